@@ -1,9 +1,9 @@
-"""Google's Gemini: generateContent, whole and streamed, and embeddings.
+"""Google's Gemini: generateContent, complete and streamed, and embeddings.
 
-The base URL tells how to address it. AI Studio: `https://generativelanguage.googleapis.com`, with
-or without a version behind it; the key is an API key. Vertex AI: `https://HOST/v1/projects/P/
-locations/L/publishers/google`; the key is an OAuth token, or an API key where no project is named
-(express mode).
+The base URL selects the API. AI Studio: `https://generativelanguage.googleapis.com`, optionally
+followed by a version; the key is an API key. Vertex AI: `https://HOST/v1/projects/P/locations/L/
+publishers/google`; the key is an OAuth token, or an API key if the path has no project (express
+mode).
 https://ai.google.dev/api
 https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference
 """
@@ -105,11 +105,11 @@ ON_VERTEX = replace(
 )
 
 _FULL = ("models/", "tunedModels/")
-"""Beginnings of names that say themselves what they are."""
+"""Prefixes of complete resource names."""
 
 
 class GeminiAdapter:
-    """No completions and no tokens: Gemini holds conversations."""
+    """Chat and embeddings; Gemini accepts neither bare prompts nor tokens."""
 
     name: ClassVar[str] = "gemini"
     base_url: ClassVar[str] = "https://generativelanguage.googleapis.com/v1beta"
@@ -186,7 +186,7 @@ class GeminiAdapter:
 
 
 def model_path(model: str) -> str:
-    """`models/NAME`, with nothing in the name that leads to another path."""
+    """Return `models/NAME`, escaped so that the name cannot lead to another path."""
     for kind in _FULL:
         if model.startswith(kind):
             return f"{kind}{quote(model.removeprefix(kind), safe='@')}"

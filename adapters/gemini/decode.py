@@ -1,7 +1,7 @@
-"""Answers of Gemini as events, streamed or whole.
+"""Decodes Gemini's answers to events, streamed or complete.
 
-A stream has no end mark: it is whole when every candidate has told why it ended. That reason may
-come after the last call, or with every frame, so choices are finished when the body is.
+A stream has no end mark: it is complete when every candidate has a finish reason. The reason may
+come after the last call, or in every frame, so choices finish with the body.
 https://ai.google.dev/api/generate-content#generatecontentresponse
 """
 
@@ -53,7 +53,7 @@ RESPONSE = frozenset(
 )
 CANDIDATE = frozenset(("content", "finishMessage", "finishReason", "index", "logprobsResult"))
 PART = frozenset(("functionCall", "text", "thought", "thoughtSignature"))
-"""Members that are read; all others go to the client as they are."""
+"""Members that are read; all others are forwarded to the client unchanged."""
 
 _CAPITAL = re.compile("[A-Z]")
 
@@ -61,10 +61,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Choice(Struct, kw_only=True):
-    """What is known of a candidate so far.
+    """The state of a candidate.
 
-    block:   that of its next thought.
-    blocked: the prompt was refused, for the reason in `finish`.
+    block:   index of its next reasoning block.
+    blocked: the prompt was rejected; `finish` has the reason.
     """
 
     tools: int = 0
@@ -81,7 +81,7 @@ class _Choice(Struct, kw_only=True):
 
 
 class GeminiDecoder:
-    """Reads one answer."""
+    """Decodes one answer."""
 
     def __init__(self, endpoint: Endpoint, request: GenerateRequest) -> None:
         self._endpoint = endpoint
@@ -117,7 +117,7 @@ class GeminiDecoder:
         return events
 
     def _response(self, response: Response, fields: dict[str, Raw], events: list[Event]) -> None:
-        """Raises one of `UNREADABLE` for a candidate or a part that cannot be read."""
+        """Raises one of `UNREADABLE` for an unreadable candidate or part."""
         self._begin(response, fields, events)
         try:
             for candidate in response.candidates or ():
@@ -132,7 +132,7 @@ class GeminiDecoder:
             events.append(usage)
 
     def _begin(self, response: Response, fields: dict[str, Raw], events: list[Event]) -> None:
-        """The start of the answer, again where a later frame has other fields."""
+        """Append `Started`, and again if a later frame has other fields."""
         extra = {**self._head.extra, **_others(fields, RESPONSE)}
         if self._started and extra == self._head.extra:
             return
@@ -147,7 +147,7 @@ class GeminiDecoder:
         events.append(self._head)
 
     def _blocked(self, feedback: PromptFeedback) -> None:
-        """The prompt was refused, and with it every choice."""
+        """End every choice: the prompt was rejected."""
         if feedback.block_reason:
             for index in range(self._expected):
                 self._choices[index] = _Choice(
@@ -192,7 +192,7 @@ class GeminiDecoder:
         logprobs: tuple[TokenLogprob, ...],
         events: list[Event],
     ) -> tuple[TokenLogprob, ...]:
-        """Returns the log probabilities that no text has taken."""
+        """Return the log probabilities that are not yet attached to a text."""
         part, rest = read_part(raw), _rest(raw)
         if part.inline_data != NULL and not part.thought:
             image = image_from(part.inline_data, len(choice.images))
@@ -230,7 +230,7 @@ class GeminiDecoder:
             events.append(TextDelta(text=part.text, index=index, logprobs=logprobs))
             logprobs = ()
         if signature:
-            # That of a text is a block of its own, so that it goes back to a text.
+            # A text's signature gets its own block, so that it is sent back with a text.
             choice.block += choice.thinking
             choice.thinking = False
             events.append(
@@ -253,7 +253,7 @@ class GeminiDecoder:
         signature: str,
         events: list[Event],
     ) -> None:
-        """Older models give no ids; ours are unique in the conversation, by the answer's own."""
+        """Emit a call. Older models send no ids; generated ones contain the answer's unique id."""
         id, name = call.id or f"call_{self._head.id}_{index}_{choice.tools}", call.name or ""
         arguments = "{}" if call.args == NULL else bytes(call.args).decode()
         if call.will_continue or choice.call is not None:
@@ -261,7 +261,7 @@ class GeminiDecoder:
             try:
                 partial.add(call.partial_args)
             except ValueError as exc:
-                raise self._broken(f"arguments that cannot be put together: {exc}") from exc
+                raise self._broken(f"cannot assemble a call's arguments: {exc}") from exc
             choice.call = partial if call.will_continue else None
             if call.will_continue:
                 return
@@ -304,7 +304,7 @@ def _end(index: int, choice: _Choice, events: list[Event]) -> None:
 
 
 def _others(fields: Mapping[str, Raw], read: Collection[str]) -> dict[str, Raw]:
-    """The members that are not `read`, in snake_case as all fields of an answer are."""
+    """Return the members not in `read`, in snake_case like all fields of an answer."""
     return {
         _CAPITAL.sub(_lowered, name): raw.copy()
         for name, raw in fields.items()
@@ -317,12 +317,12 @@ def _lowered(capital: re.Match[str]) -> str:
 
 
 def _rest(raw: Raw) -> dict[str, Raw]:
-    """The members of a part that have no place in OpenAI's dialect."""
+    """Return the members of a part that OpenAI's dialect does not have."""
     return {name: one for name, one in read_object(raw).items() if name not in PART and one != NULL}
 
 
 def _seconds(moment: str) -> int:
-    """Unix seconds of an RFC 3339 time, 0 where it is none."""
+    """Return Unix seconds of an RFC 3339 time, 0 if it is not one."""
     try:
         return int(datetime.fromisoformat(moment).timestamp())
     except (ValueError, OverflowError):

@@ -1,7 +1,7 @@
-"""Texts for Google's embedding models and the vectors that come back, by each of three routes.
+"""Encodes texts for Google's embedding models and decodes the vectors, by one of three methods.
 
-AI Studio: batchEmbedContents. Vertex: that too for Gemini's models, or embedContent for one text,
-and predict for the older ones.
+AI Studio: batchEmbedContents. Vertex: batchEmbedContents, or embedContent for a single text, for
+Gemini models; predict for older ones.
 https://ai.google.dev/api/embeddings
 https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api
 """
@@ -23,14 +23,14 @@ Route = Literal["batchEmbedContents", "embedContent", "predict"]
 
 
 class EmbeddingMethod(Struct, frozen=True, kw_only=True):
-    """nested: sizes and Google's own fields stand in an `embedContentConfig`, as on Vertex."""
+    """nested: sizes and Google's own fields are in an `embedContentConfig`, as on Vertex."""
 
     route: Route
     nested: bool = False
 
 
 OWN = frozenset({"taskType", "title"})
-"""Google's own fields, which go with every text."""
+"""Google's own fields, sent with every text."""
 
 _SNAKE = {"taskType": "task_type", "title": "title"}
 
@@ -38,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def embedding_method(model: str, texts: int, *, vertex: bool) -> EmbeddingMethod:
-    """How Google's own client asks this model."""
+    """Return the method that Google's own client uses for this model."""
     if not vertex:
         return EmbeddingMethod(route="batchEmbedContents")
     name = model.rpartition("/")[2]
@@ -73,7 +73,7 @@ def embeddings_body(request: EmbeddingsRequest, path: str, method: EmbeddingMeth
 
 
 def read_embeddings(body: bytes) -> Embeddings:
-    """Raises what msgspec raises for an answer that cannot be read."""
+    """Raises msgspec's errors for an unreadable answer."""
     answer = read_vectors(body)
     if answer.predictions is not None:
         return Embeddings(
@@ -88,7 +88,7 @@ def read_embeddings(body: bytes) -> Embeddings:
 
 
 def _counted(predictions: tuple[Prediction, ...]) -> Usage:
-    """Known where every text was counted."""
+    """Return the sum if every text was counted, else unknown usage."""
     counts = [
         one.embeddings.statistics.token_count if one.embeddings.statistics else None
         for one in predictions

@@ -1,4 +1,4 @@
-"""Chat requests as bodies of Gemini's generateContent; only what was sent is in them.
+"""Encodes chats for Gemini's generateContent; bodies contain only what was sent.
 
 https://ai.google.dev/api/generate-content#request-body
 """
@@ -29,12 +29,12 @@ SAMPLING: Mapping[str, str] = {
     "frequency_penalty": "frequencyPenalty",
     "top_logprobs": "logprobs",
 }
-"""Our names -> those of `generationConfig`."""
+"""Our names -> names in `generationConfig`."""
 
 CONFIG: Final = frozenset(
     {"imageConfig", "mediaResolution", "responseModalities", "speechConfig", "thinkingConfig"}
 )
-"""Gemini's own fields that travel inside `generationConfig`."""
+"""Gemini's own fields that are sent inside `generationConfig`."""
 
 OWN: Final = frozenset(
     {
@@ -46,7 +46,7 @@ OWN: Final = frozenset(
         "toolConfig",
     }
 )
-"""Gemini's own fields that travel beside it. We write into `toolConfig` as well."""
+"""Gemini's own top-level fields. The adapter also adds to `toolConfig`."""
 
 MODES: Mapping[str, str] = {"none": "NONE", "auto": "AUTO", "required": "ANY", "named": "ANY"}
 
@@ -57,7 +57,7 @@ BUILT_IN: Mapping[str, str] = {
     "url_context": "urlContext",
     "code_execution": "codeExecution",
 }
-"""Types of tools that Google runs itself -> their names."""
+"""Types of tools that Google executes -> their names."""
 
 LEVELS: Mapping[str, str] = {
     "minimal": "MINIMAL",
@@ -66,7 +66,7 @@ LEVELS: Mapping[str, str] = {
     "high": "HIGH",
     "xhigh": "XHIGH",
 }
-"""`reasoning_effort` -> `thinkingLevel`, from Gemini 3 on, which always thinks."""
+"""`reasoning_effort` -> `thinkingLevel`, for Gemini 3 and later, which always think."""
 
 BUDGETS: Mapping[str, int] = {
     "none": 0,
@@ -85,7 +85,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def chat_body(request: ChatRequest, model: str) -> bytes:
-    """Raises InvalidRequest, by path, for what has no place in it."""
+    """Raises InvalidRequest, naming the path, for anything that Gemini does not support."""
     older = _OLDER.match(model) is not None
     proofs = not older and _GEMINI.match(model) is not None
     said = conversation(request.messages, proofs=proofs)
@@ -107,7 +107,7 @@ def chat_body(request: ChatRequest, model: str) -> bytes:
 
 
 def _tools(request: ChatRequest) -> list[Body]:
-    """All functions in one entry, then each of Google's own tools in one of its own."""
+    """Return all functions in one entry, then one entry for each of Google's own tools."""
     functions: list[Body] = []
     others: list[Body] = []
     for place, tool in enumerate(request.tools or ()):
@@ -129,7 +129,7 @@ def _function(tool: FunctionTool) -> Body:
 
 
 def _built_in(tool: OpaqueTool, field: str) -> Body:
-    """What stands beside the type is Google's own; OpenAI's settings of a search are not."""
+    """Fields next to the type must be Google's; OpenAI's search settings are rejected."""
     if tool.type not in BUILT_IN:
         raise InvalidRequest(
             f"{field}.type: this backend supports function, {', '.join(BUILT_IN)}",
@@ -145,9 +145,9 @@ def _built_in(tool: OpaqueTool, field: str) -> Body:
 
 
 def _calling(request: ChatRequest) -> Body:
-    """`functionCallingConfig`, {} for Gemini's own.
+    """Return `functionCallingConfig`, {} for Gemini's default.
 
-    `strict` of a function, whose arguments must then fit its schema, is the mode VALIDATED for all
+    A function with `strict`, whose arguments must fit its schema, sets the mode VALIDATED for all
     functions; in mode ANY they always fit. https://ai.google.dev/api/caching#Mode
     """
     choice = request.tool_choice
@@ -159,7 +159,7 @@ def _calling(request: ChatRequest) -> Body:
 
 
 def _tool_config(calling: Body, raw: Raw) -> Body:
-    """The client's own `toolConfig` with what its tool_choice and functions say."""
+    """Return the client's own `toolConfig`, with the settings from tool_choice and functions."""
     try:
         fields = read_object(raw)
     except UNREADABLE as exc:
@@ -219,12 +219,12 @@ def _format(form: ResponseFormat) -> Body:
 
 
 def _thinking(effort: str, *, older: bool) -> Body:
-    """Whoever says how much to think is shown the thoughts."""
+    """Encode the effort; a client that sets it also receives the reasoning."""
     known: Mapping[str, object] = BUDGETS if older else LEVELS
     if effort not in known:
         always = ", which always thinks," if effort == "none" else ""
         raise InvalidRequest(
-            f"reasoning_effort: this model{always} knows {', '.join(known)}",
+            f"reasoning_effort: this model{always} supports {', '.join(known)}",
             param="reasoning_effort",
         )
     if not older:

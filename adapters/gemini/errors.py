@@ -1,6 +1,6 @@
-"""What a failure of Google's APIs means: its status, and the details beside it.
+"""Translates errors of Google's APIs by status and the details in the body.
 
-A bad key is a 400, and how long to wait stands in the body and in no header.
+An invalid key is a 400, and the retry delay is in the body instead of a header.
 https://cloud.google.com/apis/design/errors
 """
 
@@ -25,10 +25,10 @@ REFUSED_REASONS = frozenset(
         "SERVICE_DISABLED",
     }
 )
-"""Reasons of an ErrorInfo that blame the operator's account whatever the status says."""
+"""Reasons of an ErrorInfo that concern the operator's account, whatever the status."""
 
 REFUSED_STATUSES = frozenset({"FAILED_PRECONDITION", "PERMISSION_DENIED", "UNAUTHENTICATED"})
-"""The first is a 400: no billing, or no service where the operator's account is."""
+"""The first is a 400: no billing, or no service in the account's region."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -36,7 +36,7 @@ _encode = msgspec.json.Encoder().encode
 def error_from(
     endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes
 ) -> GatewayError:
-    """The error for an answer with a status of 400 or more."""
+    """Return the error for an answer with a status of 400 or more."""
     found = _read(body)
     if found is None:
         return errors.error_from(endpoint, status, headers, body)
@@ -54,7 +54,7 @@ def error_from(
 
 
 def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
-    """The error for a 200 whose body, or a frame of it, says that something failed."""
+    """Return the error for a 200 whose body, or a frame of it, reports a failure."""
     found = _read(body)
     if found is None or not 400 <= found.code < 600:
         return errors.error_inside(endpoint, body)
@@ -62,7 +62,7 @@ def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
 
 
 def _read(body: bytes) -> Error | None:
-    """`None` for what is no error of Google's; one may be in a list of its own."""
+    """Return Google's error, which may be wrapped in a list; `None` if there is none."""
     try:
         if body.lstrip()[:1] == b"[":
             listed = read_errors(body)

@@ -1,4 +1,4 @@
-"""Gemini's words for the end of an answer, and what they mean.
+"""Gemini's finish reasons, and their meaning.
 
 https://ai.google.dev/api/generate-content#FinishReason
 """
@@ -26,7 +26,7 @@ FINISH: Mapping[str, FinishReason] = {
     "IMAGE_OTHER": "content_filter",
     "NO_IMAGE": "content_filter",
 }
-"""A word that is in neither table is a `stop` of its own."""
+"""Gemini's reasons -> ours; one in neither table is a `stop` with its native reason."""
 
 FAILED = frozenset(
     {
@@ -38,4 +38,4 @@ FAILED = frozenset(
         "UNEXPECTED_TOOL_CALL",
     }
 )
-"""Ends of an answer that nobody can use."""
+"""Reasons for an unusable answer."""

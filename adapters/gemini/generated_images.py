@@ -1,7 +1,8 @@
-"""Images that Gemini makes, in the form in which OpenAI-compatible clients know them, and back.
+"""Images that Gemini generates: sending them to OpenAI-compatible clients, and reading them back.
 
-They are `images` of the answer's message, as OpenRouter defined it: parts of type `image_url` with
-the bytes in a `data:` URI. Handed back, they are parts of the model's turn again, to be edited.
+The client gets them as `images` of the answer's message, a field that OpenRouter defined: parts of
+type `image_url` with the bytes in a `data:` URI. Images that the client sends back become parts of
+the model's turn again, so that the model can edit them.
 https://openrouter.ai/docs/features/multimodal/image-generation
 """
 
@@ -27,7 +28,7 @@ class _Url(Struct, frozen=True, kw_only=True):
 
 
 class Image(Struct, frozen=True, kw_only=True):
-    """index: its place among the message's."""
+    """index: its index among the message's images."""
 
     type: str = "image_url"
     image_url: _Url
@@ -43,7 +44,7 @@ _handed = msgspec.json.Decoder(_Handed).decode
 
 
 def image_from(inline: Raw, index: int) -> Image | None:
-    """`None` for bytes that are no image, and for what cannot be read."""
+    """Return `None` for bytes that are not an image, and for unreadable ones."""
     try:
         blob = _inline(inline)
     except UNREADABLE:
@@ -54,14 +55,14 @@ def image_from(inline: Raw, index: int) -> Image | None:
 
 
 def image_of(media_type: str, data: str, index: int) -> Image:
-    """data: base64. index: the image's place among the message's."""
+    """data: base64. index: the image's index among the message's images."""
     return Image(image_url=_Url(url=f"data:{media_type};base64,{data}"), index=index)
 
 
 def handed_back(one: Message, field: str) -> list[Body]:
-    """The images of an earlier answer; [] where there are none that can be read.
+    """Return the images of an earlier answer; [] if none are readable.
 
-    Raises InvalidRequest, under the message's path `field`, for an image without its bytes.
+    field: the message's path. Raises InvalidRequest, naming it, if an image lacks its bytes.
     """
     if isinstance(one.raw, UnsetType) or b'"images"' not in bytes(one.raw):
         return []

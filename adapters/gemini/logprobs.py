@@ -1,4 +1,4 @@
-"""Log probabilities of Gemini's answers: the chosen tokens, and the likeliest at each place.
+"""Log probabilities of Gemini's answers: the chosen tokens, and the most likely at each position.
 
 https://ai.google.dev/api/generate-content#LogprobsResult
 """

@@ -1,7 +1,7 @@
-"""Conversations as Gemini's `systemInstruction` and `contents`.
+"""Encodes conversations as Gemini's `systemInstruction` and `contents`.
 
-A tool's answer names the function, results in a row are one turn, and what proves a thought goes
-back on the part that it came on.
+A tool result names the function, consecutive results are one turn, and a reasoning signature is
+sent back on the part that it came with.
 https://ai.google.dev/gemini-api/docs/thought-signatures
 """
 
@@ -17,7 +17,7 @@ from schemas.errors import InvalidRequest
 from schemas.messages import GEMINI, Message, TextPart, ToolCall, provable_thoughts, text_of
 
 SKIPPED = "skip_thought_signature_validator"
-"""What Google has for calls that another model made, and that nothing of its own can prove.
+"""Google's placeholder signature for calls that another model made.
 https://ai.google.dev/gemini-api/docs/thought-signatures#faqs"""
 
 
@@ -27,9 +27,9 @@ class GeminiConversation(Struct, frozen=True, kw_only=True):
 
 
 def conversation(messages: Sequence[Message], *, proofs: bool) -> GeminiConversation:
-    """Raises InvalidRequest, by path, for what has no place in it.
+    """Raises InvalidRequest, naming the path, for unsupported message fields.
 
-    proofs: the model refuses a turn whose calls nothing proves.
+    proofs: the model rejects a turn with calls but no signature.
     """
     system: list[Body] = []
     contents: list[Body] = []
@@ -60,16 +60,16 @@ def conversation(messages: Sequence[Message], *, proofs: bool) -> GeminiConversa
                 contents.append({"role": "model", "parts": _turn(one, place, proofs=proofs)})
     if not contents:
         raise InvalidRequest(
-            "messages: this backend needs one that is no instruction; send a user's",
+            "messages: this backend needs one that is not an instruction; send a user message",
             param="messages",
         )
     return GeminiConversation(system=system, contents=contents)
 
 
 def _turn(one: Message, place: int, *, proofs: bool) -> list[Body]:
-    """Thoughts, text, calls. A signature without a thought is the text's own.
+    """Encode reasoning, text, calls. A signature without reasoning belongs to the text.
 
-    Encrypted thoughts, and proofs, of other vendors stay away: Gemini refuses a proof that is not
+    Encrypted reasoning and proofs of other vendors are omitted: Gemini rejects a proof that is not
     its own.
     """
     thoughts: list[Body] = []
@@ -115,7 +115,7 @@ def _result(one: Message, place: int, names: Mapping[str, str]) -> Body:
     response: Body = {}
     if isinstance(one.tool_call_id, UnsetType):
         name, field = one.name or "", f"messages[{place}].name"
-        remedy = "name the function that this answers"
+        remedy = "send the name of the function that returned this result"
     else:
         name, field = names.get(one.tool_call_id, ""), f"messages[{place}].tool_call_id"
         remedy = "no call before it has this id, and this backend needs the function's name"
@@ -135,7 +135,7 @@ def _result(one: Message, place: int, names: Mapping[str, str]) -> Body:
 
 
 def _object(text: str) -> Mapping[str, object]:
-    """An object as it is; everything else is one's `result`."""
+    """Return an object unchanged, anything else as `result` of an object."""
     if text.lstrip()[:1] == "{":
         try:
             return read_object(text)

@@ -1,7 +1,8 @@
-"""Parts of Gemini's answers that OpenAI's dialect has no place for, and their way back.
+"""Parts of Gemini's answers outside OpenAI's dialect: to the client, and back.
 
-They are `gemini_parts` of the answer's message, as Gemini wrote them. Handed back, they are parts
-of the model's turn again: Google wants calls of its own tools, and their results, back unchanged.
+The client gets them unchanged as `gemini_parts` of the answer's message. Sent back, they become
+parts of the model's turn again: Google requires calls of its own tools, and their results, back
+unchanged.
 https://ai.google.dev/api/caching#Part
 """
 
@@ -18,7 +19,7 @@ PARTS: Final = "gemini_parts"
 READ_BACK: Final = frozenset(
     {"codeExecutionResult", "executableCode", "inlineData", "toolCall", "toolResponse"}
 )
-"""Kinds of parts that go back. `fileData` does not: it names a file of the operator's account."""
+"""Kinds of parts that are sent back. Not `fileData`: it names a file of the operator's account."""
 
 _MEMBERS: Final = READ_BACK | {"thought", "thoughtSignature"}
 
@@ -31,7 +32,7 @@ _handed = msgspec.json.Decoder(_Handed).decode
 
 
 def own_parts(one: Message) -> list[dict[str, object]]:
-    """The parts of an earlier answer; [] where there are none that can be read."""
+    """Return the parts of an earlier answer; [] if none are readable."""
     if isinstance(one.raw, UnsetType) or PARTS.encode() not in bytes(one.raw):
         return []
     try:

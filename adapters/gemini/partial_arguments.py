@@ -1,4 +1,4 @@
-"""The arguments of a call that come value by value, each under its path in the object.
+"""Assembles a call's arguments from streamed values, each with its JSON path.
 
 https://cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling#streaming-fc
 """
@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class PartialCall:
-    """A call that is not whole yet."""
+    """A call that is not complete yet."""
 
     def __init__(self, *, id: str, name: str, signature: str) -> None:
         self.id = id
@@ -26,9 +26,9 @@ class PartialCall:
         self._arguments: dict[str | int, object] = {}
 
     def add(self, pieces: Iterable[PartialArgument]) -> None:
-        """A string goes on where the same path is named again; other values come whole.
+        """Add values. A string at a known path is appended to; other values are complete.
 
-        Raises ValueError for a path that leads nowhere.
+        Raises ValueError for an invalid path.
         """
         for piece in pieces:
             *path, last = _steps(piece.json_path)
@@ -40,7 +40,7 @@ class PartialCall:
             place[last] = f"{before}{value}" if more else value
 
     def text(self) -> str:
-        """JSON text of the object."""
+        """Return the object as JSON text."""
         return _encode(_listed(self._arguments)).decode()
 
 
@@ -53,7 +53,7 @@ def _inner(place: dict[str | int, object], step: str | int) -> dict[str | int, o
 
 def _steps(path: str) -> list[str | int]:
     if not path.startswith("$") or not _STEP.match(path, 1):
-        raise ValueError(f"{path} is no path")
+        raise ValueError(f"{path} is not a JSON path")
     return [
         int(found[2]) if found[2] else (found[1] or found[3] or found[4] or "")
         for found in _STEP.finditer(path, 1)
@@ -67,7 +67,7 @@ def _value(piece: PartialArgument) -> object:
 
 
 def _listed(value: object) -> object:
-    """What is keyed by numbers is a list."""
+    """Convert objects whose keys are all numbers to lists."""
     if not isinstance(value, dict):
         return value
     fields = cast("dict[str | int, object]", value)

@@ -1,4 +1,4 @@
-"""What a message is made of as Gemini's parts: text, and media with their bytes or their place.
+"""Encodes a message's content as Gemini's parts: text, and media as bytes or addresses.
 
 https://ai.google.dev/api/caching#Part
 """
@@ -16,7 +16,7 @@ from schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart
 Body = dict[str, object]
 
 FETCHED = ("gs://", "https://generativelanguage.googleapis.com/")
-"""Beginnings of addresses that Google reads itself: Cloud Storage, and its File API."""
+"""Prefixes of addresses that Google fetches itself: Cloud Storage, and its File API."""
 
 VIDEOS = ("https://www.youtube.com/watch?", "https://youtu.be/")
 """https://ai.google.dev/gemini-api/docs/video-understanding#youtube"""
@@ -38,7 +38,7 @@ KINDS: Mapping[str, str] = {
     "mp4": "video/mp4",
     "webm": "video/webm",
 }
-"""A file's ending -> its media type."""
+"""File extension -> media type."""
 
 
 class _File(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ _read_file = msgspec.json.Decoder(_FilePart).decode
 
 
 def part_of(part: Part, field: str) -> Body:
-    """field: the part's path. Raises InvalidRequest naming it, or what of it cannot go."""
+    """field: the part's path. Raises InvalidRequest naming it, or its unsupported member."""
     match part:
         case TextPart():
             return {"text": part.text}
@@ -90,14 +90,14 @@ def _image(image: ImagePart, field: str) -> Body:
     inline = inline_image(image, f"{field}.image_url.url")
     if not inline.media_type:
         raise InvalidRequest(
-            f"{field}.image_url.url: say what it is, as data:image/png;base64,…",
+            f"{field}.image_url.url: has no media type; send data:image/png;base64,…",
             param=f"{field}.image_url.url",
         )
     return {"inlineData": {"mimeType": inline.media_type, "data": inline.data}}
 
 
 def _file(part: OpaquePart, field: str) -> Body:
-    """OpenAI's file part: its bytes, or the address of a file that Google reads itself."""
+    """Encode OpenAI's file part: its bytes, or the address of a file that Google fetches itself."""
     try:
         file = _read_file(part.raw).file
     except UNREADABLE as exc:
@@ -117,8 +117,8 @@ def _file(part: OpaquePart, field: str) -> Body:
     media_type, *parameters = (one.strip().lower() for one in kind.split(";"))
     if scheme.lower() != "data" or not comma or not media_type or "base64" not in parameters:
         raise InvalidRequest(
-            f"{field}.{name}: write the file as data:application/pdf;base64,DATA, or name one in "
-            "Cloud Storage or Google's File API",
+            f"{field}.{name}: send the file as data:application/pdf;base64,DATA, or the address of "
+            "one in Cloud Storage or Google's File API",
             param=f"{field}.{name}",
         )
     return {"inlineData": {"mimeType": registered(media_type), "data": encoded}}

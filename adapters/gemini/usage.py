@@ -11,9 +11,9 @@ from schemas.events import Usage
 
 
 def usage_from(raw: Raw) -> Usage | None:
-    """Gemini's thoughts are no part of its candidates, and a tool's prompt none of the prompt.
+    """Read counts. Reasoning is counted outside the candidates, a tool's prompt outside the prompt.
 
-    `None` where nothing is counted; counts that cannot be read are not known.
+    `None` without counts; unreadable ones are unknown.
     """
     if raw == NULL:
         return None

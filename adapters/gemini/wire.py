@@ -1,7 +1,7 @@
-"""The answers of Gemini's generateContent as they come over the wire.
+"""Wire types of the answers of Gemini's generateContent.
 
-A frame of a stream has the shape of a whole answer. Protocol buffers leave out what is zero, so
-every field may be absent.
+A frame of a stream has the form of a complete answer. Protocol buffers omit fields that are zero,
+so every field may be absent.
 https://ai.google.dev/api/generate-content#generatecontentresponse
 """
 
@@ -12,7 +12,7 @@ from adapters.openai.wire import NULL
 
 
 class _Wire(Struct, frozen=True, kw_only=True, rename="camel"):
-    """camelCase, as the API writes it."""
+    """Fields in camelCase, as in the API."""
 
 
 class PartialArgument(_Wire, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class FunctionCall(_Wire, frozen=True, kw_only=True):
 
 
 class Part(_Wire, frozen=True, kw_only=True):
-    """What is read of a part; what else it has goes to the client as it is."""
+    """The known members of a part; others are forwarded to the client unchanged."""
 
     text: str | None = None
     thought: bool = False
@@ -118,7 +118,7 @@ class EmbeddingValues(_Wire, frozen=True, kw_only=True):
 
 
 class Statistics(_Wire, frozen=True, kw_only=True):
-    """`predict` writes snake_case here."""
+    """The method `predict` sends snake_case here."""
 
     token_count: float | None = msgspec.field(default=None, name="token_count")
 

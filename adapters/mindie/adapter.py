@@ -1,8 +1,8 @@
 """MindIE, Huawei's server for Ascend NPUs: tokens over `/infer_token`, text over `/generate`, chat.
 
-One server has one model, and only chat names it. Token requests are always streamed from the
-server, because older versions tell the ids of an answer in no other way. The base URL is the
-server's own; a trailing `/v1` is read past.
+One server has one model, and only chat requests name it. Token requests always stream from the
+server, because older versions return token ids only in streams. The base URL is the server's own; a
+trailing `/v1` is ignored.
 https://gitcode.com/Ascend/MindIE-Motor/tree/master/docs/zh/user_guide/service_oriented_interface
 """
 
@@ -41,7 +41,7 @@ SAMPLING = frozenset(
         "repetition_penalty",
     }
 )
-"""`typical_p` and `watermark` are taken too, and documented as without effect."""
+"""The server also accepts `typical_p` and `watermark`, documented as without effect."""
 
 TOKENS = SAMPLING | {"priority"}
 COMPLETION = SAMPLING | {"stop"}
@@ -61,7 +61,7 @@ RANGES: Mapping[str, Range] = {
     "stop": Range(items=1024),
     "priority": Range(minimum=1, maximum=5),
 }
-"""Documented and in the server's source. Chat alone takes a repetition_penalty of 2 at most."""
+"""From the documentation and the server's source. Only chat limits repetition_penalty to 2."""
 
 WIRE: Mapping[str, str] = {"max_tokens": "max_new_tokens"}
 PARAMETERS = "parameters.{}"
@@ -83,7 +83,7 @@ SUPPORTS = Supports(
 
 
 class MindIEAdapter:
-    """Embeddings are not offered."""
+    """Chat, completions and tokens; no embeddings."""
 
     name: ClassVar[str] = "mindie"
     framing: ClassVar[Framing] = "sse"

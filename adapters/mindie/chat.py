@@ -1,7 +1,7 @@
-"""MindIE's `/v1/chat/completions`: the OpenAI dialect, less what the server ignores in silence.
+"""MindIE's `/v1/chat/completions`: the OpenAI dialect, without fields that it silently ignores.
 
-There is no developer, text is a string and not a list of parts, an image is a bare URL. A stream
-tells the usage of each choice in the chunk that ends it, so the counts are added up here.
+There is no role developer, text is a string instead of a list of parts, an image is a bare URL. A
+stream has the usage of each choice in the chunk that ends it, so the counts are added up here.
 """
 
 import re
@@ -25,7 +25,7 @@ from schemas.messages import FunctionTool, ImagePart, Message, TextPart
 from schemas.requests import ChatRequest, GenerateRequest, Request
 
 MINDIE = VendorProfile(name="mindie", stream_usage=False, completion=False, embeddings=False)
-"""Usage comes unasked, and `stream_options` is not read."""
+"""Usage comes without being requested, and `stream_options` is not read."""
 
 CHAT = frozenset(
     {
@@ -60,7 +60,7 @@ EXTRA = frozenset(
         "use_beam_search",
     }
 )
-"""What the server reads beyond our own schema; every other field it would ignore in silence."""
+"""Fields outside our schema that the server reads; it silently ignores all others."""
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_\u4e00-\u9fa5-]{1,64}")
 
@@ -75,7 +75,7 @@ _full_text = msgspec.json.Decoder(_FullText).decode
 
 
 class MindIEChat(OpenAIAdapter):
-    """The chat half of the adapter; `endpoint`'s base URL ends in `/v1`."""
+    """Chat requests of the adapter; `endpoint`'s base URL ends with `/v1`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint, MINDIE)
@@ -109,7 +109,7 @@ class MindIEChat(OpenAIAdapter):
 
 
 class MindIEChatDecoder(OpenAIDecoder):
-    """stops: strings or tokens that end the answer were asked for."""
+    """stops: the request has stop strings or stop tokens."""
 
     def __init__(self, endpoint: Endpoint, *, stream: bool, choices: int, stops: bool) -> None:
         super().__init__(endpoint, stream=stream, choices=choices)
@@ -125,7 +125,7 @@ class MindIEChatDecoder(OpenAIDecoder):
         return super().feed(event, data)
 
     def usage(self, chunk: OpenChunk) -> Usage | None:
-        """Totals over the choices that have told theirs. One choice a chunk tells its own."""
+        """Return totals over the counted choices. A chunk with one choice has that one's usage."""
         if chunk.usage == NULL:
             return None
         found = usage_from(chunk.usage)
@@ -143,7 +143,7 @@ def _is_cumulative(data: bytes) -> bool:
 
 
 def _added(counts: Mapping[int, Usage]) -> Usage:
-    """The prompt is the same for all choices and counts once."""
+    """Add up; the prompt is the same for all choices and counts once."""
     first = next(iter(counts.values()))
     completion = _sum([one.completion_tokens for one in counts.values()])
     known = first.prompt_tokens is not None and completion is not None
@@ -157,7 +157,7 @@ def _added(counts: Mapping[int, Usage]) -> Usage:
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
-    """`None` as soon as one of them is unknown."""
+    """Return the sum; `None` if one count is unknown."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
 
@@ -174,7 +174,7 @@ def _check_tools(request: ChatRequest) -> None:
 
 
 def _rewritten(one: Message, place: int) -> Message:
-    """A developer speaks as the system, and parts that are all text become one string."""
+    """Rewrite role developer to system, and parts that are all text to one string."""
     if one.role != "developer" and not isinstance(one.content, tuple):
         return one
     fields: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)
@@ -193,7 +193,7 @@ def _rewritten(one: Message, place: int) -> Message:
 
 
 def _image(piece: ImagePart, place: int) -> Body:
-    """The server has one way to look at an image, and calls it nothing."""
+    """Encode an image; the server has no levels of detail."""
     if piece.detail not in (UNSET, "auto"):
         field = f"messages[{place}].content"
         raise InvalidRequest(

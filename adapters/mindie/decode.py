@@ -1,8 +1,8 @@
-"""Answers of MindIE's `/infer_token` and `/generate` as events, streamed or whole.
+"""Decodes answers of MindIE's `/infer_token` and `/generate` to events, streamed or complete.
 
-The last frame alone has `generated_text`, and there is no `[DONE]`. The text of its own tokens
-may be nowhere else, so what is left of `generated_text` after all that was sent is the answer's
-end. `stop_sequence` is what the server says of an answer that was aborted or failed, too.
+Only the last frame has `generated_text`, and there is no `[DONE]`. The text of the last frame's own
+tokens may be only there, so the remainder of `generated_text` after all text that was sent is the
+answer's end. The finish reason `stop_sequence` also occurs on aborted and failed answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,10 +33,10 @@ FINISH: Mapping[str, FinishReason] = {
     "stop_sequence": "stop",
 }
 FAILED = frozenset({"invalid flag", "invalid finishreason", "error"})
-"""Words for an answer that failed, in lower case."""
+"""Finish reasons of failed answers, in lower case."""
 
 STOPPED = "stop_sequence"
-"""Ambiguous: a failure, unless stop strings were asked for and something was generated."""
+"""Ambiguous: a failure, unless the request has stop strings and something was generated."""
 
 CUMULATIVE = "fullTextEnabled must be false in the server's configuration"
 
@@ -66,7 +66,7 @@ class _Details(Struct, frozen=True, kw_only=True):
 
     @property
     def ids(self) -> tuple[int, ...] | None:
-        """`None` where the server does not tell them, which older ones do not."""
+        """Return the ids; `None` from older servers, which do not send them."""
         if self.generated_token_ids is not None:
             return self.generated_token_ids
         if self.tokens is not None:
@@ -75,7 +75,7 @@ class _Details(Struct, frozen=True, kw_only=True):
 
 
 class _Frame(Struct, frozen=True, kw_only=True):
-    """A frame of a stream, or a whole answer, which has no `token`. Times in milliseconds."""
+    """A frame of a stream, or a complete answer, which has no `token`. Times in milliseconds."""
 
     token: _Token | None = None
     generated_text: str | None = None
@@ -89,7 +89,7 @@ _read = msgspec.json.Decoder(_Frame).decode
 
 
 class MindIEDecoder:
-    """Reads one answer; which of the two forms it has shows in its frames."""
+    """Decodes one answer; its frames show whether it is streamed or complete."""
 
     def __init__(self, endpoint: Endpoint, request: CompletionRequest | TokenRequest) -> None:
         self._endpoint = endpoint
@@ -147,10 +147,10 @@ class MindIEDecoder:
             raise self._broken("the answer has no finish reason")
         sent = "".join(self._sent)
         if not whole.startswith(sent):
-            raise self._broken(f"the stream's text is not how generated_text begins; {CUMULATIVE}")
+            raise self._broken(f"generated_text does not start with the sent text; {CUMULATIVE}")
         ids = frame.token.ids if frame.token is not None else details.ids
         if ids is None and self._tokens and details.generated_tokens != 0:
-            raise self._broken("an answer without the ids of its tokens")
+            raise self._broken("the answer has no token ids")
         self._advance(frame, ids or (), whole[len(sent) :], events)
         count = self._count if details.generated_tokens is None else details.generated_tokens
         finished = self._reason(details, details.finish_reason, count)
@@ -161,7 +161,7 @@ class MindIEDecoder:
         self.ended = True
 
     def _reason(self, details: _Details, word: str, count: int) -> Finished:
-        """Raises UpstreamFailed for an answer that ended because something went wrong."""
+        """Raises UpstreamFailed for an answer that ended with a failure."""
         failed = word.lower() in FAILED or (word == STOPPED and not (self._stops and count))
         if failed:
             raise UpstreamFailed(
@@ -174,7 +174,7 @@ class MindIEDecoder:
         return Finished(reason=reason, native="" if word == reason else word, seed=details.seed)
 
     def _usage(self, details: _Details, count: int) -> Usage:
-        """The prompt's tokens are ours to count where we sent them."""
+        """Return usage; the prompt's tokens are counted here if the request sent tokens."""
         prompt = details.prompt_tokens if self._prompt is None else self._prompt
         return Usage(
             prompt_tokens=prompt,

@@ -1,8 +1,8 @@
-"""Requests as bodies of MindIE's `/infer_token` and of its `/generate`, which is TGI's.
+"""Encodes requests for MindIE's `/infer_token` and its TGI-compatible `/generate`.
 
-The two call things the same under `parameters`. What this file is about is where they say
-things differently from us: greedy decoding has a switch and no temperature of 0, the whole
-nucleus is said by silence, and a request without a bound would be cut after 20 tokens.
+Both use the same names under `parameters`. Differences from our schema: greedy decoding is a switch
+instead of a temperature of 0, a top_p of 1 must be omitted, and a request without a token limit
+would be cut after 20 tokens.
 """
 
 import math
@@ -17,14 +17,14 @@ from schemas.sampling import Sampling
 Parameters = dict[str, object]
 
 LONGEST = 2**31 - 1
-"""The largest bound: the server stops at its own `maxIterTimes` before it."""
+"""The largest limit; the server stops earlier, at its own `maxIterTimes`."""
 
 _AS_IT_IS = ("top_k", "do_sample", "seed", "repetition_penalty")
 _encode = msgspec.json.Encoder().encode
 
 
 def token_body(request: TokenRequest) -> bytes:
-    """Details are asked for whatever the client wants: they hold usage and the finish reason."""
+    """Encode tokens. Always request details, because they contain usage and the finish reason."""
     parameters = _parameters(request.sampling)
     if request.priority is not UNSET:
         parameters["priority"] = request.priority
@@ -34,7 +34,7 @@ def token_body(request: TokenRequest) -> bytes:
 
 
 def text_body(request: CompletionRequest) -> bytes:
-    """Raises InvalidRequest for tokens and for more prompts than one."""
+    """Raises InvalidRequest for tokens and for more than one prompt."""
     if len(request.prompts) != 1 or not isinstance(request.prompts[0], str):
         raise InvalidRequest("prompt: this backend accepts a single text prompt", param="prompt")
     parameters = _parameters(request.sampling)
@@ -44,7 +44,7 @@ def text_body(request: CompletionRequest) -> bytes:
 
 
 def is_greedy(sampling: Sampling) -> bool:
-    """No candidate but the best is wanted: a temperature or a nucleus of 0 leaves no other."""
+    """Return whether only the best candidate is wanted: also a temperature or top_p of 0."""
     return sampling.do_sample is False or sampling.temperature == 0 or sampling.top_p == 0
 
 

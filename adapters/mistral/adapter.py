@@ -1,7 +1,8 @@
-"""Mistral: the OpenAI dialect with a seed, a chooser of tools and content chunks of its own.
+"""Mistral: the OpenAI dialect with its own seed, tool choice and content chunks.
 
-A field that Mistral does not know is a 422, so only its own travel on. Completions are its fill in
-the middle (`/fim/completions`), with or without a suffix; embeddings are `output_dimension` long.
+Mistral rejects unknown fields with a 422, so only known ones are sent. Completions use its fill in
+the middle API (`/fim/completions`), with or without a suffix; `output_dimension` sets the length of
+embeddings.
 https://docs.mistral.ai/api
 """
 
@@ -26,7 +27,7 @@ from schemas.fields import Task
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Request
 
 MISTRAL = VendorProfile(name="mistral", stream_usage=False)
-"""Usage comes with every stream's last chunk, unasked."""
+"""Usage comes with every stream's last chunk without being requested."""
 
 SAMPLING = frozenset({"max_tokens", "temperature", "top_p", "stop", "seed", "min_tokens"})
 CHAT = SAMPLING | {
@@ -90,7 +91,7 @@ TRANSLATED: Mapping[Task, Mapping[str, str]] = {
 }
 
 NO_ID = "null"
-"""What Mistral's own schema says where a tool call has no id."""
+"""The id in Mistral's schema of a tool call without one."""
 
 
 class MistralAdapter(OpenAIAdapter):
@@ -128,7 +129,7 @@ class MistralAdapter(OpenAIAdapter):
         )
 
     def finish_body(self, body: Body, request: Request) -> bytes:
-        """Raises InvalidRequest where a field came under both of its names."""
+        """Raises InvalidRequest if a field came under both of its names."""
         for name, own in RENAMED:
             if name in body:
                 if own in body:
@@ -159,7 +160,7 @@ class MistralAdapter(OpenAIAdapter):
 
 
 class MistralDecoder(OpenAIDecoder):
-    """Calls may come whole, all at index 0, with `null` for an id."""
+    """Decodes calls that come complete, all at index 0, with `null` as id."""
 
     def _choice(self, choice: Choice, events: list[Event]) -> None:
         opaque = {name: raw for name, raw in choice.opaque.items() if name != "index"}
@@ -181,7 +182,7 @@ def _numbered(message: WireMessage | None) -> WireMessage | None:
 
 
 def _piece(one: ToolPiece) -> ToolPiece:
-    """One that has a name and no id begins a call, whatever its index says."""
+    """A piece with a name but no id starts a call, whatever its index."""
     if one.id and one.id != NO_ID:
         return one
     begins = one.function is not None and bool(one.function.name)

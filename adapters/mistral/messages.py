@@ -1,7 +1,7 @@
-"""Messages and tools as Mistral takes them: no field that its schema does not have.
+"""Encodes messages and tools for Mistral: only fields of its schema.
 
-Thoughts are chunks of an assistant's content, audio is base64 alone, and the id of a tool call has
-nine letters and digits: any other is replaced by its own hash, so that calls and results agree.
+Reasoning is a chunk of an assistant's content, audio is plain base64, and the id of a tool call has
+nine letters and digits: any other is replaced by its hash, so that calls and results agree.
 https://docs.mistral.ai/api
 """
 
@@ -30,7 +30,7 @@ from schemas.messages import (
 
 ID = re.compile(r"[a-zA-Z0-9]{9}")
 NO_PARAMETERS = Raw(b'{"type":"object","properties":{}}')
-"""Mistral wants the parameters of every function."""
+"""Parameters of a function without any; Mistral requires them."""
 
 _BECOME_CHUNKS = frozenset(
     {
@@ -54,7 +54,7 @@ _text = msgspec.json.Decoder(str)
 
 
 def mistral_message(one: Message) -> Message:
-    """One whose `raw` says it as Mistral wants it. What its schema lacks is its own to refuse."""
+    """Return the message with its `raw` in Mistral's format; Mistral rejects unknown content."""
     fields: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)
     kept: Body = {
         name: value
@@ -76,7 +76,7 @@ def mistral_message(one: Message) -> Message:
 
 
 def mistral_tool(one: Tool) -> Tool:
-    """A function without parameters gets empty ones; nulls are left out."""
+    """Encode a tool; a function without parameters gets empty ones, nulls are omitted."""
     if not isinstance(one, FunctionTool):
         return one
     fields = read_object(encode_body({"tool": openai_tool(one)}))
@@ -89,7 +89,7 @@ def mistral_tool(one: Tool) -> Tool:
 
 
 def call_id(given: str) -> str:
-    """The id itself where Mistral takes it, else nine digits of its hash, in base 62."""
+    """Return the id if Mistral accepts it, else nine digits of its hash, in base 62."""
     if ID.fullmatch(given):
         return given
     number = int.from_bytes(hashlib.sha256(given.encode()).digest()[:16], "big")
@@ -105,7 +105,7 @@ def _is_empty(value: object) -> bool:
 
 
 def _call(fields: dict[str, Raw]) -> Body:
-    """A call of the client's, under an id that Mistral takes."""
+    """Encode a call of the client under an id that Mistral accepts."""
     kept: Body = {
         name: value
         for name, value in fields.items()
@@ -119,7 +119,7 @@ def _call(fields: dict[str, Raw]) -> Body:
 
 
 def _thinking(one: Message) -> list[Body]:
-    """Nothing where the client handed the chunks back as Mistral gave them."""
+    """Return nothing if the client sent the chunks back as Mistral had returned them."""
     if isinstance(one.content, tuple) and any(
         isinstance(piece, OpaquePart) and piece.type == "thinking" for piece in one.content
     ):

@@ -1,6 +1,6 @@
 """Ollama's native API: chat, completions (`/api/generate`) and embeddings (`/api/embed`).
 
-The base URL is the server's own; a trailing `/v1` or `/api` is read past. A key is for a proxy in
+The base URL is the server's own; a trailing `/v1` or `/api` is ignored. A key is for a proxy in
 front, or for ollama.com.
 https://github.com/ollama/ollama/blob/main/docs/api.md
 """
@@ -36,7 +36,7 @@ COMPLETION = SAMPLING | {"suffix", "template"}
 EMBEDDINGS = frozenset({"dimensions"})
 
 OWN = frozenset({"options", "keep_alive", "truncate"})
-"""Ollama's own fields, which travel as they are."""
+"""Ollama's own fields, sent unchanged."""
 
 UNDER_OPTIONS = {field: f"options.{wire}" for field, wire in OPTIONS.items()}
 
@@ -79,8 +79,8 @@ SUPPORTS = Supports(
         },
     },
 )
-"""0 and below mean "no bound" for num_predict and dimensions, and -1 "any" for the seed, of which
-the server's runners keep 32 bits."""
+"""0 and below mean "no limit" for num_predict and dimensions, and -1 "any" for the seed, of which
+the server's runners use 32 bits."""
 
 
 class _Vectors(Struct, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ _vectors = msgspec.json.Decoder(_Vectors).decode
 
 
 class OllamaAdapter:
-    """No tokens: the server takes and tells text only."""
+    """Chat, completions and embeddings; no tokens, because the server's APIs are text only."""
 
     name: ClassVar[str] = "ollama"
     framing: ClassVar[Framing] = "ndjson"

@@ -1,8 +1,8 @@
-"""Answers of Ollama as events: `/api/chat` and `/api/generate`, streamed in lines or whole.
+"""Decodes Ollama's answers to events: `/api/chat` and `/api/generate`, in lines or complete.
 
-A line has the same shape as a whole answer, and the one with `done` is the last. Tool calls come
-whole, their ids may be missing, and an answer that made some still ended with `stop`. A count of
-0 and one that is not known look the same: both are left out.
+A line has the format of a complete answer, and the one with `done` is the last. Tool calls come
+complete, their ids may be missing, and an answer with calls still ends with `stop`. Ollama omits
+both counts of 0 and unknown counts.
 https://github.com/ollama/ollama/blob/main/api/types.go
 """
 
@@ -29,10 +29,10 @@ from schemas.events import (
 )
 
 FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
-"""`done_reason` -> ours; a word that is in neither table is a `stop` of its own."""
+"""`done_reason` -> ours; one in neither table is a `stop` with its native reason."""
 
 NOTHING_GENERATED = frozenset({"load", "unload"})
-"""What becomes of a request that the server took for an order to load or unload the model."""
+"""Reasons for a request that the server took as a command to load or unload the model."""
 
 
 class _Function(Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class _Counts(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Part(_Message, frozen=True, kw_only=True):
-    """A line, or a whole answer. response: `/api/generate`; message: `/api/chat`."""
+    """A line, or a complete answer. response: `/api/generate`; message: `/api/chat`."""
 
     model: str = ""
     created_at: str = ""
@@ -82,7 +82,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OllamaDecoder:
-    """Reads one answer, whole or streamed."""
+    """Decodes one answer, complete or streamed."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -134,7 +134,7 @@ class OllamaDecoder:
             self._tools += 1
 
     def _call(self, call: _Call) -> ToolDelta:
-        """An id of ours is unique in the conversation: it holds the moment of the answer."""
+        """Emit a call. A generated id contains the answer's time to be unique in a conversation."""
         return ToolDelta(
             tool=self._tools,
             id=call.id or f"call_{self._prefix}_{self._tools}",
@@ -164,7 +164,7 @@ class OllamaDecoder:
 
 
 def usage_from(data: bytes) -> Usage:
-    """Counts that cannot be read are not known: no answer fails for them."""
+    """Read counts; unreadable ones are unknown and never fail an answer."""
     try:
         counts = _counts(data)
     except UNREADABLE:
@@ -179,7 +179,7 @@ def usage_from(data: bytes) -> Usage:
 
 
 def _arguments(raw: Raw) -> str:
-    """JSON text of an object, `{}` for none; some servers in front of Ollama send it as text."""
+    """Return an object as JSON text, `{}` for none; some proxies of Ollama send it as text."""
     if raw == NULL:
         return "{}"
     if bytes(raw).startswith(b'"'):
@@ -188,7 +188,7 @@ def _arguments(raw: Raw) -> str:
 
 
 def _seconds(moment: str) -> int:
-    """Unix seconds of an RFC 3339 time, 0 where it is none."""
+    """Return Unix seconds of an RFC 3339 time, 0 if it is not one."""
     try:
         return int(datetime.fromisoformat(moment).timestamp())
     except (ValueError, OverflowError):

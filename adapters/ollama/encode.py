@@ -1,9 +1,9 @@
-"""Requests as bodies of Ollama's `/api/chat`, `/api/generate` and `/api/embed`.
+"""Encodes requests for Ollama's `/api/chat`, `/api/generate` and `/api/embed`.
 
-Sampling stands under `options`, a message's text is one string with its images beside it, tool
-arguments are an object, and a tool's answer names the function. Ollama streams, cuts what is too
-long for the context and forgets the beginning of a conversation that outgrows it unless it is
-told otherwise; each body tells it so, because the client's dialect does none of these.
+Sampling is under `options`, a message's text is one string with its images in a list, tool
+arguments are an object, and a tool's answer names the function. By default Ollama streams, cuts
+text that is too long for the context and drops the start of a conversation that outgrows it; each
+body turns this off, because the client's dialect does none of it.
 https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
@@ -46,7 +46,7 @@ OPTIONS: Mapping[str, str] = {
     "frequency_penalty": "frequency_penalty",
     "repetition_penalty": "repeat_penalty",
 }
-"""Our names -> those under `options`."""
+"""Our names -> names under `options`."""
 
 ROLES: Mapping[str, str] = {
     "system": "system",
@@ -70,7 +70,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def chat_body(request: ChatRequest, model: str) -> bytes:
-    """Raises InvalidRequest for what has no place in a message, and for arguments not in JSON."""
+    """Raises InvalidRequest for unsupported message fields, and for arguments not in JSON."""
     names = {call.id: call.name for one in request.messages for call in one.tool_calls}
     body: Body = {
         "model": model,
@@ -94,15 +94,15 @@ def chat_body(request: ChatRequest, model: str) -> bytes:
 
 
 def completion_body(request: CompletionRequest, model: str) -> bytes:
-    """A prompt goes to the model as it is, unless its template must wrap it or fill in the middle.
+    """Encode a prompt, unchanged unless a template or fill in the middle is requested.
 
-    Raises InvalidRequest for anything but one text: an empty one is an order to load the model.
+    Raises InvalidRequest for anything but one text: an empty one is a command to load the model.
     """
     prompt = request.prompts[0]
     if len(request.prompts) != 1 or not isinstance(prompt, str):
         raise InvalidRequest("prompt: this backend accepts a single text prompt", param="prompt")
     if not prompt:
-        raise InvalidRequest("prompt: this backend cannot begin with nothing", param="prompt")
+        raise InvalidRequest("prompt: this backend does not accept an empty prompt", param="prompt")
     body: Body = {
         "model": model,
         "prompt": prompt,
@@ -113,7 +113,7 @@ def completion_body(request: CompletionRequest, model: str) -> bytes:
     if request.suffix:
         body["suffix"] = request.suffix
     elif not request.template:
-        # Thinking would be told apart from the text, of which it is a part here.
+        # Thinking would be separated from the text, but a completion includes it.
         body |= {"raw": True, "think": False}
     _add_sampling(body, request.sampling)
     _add_extra(body, request.extra)
@@ -121,7 +121,7 @@ def completion_body(request: CompletionRequest, model: str) -> bytes:
 
 
 def embeddings_body(request: EmbeddingsRequest, model: str) -> bytes:
-    """Always a list, because an empty string by itself would be no input at all."""
+    """Encode inputs, always as a list, because a lone empty string counts as no input."""
     if not all(isinstance(one, str) for one in request.inputs):
         raise InvalidRequest("input: this backend accepts only texts", param="input")
     body: Body = {"model": model, "input": request.inputs, "truncate": False}
@@ -169,7 +169,7 @@ def _image(part: Part, field: str) -> str:
 
 
 def _add_called(body: Body, one: Message, names: Mapping[str, str]) -> None:
-    """Templates read the function's name; the call's id is for those that know ids."""
+    """Encode a result; templates need the function's name, and some also the call's id."""
     called = one.tool_call_id
     name = one.name if isinstance(called, UnsetType) else names.get(called, one.name)
     if name:
@@ -189,7 +189,7 @@ def _call(call: ToolCall, place: int, at: int) -> Body:
 
 
 def _format(form: ResponseFormat | UnsetType) -> Raw | str | None:
-    """`None` where any text will do."""
+    """Return `None` for plain text."""
     if isinstance(form, UnsetType) or form.type == "text":
         return None
     if form.type == "opaque":
@@ -215,7 +215,7 @@ def _think(request: ChatRequest) -> bool | str:
 
 
 def _add_sampling(body: Body, sampling: Sampling) -> None:
-    """An empty list of stop strings stays away, for it would replace those of the model."""
+    """Encode options without an empty list of stop strings, which would replace the model's."""
     options: Body = {}
     for field, name in OPTIONS.items():
         value: object = getattr(sampling, field)
@@ -230,13 +230,13 @@ def _add_sampling(body: Body, sampling: Sampling) -> None:
 
 
 def _add_extra(body: Body, extra: Mapping[str, Raw]) -> None:
-    """What the client says in Ollama's own words wins over what we say for want of them."""
+    """Merge the client's own Ollama fields, which override the adapter's defaults."""
     for name, raw in extra.items():
         body[name] = _merged(body.get(name), raw) if name == "options" else raw
 
 
 def _merged(ours: object, raw: Raw) -> Raw | Body:
-    """Raises InvalidRequest where an option is sent under both of its names."""
+    """Raises InvalidRequest if an option is sent under both of its names."""
     if ours is None:
         return raw
     try:

@@ -1,6 +1,6 @@
 """Hugging Face's Text Generation Inference: text over `/generate`, chat over its OpenAI route.
 
-One server has one model. The base URL is the server's own; a trailing `/v1` is read past.
+One server has one model. The base URL is the server's own; a trailing `/v1` is ignored.
 https://huggingface.github.io/text-generation-inference/
 """
 
@@ -47,7 +47,7 @@ PARAMETERS: Mapping[str, str] = {
 """Our names -> TGI's. Not `stop`: the match is returned, so the gateway stops the answer itself."""
 
 CUTS = ("temperature", "top_p", "top_k", "typical_p")
-"""Any of these makes the server draw lots, whatever `do_sample` says."""
+"""Any of these makes the server sample, whatever `do_sample` says."""
 
 COMPLETION_EXTRA = frozenset({"adapter_id", "grammar", "truncate"})
 
@@ -79,7 +79,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class TgiAdapter:
-    """Embeddings are not offered: another server of the same makers has them."""
+    """Chat and completions; embeddings need the maker's Text Embeddings Inference server."""
 
     name: ClassVar[str] = "tgi"
     framing: ClassVar[Framing] = "sse"
@@ -127,7 +127,7 @@ class TgiAdapter:
         return error_from(self._endpoint, status, headers, body)
 
     def _generate(self, request: CompletionRequest) -> Outbound:
-        """Details are always asked for: they hold the counts and the finish reason."""
+        """Encode a completion. Always request details: they contain counts and finish reason."""
         if len(request.prompts) != 1 or not isinstance(request.prompts[0], str):
             raise InvalidRequest(
                 "prompt: this backend accepts a single text prompt", param="prompt"
@@ -151,7 +151,7 @@ class TgiAdapter:
 
 
 def _parameters(sampling: Sampling) -> Parameters:
-    """A temperature asks for lots to be drawn, which the server does not conclude from 1."""
+    """Set `do_sample` with a temperature, because the server does not infer it from 1."""
     sampling = nucleus(sampling)
     if sampling.typical_p == 1:
         sampling = replace(sampling, typical_p=UNSET)

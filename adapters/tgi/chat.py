@@ -1,7 +1,7 @@
-"""TGI's `/v1/chat/completions`: the OpenAI dialect, less what the server ignores or misreads.
+"""TGI's `/v1/chat/completions`: the OpenAI dialect, without fields that it ignores or misreads.
 
 `n`, `logit_bias` and the model's name are not read, and `presence_penalty` becomes a repetition
-penalty of twice its strength and more, so neither is offered. A JSON schema is a grammar.
+penalty of at least twice its strength, so none of them is offered. A JSON schema is a grammar.
 https://github.com/huggingface/text-generation-inference/blob/main/router/src/lib.rs
 """
 
@@ -62,7 +62,7 @@ class TgiChat(OpenAIAdapter):
 
 
 def nucleus(sampling: Sampling) -> Sampling:
-    """The server takes what lies between 0 and 1 alone: 1 goes without saying, 0 is greedy."""
+    """Adapt top_p. The server accepts only values between 0 and 1: omit 1; 0 means greedy."""
     if sampling.top_p == 0:
         return replace(sampling, temperature=0.0, top_p=UNSET)
     return replace(sampling, top_p=UNSET) if sampling.top_p == 1 else sampling
@@ -75,7 +75,7 @@ def _grammar(form: ResponseFormat) -> ResponseFormat:
 
 
 def _message(one: Message) -> Message:
-    """Chat templates know no developer."""
+    """Rewrite role developer to system, because chat templates do not have it."""
     if one.role != "developer":
         return one
     fields: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)

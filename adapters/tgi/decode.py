@@ -1,7 +1,7 @@
-"""Answers of TGI's `/generate` and `/generate_stream` as events.
+"""Decodes answers of TGI's `/generate` and `/generate_stream` to events.
 
-The last event of a stream has `generated_text`, and there is no `[DONE]`. Special tokens are no
-text. A whole answer may stand in a list; it tells the size of its prompt in a header field.
+The last event of a stream has `generated_text`, and there is no `[DONE]`. Special tokens are not
+text. A complete answer may be wrapped in a list; a header field has the size of its prompt.
 https://huggingface.github.io/text-generation-inference/
 """
 
@@ -30,7 +30,7 @@ class _Token(Struct, frozen=True, kw_only=True):
 
 
 class _Details(Struct, frozen=True, kw_only=True):
-    """input_length: in streams, and in newer versions alone."""
+    """input_length: only in streams, and only in newer versions."""
 
     finish_reason: str | None = None
     generated_tokens: int | None = None
@@ -53,7 +53,7 @@ _NOTHING = _Details()
 
 
 class TgiDecoder:
-    """prompt: its tokens, where the head of the answer told them."""
+    """prompt: its number of tokens, if the answer's head has it."""
 
     def __init__(self, endpoint: Endpoint, *, stream: bool, prompt: int | None = None) -> None:
         self._endpoint = endpoint
@@ -77,10 +77,10 @@ class TgiDecoder:
             events.append(Started())
         if not self._stream:
             if frame.generated_text is None:
-                raise self._broken(f"an answer without a text: {_head(data)}")
+                raise self._broken(f"the answer has no text: {_head(data)}")
             self._show(frame.generated_text, events)
         elif frame.token is None:
-            raise self._broken(f"a frame without a token: {_head(data)}")
+            raise self._broken(f"a frame has no token: {_head(data)}")
         elif not frame.token.special:
             self._show(frame.token.text, events)
         if frame.generated_text is not None:
@@ -102,7 +102,7 @@ class TgiDecoder:
         if isinstance(found, _Frame):
             return found
         if len(found) != 1:
-            raise self._broken(f"{len(found)} answers where one was asked for")
+            raise self._broken(f"{len(found)} answers instead of one")
         return found[0]
 
     def _show(self, text: str, events: list[Event]) -> None:
@@ -111,7 +111,7 @@ class TgiDecoder:
             events.append(TextDelta(text=text))
 
     def _end(self, details: _Details, events: list[Event]) -> None:
-        """A missing reason is an end like any other: older versions give none unasked."""
+        """Emit the end; a missing reason counts as `stop`: older versions send none by default."""
         self.ended = True
         if not self._shown:
             events.append(TextDelta(text=""))
@@ -135,7 +135,7 @@ class TgiDecoder:
 
 
 def prompt_tokens(headers: Mapping[str, str]) -> int | None:
-    """What the head of a whole answer says of its prompt."""
+    """Return the prompt's number of tokens from the head of a complete answer."""
     told = headers.get(PROMPT_TOKENS, "")
     return int(told) if told.isascii() and told.isdigit() else None
 

@@ -1,10 +1,10 @@
 """TensorRT-LLM's text models on a Triton server: `ensemble` and `tensorrt_llm_bls`.
 
-The generate extension, whose differences from our schema are: keys that name no input of the
-model are no error there but request parameters that nobody reads, `max_tokens` is mandatory, a
-stop string is part of the answer, and nothing says why an answer ended or that it has ended. So
-counts are asked for always, and what was renamed (`random_seed` and `min_length`, now `seed` and
-`min_tokens`) is sent under both names: each server reads the one that it has.
+Uses the generate extension, which differs from our schema: keys that name no input of the model
+are silently ignored request parameters, `max_tokens` is required, a stop string is part of the
+answer, and nothing shows why or whether an answer has ended. So counts are always requested, and
+renamed inputs (`random_seed` and `min_length`, now `seed` and `min_tokens`) are sent under both
+names: each server reads the one that it has.
 
 `model` in the configuration is the Triton model's name, or `NAME/versions/VERSION`.
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
@@ -43,10 +43,10 @@ NUMBERS: Mapping[str, str] = {
     "beam_width": "beam_width",
     "length_penalty": "length_penalty",
 }
-"""Our names -> the inputs'."""
+"""Our names -> names of the inputs."""
 
 OLDER: Mapping[str, str] = {"seed": "random_seed", "min_tokens": "min_length"}
-"""What older models call an input. A number that is no input must fit in an int64."""
+"""Names of inputs of older models. A number that is not an input must fit in an int64."""
 
 WORDS: Mapping[str, str] = {"stop": "stop_words", "bad_words": "bad_words"}
 
@@ -147,7 +147,7 @@ class TritonAdapter:
 
 
 def prompt_of(request: CompletionRequest) -> str:
-    """Raises InvalidRequest for token ids, and for more prompts than one."""
+    """Raises InvalidRequest for token ids, and for more than one prompt."""
     prompt = request.prompts[0]
     if len(request.prompts) != 1 or not isinstance(prompt, str):
         raise InvalidRequest("prompt: this backend accepts a single text prompt", param="prompt")
@@ -159,15 +159,15 @@ def models_path(endpoint: Endpoint) -> str:
 
 
 def model_url(models: str, model: str, name: str) -> str:
-    """The target of one of a model's doors.
+    """Return the path of one of a model's endpoints.
 
-    Raises InvalidRequest for what is no `NAME` or `NAME/versions/VERSION`: behind a wildcard it is
-    the client that names the model, and no other path of the server is its to reach.
+    Raises InvalidRequest for a model other than `NAME` or `NAME/versions/VERSION`: behind a
+    wildcard the client names the model, and must not reach other paths of the server.
     """
     found = _MODEL.fullmatch(model)
     if found is None or found["name"] in (".", ".."):
         raise InvalidRequest(
-            f"model: {model!r} is no model of a Triton server; send NAME or NAME/versions/VERSION",
+            f"model: {model!r} is not a Triton model name; send NAME or NAME/versions/VERSION",
             param="model",
         )
     version = found["version"] or ""
@@ -175,7 +175,7 @@ def model_url(models: str, model: str, name: str) -> str:
 
 
 def headers(endpoint: Endpoint) -> dict[bool, tuple[tuple[str, str], ...]]:
-    """For whole answers (false) and streams (true). Triton knows no keys; a proxy may."""
+    """Return headers for complete answers (false) and streams (true). Only proxies read the key."""
     key = endpoint.key.reveal()
     credentials = (("authorization", f"Bearer {key}"),) if key else ()
     return {

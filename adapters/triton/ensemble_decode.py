@@ -1,7 +1,7 @@
-"""Answers of Triton's text models as events: text, an inferred reason to end, and counts.
+"""Decodes answers of Triton's text models to events: text, an inferred finish reason, and counts.
 
-A stream has no end mark. Where its body ends in order it is whole; that a body has not ended in
-order is for the transport (chunked framing) and the frame parser to notice.
+A stream has no end mark. It is complete if its body ends properly, which the transport (chunked
+framing) and the frame parser check.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,14 @@ from schemas.events import Event, Finished, Started, TextDelta, Usage
 from schemas.requests import CompletionRequest
 
 INFERRED = "inferred"
-"""`Finished.native` where the server did not say why the answer ended."""
+"""`Finished.native` if the server sent no finish reason."""
 
-PIECES_ONLY = frozenset({"ensemble"})
-"""Models that never repeat the text so far."""
+DELTAS_ONLY = frozenset({"ensemble"})
+"""Models that never send cumulative text."""
 
 
 class EnsembleFrame(Struct, frozen=True, kw_only=True):
-    """One event, or a whole answer. A tensor of one item comes as a scalar."""
+    """One event, or a complete answer. A tensor of one item comes as a scalar."""
 
     model_name: str = ""
     text_output: str | list[str] | None = None
@@ -43,10 +43,10 @@ _read = msgspec.json.Decoder(EnsembleFrame).decode
 
 
 class _Sequence:
-    """What is remembered of one answer. tokens: `None` where the server does not count."""
+    """The state of one answer. tokens: `None` if the server does not count."""
 
-    def __init__(self, stops: Sequence[str], *, pieces: bool) -> None:
-        self.text = CumulativeText(pieces=pieces)
+    def __init__(self, stops: Sequence[str], *, deltas: bool) -> None:
+        self.text = CumulativeText(deltas=deltas)
         self.stops = StopStrings(stops)
         self.tokens: int | None = None
         self.shown = False
@@ -54,7 +54,7 @@ class _Sequence:
 
 
 class TextDecoder:
-    """Reads one answer, whole or streamed: an SSE body may come as one piece, too."""
+    """Decodes one answer, complete or streamed; an SSE body may also come as one piece."""
 
     def __init__(self, endpoint: Endpoint, request: CompletionRequest) -> None:
         sampling = request.sampling
@@ -76,7 +76,7 @@ class TextDecoder:
         return list(self._events(data))
 
     def close(self) -> Sequence[Event]:
-        """Raises UpstreamBroken when fewer answers came than were asked for."""
+        """Raises UpstreamBroken if fewer answers arrived than were requested."""
         if len(self._sequences) < self._answers:
             raise self._broken(f"{len(self._sequences)} of {self._answers} answers arrived")
         events: list[Event] = []
@@ -98,7 +98,7 @@ class TextDecoder:
         if answer.error != NULL:
             raise error_inside(self._endpoint, data)
         if answer.text_output is None:
-            raise self._broken("an answer without text_output")
+            raise self._broken("the answer has no text_output")
         if not self._started:
             self._started = True
             yield Started(model=answer.model_name)
@@ -113,7 +113,7 @@ class TextDecoder:
                     yield from self._show(index, sequence, sequence.text.add(text))
 
     def _count(self, answer: EnsembleFrame) -> None:
-        """Tokens of each event; with beams, those of all of them together."""
+        """Return the number of tokens of each event, with beams that of all beams together."""
         if answer.num_input_tokens is not None:
             self._prompt = answer.num_input_tokens
         if answer.num_output_tokens is not None and answer.sequence_index < self._answers:
@@ -125,8 +125,8 @@ class TextDecoder:
         if found is None:
             most = max(self._answers, CHOICES)
             check_room(self._sequences, most, "sequences", self._endpoint.name)
-            pieces = answer.model_name in PIECES_ONLY
-            found = self._sequences[index] = _Sequence(self._stops, pieces=pieces)
+            deltas = answer.model_name in DELTAS_ONLY
+            found = self._sequences[index] = _Sequence(self._stops, deltas=deltas)
         return found
 
     def _show(self, index: int, sequence: _Sequence, text: str) -> Iterator[Event]:
@@ -138,7 +138,7 @@ class TextDecoder:
             yield from self._end(index, sequence)
 
     def _end(self, index: int, sequence: _Sequence) -> Iterator[Event]:
-        """The rest of the text and the reason, found (a stop string) or inferred (a count)."""
+        """Emit the rest of the text and the reason, found (stop string) or inferred (count)."""
         sequence.finished = True
         rest = sequence.stops.close()
         if rest or not sequence.shown:
@@ -157,7 +157,7 @@ class TextDecoder:
         )
 
     def _beams_are_full(self) -> bool:
-        """Their tokens are counted together, so one that ended early makes none of them full."""
+        """Return whether all beams are full; their tokens are counted together."""
         tokens = self._sequences[0].tokens
         return tokens is not None and tokens >= self._bound * self._answers
 

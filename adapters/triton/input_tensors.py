@@ -1,6 +1,6 @@
-"""A token request as the input tensors of tensorrtllm_backend's `tensorrt_llm` model.
+"""Encodes a token request as input tensors of tensorrtllm_backend's `tensorrt_llm` model.
 
-Today's names and datatypes, with a first dimension for the batch, which is always 1.
+Current names and datatypes, with a first dimension for the batch, which is always 1.
 https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/inflight_batcher_llm
 """
 
@@ -38,7 +38,7 @@ NAMES: Mapping[str, str] = {field: wire for field, (wire, _) in SCALARS.items()}
 
 
 def inputs(request: TokenRequest) -> Iterator[Input]:
-    """Every tensor of a request. Raises InvalidRequest for shapes that the server cannot take."""
+    """Return every tensor of a request. Raises InvalidRequest for unsupported shapes."""
     sampling = request.sampling
     yield _listed("input_ids", "INT32", request.tokens)
     yield _scalar("input_lengths", "INT32", len(request.tokens))
@@ -65,7 +65,7 @@ def inputs(request: TokenRequest) -> Iterator[Input]:
 
 
 def _adapted(request: TokenRequest) -> Iterator[Input]:
-    """What changes the model itself: a LoRA, a prompt table, draft tokens."""
+    """Return the tensors that change the model: a LoRA, a prompt table, draft tokens."""
     lora, table, draft = request.lora, request.prompt_table, request.draft
     if not isinstance(lora, UnsetType):
         yield _scalar("lora_task_id", "UINT64", lora.task_id)
@@ -91,14 +91,14 @@ def _listed(name: str, datatype: str, values: Sequence[int]) -> Input:
 
 
 def _words(name: str, words: Sequence[Sequence[int]]) -> Iterator[Input]:
-    """[1, 2, K]; an empty list is no list."""
+    """Yield a tensor of shape [1, 2, K], none for an empty list."""
     ids, ends = pack_words([word for word in words if word])
     if ids:
         yield Input(name=name, datatype="INT32", shape=(1, 2, len(ids)), data=(*ids, *ends))
 
 
 def _tensor(name: str, tensor: Tensor, rank: int, field: str) -> Input:
-    """With a first dimension of 1, which the client may have sent itself."""
+    """Add a first dimension of 1, unless the client sent it."""
     shape = tensor.shape
     if len(shape) == rank:
         shape = (1, *shape)

@@ -1,8 +1,8 @@
 """TensorRT-LLM's LLM API behind Triton: the `llmapi` model of tensorrtllm_backend, text to text.
 
-Its inputs have the names of SamplingParams with `sampling_param_` before them, it says why an
-answer ended (and so when), it takes the stop string out of the text itself, and it neither counts
-tokens nor takes more than one prompt.
+Its inputs are the names of SamplingParams with the prefix `sampling_param_`; it sends a finish
+reason (and so the end), removes the stop string from the text, does not count tokens, and accepts
+only one prompt.
 https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi/tensorrt_llm
 """
 
@@ -59,7 +59,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class TritonLlmApiAdapter:
-    """Completions of one text prompt. Without `max_tokens` the server's own bound holds."""
+    """Completions of one text prompt. Without `max_tokens` the server's own limit applies."""
 
     name: ClassVar[str] = "triton-llmapi"
     framing: ClassVar[Framing] = "sse"

@@ -1,6 +1,6 @@
-"""Answers of Triton's `llmapi` model as events.
+"""Decodes answers of Triton's `llmapi` model to events.
 
-Every event of a stream has the whole text so far, and "None" for the reasons until the last.
+Every event of a stream has all text so far; the reasons are "None" until the last event.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ from schemas.events import Event, Finished, FinishReason, Started, TextDelta
 NONE = "None"
 
 FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
-"""Its other words are `timeout` and `cancelled`: answers that the server gave up."""
+"""Finish reasons -> ours. The others, `timeout` and `cancelled`, mean that the server aborted."""
 
 BROKEN = "\ufffd"
-"""An unfinished character, which the next event has whole."""
+"""An unfinished character; the next event has it complete."""
 
 
 class LlmApiFrame(Struct, frozen=True, kw_only=True):
-    """One event, or a whole answer."""
+    """One event, or a complete answer."""
 
     model_name: str = ""
     text_output: str | None = None
@@ -38,7 +38,7 @@ _read = msgspec.json.Decoder(LlmApiFrame).decode
 
 
 class LlmApiDecoder:
-    """Reads one answer, whole or streamed."""
+    """Decodes one answer, complete or streamed."""
 
     def __init__(self, endpoint: Endpoint, *, stream: bool) -> None:
         self._endpoint = endpoint
@@ -57,7 +57,7 @@ class LlmApiDecoder:
         if answer.error != NULL:
             raise error_inside(self._endpoint, data)
         if answer.text_output is None:
-            raise self._broken("an answer without text_output")
+            raise self._broken("the answer has no text_output")
         events: list[Event] = []
         if not self._started:
             self._started = True
@@ -74,7 +74,7 @@ class LlmApiDecoder:
         return events
 
     def close(self) -> Sequence[Event]:
-        """Raises UpstreamBroken where no event of a stream said why the answer ended."""
+        """Raises UpstreamBroken if no event of a stream had a finish reason."""
         if self._finished:
             return ()
         if self._stream or not self._started:

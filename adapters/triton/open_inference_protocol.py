@@ -1,6 +1,6 @@
-"""Tensors of the Open Inference Protocol over HTTP: in JSON, or as bytes behind the JSON.
+"""Tensors of the Open Inference Protocol over HTTP: in JSON, or as bytes after the JSON.
 
-An answer's header says where its JSON ends; a decoder does not see it, so the end is found.
+A header of the answer has the JSON's length; decoders do not receive it, so they search the end.
 https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/inference_rest.md
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md
 """
@@ -46,7 +46,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Input(Struct, frozen=True, kw_only=True):
-    """A tensor to send: numbers go as JSON, bytes (row-major, little-endian) as they are."""
+    """A tensor to send: numbers as JSON, bytes (row-major, little-endian) as they are."""
 
     name: str
     datatype: str
@@ -62,21 +62,21 @@ class Output(Struct, frozen=True, kw_only=True):
     data: list[Number] | bytes
 
     def numbers(self) -> list[Number]:
-        """Flat, row-major. Raises ValueError where the bytes do not fit the datatype."""
+        """Return them flat, row-major. Raises ValueError if the bytes do not fit the datatype."""
         if not isinstance(self.data, bytes):
             return self.data
         if self.datatype == "BF16":
             return list(struct.unpack(f"<{len(self.data) // 2}f", _widened(self.data)))
         letter = _FORMATS.get(self.datatype)
         if letter is None:
-            raise ValueError(f"a datatype that is not known: {self.datatype}")
+            raise ValueError(f"unknown datatype {self.datatype}")
         size = struct.calcsize(f"<{letter}")
         if len(self.data) % size:
             raise ValueError(f"{len(self.data)} bytes of {self.datatype}")
         return list(struct.unpack(f"<{len(self.data) // size}{letter}", self.data))
 
     def float32(self) -> bytes:
-        """Little-endian float32, whatever float it came as. Raises ValueError as `numbers`."""
+        """Return little-endian float32, from any float type. Raises ValueError as `numbers`."""
         if isinstance(self.data, bytes):
             if self.datatype == "FP32":
                 return self.data
@@ -87,7 +87,7 @@ class Output(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """model: as the server names it. outputs: by name."""
+    """model: the server's name for it. outputs: by name."""
 
     model: str = ""
     outputs: Mapping[str, Output]
@@ -114,9 +114,9 @@ _read = msgspec.json.Decoder(_Answer, strict=False).decode
 
 
 def encode_inputs(inputs: Iterable[Input], outputs: Mapping[str, bool]) -> tuple[bytes, int | None]:
-    """The body, and the length of its JSON where bytes follow it.
+    """Return the body, and the length of its JSON if bytes follow it.
 
-    outputs: those wanted, each with whether it may come as bytes.
+    outputs: the requested ones, each with whether it may come as bytes.
     """
     tails: list[bytes] = []
     listed: list[dict[str, object]] = []
@@ -141,7 +141,7 @@ def encode_inputs(inputs: Iterable[Input], outputs: Mapping[str, bool]) -> tuple
 
 
 def decode_answer(body: bytes) -> Answer:
-    """Raises msgspec.DecodeError or ValueError for what cannot be read."""
+    """Raises msgspec.DecodeError or ValueError for an unreadable answer."""
     end = json_end(body)
     wire = _read(body[:end])
     outputs: dict[str, Output] = {}
@@ -149,11 +149,11 @@ def decode_answer(body: bytes) -> Answer:
         size = one.parameters.binary_data_size
         if size is not None:
             if end + size > len(body):
-                raise ValueError(f"{one.name}: its {size} bytes are not all there")
+                raise ValueError(f"{one.name}: fewer than its {size} bytes arrived")
             data: list[Number] | bytes = body[end : end + size]
             end += size
         elif one.data is None:
-            raise ValueError(f"{one.name}: a tensor without data")
+            raise ValueError(f"{one.name}: the tensor has no data")
         else:
             data = one.data
         outputs[one.name] = Output(datatype=one.datatype, shape=one.shape, data=data)
@@ -161,7 +161,7 @@ def decode_answer(body: bytes) -> Answer:
 
 
 def json_end(body: bytes) -> int:
-    """Where the JSON object ends with which the body begins; the body's end if it never does."""
+    """Return the end of the JSON object at the body's start; the body's end if it never closes."""
     depth = 0
     for found in _STRING_OR_BRACE.finditer(body):
         mark = found.group()
@@ -175,7 +175,7 @@ def json_end(body: bytes) -> int:
 
 
 def error_of(body: bytes) -> Raw | None:
-    """The `error` of a JSON object that is nothing but one, else `None`."""
+    """Return the `error` of a JSON object that contains only an error, else `None`."""
     try:
         fields = msgspec.json.decode(body[: json_end(body)], type=dict[str, Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -184,7 +184,7 @@ def error_of(body: bytes) -> Raw | None:
 
 
 def _widened(data: bytes) -> bytes:
-    """bfloat16 as float32: each gets two zero bytes below its own."""
+    """Return bfloat16 as float32: two zero bytes before the two of each."""
     wide = bytearray(len(data) // 2 * 4)
     wide[2::4] = data[0 : len(data) // 2 * 2 : 2]
     wide[3::4] = data[1 : len(data) // 2 * 2 : 2]

@@ -1,8 +1,8 @@
-"""Sampling in TensorRT-LLM's terms, the same for its text models and its raw-tensor models.
+"""Sampling parameters of TensorRT-LLM, the same for its text models and its raw-tensor models.
 
-Its search is greedy, whatever the temperature, where neither `top_k` nor `top_p` is given: so a
-request to draw names the whole vocabulary. `top_k` 1 is greedy in every version, a temperature of
-0 only in recent ones; and an end token of -1 never comes, which is our `ignore_eos`.
+Decoding is greedy, whatever the temperature, if neither `top_k` nor `top_p` is given, so a request
+to sample names the whole vocabulary. `top_k` 1 is greedy in every version, a temperature of 0 only
+in recent ones; and an end token of -1 is never generated, which implements `ignore_eos`.
 https://nvidia.github.io/TensorRT-LLM/advanced/gpt-runtime.html#sampling-parameters
 """
 
@@ -17,19 +17,19 @@ from schemas.sampling import Sampling
 UINT64 = 1 << 64
 INT64 = 1 << 63
 CUT_CANDIDATES = frozenset({"temperature", "top_k", "top_p", "top_p_decay", "top_p_min"})
-"""What changes nothing where sampling is greedy."""
+"""Fields without effect on greedy decoding."""
 
 Number = bool | int | float
 
 
 def numbers(sampling: Sampling, names: Mapping[str, str]) -> dict[str, Number]:
-    """The fields in `names` that were sent, by our name, as numbers that the server takes.
+    """Return the fields in `names` that were sent, by our name, as numbers that the server accepts.
 
-    Raises InvalidRequest for `early_stopping: never`, which the server has no form for.
+    Raises InvalidRequest for `early_stopping: never`, which the server does not support.
     """
     if sampling.early_stopping == "never":
         raise InvalidRequest(
-            "early_stopping: 'never' has no form in TensorRT-LLM; send true or false",
+            "early_stopping: TensorRT-LLM does not support 'never'; send true or false",
             param="early_stopping",
         )
     greedy = sampling.temperature == 0 or sampling.do_sample is False
@@ -50,13 +50,13 @@ def numbers(sampling: Sampling, names: Mapping[str, str]) -> dict[str, Number]:
 
 
 def _draws(sampling: Sampling) -> bool:
-    """The client asks for chance: beams have none, and who is silent gets the server's default."""
+    """Return whether the client requests sampling. Beams do not; the default is the server's."""
     asked = sampling.do_sample is True or sampling.temperature is not UNSET
     return asked and beams(sampling) == 1
 
 
 def bound(request: CompletionRequest | TokenRequest) -> int:
-    """The most tokens to generate. Raises InvalidRequest without one: the server requires it."""
+    """Return the token limit. Raises InvalidRequest without one: the server requires it."""
     limit = request.sampling.max_tokens
     if limit is None or isinstance(limit, UnsetType):
         raise InvalidRequest(
@@ -75,22 +75,22 @@ def beams(sampling: Sampling) -> int:
 
 
 def returned(sampling: Sampling) -> int | None:
-    """`num_return_sequences`: `None` where the server's default is what is wanted.
+    """Return `num_return_sequences`, `None` if the server's default fits.
 
-    With beams that default is all of them; ours is one.
+    With beams the server's default is all of them; ours is one.
     """
     count = answers(sampling)
     return count if count > 1 or beams(sampling) > 1 else None
 
 
 def stop_words(sampling: Sampling) -> tuple[tuple[int, ...], ...]:
-    """Sequences that end an answer; a single stop token is a word of one."""
+    """Return the token sequences that end an answer; a stop token is a sequence of one."""
     single = tuple((token,) for token in sampling.stop_token_ids or ())
     return (*(sampling.stop_words or ()), *single)
 
 
 def end_token(sampling: Sampling) -> int | None:
-    """The token that ends an answer, where the client named one."""
+    """Return the token that ends an answer, if the client sent one."""
     if isinstance(sampling.end_id, UnsetType) or sampling.end_id < 0:
         return None
     return None if sampling.ignore_eos is True else sampling.end_id

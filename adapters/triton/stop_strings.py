@@ -1,7 +1,7 @@
-"""Cuts an answer's text at its stop strings, for backends that return the match or overlook it.
+"""Cuts an answer's text at its stop strings, for backends that return or miss a match.
 
-A stop string is overlooked where its tokens depend on the text before it, and returned where a
-server ends an answer with the token that completes it. Ours is never returned.
+A server misses a stop string if its tokens depend on the text before it, and returns it if the
+answer ends with the token that completes it. The gateway never returns it.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 class StopStrings:
     """One choice's text, in pieces. `found` is the stop string that ended it, "" before that.
 
-    That is the one that is complete first, so the pieces never show in what is cut.
+    `found` is the one that is complete first, so the cut does not depend on the pieces.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -19,7 +19,7 @@ class StopStrings:
         self.found: str = ""
 
     def feed(self, text: str) -> str:
-        """What can be shown now: text that may begin a stop string waits, and none follows one."""
+        """Return the text to emit; text that may start a stop string is held, after one it ends."""
         if self.found or not self._stops:
             return "" if self.found else text
         text = self._held + text
@@ -37,12 +37,12 @@ class StopStrings:
         return text[: len(text) - waits]
 
     def close(self) -> str:
-        """What waited for a stop string that never came."""
+        """Return the held text, after a stop string that was never completed."""
         held, self._held = self._held, ""
         return held
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Characters at the end of `text` with which `stop` begins."""
+    """Return the number of characters at the end of `text` with which `stop` starts."""
     longest = min(len(text), len(stop) - 1)
     return next((size for size in range(longest, 0, -1) if text.endswith(stop[:size])), 0)

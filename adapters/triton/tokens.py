@@ -1,11 +1,11 @@
 """TensorRT-LLM's raw-tensor models on a Triton server, by `infer`: token ids in, token ids out.
 
-One Triton model is either decoupled (it streams, and HTTP `infer` refuses it) or it is not (it
-refuses to stream, and HTTP `infer` takes it); `triton-tokens-decoupled` is for the other kind.
-Every tensor of a request travels here, those of 16-bit floats as bytes; a client that asked for a
-stream gets it in one piece. Such a model has no tokenizer: without `end_id` no token ends an
-answer. Several answers without beams would be several responses, which `infer` has no form for;
-with beams they are one, of `n` beams.
+This adapter is for models that are not decoupled: they do not stream, and HTTP `infer` accepts
+them; a decoupled model streams, HTTP `infer` rejects it, and `triton-tokens-decoupled` is its
+adapter. Every tensor of a request is sent, 16-bit floats as bytes; a client that requests a stream
+gets it in one piece. Such a model has no tokenizer: without `end_id` no token ends an answer.
+Several answers without beams would be several responses, which `infer` does not support; with beams
+they are one response, of `n` beams.
 https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/inference_rest.md
 """
 
@@ -60,10 +60,10 @@ INPUTS: Mapping[str, tuple[str, ...]] = {
     "return_context_logits": ("return_context_logits",),
     "return_generation_logits": ("return_generation_logits",),
 }
-"""Our names -> the tensors that say it. (`do_sample: false` is a `runtime_top_k` of 1.)"""
+"""Our names -> tensors. (`do_sample: false` is a `runtime_top_k` of 1.)"""
 
 ASKED_FOR = frozenset({"logprobs", "return_context_logits", "return_generation_logits"})
-"""What adds outputs to those asked for."""
+"""Fields that request additional outputs."""
 
 SUPPORTS = Supports(
     tokens=TOKENS,
@@ -120,7 +120,7 @@ class TritonTokensAdapter:
 
 
 def _outputs(request: TokenRequest) -> dict[str, bool]:
-    """The outputs to ask for, each with whether it comes as bytes: float16 has no JSON."""
+    """Return the outputs to request, each with whether it comes as bytes: JSON has no float16."""
     wanted = {"output_ids": False, "sequence_length": False}
     if request.sampling.logprobs is True:
         wanted |= {"cum_log_probs": False, "output_log_probs": False}

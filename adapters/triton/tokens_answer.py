@@ -1,7 +1,7 @@
-"""One answer of a raw-tensor model while it grows: tokens, their scores, and how it ended.
+"""Collects one answer of a raw-tensor model: tokens, their scores, and the finish reason.
 
-The text of every token is "", for such a model knows none, and why an answer ended is read off
-its last tokens and its length.
+The text of every token is "", because such a model has no text; the finish reason is inferred from
+the last tokens and the length.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from schemas.requests import TokenRequest
 
 
 class Beam(Struct, frozen=True, kw_only=True):
-    """New tokens of one choice, with their log probabilities where those were asked for."""
+    """New tokens of one choice, with their log probabilities if requested."""
 
     index: int
     ids: tuple[int, ...]
@@ -28,7 +28,7 @@ class Beam(Struct, frozen=True, kw_only=True):
 
 
 class _Choice:
-    """What is remembered of one choice: how many tokens, and the last of them."""
+    """The state of one choice: the number of tokens, and the last ones."""
 
     __slots__ = ("count", "cumulative", "tail")
 
@@ -39,7 +39,7 @@ class _Choice:
 
 
 class TokenAnswer:
-    """Collects the tokens of one answer, event by event, and says how it ended."""
+    """Collects the tokens of one answer, event by event, and infers the finish reason."""
 
     def __init__(self, endpoint: Endpoint, request: TokenRequest) -> None:
         sampling = request.sampling
@@ -55,9 +55,9 @@ class TokenAnswer:
         self._started = False
 
     def close(self) -> Sequence[Event]:
-        """The ends and the counts.
+        """Return the ends and the counts.
 
-        Raises UpstreamBroken when fewer answers came than were asked for.
+        Raises UpstreamBroken if fewer answers arrived than were requested.
         """
         if len(self._choices) < self._answers:
             raise self.broken(f"{len(self._choices)} of {self._answers} answers arrived")
@@ -70,13 +70,13 @@ class TokenAnswer:
         return [*events, usage]
 
     def begin(self, model: str) -> Iterator[Event]:
-        """Once, whatever comes first."""
+        """Emit `Started` once, before anything else."""
         if not self._started:
             self._started = True
             yield Started(model=model)
 
     def add(self, beam: Beam) -> Iterator[Event]:
-        """The tokens of a choice that was asked for; the server may send more of them."""
+        """Emit the tokens of a requested choice; the server may send more choices."""
         if not self.wants(beam.index):
             return
         choice = self._choices.setdefault(beam.index, _Choice())
@@ -89,7 +89,7 @@ class TokenAnswer:
             yield Tokens(ids=ids, index=beam.index, logprobs=self._logprobs(ids, beam.logprobs))
 
     def _without_prompt(self, ids: tuple[int, ...]) -> tuple[int, ...]:
-        """An old server puts the prompt first whatever it is told; over the bound that shows."""
+        """Remove the prompt, which old servers always send first; the exceeded limit shows it."""
         prompt = self._request.tokens
         shown = len(ids) > self._bound and ids[: len(prompt)] == prompt
         return ids[len(prompt) :] if shown else ids
@@ -123,7 +123,7 @@ class TokenAnswer:
         return UpstreamBroken(problem, upstream=self._endpoint.name)
 
     def unreadable(self, data: bytes) -> GatewayError:
-        """An error inside a 200, or an answer that makes no sense."""
+        """Return the error inside a 200, or UpstreamBroken for an unreadable answer."""
         if error_of(data) is not None:
             return error_inside(self._endpoint, data)
         head = data[:80].decode(errors="replace")

@@ -1,7 +1,7 @@
-"""Answers of Triton's raw-tensor models as events, through both doors of the server.
+"""Decodes answers of Triton's raw-tensor models to events, for both endpoints of the server.
 
-`infer` gives tensors with shapes, in JSON or as bytes; `generate` and `generate_stream` give flat
-lists, and a scalar where a tensor has one item.
+`infer` returns tensors with shapes, in JSON or as bytes; `generate` and `generate_stream` return
+flat lists, and a scalar for a tensor with one item.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ class GenerateDecoder:
         self._answer = TokenAnswer(endpoint, request)
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
-        """See Decoder. A whole body of events may come as one piece, too."""
+        """See Decoder. A complete body of events may also come as one piece."""
         if data.startswith(b"data:"):
             parser = UnmarkedSSEParser(self._endpoint.name)
             frames = [*parser.feed(data), *parser.close()]
@@ -62,7 +62,7 @@ class GenerateDecoder:
             if wire.error != NULL:
                 raise error_inside(self._endpoint, data)
             if wire.output_ids is None:
-                raise self._answer.broken("an answer without output_ids")
+                raise self._answer.broken("the answer has no output_ids")
             beams = _beams(
                 _list(wire.output_ids),
                 _list(wire.sequence_length),
@@ -79,7 +79,7 @@ class GenerateDecoder:
 
 
 class InferDecoder:
-    """The whole answer of `infer`."""
+    """The complete answer of `infer`."""
 
     def __init__(self, endpoint: Endpoint, request: TokenRequest) -> None:
         self._answer = TokenAnswer(endpoint, request)
@@ -98,7 +98,7 @@ class InferDecoder:
     def _events(self, outputs: Mapping[str, Output]) -> Iterator[Event]:
         """Raises ValueError for tensors that do not fit together."""
         if "output_ids" not in outputs:
-            raise self._answer.broken("an answer without output_ids")
+            raise self._answer.broken("the answer has no output_ids")
         if "context_logits" in outputs:
             for tensor in _matrices(outputs["context_logits"]):
                 yield Logits(of="context", tensor=tensor)
@@ -125,12 +125,12 @@ def _beams(
     sums: Sequence[float],
     first: int,
 ) -> list[Beam]:
-    """Rows of equal length, padded, one a beam.
+    """Return padded rows of equal length, one per beam.
 
-    Raises ValueError where they are not equal, and for an id that is none.
+    Raises ValueError if the lengths differ, and for an invalid id.
     """
     if ids and not -(2**31) <= min(ids) <= max(ids) < 2**31:
-        raise ValueError("an id is no INT32")
+        raise ValueError("an id is not an INT32")
     count = len(lengths) or 1
     rows, scores = _rows(ids, count), _rows(list(logprobs), count)
     found: list[Beam] = []
@@ -150,7 +150,7 @@ def _beams(
 
 
 PAD = -1
-"""What fills up the shorter beams."""
+"""The padding of shorter beams."""
 
 
 def _rows(flat: list[_Item], count: int) -> list[list[_Item]]:
@@ -161,7 +161,7 @@ def _rows(flat: list[_Item], count: int) -> list[list[_Item]]:
 
 
 def _matrices(output: Output) -> list[Tensor]:
-    """[..., T, V] as float32 matrices [T, V], in order."""
+    """Return [..., T, V] as float32 matrices [T, V], in order."""
     if len(output.shape) < 2:
         raise ValueError(f"logits of shape {list(output.shape)}")
     shape = output.shape[-2:]
@@ -177,7 +177,7 @@ def _matrices(output: Output) -> list[Tensor]:
 
 
 def _top(tensor: Tensor, rows: int) -> Tensor:
-    """The first rows of a matrix; those of a shorter beam are padded."""
+    """Return the first rows of a matrix; the rest is a shorter beam's padding."""
     height, width = tensor.shape
     kept = min(height, rows)
     return Tensor(dtype="float32", shape=(kept, width), data=tensor.data[: kept * width * 4])

@@ -1,7 +1,7 @@
-"""TensorRT-LLM's raw-tensor models that are decoupled, by `generate` and `generate_stream`.
+"""TensorRT-LLM's decoupled raw-tensor models, by `generate` and `generate_stream`.
 
-Tensors are keys of a JSON object without shapes, so 16-bit floats and logits have no place there
-(`triton-tokens` carries them to a model that is not decoupled), but streams are real ones.
+Tensors are keys of a JSON object without shapes, so 16-bit floats and logits are not supported
+(`triton-tokens` supports them with a model that is not decoupled), but streams are real ones.
 Lists of numbers need a server with the change that is cited last.
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
 https://github.com/triton-inference-server/server/pull/7624
@@ -67,7 +67,7 @@ class DecoupledTritonTokensAdapter:
         return SUPPORTS
 
     def encode(self, request: Request, model: str) -> Outbound:
-        """With several answers there are several responses, which `generate` has no place for."""
+        """Stream several answers: they are several responses, which `generate` does not support."""
         if not isinstance(request, TokenRequest):
             raise not_offered(self.endpoint, request)
         body = {one.name: _flat(one) for one in inputs(request)}
@@ -101,9 +101,9 @@ class DecoupledTritonTokensAdapter:
 
 
 def _flat(one: Input) -> object:
-    """A tensor as a JSON key's value: a number or a flat list, to which the server adds the shape.
+    """Return a tensor as a JSON value: a number or a flat list; the server adds the shape.
 
-    It can do so where one dimension is open, and for datatypes that JSON has.
+    It can do so if one dimension is open, and for datatypes that JSON has.
     """
     if not isinstance(one.data, bytes):
         return one.data[0] if one.shape == (1, 1) else one.data
@@ -112,7 +112,7 @@ def _flat(one: Input) -> object:
     if one.datatype == "INT32":
         return struct.unpack(f"<{len(one.data) // 4}i", one.data)
     raise InvalidRequest(
-        f"{one.name}: a decoupled model takes no such tensor over HTTP; deploy one that is not "
+        f"{one.name}: a decoupled model does not accept it over HTTP; deploy one that is not "
         "decoupled behind the adapter triton-tokens",
         param=one.name,
     )

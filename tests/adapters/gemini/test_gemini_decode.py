@@ -280,7 +280,7 @@ def test_a_piece_without_a_place_breaks_the_answer(path: str) -> None:
     pieces = [{"jsonPath": "$.a", "numberValue": 1}, {"jsonPath": path, "stringValue": "x"}]
     call = {"name": "look", "partialArgs": pieces, "willContinue": True}
 
-    with pytest.raises(UpstreamBroken, match="arguments that cannot be put together"):
+    with pytest.raises(UpstreamBroken, match="cannot assemble a call's arguments"):
         streamed(candidate({"functionCall": call}))
 
 

@@ -137,7 +137,7 @@ def test_a_whole_answer_with_ids_is_tokens() -> None:
 def test_a_whole_answer_without_ids_is_none_to_a_client_of_tokens() -> None:
     answer = {"generated_text": "am", "details": details(count=1)}
 
-    with pytest.raises(UpstreamBroken, match="without the ids"):
+    with pytest.raises(UpstreamBroken, match="has no token ids"):
         whole(answer)
     assert text_of(whole(answer, TEXT)) == "am"
 

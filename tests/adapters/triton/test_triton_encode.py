@@ -127,7 +127,7 @@ def test_a_path_before_the_api_and_a_models_version_are_kept() -> None:
     ["", "..", "a/b", "../repository", "a/versions/", "a/versions/1/x", "a/versions/x"],
 )
 def test_a_name_reaches_no_other_path_of_the_server(model: str) -> None:
-    with pytest.raises(InvalidRequest, match="is no model of a Triton server") as caught:
+    with pytest.raises(InvalidRequest, match="is not a Triton model name") as caught:
         TRITON.encode(asking(), model)
 
     assert caught.value.param == "model"

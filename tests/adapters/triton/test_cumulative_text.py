@@ -1,4 +1,4 @@
-"""Streams of pieces and streams of growing text are told apart."""
+"""Cumulative text and deltas are distinguished, and the answer is complete in both cases."""
 
 from itertools import pairwise
 
@@ -12,51 +12,51 @@ from adapters.triton.stop_strings import StopStrings
 WORDS = st.lists(st.sampled_from([" the", " red", " fox", ".", " é", " 1", "0"]), min_size=1)
 
 
-def shown(events: list[str], *, pieces: bool = False) -> str:
-    text = CumulativeText(pieces=pieces)
+def shown(events: list[str], *, deltas: bool = False) -> str:
+    text = CumulativeText(deltas=deltas)
     return "".join([*(text.add(one) for one in events), text.close()])
 
 
 @given(WORDS)
-def test_growing_text_is_shown_once(words: list[str]) -> None:
-    growing = ["".join(words[: count + 1]) for count in range(len(words))]
+def test_cumulative_text_is_emitted_once(words: list[str]) -> None:
+    cumulative = ["".join(words[: count + 1]) for count in range(len(words))]
 
-    assert shown(growing) == "".join(words)
+    assert shown(cumulative) == "".join(words)
 
 
 @given(st.text(alphabet="aé漢😀 ", min_size=2))
-def test_growing_text_with_unfinished_characters_is_shown_once(text: str) -> None:
+def test_cumulative_text_with_unfinished_characters_is_emitted_once(text: str) -> None:
     data = text.encode()
-    growing = [data[: count + 1].decode(errors="replace") for count in range(len(data))]
+    cumulative = [data[: count + 1].decode(errors="replace") for count in range(len(data))]
 
-    assert shown(growing) == text
-
-
-@given(WORDS)
-def test_pieces_are_shown_as_they_are_where_that_is_known(words: list[str]) -> None:
-    assert shown(words, pieces=True) == "".join(words)
+    assert shown(cumulative) == text
 
 
 @given(WORDS)
-def test_pieces_are_found_out_by_the_first_that_does_not_go_on_from_the_one_before(
+def test_deltas_are_emitted_unchanged_if_they_are_known_to_be_deltas(words: list[str]) -> None:
+    assert shown(words, deltas=True) == "".join(words)
+
+
+@given(WORDS)
+def test_a_text_that_does_not_start_with_the_one_before_shows_that_texts_are_deltas(
     words: list[str],
 ) -> None:
     assert shown([" a", " b", *words]) == " a b" + "".join(words)
 
 
-def test_pieces_that_repeat_themselves_are_pieces() -> None:
+def test_repeated_deltas_are_deltas() -> None:
     assert shown([" ha"] * 30) == " ha" * 30
     assert shown(["\n", "\n"]) == "\n\n"
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 6])
-def test_growing_text_that_is_empty_after_its_stop_word_is_shown_once(count: int) -> None:
-    growing = [" a" * (place + 1) for place in range(count)]
+def test_cumulative_text_that_is_empty_after_its_stop_string_is_emitted_once(count: int) -> None:
+    cumulative = [" a" * (place + 1) for place in range(count)]
 
-    assert shown([*growing, "", ""]) == " a" * count
+    assert shown([*cumulative, "", ""]) == " a" * count
 
 
-def test_pieces_that_repeat_themselves_are_not_held_for_ever() -> None:
+def test_repeated_deltas_are_not_held_until_the_end() -> None:
     text = CumulativeText()
 
     assert "".join(text.add(" ha") for _ in range(12)) == " ha" * 12
