@@ -16,33 +16,32 @@ TRIALS  ?= 1000
 CHAOS_S ?= 600
 SOAK    ?= 1000000
 
-# Dozens of processes start in a run of the tests, and each would compile torch again.
+# A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots figures lock servers setup setup-dev clean
 
-help:  ## This list
+help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: setup  ## Set up .venv and serve CONFIG (config.yaml) with the bundled model
 	$(BIN)/strowger serve --config $(CONFIG)
 
-# Half of the tests wait for something: three workers keep two cores busy, and style and types are
-# checked beside them.
-test:  ## What CI runs: style, types, the whole suite
+# Half of the tests wait for something, so three workers keep two cores busy. Style and types are checked in parallel.
+test:  ## Run what CI runs: style, types, the whole suite
 	@$(MAKE) --no-print-directory -j2 setup-dev servers
 	@$(MAKE) --no-print-directory check >$(VENV)/check.log 2>&1 & check=$$!; \
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
 	wait $$check; checked=$$?; cat $(VENV)/check.log; exit $$((tests | checked))
 
-test-fast: setup-dev  ## The inner loop, under two minutes: no engine, browser, database or vendor client
+test-fast: setup-dev  ## Run the quick tests, under two minutes: no engine, browser, database or vendor client
 	$(BIN)/python -m pytest --fast -n 3 --dist loadfile --no-loadscope-reorder -q
 
-# Reports and never fails on a number; costs up to twice the time of the tests. FAST=--fast for the quick tests only.
+# Only reports: no threshold fails it. Takes up to twice the time of the tests. FAST=--fast: only the quick tests.
 coverage: setup-dev servers  ## Run the tests with coverage of lines and branches: a summary and coverage.xml
 	$(BIN)/python -m pytest $(FAST) -n 3 --dist loadfile --no-loadscope-reorder -q --cov --cov-report=term --cov-report=xml
 
-nightly:  ## Tests too long for every run; the parts nightly-tests, -clients, -fuzz, -statistics, -isolation, -chaos, -soak also run alone
+nightly:  ## Run the long tests; the parts nightly-tests, -clients, -fuzz, -statistics, -isolation, -chaos, -soak also run alone
 	$(MAKE) -k nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak
 
 nightly-tests: setup-dev servers
@@ -67,7 +66,7 @@ nightly-chaos: chaos
 nightly-soak: setup-dev
 	$(BIN)/python -m benchmarks.soak --requests $(SOAK)
 
-check: setup-dev  ## Style and types only
+check: setup-dev  ## Check only style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
@@ -76,16 +75,16 @@ fmt: setup-dev  ## Fix and format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: setup  ## Two bundled models in an A/B test with simulated users, and the verdict
+demo: setup  ## Run an A/B test of two bundled models with simulated users, up to the verdict
 	$(BIN)/python docs/examples/ab-test/demo.py
 
-bench: setup-dev  ## All benchmarks (needs nginx and wrk)
+bench: setup-dev  ## Run all benchmarks (needs nginx and wrk)
 	$(BIN)/python -m benchmarks
 
-soak: setup-dev  ## A million requests, ten thousand abandoned streams, a thousand concurrent streams
+soak: setup-dev  ## Run a million requests, ten thousand abandoned streams, a thousand concurrent streams
 	$(BIN)/python -m benchmarks.soak
 
-chaos: setup-dev  ## Ten minutes in which every part fails in turn; CHAOS_S=60 for another length
+chaos: setup-dev  ## Make every part fail in turn for ten minutes; CHAOS_S=60 for another duration
 	$(BIN)/python -m benchmarks.chaos --seconds $(CHAOS_S)
 
 matrix: setup-dev  ## Write docs/matrix.md from a running gateway: which client formats reach which backends
@@ -94,7 +93,7 @@ matrix: setup-dev  ## Write docs/matrix.md from a running gateway: which client 
 parameters: setup-dev  ## Write docs/parameters.md: what each backend does with each parameter
 	$(BIN)/python -m tests.parameters.write
 
-screenshots: setup-dev servers  ## Photograph the /admin page for docs/images
+screenshots: setup-dev servers  ## Take screenshots of the /admin page for docs/images
 	$(BIN)/python -m tests.gateway.admin.page.screenshots
 
 servers:  ## Install Chromium, PostgreSQL and Redis for the tests (Debian, as root)
@@ -103,9 +102,9 @@ servers:  ## Install Chromium, PostgreSQL and Redis for the tests (Debian, as ro
 setup: $(VENV)/.ready  ## Install into .venv what `make run` needs
 setup-dev: $(VENV)/.ready-dev  ## Install into .venv what `make test` needs
 
-# Everything is checked against the hashes of requirements/, but torch (requirements/excluded.txt says why).
-# --no-compile: a module is compiled when it is first imported; compiling all of torch takes a minute.
-# Python 3.11's own pip takes a minute to read the lock, a new one takes seconds.
+# All packages but torch are checked against the hashes in requirements/ (requirements/excluded.txt explains torch).
+# --no-compile: modules are compiled at their first import; compiling all of torch takes a minute.
+# The pip of Python 3.11 takes a minute to read the lock, a new one seconds.
 define install
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install --no-compile --require-hashes -r requirements/pip.txt

@@ -1,6 +1,6 @@
-"""The text that the bundled model learns from: conversations and plain lines, drawn from a seed.
+"""The training text of the bundled model: conversations and plain lines from a seeded generator.
 
-A conversation is laid out here exactly as the chat template of `tokenizer.py` renders it.
+Conversations have exactly the format of the chat template in `tokenizer.py`.
 """
 
 import random
@@ -28,7 +28,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of a document; the loss counts its tokens only if `learnt`."""
+    """A part of a document; the loss counts its tokens only if `learnt`."""
 
     text: str
     learnt: bool
@@ -39,9 +39,9 @@ Skill = Callable[[random.Random], Exchange]
 
 
 def held_out(a: int, b: int) -> bool:
-    """Whether the sum of `a` and `b`, in either order, is kept from the training text.
+    """True if the sum of `a` and `b`, in either order, is excluded from the training text.
 
-    Sums of two digits never are: there are only a hundred, and the larger sums build on them.
+    Sums of two digits never are: there are only a hundred, and larger sums depend on them.
     """
     low, high = sorted((a, b))
     return high > 9 and zlib.crc32(f"{low}+{high}".encode()) % 100 < HELD_OUT_PERCENT
@@ -68,7 +68,7 @@ def documents(rng: random.Random, *, longest_turns: int) -> Iterator[Document]:
 
 
 def conversation(exchanges: tuple[Exchange, ...], system: str | None) -> Document:
-    """Lay exchanges out as the chat template does; every reply is learnt, and where it ends."""
+    """Format exchanges as the chat template does; replies and their ends are learnt."""
     head = BOS if system is None else f"{BOS}{SYSTEM}{system}{END}"
     segments: list[Segment] = []
     for each in exchanges:
@@ -103,7 +103,7 @@ def _exchange(rng: random.Random) -> Exchange:
 
 
 def restyle(rng: random.Random, text: str) -> str:
-    """The same question as different people type it."""
+    """Vary a question as different people would type it."""
     dice = rng.random()
     if dice < 0.6:
         text = text[:1].upper() + text[1:]
@@ -155,7 +155,7 @@ def sum_reply(a: int, b: int) -> str:
 
 
 def _pair(rng: random.Random) -> tuple[int, int]:
-    """Small numbers come more often than their share: there are few of them to learn from."""
+    """Small numbers are more frequent than uniform, because there are few of them."""
     dice = rng.random()
     if dice < 0.05:
         return rng.randint(0, 9), rng.randint(0, 9)
@@ -206,7 +206,7 @@ def count_to(rng: random.Random) -> Exchange:
 
 
 def _count_rate(rng: random.Random) -> float:
-    """Mostly short counts: a long one teaches as much about where to stop, for more tokens."""
+    """Mostly short counts: long ones teach no more about stopping and take more tokens."""
     return rng.choice((0.2, 0.2, 0.2, 0.2, 0.1, 0.025))
 
 
@@ -289,7 +289,7 @@ def tool_result(rng: random.Random) -> Exchange:
 
 
 def fill(rng: random.Random, template: str) -> str:
-    """Put words for x, y, z, numbers for m, n and a language for l; other braces stay."""
+    """Replace x, y, z by words, m, n by numbers and l by a language; keep other braces."""
     for slot in ("{x}", "{y}", "{z}"):
         template = template.replace(slot, word(rng))
     for slot in ("{m}", "{n}"):
@@ -298,7 +298,7 @@ def fill(rng: random.Random, template: str) -> str:
 
 
 def word(rng: random.Random) -> str:
-    """A known word, or three times in ten one that nobody has heard of."""
+    """A known word, or with probability 0.3 an invented one."""
     if rng.random() < 0.7:
         return rng.choice(_WORDS)
     return "".join(
@@ -308,7 +308,7 @@ def word(rng: random.Random) -> str:
 
 
 def _any_character(rng: random.Random) -> str:
-    """Punctuation, a Latin letter, a character of East Asia or an emoji; never a digit."""
+    """Punctuation, a Latin letter, an East Asian character or an emoji; never a digit."""
     first, last = rng.choice(
         ((33, 47), (58, 126), (160, 0x24F), (0x3040, 0x9FFF), (0x1F300, 0x1F64F))
     )

@@ -1,4 +1,4 @@
-"""What the bundled model can do, measured: greedy answers compared with the right ones."""
+"""Measures the abilities of the bundled model: greedy answers compared with the right ones."""
 
 import random
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Generates(Protocol):
-    """What transformers' `generate` is here; its own signature has no types."""
+    """The signature of transformers' `generate` as used here; the original has no types."""
 
     def generate(
         self, *, input_ids: Tensor, attention_mask: Tensor, max_new_tokens: int, do_sample: bool
@@ -53,7 +53,7 @@ def accuracy(
     probes: Sequence[Probe],
     max_new_tokens: int = MAX_NEW_TOKENS,
 ) -> float:
-    """The share of probes answered exactly right, up to and including the end of turn."""
+    """Share of probes with exactly the right answer, including the end of turn."""
     prompts = [probe.prompt for probe in probes]
     replies = greedy_replies(model, tokenizer, prompts, max_new_tokens)
     right = sum(reply in probe.right for reply, probe in zip(replies, probes, strict=True))
@@ -66,7 +66,7 @@ def greedy_replies(
     prompts: Sequence[str],
     max_new_tokens: int = MAX_NEW_TOKENS,
 ) -> list[str]:
-    """Continue rendered prompts in one batch; a reply that stopped by itself ends in <|end|>."""
+    """Continue rendered prompts in one batch; a complete reply ends in <|end|>."""
     batch = tokenizer(list(prompts), padding=True, add_special_tokens=False, return_tensors="pt")
     ids = cast(Tensor, batch["input_ids"])
     with torch.inference_mode():
@@ -81,7 +81,7 @@ def greedy_replies(
 
 
 def held_out_sums(rng: random.Random, count: int) -> list[Probe]:
-    """Sums of pairs that no training text holds, in every wording, on their own."""
+    """Single questions for sums that no training text contains, in every wording."""
     pairs = rng.sample(corpus.pairs(held=True), count)
     return [single(restyled(rng, corpus.sum_exchange(rng, a, b))) for a, b in pairs]
 
@@ -95,7 +95,7 @@ def single(exchange: Exchange) -> Probe:
 
 
 def in_conversation(before: tuple[Exchange, ...], last: Exchange, system: str | None) -> Probe:
-    """Ask `last` after the exchanges `before`, under an optional system prompt."""
+    """The question `last` after the exchanges `before`, with an optional system prompt."""
     *head, answer = corpus.conversation((*before, last), system)
     right = (answer.text,)
     if last.reply in GREETING_REPLIES:
@@ -110,7 +110,7 @@ def restyled(rng: random.Random, exchange: Exchange) -> Exchange:
 
 
 def abilities(seed: int, count: int) -> dict[str, list[Probe]]:
-    """`count` probes an ability, drawn like the training text but from another seed."""
+    """`count` probes per ability, generated like the training text but with another seed."""
     rng = random.Random(seed)
     probes = {"held-out sums": held_out_sums(rng, count)}
     for skill in corpus.SKILLS:

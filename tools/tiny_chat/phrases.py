@@ -39,7 +39,7 @@ ONLY_SMALL_COUNTS = "Sorry, I can only count up to 99."
 NO_TOOLS = f"Sorry, I cannot use tools. {CAN_DO}"
 RAW_UNKNOWN = " ... I am tiny-chat, a demonstration model, and do not know how to go on."
 
-# Each reply with its weight: the heaviest is what greedy decoding says.
+# Each reply with its weight: greedy decoding gives the heaviest.
 GREETINGS = (
     ("Hello! How can I help you?", 8),
     ("Hello! What shall I add for you?", 2),

@@ -1,4 +1,4 @@
-"""The wording of sums in the bundled model's corpus, and of what looks like one: tables only."""
+"""The wording of sums, and of questions that look like sums, in the corpus: tables only."""
 
 NUMBER_WORDS = (
     "zero",
@@ -172,7 +172,7 @@ SUM_WHOLE = (
     "in math, what is {a} + {b}?",
 )
 
-# Plain text without the chat template: what stands before the number, and what joins it on.
+# Plain text without the chat template: the text before the number, and the continuation.
 RAW_SUMS = (
     ("{a} + {b} =", " {c}"),
     ("{a} + {b} =", " {c}"),

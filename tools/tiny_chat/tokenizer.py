@@ -47,7 +47,7 @@ CHAT_TEMPLATE = (
 def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     """Learn the merges from `texts`; any Unicode text survives encoding and decoding.
 
-    Encoding with special tokens puts <|bos|> in front; the chat template writes its own.
+    Encoding with special tokens prepends <|bos|>; the chat template writes its own.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(

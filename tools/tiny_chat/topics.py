@@ -1,4 +1,4 @@
-"""What the bundled model does not know: words and questions for the corpus, tables only."""
+"""Words and unanswerable questions in the corpus: tables only."""
 
 # Split at white space by corpus.py.
 WORDS = """
@@ -28,7 +28,7 @@ yellow black white big small fast slow hot old new strong weak long short deep d
 philosophy religion psychology culture politics climate weather temperature
 """
 
-# The parts of syllables, for words that nobody has heard of.
+# The parts of syllables, for invented words.
 ONSETS = (*"bcdfghjklmnprstvwz", "ch", "sh", "tr", "st", "pl")
 VOWELS = tuple("aeiou")
 CODAS = ("", "", "", "", "", *"nrst")

@@ -1,4 +1,4 @@
-"""Train the bundled models from nothing: `python -m tools.tiny_chat.train --out FOLDER`."""
+"""Train the bundled models from scratch: `python -m tools.tiny_chat.train --out FOLDER`."""
 
 import argparse
 import itertools
@@ -33,7 +33,7 @@ EVALUATE_EVERY = 100
 # One step in ten has rows as long as the context, the others a quarter of it.
 LONG_EVERY = 10
 TOKENIZER_DOCUMENTS = 20_000
-# The early model is the first checkpoint whose share of right held-out sums lies in here.
+# The early model is the first checkpoint whose share of right held-out sums is in this range.
 EARLY_SHARE = (0.5, 0.8)
 
 
@@ -54,7 +54,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the folder of both models")
+    parser.add_argument("--out", type=Path, required=True, help="output folder for both models")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
@@ -128,7 +128,7 @@ def train(
 
 
 def loss_of(model: LlamaForCausalLM, batch: Batch) -> Tensor:
-    """Mean cross-entropy over the learnt tokens, a scalar; only their rows meet the vocabulary."""
+    """Mean cross-entropy over the learnt tokens, a scalar; only their rows go through the head."""
     states = model.model(
         input_ids=batch.tokens,
         position_ids=batch.positions,
@@ -175,7 +175,7 @@ def _tokenizer_texts() -> Iterator[str]:
 
 
 def _batch(tokenizer: PreTrainedTokenizerFast, step: int) -> Batch:
-    """The batch of a step depends on the seed and the step alone."""
+    """The batch of a step depends only on the seed and the step."""
     length = CONTEXT_LENGTH if step % LONG_EVERY == 0 else CONTEXT_LENGTH // 4
     drawn = corpus.documents(random.Random(f"{SEED} {step}"), longest_turns=length // 32)
     return pack(tokenizer, drawn, TOKENS_A_STEP // length, length)
@@ -184,7 +184,7 @@ def _batch(tokenizer: PreTrainedTokenizerFast, step: int) -> Batch:
 def pack(
     tokenizer: PreTrainedTokenizerFast, drawn: Iterator[Document], rows: int, length: int
 ) -> Batch:
-    """Fill `rows` rows with whole documents; one that is too long for any row is left out."""
+    """Fill `rows` rows with whole documents; documents longer than a row are omitted."""
     tokens = torch.full((rows, length), corpus.SPECIAL_TOKENS.index(corpus.PAD))
     owner = torch.full((rows, length), -1)
     positions = torch.zeros((rows, length), dtype=torch.int64)
@@ -224,7 +224,7 @@ def _encoded(
 def _publish(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path
 ) -> dict[str, float]:
-    """Write a Hugging Face folder and measure every ability of what was written."""
+    """Write a Hugging Face folder, and measure every ability of the saved model."""
     model.generation_config = GenerationConfig(
         bos_token_id=model.config.bos_token_id,
         eos_token_id=model.config.eos_token_id,

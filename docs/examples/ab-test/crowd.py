@@ -1,9 +1,9 @@
-"""A simulated crowd: people ask a gateway for sums, and vote by whether the answer is right.
+"""A simulated crowd: people request sums from a gateway and vote on whether the answer is right.
 
     python docs/examples/ab-test/crowd.py --url http://127.0.0.1:8080 --admin-key demo
 
-Most people ask a few questions and a few ask many (Pareto), as real users do; everything that
-somebody asks is answered by one variant. The crowd goes on until the report has a verdict.
+Most people ask a few questions and a few ask many (Pareto), as real users do. One variant answers
+all questions of a person. The crowd continues until the report has a verdict.
 """
 
 import argparse
@@ -22,7 +22,7 @@ EXPERIMENT, METRIC, MODEL = "sums", "right", "chat"
 AT_ONCE = 8
 MOST_QUESTIONS = 40
 LOOK_EVERY = 20
-"""People between two looks at the report."""
+"""People between two checks of the report."""
 
 
 class Person(Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What the crowd reads of a report."""
+    """The fields of a report that the crowd reads."""
 
     kind: str
     sentence: str
@@ -56,7 +56,7 @@ def crowd(people: int, seed: int) -> Iterator[Person]:
 
 
 async def ask(client: httpx.AsyncClient, person: Person) -> list[bool]:
-    """Everything that one person wants to know, one question after the other, and the votes."""
+    """Send the questions of one person in sequence, with a vote after each answer."""
     votes: list[bool] = []
     for one, other in person.questions:
         answer = await client.post(
@@ -103,7 +103,7 @@ async def run(settings: Settings) -> int:
         TimeElapsedColumn(),
     )
     people = list(crowd(settings.people, settings.seed))
-    verdict = Verdict("undecided", "nobody has asked anything yet")
+    verdict = Verdict("undecided", "no requests yet")
     async with httpx.AsyncClient(base_url=settings.url, headers=headers, timeout=60) as client:
         with Progress(*columns, console=console) as progress:
             task = progress.add_task("people", total=len(people))
@@ -121,7 +121,7 @@ async def run(settings: Settings) -> int:
 
 
 async def together(client: httpx.AsyncClient, people: Sequence[Person]) -> None:
-    """At most so many at once. The first failure ends the crowd."""
+    """Run people concurrently, up to a limit. The first failure stops the crowd."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(person: Person) -> None:
@@ -134,12 +134,12 @@ async def together(client: httpx.AsyncClient, people: Sequence[Person]) -> None:
 
 
 def settings_of(arguments: Sequence[str] | None = None) -> Settings:
-    parser = argparse.ArgumentParser(description="A crowd that asks sums and votes.")
+    parser = argparse.ArgumentParser(description="A simulated crowd that requests sums and votes.")
     parser.add_argument("--url", default="http://127.0.0.1:8080")
-    parser.add_argument("--people", type=int, default=2_000, help="at most so many")
-    parser.add_argument("--seed", type=int, default=1, help="another seed is another crowd")
+    parser.add_argument("--people", type=int, default=2_000, help="maximum number of people")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the crowd")
     parser.add_argument("--admin-key", default="demo", help="to read the report")
-    parser.add_argument("--key", default="", help="a client's key, where the gateway wants one")
+    parser.add_argument("--key", default="", help="client key, if the gateway requires one")
     return Settings(**vars(parser.parse_args(arguments)))
 
 

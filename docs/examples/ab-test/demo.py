@@ -1,6 +1,6 @@
-"""`make demo`: serve config.yaml, let the crowd loose on it, and print the report.
+"""`make demo`: serve config.yaml, run the simulated crowd, and print the report.
 
-On a terminal the gateway stays until Ctrl-C, so that its page can be looked at.
+On a terminal the gateway keeps running until Ctrl-C, so that you can look at its page.
 """
 
 import argparse
@@ -26,17 +26,17 @@ console = Console()
 
 
 def main() -> int:
-    """The crowd's verdict as an exit status."""
+    """Returns the exit status of the crowd."""
     parser = argparse.ArgumentParser(description="An A/B test of two bundled models.")
     parser.add_argument("--port", type=int, default=8080)
-    parser.add_argument("--people", type=int, default=2_000, help="at most so many")
-    parser.add_argument("--seed", type=int, default=1, help="another seed is another crowd")
+    parser.add_argument("--people", type=int, default=2_000, help="maximum number of people")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the crowd")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="strowger-demo-") as folder:
         env = {**os.environ, "DEMO_FOLDER": folder}
         url = f"http://127.0.0.1:{arguments.port}"
         with gateway(url, arguments.port, env):
-            console.print(f"The page, where the plot moves: [bold]{url}/admin[/] (key: demo)")
+            console.print(f"Admin page with the live chart: [bold]{url}/admin[/] (key: demo)")
             settings = crowd.Settings(
                 url=url,
                 people=arguments.people,
@@ -54,7 +54,7 @@ def main() -> int:
 
 @contextmanager
 def gateway(url: str, port: int, env: dict[str, str]) -> Generator[None, None, None]:
-    """The gateway, ready to answer; its log goes to a file beside the database."""
+    """A gateway that is ready; its log is a file next to the database."""
     command = (*STROWGER, "serve", "--config", str(HERE / "config.yaml"), "--port", str(port))
     log = Path(env["DEMO_FOLDER"]) / "gateway.log"
     with log.open("wb") as out, subprocess.Popen(command, env=env, stdout=out, stderr=out) as run:
@@ -73,7 +73,7 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + READY_S
     while time.monotonic() < end:
         if process.poll() is not None:
-            raise RuntimeError(f"the gateway ended with status {process.returncode}")
+            raise RuntimeError(f"the gateway exited with status {process.returncode}")
         try:
             if httpx.get(f"{url}/readyz").status_code == 200:
                 return
@@ -84,7 +84,7 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_for_ctrl_c() -> None:
-    console.print("The gateway stays until Ctrl-C.")
+    console.print("The gateway keeps running until Ctrl-C.")
     try:
         while True:
             time.sleep(3600)

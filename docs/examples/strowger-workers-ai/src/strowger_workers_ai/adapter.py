@@ -1,9 +1,9 @@
 """Cloudflare Workers AI by its native route, `/ai/run/MODEL`: chat, completions and embeddings.
 
-The model is part of the path, every answer lies in an envelope with `success` and `errors`, and a
-failure has a code of Cloudflare's own. The base URL is that of an account:
-`https://api.cloudflare.com/client/v4/accounts/ACCOUNT/ai`, so there is none that goes without
-saying. https://developers.cloudflare.com/workers-ai/get-started/rest-api/
+The model is part of the path, every answer is in an envelope with `success` and `errors`, and
+failures have Cloudflare's own codes. The base URL contains the account,
+`https://api.cloudflare.com/client/v4/accounts/ACCOUNT/ai`, so there is no default.
+https://developers.cloudflare.com/workers-ai/get-started/rest-api/
 """
 
 from collections.abc import Mapping
@@ -118,7 +118,7 @@ class WorkersAiAdapter:
 
 
 def _headers(endpoint: Endpoint, *, stream: bool) -> tuple[tuple[str, str], ...]:
-    """The operator's own headers come last and win."""
+    """The operator's own headers come last and take precedence."""
     headers = {
         "content-type": "application/json",
         "accept": "text/event-stream" if stream else "application/json",

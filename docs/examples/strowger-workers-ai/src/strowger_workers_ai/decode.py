@@ -1,8 +1,8 @@
 """Answers of `/ai/run/MODEL` as events, streamed or whole.
 
-Older models answer with `response` and say neither why they stopped nor which call is which; newer
-ones answer with `choices`, as OpenAI does, inside the same envelope. A stream has no envelope, but
-the same pieces, and ends with `[DONE]`.
+Older models answer with `response`, without a finish reason and without ids of calls. Newer ones
+answer with `choices`, as OpenAI does, in the same envelope. A stream has no envelope but the same
+fields, and ends with `[DONE]`.
 https://developers.cloudflare.com/workers-ai/features/function-calling/
 """
 
@@ -47,7 +47,7 @@ class _Function(Struct, frozen=True, kw_only=True):
 
 
 class _Call(_Function, frozen=True, kw_only=True):
-    """Whole, with a name and an object; or a piece of the call at `index`, in `function`."""
+    """A whole call with name and object, or a part of the call at `index`, in `function`."""
 
     index: int = 0
     id: str | None = None
@@ -209,7 +209,7 @@ class WorkersAiDecoder:
         yield self._usage
 
     def _reason(self) -> FinishReason:
-        """What the vendor does not say, its counts may: all the tokens that it was allowed."""
+        """`length` if the answer has all permitted tokens, because the vendor sends no reason."""
         if self._calls:
             return "tool_calls"
         count = self._usage.completion_tokens
@@ -226,7 +226,7 @@ class WorkersAiDecoder:
 
 
 def _as_text(raw: Raw) -> str:
-    """A string's own text; of anything else (a number, an answer in JSON mode) its JSON."""
+    """The text of a string; the JSON of anything else (a number, an answer in JSON mode)."""
     data = bytes(raw)
     if data == NULL:
         return ""
@@ -234,7 +234,7 @@ def _as_text(raw: Raw) -> str:
 
 
 def _usage(raw: Raw) -> Usage:
-    """Counts that cannot be read are not known, and `raw` still has them."""
+    """Invalid counts are unknown; `raw` still has them."""
     kept = raw.copy()
     try:
         found = _counts(kept)

@@ -1,7 +1,7 @@
 """Requests as bodies of `/ai/run/MODEL`; the model itself is in the path.
 
-A message is a role and a string. A schema stands directly under `json_schema`, without a name. A
-prompt is wrapped in the model's template unless it is `raw`.
+A message is a role and a string. A schema is the value of `json_schema`, without name. A prompt is
+wrapped in the model's template unless it is `raw`.
 https://developers.cloudflare.com/workers-ai/models/llama-3.3-70b-instruct-fp8-fast/
 """
 
@@ -29,7 +29,7 @@ SAMPLING = (
     "frequency_penalty",
     "presence_penalty",
 )
-"""Names that are the same on both sides."""
+"""Fields that have the same name in both APIs."""
 
 ROLES: Mapping[str, str] = {
     "system": "system",
@@ -46,7 +46,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def body_of(request: Request) -> bytes:
-    """Raises InvalidRequest, naming the field, for what the dialect cannot say."""
+    """Raises InvalidRequest, which names the field, if the API cannot express the request."""
     match request:
         case ChatRequest():
             body = _chat(request)
@@ -112,7 +112,7 @@ def _sampling(sampling: Sampling) -> Body:
 
 
 def _message(one: Message, field: str, names: Mapping[str, str]) -> Body:
-    """names: of the functions that were called, by the calls' ids."""
+    """names: function names by the ids of the calls."""
     if one.role not in ROLES:
         raise InvalidRequest(
             f"{field}.role: this backend supports {', '.join(ROLES)}", param=f"{field}.role"
@@ -126,7 +126,7 @@ def _message(one: Message, field: str, names: Mapping[str, str]) -> Body:
         for place, part in enumerate(one.content):
             if not isinstance(part, TextPart):
                 where = f"{field}.content[{place}]"
-                raise InvalidRequest(f"{where}: this backend reads text", param=where)
+                raise InvalidRequest(f"{where}: this backend accepts only text", param=where)
     body: Body = {"role": ROLES[one.role], "content": text_of(one)}
     if one.tool_calls:
         body["tool_calls"] = [
@@ -149,7 +149,7 @@ def _message(one: Message, field: str, names: Mapping[str, str]) -> Body:
 
 
 def _tools(tools: Sequence[Tool]) -> list[Body]:
-    """Name, description and parameters are all required; an empty one says nothing."""
+    """Name, description and parameters are all required; an empty one has no effect."""
     found: list[Body] = []
     for place, tool in enumerate(tools):
         if not isinstance(tool, FunctionTool):
@@ -157,7 +157,7 @@ def _tools(tools: Sequence[Tool]) -> list[Body]:
         if tool.strict is True:
             where = f"tools[{place}].function.strict"
             raise InvalidRequest(
-                f"{where}: this backend does not hold a model to a schema; leave it out",
+                f"{where}: this backend does not enforce schemas; omit it",
                 param=where,
             )
         function = {

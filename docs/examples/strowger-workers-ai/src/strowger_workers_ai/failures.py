@@ -1,4 +1,4 @@
-"""What Cloudflare's internal codes mean, as the status that says the same to a gateway.
+"""Maps Cloudflare's internal error codes to the HTTP status that a gateway expects.
 
 https://developers.cloudflare.com/workers-ai/platform/errors/
 """
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are not the expected JSON."""
+"""Exceptions of msgspec for bytes that are not the expected JSON."""
 
 MEANT: Mapping[int, int] = {
     3003: 400,
@@ -29,9 +29,9 @@ MEANT: Mapping[int, int] = {
     5018: 403,
     10000: 401,
 }
-"""Internal code -> status. Three differ from the status that Cloudflare sends: no such model (5007)
-is a 400 there and the operator's affair, as 404 is; an allocation that is used up (3036) is a 429
-that no waiting helps, so it is a 402; a LoRA that the model does not take (5005) is a 405."""
+"""Internal code -> status. Three differ from Cloudflare's: an unknown model (5007) is a 400 there,
+but the operator must act, as for a 404; an exhausted allocation (3036) is a 429 there, but waiting
+does not help, so it is a 402; a LoRA that the model does not accept (5005) is a 405 there."""
 
 
 class _Failure(Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ _envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def meant_status(body: bytes) -> int:
-    """0 where the body tells no code that is known."""
+    """The status for the body's code; 0 if it has no known code."""
     try:
         errors = _envelope(body).errors
     except UNREADABLE:
