@@ -43,7 +43,7 @@ class SharedEngine(Struct, frozen=True, kw_only=True, eq=False):
 def shared_engine(run_dir: Path) -> Generator[SharedEngine, None]:
     """Ready. It has an event loop, in a thread, that outlives those of the tests. Needs torch."""
     from tests.local_engine.embeddings.tiny_embedders import CASES, save_embedder
-    from tests.local_engine.guided.talkers import save_talker
+    from tests.local_engine.guided.tool_models import save_talker
 
     caller = save_talker(run_dir / "caller", "hermes")
     mini = save_embedder(run_dir / "mini", CASES["bert-cls"])

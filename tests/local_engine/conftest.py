@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers.generation.configuration_utils import GenerationConfig
 
-from tests.local_engine.guided.talkers import TALKERS, save_talker
+from tests.local_engine.guided.tool_models import TALKERS, save_talker
 from tests.local_engine.tiny import FAMILIES, save_model, save_tokenizer
 
 Folder = Callable[[str], Path]

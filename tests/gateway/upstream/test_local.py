@@ -29,7 +29,7 @@ from schemas.errors import (
 from schemas.events import Started
 from schemas.requests import ChatRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import MODEL, chat, config
+from tests.local_engine.services import MODEL, chat, config
 from tests.local_engine.tiny import save_model
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::ResourceWarning")]

@@ -15,8 +15,13 @@ from schemas.errors import InvalidRequest
 from schemas.events import Tokens
 from schemas.requests import LoraRequest, TokenRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import MODEL, Oracle, config
-from tests.local_engine.peft.adapting import random_pairs, save_adapter, save_merged, trt_lora
+from tests.local_engine.peft.random_adapters import (
+    random_pairs,
+    save_adapter,
+    save_merged,
+    trt_lora,
+)
+from tests.local_engine.services import MODEL, Oracle, config
 from tests.local_engine.tiny import save_model
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::ResourceWarning")]

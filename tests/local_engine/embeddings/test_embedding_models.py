@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from local_engine.embeddings.input_queue import Inputs
 from schemas.errors import InvalidConfig
-from tests.local_engine.embeddings.embedding import run, seated
+from tests.local_engine.embeddings.embedding_services import run, seated
 from tests.local_engine.embeddings.tiny_embedders import CASES, PLACES, Case, save_embedder, write
 
 ROW = (1, 7, 5, 9, 2)

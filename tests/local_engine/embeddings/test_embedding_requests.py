@@ -11,10 +11,16 @@ from local_engine.server.service import Service
 from schemas.errors import InvalidRequest, ModelNotFound
 from schemas.requests import EmbeddingsRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import ask, chat, config, serving
 from tests.local_engine.conftest import Folder
-from tests.local_engine.embeddings.embedding import MODEL, embed, embedding_config, inputs, listed
+from tests.local_engine.embeddings.embedding_services import (
+    MODEL,
+    embed,
+    embedding_config,
+    inputs,
+    listed,
+)
 from tests.local_engine.embeddings.tiny_embedders import CASES, PLACES, TEXTS, WORDS, save_embedder
+from tests.local_engine.services import ask, chat, config, serving
 
 pytestmark = pytest.mark.anyio
 

@@ -19,9 +19,9 @@ from local_engine.server.service import Service
 from schemas.errors import InvalidRequest
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import MODEL, ask, config, serving
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import Runs, hosted
+from tests.local_engine.execution.lane_runs import Runs, hosted
+from tests.local_engine.services import MODEL, ask, config, serving
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from local_engine.execution.prompt_lookup import PromptLookup
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import Runs, hosted
+from tests.local_engine.execution.lane_runs import Runs, hosted
 from tests.local_engine.tiny import VOCABULARY
 
 PROMPT = (7, 8, 9, 10, 11, 12, 13)

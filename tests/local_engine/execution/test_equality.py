@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from schemas.sampling import Sampling
-from tests.local_engine.asking import Oracle
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import Runs, hosted
+from tests.local_engine.execution.lane_runs import Runs, hosted
+from tests.local_engine.services import Oracle
 from tests.local_engine.tiny import FAMILIES, VOCABULARY, save_model
 
 COUNT = 16

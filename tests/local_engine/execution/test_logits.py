@@ -15,8 +15,8 @@ from schemas import tensors
 from schemas.errors import InvalidRequest
 from schemas.requests import CompletionRequest, Draft, TokenRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import MODEL, ask, config, serving
 from tests.local_engine.conftest import Folder
+from tests.local_engine.services import MODEL, ask, config, serving
 from tests.local_engine.tiny import VOCABULARY
 
 pytestmark = pytest.mark.anyio

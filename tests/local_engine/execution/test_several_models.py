@@ -12,7 +12,7 @@ from local_engine.execution.jobs import Delta, Job
 from local_engine.scheduling.sequence import new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import hosted, settled
+from tests.local_engine.execution.lane_runs import hosted, settled
 
 GREEDY = Sampling(temperature=0.0, ignore_eos=True)
 BUSY, TOKENS, SOON_S = 8, 20, 60.0

@@ -15,8 +15,8 @@ from local_engine.config import ModelConfig
 from local_engine.execution.watchdog import Pulse, Watchdog
 from schemas.errors import UpstreamLost
 from schemas.sampling import Sampling
-from tests.local_engine.asking import chat, config
 from tests.local_engine.conftest import Folder
+from tests.local_engine.services import chat, config
 
 SHORT = Sampling(temperature=0.0, max_tokens=2, ignore_eos=True)
 LIMIT_S, SOON_S = 1.0, 120.0

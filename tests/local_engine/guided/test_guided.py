@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from local_engine.guided.compiler import MaskedGrammar
 from schemas.errors import InvalidRequest
-from tests.local_engine.guided.guiding import BACKEND, END, KNOWN, compiled, guide, guides
-from tests.local_engine.reading import integers
+from tests.local_engine.guided.compiled_grammars import BACKEND, END, KNOWN, compiled, guide, guides
+from tests.local_engine.tensor_values import integers
 from tests.local_engine.tiny import VOCABULARY
 
 A = '\nr%d: "a"'

@@ -14,9 +14,9 @@ from schemas.errors import InvalidRequest
 from schemas.messages import ResponseFormat
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import ask, chat, config, serving
 from tests.local_engine.conftest import Folder
-from tests.local_engine.guided.guiding import BACKEND, END
+from tests.local_engine.guided.compiled_grammars import BACKEND, END
+from tests.local_engine.services import ask, chat, config, serving
 
 pytestmark = pytest.mark.anyio
 

@@ -15,9 +15,9 @@ from local_engine.server.service import Service
 from schemas.messages import ResponseFormat
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import ask, chat, config, serving
 from tests.local_engine.conftest import Folder
 from tests.local_engine.guided.random_schemas import JSON, pattern, schema
+from tests.local_engine.services import ask, chat, config, serving
 
 pytestmark = pytest.mark.anyio
 

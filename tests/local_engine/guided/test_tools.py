@@ -16,10 +16,10 @@ from schemas.events import ToolDelta
 from schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import ask, chat, config, events, serving
 from tests.local_engine.conftest import Folder
-from tests.local_engine.guided.guiding import END, KNOWN
-from tests.local_engine.guided.talkers import TALKERS
+from tests.local_engine.guided.compiled_grammars import END, KNOWN
+from tests.local_engine.guided.tool_models import TALKERS
+from tests.local_engine.services import ask, chat, config, events, serving
 
 pytestmark = pytest.mark.anyio
 

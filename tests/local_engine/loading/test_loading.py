@@ -17,7 +17,7 @@ from local_engine.execution.model_runner import Runner
 from local_engine.loading.checkpoint import load
 from schemas.errors import InvalidConfig
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import hosted
+from tests.local_engine.execution.lane_runs import hosted
 from tests.local_engine.tiny import save_model
 
 

@@ -20,7 +20,7 @@ from local_engine.scheduling.block_pool import BlockPool
 from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import Runs
+from tests.local_engine.execution.lane_runs import Runs
 from tests.local_engine.execution.test_equality import GREEDY, prompts
 from tests.local_engine.stand_ins.npu_stand_in import StandIn, torch_npu
 

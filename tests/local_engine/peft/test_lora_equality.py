@@ -8,11 +8,11 @@ from local_engine.config import LoraConfig
 from local_engine.server.model_host import ServedModel, host
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import MODEL, Oracle, config
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import PLAIN, Runs, resolve_adapters
+from tests.local_engine.execution.lane_runs import PLAIN, Runs, resolve_adapters
 from tests.local_engine.execution.test_equality import COUNT, GREEDY, prompts
-from tests.local_engine.peft.adapting import Pairs, random_pairs, save_adapter, save_merged
+from tests.local_engine.peft.random_adapters import Pairs, random_pairs, save_adapter, save_merged
+from tests.local_engine.services import MODEL, Oracle, config
 from tests.local_engine.tiny import save_model
 
 NAMES = ("", "a", "b")

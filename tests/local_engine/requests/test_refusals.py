@@ -19,8 +19,8 @@ from schemas.errors import (
 from schemas.messages import FunctionTool, ImagePart, Message, ResponseFormat, TextPart
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, TokenRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import MODEL, ask, chat, completion, config, serving
 from tests.local_engine.conftest import Folder
+from tests.local_engine.services import MODEL, ask, chat, completion, config, serving
 from tests.local_engine.tiny import VOCABULARY
 
 pytestmark = pytest.mark.anyio

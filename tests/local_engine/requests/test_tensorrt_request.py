@@ -1,7 +1,7 @@
 """Every tensor of TensorRT-LLM's request and answer has its effect; each test is named by one.
 
 The request: https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html. Adapters
-(lora_task_id, lora_weights, lora_config) are in test_conditions.py, and so are the tables
+(lora_task_id, lora_weights, lora_config) are in test_request_adapters.py, and so are the tables
 (prompt_embedding_table, prompt_vocab_size); drafts in test_drafts.py and test_logits.py.
 """
 
@@ -18,8 +18,8 @@ from schemas.events import Event, Tokens
 from schemas.requests import Draft, TokenRequest
 from schemas.sampling import Sampling
 from schemas.tensors import Tensor, pack_words, unpack_words
-from tests.local_engine.asking import MODEL, ask, config, events, serving
 from tests.local_engine.conftest import Folder
+from tests.local_engine.services import MODEL, ask, config, events, serving
 from tests.local_engine.tiny import VOCABULARY
 
 pytestmark = pytest.mark.anyio

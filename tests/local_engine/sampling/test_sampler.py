@@ -11,7 +11,7 @@ from local_engine.sampling.logits_processors import Allowed
 from local_engine.sampling.sampler import probabilities, sample
 from local_engine.sampling.sampling_params import RowParams
 from local_engine.sampling.token_history import new_history
-from tests.local_engine.reading import integers, numbers
+from tests.local_engine.tensor_values import integers, numbers
 
 CPU = torch.device("cpu")
 DRAWS = 20_000

@@ -7,7 +7,7 @@ from local_engine.execution.model_lane import ModelLane
 from local_engine.scheduling.sequence import new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import hosted, settled
+from tests.local_engine.execution.lane_runs import hosted, settled
 
 PROMPT = [7 + place for place in range(40)]
 COUNT = 6

@@ -22,8 +22,8 @@ from local_engine.protocol.frames import (
 from local_engine.server.connection import Connection
 from local_engine.server.service import Service
 from schemas.sampling import Sampling
-from tests.local_engine.asking import MODEL, chat, config, serving
 from tests.local_engine.conftest import Folder
+from tests.local_engine.services import MODEL, chat, config, serving
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ import pytest
 
 from local_engine.server.service import Service
 from schemas.sampling import Sampling
-from tests.local_engine.asking import MODEL, chat, config, serving
 from tests.local_engine.conftest import Folder
+from tests.local_engine.services import MODEL, chat, config, serving
 
 pytestmark = pytest.mark.anyio
 

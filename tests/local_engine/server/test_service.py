@@ -12,8 +12,17 @@ from schemas.events import TextDelta, Tokens
 from schemas.messages import Message
 from schemas.requests import ChatRequest, CompletionRequest, TokenRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import MODEL, Oracle, ask, chat, completion, config, events, serving
 from tests.local_engine.conftest import Folder
+from tests.local_engine.services import (
+    MODEL,
+    Oracle,
+    ask,
+    chat,
+    completion,
+    config,
+    events,
+    serving,
+)
 
 pytestmark = pytest.mark.anyio
 

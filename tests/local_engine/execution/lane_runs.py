@@ -17,7 +17,7 @@ from local_engine.server.model_host import ServedModel, host
 from local_engine.server.request_adapters import RequestAdapters
 from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import MODEL, config
+from tests.local_engine.services import MODEL, config
 from tests.local_engine.tiny import VOCABULARY
 
 PLAIN = RequestAdapters()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from local_engine.sampling.top_candidates import BLOCK, block_argmax, block_maxima, top_candidates
-from tests.local_engine.reading import nested
+from tests.local_engine.tensor_values import nested
 
 WIDTHS = (1, 2, 63, 64, 65, 130, 1000, 4096, 5000, 20_000, 50_257)
 

@@ -12,7 +12,7 @@ from local_engine.server.embedding_host import Embedder, host_embedders
 from local_engine.server.embedding_service import EmbeddingResult
 from local_engine.server.service import Service
 from schemas.requests import EmbeddingsRequest, Prompt
-from tests.local_engine.asking import serving
+from tests.local_engine.services import serving
 
 MODEL = "mini"
 

@@ -11,7 +11,7 @@ from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
 from local_engine.scheduling.sequence import Sequence, new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import Runs, hosted
+from tests.local_engine.execution.lane_runs import Runs, hosted
 
 
 class Clock:

@@ -14,7 +14,7 @@ from local_engine.sampling.counter_rng import (
     row_keys,
     uniforms,
 )
-from tests.local_engine.reading import numbers
+from tests.local_engine.tensor_values import numbers
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15

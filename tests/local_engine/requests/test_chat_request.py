@@ -14,7 +14,7 @@ from local_engine.text.tokenizer import Tokenizer
 from schemas.messages import FunctionTool, Message, ResponseFormat, ToolChoice
 from schemas.requests import ChatRequest
 from tests.local_engine.conftest import Folder
-from tests.local_engine.guided.guiding import END
+from tests.local_engine.guided.compiled_grammars import END
 from tests.local_engine.tiny import VOCABULARY
 
 pytestmark = pytest.mark.anyio

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from local_engine.sampling.top_k_top_p_operator import InvalidOperand, top_k_top_p_sample
-from tests.local_engine.reading import finite_places, integers
 from tests.local_engine.stand_ins.operator_oracle import literal, plain
+from tests.local_engine.tensor_values import finite_places, integers
 
 P = (0.05, 0.40, 0.10, 0.25, 0.15, 0.05)
 Q = (2.0, 0.1, 1.0, 1.0, 1.0, 1.0)

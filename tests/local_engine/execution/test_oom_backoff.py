@@ -24,7 +24,7 @@ from local_engine.scheduling.scheduler import Chunk, Scheduler, SchedulerLimits
 from local_engine.scheduling.sequence import new_sequence
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import Runs
+from tests.local_engine.execution.lane_runs import Runs
 from tests.local_engine.tiny import VOCABULARY
 
 GREEDY = Sampling(temperature=0.0, max_tokens=8, ignore_eos=True)

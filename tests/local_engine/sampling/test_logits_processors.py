@@ -21,7 +21,7 @@ from local_engine.sampling.logits_processors import BANNED, Allowed, unpack_mask
 from local_engine.sampling.sampler import processed, sample
 from local_engine.sampling.sampling_params import RowParams
 from local_engine.sampling.token_history import History, new_history
-from tests.local_engine.reading import finite_places, integers
+from tests.local_engine.tensor_values import finite_places, integers
 
 CPU = torch.device("cpu")
 V = 50

@@ -15,8 +15,7 @@ from schemas.errors import InvalidRequest, UpstreamBusy
 from schemas.events import Tokens
 from schemas.requests import LoraRequest, PromptTable, TokenRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import MODEL, Oracle, chat, config, events, serving
-from tests.local_engine.peft.adapting import (
+from tests.local_engine.peft.random_adapters import (
     Pairs,
     random_pairs,
     save_adapter,
@@ -24,6 +23,7 @@ from tests.local_engine.peft.adapting import (
     trt_lora,
     wire,
 )
+from tests.local_engine.services import MODEL, Oracle, chat, config, events, serving
 from tests.local_engine.tiny import VOCABULARY as V
 from tests.local_engine.tiny import save_model
 

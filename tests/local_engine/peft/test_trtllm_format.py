@@ -10,7 +10,7 @@ from local_engine.peft.lora_layers import Adapter, AdapterSites
 from local_engine.peft.trtllm_format import read_adapter
 from schemas.errors import InvalidRequest
 from tests.local_engine.conftest import Folder
-from tests.local_engine.peft.adapting import (
+from tests.local_engine.peft.random_adapters import (
     Pairs,
     linear_weights,
     random_pairs,

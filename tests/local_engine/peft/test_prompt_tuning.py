@@ -17,11 +17,11 @@ from local_engine.server.model_host import ServedModel
 from schemas.errors import InvalidRequest
 from schemas.requests import PromptTable, TokenRequest
 from schemas.sampling import Sampling
-from tests.local_engine.asking import MODEL
 from tests.local_engine.conftest import Folder
-from tests.local_engine.execution.stepping import Runs, hosted, resolve_adapters
+from tests.local_engine.execution.lane_runs import Runs, hosted, resolve_adapters
 from tests.local_engine.execution.test_equality import COUNT, GREEDY
-from tests.local_engine.peft.adapting import plain_model, wire
+from tests.local_engine.peft.random_adapters import plain_model, wire
+from tests.local_engine.services import MODEL
 from tests.local_engine.tiny import VOCABULARY as V
 from tests.local_engine.tiny import save_model
 
