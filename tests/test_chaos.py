@@ -11,7 +11,7 @@ from benchmarks.chaos.verdict import EARLY, Found, Timeline, shown
 
 @pytest.mark.nightly
 @pytest.mark.anyio
-async def test_nobody_is_refused_while_an_upstream_serves_and_no_answer_is_wrong(
+async def test_no_request_is_refused_while_an_upstream_serves_and_no_answer_is_wrong(
     tmp_path: Path,
 ) -> None:
     found = await run(tmp_path, 25.0, seed=2, clients=16)

@@ -94,7 +94,7 @@ def test_single_bytes_give_the_same_frames() -> None:
     assert read(*(bytes([byte]) for byte in BODY)) == read(BODY) == oracle(BODY)
 
 
-def test_failures_are_told_from_events_by_their_names() -> None:
+def test_failures_are_distinguished_from_events_by_their_names() -> None:
     body = (
         event("messageStart", {})
         + exception("throttlingException", {"message": "slow"})

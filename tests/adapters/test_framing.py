@@ -63,11 +63,11 @@ def test_any_lines_cut_anywhere_give_the_same_frames(
     assert sse(*pieces) == sse(body)
 
 
-def test_a_comment_is_no_frame() -> None:
+def test_a_comment_is_not_a_frame() -> None:
     assert sse(b": OPENROUTER PROCESSING\n\n: keep-alive\n\n") == []
 
 
-def test_an_event_without_data_is_no_frame() -> None:
+def test_an_event_without_data_is_not_a_frame() -> None:
     assert sse(b"event: ping\n\ndata: x\n\n") == [("", b"x")]
 
 

@@ -10,7 +10,7 @@ from schemas.sampling import Sampling
 
 
 @pytest.mark.parametrize("name", ["anthropic", "gemini"])
-def test_a_jpeg_goes_by_its_registered_name(name: str) -> None:
+def test_a_jpeg_has_its_registered_name(name: str) -> None:
     adapter = Registry(()).build(name, contract_endpoint("https://vendor.test"))
     image = ImagePart(url="data:image/jpg;base64,/9j/4AA=")
     request = ChatRequest(

@@ -27,7 +27,7 @@ def test_our_own_adapters_have_names() -> None:
 
 
 @pytest.mark.parametrize("name", BUILTIN)
-def test_a_line_of_the_registry_names_the_class_that_goes_by_that_name(name: str) -> None:
+def test_a_line_of_the_registry_names_the_class_of_that_name(name: str) -> None:
     assert Registry(()).build(name, ENDPOINT).name == name
 
 
@@ -81,7 +81,7 @@ def test_a_plug_in_says_where_its_vendor_is_as_our_own_do() -> None:
 
 
 @pytest.mark.parametrize("value", ["adapters.retry_after:retry_after", "adapters.base:Endpoint"])
-def test_a_plug_in_that_is_no_adapter_is_told_what_it_lacks(value: str) -> None:
+def test_the_error_for_a_plug_in_that_is_not_an_adapter_names_what_it_lacks(value: str) -> None:
     registry = Registry((plugin("odd", value),))
 
     with pytest.raises(

@@ -4,7 +4,7 @@ from tests.parameters.page import OTHERS, page
 from tests.parameters.write import DOCUMENT
 
 
-def test_the_documented_parameters_are_those_that_the_adapters_tell() -> None:
+def test_the_documented_parameters_are_those_of_the_adapters() -> None:
     assert page() == DOCUMENT.read_text(), "docs/parameters.md is out of date: make parameters"
 
 
@@ -15,7 +15,7 @@ def row(field: str, after: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split(" | ")]
 
 
-def test_a_cell_tells_name_bounds_and_impossibility() -> None:
+def test_a_cell_shows_name_bounds_and_impossibility() -> None:
     chat = dict(zip(["field", *OTHERS], row("stop", "### Formats of their own"), strict=False))
 
     assert chat["anthropic"] == "`stop_sequences`"

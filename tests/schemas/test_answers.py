@@ -4,7 +4,7 @@ from schemas.answers import Fold
 from schemas.events import Finished, ReasoningDelta, Started, TextDelta, Tokens, ToolDelta, Usage
 
 
-def test_a_fold_tells_how_much_has_been_shown_so_far() -> None:
+def test_a_fold_counts_how_much_has_been_shown_so_far() -> None:
     """Pieces of content, and of tokens their ids: what is estimated where no usage comes."""
     fold = Fold()
 

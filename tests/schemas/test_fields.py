@@ -73,7 +73,7 @@ def test_what_is_set_is_sent_and_null_is_not(values: dict[str, object]) -> None:
 
 
 @given(SET, st.sets(st.sampled_from(["temperature", "top_k", "stop", "ignore_eos", "user"])))
-def test_what_is_left_out_is_gone_and_the_rest_stays(
+def test_omitted_fields_are_gone_and_the_rest_stays(
     values: dict[str, object], fields: set[str]
 ) -> None:
     sampling = msgspec.structs.replace(Sampling(), **values)
@@ -85,7 +85,7 @@ def test_what_is_left_out_is_gone_and_the_rest_stays(
     assert left.messages == request.messages
 
 
-def test_a_chat_tells_its_own_fields_and_the_kinds_of_its_content() -> None:
+def test_a_chat_lists_its_own_fields_and_the_kinds_of_its_content() -> None:
     parts = (
         TextPart(text="a"),
         ImagePart(url="data:image/png;base64,AA=="),
@@ -113,7 +113,7 @@ def test_a_chat_tells_its_own_fields_and_the_kinds_of_its_content() -> None:
     assert extra_fields(request) == {"x"}
 
 
-def test_token_prompts_and_templates_are_told() -> None:
+def test_token_prompts_and_templates_are_listed() -> None:
     prompts = CompletionRequest(model="m", prompts=("a", (1, 2)), template=True)
     inputs = EmbeddingsRequest(model="m", inputs=((1,),), dimensions=3)
 

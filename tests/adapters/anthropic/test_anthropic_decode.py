@@ -172,7 +172,7 @@ def test_thoughts_between_calls_come_with_the_blocks_in_their_order() -> None:
     ]
 
 
-def test_the_vendors_own_tools_and_citations_are_carried_and_a_pause_is_told() -> None:
+def test_the_vendors_own_tools_and_citations_are_carried_and_a_pause_is_reported() -> None:
     choice = only(folded("chat-stream-search-and-pause"))
 
     handed = msgspec.json.decode(choice.opaque["content_blocks"], type=list[Json])
@@ -210,7 +210,7 @@ def test_every_stop_reason_has_a_meaning(word: str, reason: str) -> None:
     assert [(one.reason, one.native) for one in finished] == [(reason, word)]
 
 
-def test_the_stop_string_that_matched_is_told() -> None:
+def test_the_stop_string_that_matched_is_reported() -> None:
     found = events(sse(begun(), *text("hi"), *ended("stop_sequence", stop_sequence="END")))
 
     assert Finished(reason="stop", native="stop_sequence", stop_match="END") in found
@@ -334,7 +334,7 @@ def test_the_recorded_splice_is_a_failure(case: msgspec.Struct) -> None:
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_error_inside_a_200_is_told_by_its_type(
+def test_an_error_inside_a_200_is_recognised_by_its_type(
     kind: str, error: type[GatewayError], stream: bool
 ) -> None:
     said: Json = {"type": "error", "error": {"type": kind, "message": "It broke."}}
@@ -385,7 +385,7 @@ def test_an_account_without_credit_is_the_operators_fault() -> None:
         ({}, None),
     ],
 )
-def test_a_limit_tells_how_long_to_wait(headers: dict[str, str], wait: float | None) -> None:
+def test_a_rate_limit_has_the_time_to_wait(headers: dict[str, str], wait: float | None) -> None:
     case = fixture("anthropic/error-429")
 
     error = ANTHROPIC.error(429, headers, case.body)

@@ -88,7 +88,7 @@ def test_temperatures_that_anthropic_does_not_take_are_reported(temperature: flo
     assert [one.field for one in unsupported(request, ANTHROPIC.supports)] == ["temperature"]
 
 
-def test_tools_have_a_schema_of_an_object_and_what_anthropic_reads_beside_it() -> None:
+def test_tools_have_an_object_schema_and_the_other_fields_that_anthropic_reads() -> None:
     schema: Json = {"properties": {"at": {"$ref": "#/$defs/at"}}, "$defs": {"at": {}}}
     web: Json = {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
     fields = {"function": {"input_examples": [{"at": "Bern"}]}, "defer_loading": True}

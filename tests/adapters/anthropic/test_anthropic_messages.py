@@ -175,7 +175,7 @@ def test_a_beginning_to_go_on_with_loses_the_white_space_at_its_end() -> None:
     assert found[1]["content"] == [{"type": "text", "text": "Once"}]
 
 
-def test_blank_text_beside_calls_is_no_block() -> None:
+def test_blank_text_next_to_calls_is_not_a_block() -> None:
     found = turns(HELLO, Message(role="assistant", content="\n", tool_calls=(CALL,)))
 
     assert [one["type"] for one in cast("list[Json]", found[1]["content"])] == ["tool_use"]

@@ -60,9 +60,7 @@ def test_every_stop_reason_has_its_meaning(word: str, stream: bool) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("word", sorted(MALFORMED))
-def test_an_answer_that_nobody_can_use_is_a_failure_that_tells_what_it_used(
-    word: str, stream: bool
-) -> None:
+def test_an_unusable_answer_is_a_failure_with_its_usage(word: str, stream: bool) -> None:
     with pytest.raises(UpstreamFailed, match=f"aws: the answer ended with '{word}'") as caught:
         ended(word, stream=stream)
 
@@ -71,14 +69,14 @@ def test_an_answer_that_nobody_can_use_is_a_failure_that_tells_what_it_used(
     assert (caught.value.usage.prompt_tokens, caught.value.usage.completion_tokens) == (31, 5)
 
 
-def test_an_answer_that_nobody_can_use_is_a_failure_without_its_counts_too() -> None:
+def test_an_unusable_answer_is_a_failure_without_its_counts_too() -> None:
     failed, *_ = ends("malformed_tool_use")
 
     with pytest.raises(UpstreamFailed, match="ended with 'malformed_tool_use'"):
         events(starts(), delta(0, {"text": "a"}), failed)
 
 
-def test_a_stop_reason_of_tomorrow_is_an_end_that_is_told() -> None:
+def test_an_unknown_stop_reason_is_an_end_and_is_reported() -> None:
     (finished,) = (
         one for one in answered(whole("bored", {"text": "a"})) if isinstance(one, Finished)
     )
@@ -86,7 +84,7 @@ def test_a_stop_reason_of_tomorrow_is_an_end_that_is_told() -> None:
     assert (finished.reason, finished.native) == ("stop", "bored")
 
 
-def test_the_stop_string_is_told_where_the_model_tells_it() -> None:
+def test_the_stop_string_is_reported_if_the_model_reports_it() -> None:
     stop: Json = {
         "stopReason": "stop_sequence",
         "additionalModelResponseFields": {"stop_sequence": "END"},
@@ -153,7 +151,7 @@ def test_pieces_of_an_encrypted_thought_are_one_and_come_last() -> None:
     ]
 
 
-def test_citations_are_told_with_the_texts_that_they_prove() -> None:
+def test_citations_are_reported_with_the_texts_that_they_support() -> None:
     cited: Json = {
         "citationsContent": {"content": [{"text": "Bern."}], "citations": [{"title": "Atlas"}]}
     }
@@ -182,7 +180,7 @@ def opaque(found: list[Event]) -> Json:
     return {name: json.loads(bytes(raw)) for name, raw in folded(found).opaque.items()}
 
 
-def test_what_awss_own_tools_did_is_told_and_is_no_call_for_the_client() -> None:
+def test_results_of_awss_own_tools_are_reported_and_are_not_calls_for_the_client() -> None:
     called: Json = {"toolUse": {**SEARCH, "input": {"q": "Bern"}}}
     result: Json = {"toolResult": {**RESULT, "content": [{"text": "a"}, {"json": {"b": 1}}]}}
     streamed = events(
@@ -226,7 +224,7 @@ def test_images_come_as_openai_compatible_clients_know_them() -> None:
         }
 
 
-def test_what_a_stream_says_of_the_whole_answer_at_its_end_is_told() -> None:
+def test_what_a_stream_says_of_the_whole_answer_at_its_end_is_reported() -> None:
     about: Json = {
         "trace": {"guardrail": {"x": 1}},
         "serviceTier": {"type": "flex"},
@@ -253,7 +251,7 @@ def test_a_stream_without_its_usage_is_cut_short() -> None:
         events(starts(), delta(0, {"text": "a"}), *ends("end_turn")[:1])
 
 
-def test_blocks_of_tomorrow_are_told_and_events_of_tomorrow_passed_over() -> None:
+def test_unknown_blocks_are_reported_and_unknown_events_skipped() -> None:
     found = events(
         starts(),
         event("weatherReport", {"sky": "blue"}),
@@ -336,13 +334,13 @@ def test_a_failures_type_decides_what_it_means(
         assert found.retry_after == 3.0
 
 
-def test_the_type_may_stand_in_the_body() -> None:
+def test_the_type_may_be_in_the_body() -> None:
     body = b'{"__type": "com.amazon.coral#ThrottlingException", "message": "slow"}'
 
     assert isinstance(BEDROCK.error(400, {}, body), UpstreamBusy)
 
 
-def test_recorded_bytes_that_are_no_event_stream_fail_cleanly() -> None:
+def test_recorded_bytes_that_are_not_an_event_stream_fail_cleanly() -> None:
     file = RECORDINGS / "bedrock" / "stream-broken" / "response.bin"
     if not file.is_file():
         pytest.skip("the recordings are not here")

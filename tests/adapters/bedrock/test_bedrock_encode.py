@@ -276,7 +276,7 @@ REFUSED: dict[str, tuple[ChatRequest, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_converse_cannot_be_told_is_refused_by_its_path(case: str) -> None:
+def test_what_converse_cannot_express_is_refused_by_its_path(case: str) -> None:
     request, field = REFUSED[case]
 
     with pytest.raises(InvalidRequest) as caught:

@@ -90,7 +90,7 @@ def test_counts_are_whole_numbers_and_what_is_billed_is_kept() -> None:
     assert json.loads(bytes(usage.raw))["billed_units"]["input_tokens"] == 20
 
 
-def test_thinking_is_told_apart_from_text_and_citations_come_together_at_the_end() -> None:
+def test_thinking_is_separate_from_text_and_citations_come_together_at_the_end() -> None:
     events = read("chat-stream-thinking-and-citations")
 
     found = choice(events)
@@ -155,7 +155,7 @@ def test_reasons_to_end(word: str, reason: str) -> None:
         ("error-in-a-whole-answer", UpstreamFailed, "ended with 'ERROR'"),
     ],
 )
-def test_an_answer_that_failed_is_no_answer(
+def test_an_answer_that_failed_is_not_an_answer(
     name: str, kind: type[Exception], words: str
 ) -> None:  # fmt: skip
     with pytest.raises(kind, match=words):
@@ -163,7 +163,7 @@ def test_an_answer_that_failed_is_no_answer(
 
 
 @pytest.mark.parametrize("name", ["error-in-stream-end", "error-in-a-whole-answer"])
-def test_what_a_failed_answer_used_is_told_with_its_failure(name: str) -> None:
+def test_usage_of_a_failed_answer_is_reported_with_its_failure(name: str) -> None:
     with pytest.raises(UpstreamFailed) as caught:
         read(name)
 
@@ -254,7 +254,7 @@ def test_counts_that_cannot_be_read_fail_no_answer() -> None:
         (b"", UpstreamBroken),
     ],
 )
-def test_what_is_no_stream_is_an_error(body: bytes, kind: type[Exception]) -> None:
+def test_what_is_not_a_stream_is_an_error(body: bytes, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         translate(COHERE, STREAM, [body])
 
@@ -267,7 +267,7 @@ def test_what_is_no_stream_is_an_error(body: bytes, kind: type[Exception]) -> No
         (b"{}", UpstreamBroken),
     ],
 )
-def test_what_is_no_whole_answer_is_an_error(body: bytes, kind: type[Exception]) -> None:
+def test_what_is_not_a_whole_answer_is_an_error(body: bytes, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         translate(COHERE, WHOLE, [body])
 

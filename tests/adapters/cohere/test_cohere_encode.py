@@ -133,7 +133,7 @@ def test_effort_is_a_budget_for_thinking(effort: str, thinking: Json) -> None:
     assert chat(reasoning_effort=effort) == {"thinking": thinking}
 
 
-def test_effort_that_is_unknown_or_told_twice_is_refused() -> None:
+def test_effort_that_is_unknown_or_given_twice_is_refused() -> None:
     extra = {"thinking": Raw(b'{"type":"enabled","token_budget":9}')}
 
     assert chat(extra=extra) == {"thinking": {"type": "enabled", "token_budget": 9}}
@@ -142,7 +142,7 @@ def test_effort_that_is_unknown_or_told_twice_is_refused() -> None:
     assert refused(twice) == "thinking"
 
 
-def test_a_schema_stands_beside_the_word_for_objects() -> None:
+def test_a_schema_is_sent_with_the_type_for_objects() -> None:
     form = ResponseFormat(type="json_schema", name="a", strict=True, schema=SCHEMA)
 
     assert chat(response_format=form) == {
@@ -160,7 +160,7 @@ def test_a_schema_stands_beside_the_word_for_objects() -> None:
 @pytest.mark.parametrize(
     "beside", [{"tools": (LOOK,)}, {"extra": {"documents": Raw(b'["a"]')}}]
 )  # fmt: skip
-def test_a_response_format_stands_neither_with_tools_nor_with_documents(beside: Json) -> None:
+def test_a_response_format_excludes_tools_and_documents(beside: Json) -> None:
     form = ResponseFormat(type="json_object")
 
     assert refused(msgspec.structs.replace(CHAT, response_format=form, **beside)) == (
@@ -327,7 +327,7 @@ def test_coheres_own_fields_travel_as_they_are() -> None:
     assert chat(extra=extra) == {"documents": [{"data": {"t": "x"}}], "safety_mode": "STRICT"}
 
 
-def test_texts_to_embed_are_for_storing_and_never_cut_unless_somebody_says_so() -> None:
+def test_texts_to_embed_are_for_storing_and_never_cut_by_default() -> None:
     assert body(VECTORS, "embed-v4.0") == {
         "model": "embed-v4.0",
         "input_type": "search_document",

@@ -136,6 +136,6 @@ def test_a_task_that_was_never_recorded_is_missed(tmp_path: Path) -> None:
     assert failure(check) == {check.name: "completion is offered, but has no recording"}
 
 
-def test_a_folder_without_recordings_is_no_contract(tmp_path: Path) -> None:
+def test_a_folder_without_recordings_is_not_a_contract(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there are no recordings"):
         contract(WorkersAiAdapter, tmp_path)

@@ -108,7 +108,7 @@ def test_custom_and_function_calls_of_a_whole_answer_keep_their_order() -> None:
     assert message(OPENAI, {"choices": [choice]})["tool_calls"] == calls
 
 
-def test_members_of_a_call_that_nobody_knows_stay_with_it() -> None:
+def test_unknown_members_of_a_call_stay_with_it() -> None:
     function = {"name": "look", "arguments": "{}", "origin": "cache"}
     call = {"id": "b", "type": "function", "function": function, "confidence": 0.5}
     google = {"google": {"thought_signature": "c2ln"}}
@@ -152,7 +152,7 @@ def test_a_summary_of_claudes_that_is_streamed_can_be_handed_back() -> None:
     assert cast("list[Json]", found)[1] == {"type": "compaction", **summary}
 
 
-def test_log_probabilities_of_a_refusal_are_told() -> None:
+def test_log_probabilities_of_a_refusal_are_reported() -> None:
     token = {"token": "No.", "logprob": -0.5, "bytes": [78, 111, 46], "top_logprobs": []}
     logprobs = {"content": None, "refusal": [token]}
     choice = {"message": {"refusal": "No."}, "logprobs": logprobs, "finish_reason": "stop"}
@@ -209,7 +209,7 @@ def test_a_json_object_of_claudes_is_the_text_of_the_answer() -> None:
         assert (choice.finish.reason, choice.tool_calls, choice.opaque) == ("stop", [], {})
 
 
-def test_members_of_a_choice_that_nobody_knows_reach_the_client_with_its_message() -> None:
+def test_unknown_members_of_a_choice_reach_the_client_with_its_message() -> None:
     known: Json = {"finish_reason": "stop", "token_ids": None}
     beyond: Json = {"token_ids": [5, 6], "verdict": {"safe": True}, "rank": 0}
     choice = {**known, **beyond, "index": 0}
@@ -275,7 +275,7 @@ def test_fields_of_the_whole_answer_reach_the_client_from_any_frame(
     assert "".join(str(cast("Json", one).get("content", "")) for one in text) == "ab"
 
 
-def test_a_field_that_changes_is_told_again_and_one_that_does_not_is_not() -> None:
+def test_a_field_is_reported_again_only_if_it_changes() -> None:
     found = chunks(
         OPENAI,
         stream(
@@ -387,7 +387,7 @@ def test_ollamas_durations_reach_the_client_with_its_counts() -> None:
 
 
 @pytest.mark.parametrize("name", USAGES)
-def test_a_usage_of_a_megabyte_is_no_more_than_its_counts(name: str) -> None:
+def test_a_usage_of_a_megabyte_is_reduced_to_its_counts(name: str) -> None:
     usage = {**USAGES[name], "note": MEGABYTE}
 
     found = cast("Json", answer(adapter_of(name), whole_body(name, usage))["usage"])

@@ -66,7 +66,7 @@ def adapter(name: str) -> Adapter:
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("name", ELSEWHERE)
-def test_what_an_address_changes_is_told(name: str, task: Task) -> None:
+def test_what_an_address_changes_is_reported(name: str, task: Task) -> None:
     check_supports(adapter(name))
     check_translations(adapter(name), task, MODELS.get((name, task), ANY_MODEL))
 
@@ -110,7 +110,7 @@ def mistaken(field: str, way: str) -> Adapter:
         ("n", "candidates", "n changes"),
     ],
 )
-def test_what_an_adapter_tells_wrongly_of_itself_is_found(
+def test_a_wrong_claim_of_an_adapter_about_itself_is_found(
     field: str, way: str, problem: str
 ) -> None:
     with pytest.raises(AssertionError, match=problem):
@@ -126,7 +126,7 @@ class Forgetful(MistralAdapter):
         return super().encode(request, model)
 
 
-def test_what_gets_lost_only_beside_others_is_found() -> None:
+def test_a_field_that_is_lost_only_next_to_others_is_found() -> None:
     forgetful = Forgetful(contract_endpoint("https://b.test/v1"))
     check_together(forgetful, "chat", {"seed", "top_p"})
 

@@ -105,7 +105,7 @@ def test_a_stream_of_thoughts_and_tools_is_kept_apart() -> None:
     assert choice.finish.reason == "tool_calls"
 
 
-def test_reasoning_tokens_are_counted_beside_the_others() -> None:
+def test_reasoning_tokens_are_counted_separately() -> None:
     usage = answer_of(fixture("databricks/chat-stream-thought-and-two-tools")).usage
 
     assert isinstance(usage, Usage)
@@ -152,7 +152,7 @@ def test_nulls_that_other_clients_write_stay_behind() -> None:
     assert back == {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
-def test_choices_that_share_their_prompts_index_are_told_apart() -> None:
+def test_choices_that_share_their_prompts_index_are_distinguished() -> None:
     answer = answer_of(fixture("databricks/completions-index-of-the-prompt"))
 
     assert [choice.text for choice in answer.choices] == ["a1", "a2", "b1", "b2"]
@@ -174,7 +174,7 @@ def test_a_vendor_behind_says_what_was_wrong() -> None:
     )
 
 
-def test_a_vendor_behind_that_refuses_databricks_key_is_the_operators_to_mend() -> None:
+def test_a_vendor_that_refuses_databricks_key_is_for_the_operator_to_fix() -> None:
     case = fixture("databricks/error-403-external-model")
 
     fault = databricks().error(case.status, case.headers, case.body)
@@ -257,7 +257,7 @@ def test_a_stream_that_is_cut_short_is_broken() -> None:
         (403, b'{"message":"blocked"}', False),
     ],
 )
-def test_a_token_that_has_expired_is_told_from_a_lack_of_permission(
+def test_an_expired_token_is_distinguished_from_a_lack_of_permission(
     status: int, raw: bytes, said: bool
 ) -> None:
     assert TOKENS.lapsed(status, raw) == said

@@ -149,7 +149,7 @@ OWN_RESULT: Json = {"toolResponse": {"id": "t", "response": {"found": [1]}}}
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_calls_of_googles_own_tools_are_told_whole_with_their_signatures(stream: bool) -> None:
+def test_calls_of_googles_own_tools_are_reported_whole_with_their_signatures(stream: bool) -> None:
     parts: list[Json] = [OWN_CALL, OWN_RESULT, {"text": "It rains."}]
     if stream:
         frames = [candidate(part) for part in parts]
@@ -163,7 +163,7 @@ def test_calls_of_googles_own_tools_are_told_whole_with_their_signatures(stream:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_gemini_says_of_a_candidate_and_of_the_answer_is_told(stream: bool) -> None:
+def test_what_gemini_says_of_a_candidate_and_of_the_answer_is_reported(stream: bool) -> None:
     of_candidate: Json = {"avgLogprobs": -0.25, "continuationToken": "YQ==", "newsOfTomorrow": [1]}
     of_answer: Json = {
         "promptFeedback": {"safetyRatings": [{"category": "HARM", "probability": "LOW"}]},
@@ -299,7 +299,7 @@ def test_vectors_come_by_each_route(case: str, prompt_tokens: int | None) -> Non
     assert found.usage.prompt_tokens == prompt_tokens
 
 
-def test_too_few_vectors_are_no_answer() -> None:
+def test_too_few_vectors_are_not_an_answer() -> None:
     request = EmbeddingsRequest(model="m", inputs=("x", "y", "z"))
 
     with pytest.raises(UpstreamBroken, match="2 vectors for 3 inputs"):

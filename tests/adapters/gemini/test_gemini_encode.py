@@ -91,7 +91,7 @@ def seen(part: Part) -> ChatRequest:
         ),
     ],
 )
-def test_the_base_url_tells_how_to_address_google(
+def test_the_base_url_decides_how_to_address_google(
     base_url: str, model: str, target: str, header: str | None
 ) -> None:
     whole = adapter(base_url).encode(WHOLE, model)
@@ -250,7 +250,7 @@ def test_a_file_goes_with_its_bytes_or_its_place(file: bytes, part: Json) -> Non
     assert said["parts"] == [part]
 
 
-def test_an_image_in_a_result_goes_beside_it() -> None:
+def test_an_image_in_a_result_is_sent_next_to_it() -> None:
     picture = ImagePart(url="data:image/png;base64,AAAA")
     result = Message(role="tool", tool_call_id="c1", content=(TextPart(text="A cat:"), picture))
 
@@ -351,7 +351,7 @@ def test_a_strict_function_is_called_as_its_schema_says(
     assert sent["toolConfig"] == {"functionCallingConfig": {"mode": mode}}
 
 
-def test_googles_settings_of_tools_stand_beside_the_choice_of_one() -> None:
+def test_googles_settings_of_tools_are_sent_next_to_the_tool_choice() -> None:
     told = Raw(b'{"includeServerSideToolInvocations":true}')
     twice = Raw(b'{"functionCallingConfig":{"mode":"AUTO"}}')
     required = ToolChoice(mode="required")
@@ -455,7 +455,7 @@ def test_forms_that_gemini_lacks_are_refused(fields: Json, param: str) -> None:
     assert refused(chat(**fields)) == param
 
 
-def test_googles_own_tools_stand_beside_the_functions() -> None:
+def test_googles_own_tools_are_sent_next_to_the_functions() -> None:
     search = OpaqueTool(type="web_search", raw=Raw(b'{"type":"web_search"}'))
     maps = OpaqueTool(type="google_maps", raw=Raw(b'{"type":"google_maps","enableWidget":true}'))
 
@@ -497,11 +497,11 @@ def test_what_is_out_of_range_is_reported(stop: tuple[str, ...], n: int) -> None
     assert fields == {"stop", "n", "seed", "top_logprobs", "temperature"}
 
 
-def test_a_bare_prompt_is_no_conversation() -> None:
+def test_a_bare_prompt_is_not_a_conversation() -> None:
     with pytest.raises(InvalidRequest, match="send messages"):
         GEMINI.encode(CompletionRequest(model="m", prompts=("hello",)), MODEL)
 
 
-def test_tokens_are_no_text_to_embed() -> None:
+def test_tokens_are_not_text_to_embed() -> None:
     with pytest.raises(InvalidRequest, match="accepts only texts"):
         GEMINI.encode(EmbeddingsRequest(model="m", inputs=((1, 2),)), MODEL)

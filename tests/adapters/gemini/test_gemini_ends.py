@@ -71,7 +71,7 @@ def test_every_end_has_a_reason(word: str, reason: str, native: str) -> None:
 
 
 @pytest.mark.parametrize("word", UNUSABLE)
-def test_an_answer_that_nobody_can_use_is_a_failure(word: str) -> None:
+def test_an_unusable_answer_is_a_failure(word: str) -> None:
     frame = candidate({"text": "a"}, finishReason=word, finishMessage="Undeclared: ls")
     frame["usageMetadata"] = {"promptTokenCount": 5, "candidatesTokenCount": 2}
 
@@ -134,7 +134,7 @@ def test_a_blocked_prompt_ends_every_choice() -> None:
     assert found.usage.completion_tokens == 0
 
 
-def test_a_filtered_answer_tells_why() -> None:
+def test_a_filtered_answer_has_the_reason() -> None:
     events = whole(candidate(finishReason="SPII", finishMessage="Names a person."))
 
     assert RefusalDelta(text="Names a person.") in events
@@ -211,7 +211,7 @@ def test_every_status_of_googles_has_its_place(status: int, word: str, kind: typ
 
 @pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize(("delay", "seconds"), [("17s", 17.0), ("34.4s", 34.4), ("0s", 0.0)])
-def test_how_long_to_wait_stands_in_the_body(delay: str, seconds: float, listed: bool) -> None:
+def test_the_time_to_wait_is_in_the_body(delay: str, seconds: float, listed: bool) -> None:
     detail: Json = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
 
     error = failure(429, "RESOURCE_EXHAUSTED", {"@type": "x"}, detail, listed=listed)

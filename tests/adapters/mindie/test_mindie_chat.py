@@ -116,7 +116,7 @@ def test_parts_that_are_all_text_become_one_string(role: str) -> None:
     assert check_chat({"model": "m1", "messages": [sent]}, "m1") is None
 
 
-def test_an_image_is_a_bare_url_beside_its_text() -> None:
+def test_an_image_is_a_bare_url_next_to_its_text() -> None:
     raw = Raw(b'{"type":"text","text":"What is this?"}')
     parts = (TextPart(text="What is this?", raw=raw), ImagePart(url="https://x/y.png"))
 

@@ -105,7 +105,7 @@ def test_text_that_was_sent_must_be_how_the_whole_begins() -> None:
 
 @recordings
 @pytest.mark.parametrize("name", ["chat-stream-full-text", "tgi-generate-stream-full-text"])
-def test_a_server_that_repeats_its_text_is_told_from_one_that_does_not(name: str) -> None:
+def test_a_server_that_repeats_its_text_is_detected(name: str) -> None:
     (case,) = traffic(f"mindie/{name}")
     request = CHAT if name.startswith("chat") else TEXT
 
@@ -195,7 +195,7 @@ def test_a_stop_string_that_was_asked_for_is_a_stop_unless_nothing_was_generated
         whole({"generated_text": "", "details": details("stop_sequence", 0)}, request)
 
 
-def test_a_word_that_nobody_knows_is_a_stop_with_that_word_beside_it() -> None:
+def test_an_unknown_finish_reason_is_a_stop_and_is_reported_as_sent() -> None:
     found = whole({"generated_text": "a", "details": details("budget", 1)}, TEXT)
 
     assert finish_of(found) == Finished(reason="stop", native="budget", seed=42)

@@ -231,7 +231,7 @@ def test_thinking_streams_as_reasoning_and_ends_with_its_signature() -> None:
     assert Finished(reason="length", native="model_length") in found
 
 
-def test_calls_without_ids_at_one_index_are_told_apart() -> None:
+def test_calls_without_ids_at_one_index_are_distinguished() -> None:
     (choice,) = folded(answer("chat-stream-two-calls-without-ids")).choices
 
     assert [(call.name, call.arguments) for call in choice.tool_calls] == [
@@ -242,7 +242,7 @@ def test_calls_without_ids_at_one_index_are_told_apart() -> None:
     assert not choice.opaque
 
 
-def test_references_are_handed_on_beside_the_text() -> None:
+def test_references_are_passed_on_with_the_text() -> None:
     (choice,) = folded(answer("chat-references")).choices
 
     assert choice.text == "Bern is it."

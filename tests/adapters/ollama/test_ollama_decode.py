@@ -147,14 +147,14 @@ def test_an_answer_that_was_cut_in_a_tool_call_says_length() -> None:
 
 
 @pytest.mark.parametrize("word", ["load", "unload"])
-def test_an_order_to_the_server_is_no_answer(word: str) -> None:
+def test_a_command_to_the_server_is_not_an_answer(word: str) -> None:
     with pytest.raises(UpstreamFailed, match="nothing was generated") as caught:
         whole(done_reason=word)
 
     assert caught.value.code == word
 
 
-def test_the_recorded_order_to_unload_a_model_is_no_answer() -> None:
+def test_the_recorded_command_to_unload_a_model_is_not_an_answer() -> None:
     found = [
         one
         for one in recordings(RECORDINGS / "ollama")
@@ -187,11 +187,11 @@ def test_a_count_that_is_missing_is_not_known() -> None:
     assert finished(events).reason == "length"
 
 
-def test_counts_that_are_no_numbers_fail_no_answer() -> None:
+def test_counts_that_are_not_numbers_fail_no_answer() -> None:
     assert usage(whole(eval_count="many")) == Usage()
 
 
-def test_a_completions_thinking_is_told_apart() -> None:
+def test_thinking_of_a_completion_is_separate_from_its_text() -> None:
     found = choice(read("ollama/generate-stream-thinking"))
 
     assert (found.reasoning, found.text) == ("A sum.", "4")
@@ -203,7 +203,7 @@ def test_an_empty_answer_is_an_empty_text() -> None:
     assert choice(events).text == ""
 
 
-def test_the_model_behind_a_cloud_model_is_told_and_a_moment_may_be_anything() -> None:
+def test_the_model_behind_a_cloud_model_is_reported_and_a_moment_may_be_anything() -> None:
     (started,) = (
         one for one in whole(remote_model="big", created_at="now") if isinstance(one, Started)
     )
@@ -220,7 +220,7 @@ def test_an_error_line_after_text_fails_the_stream_with_its_words() -> None:
 @pytest.mark.parametrize(
     ("status", "kind"), [(400, UpstreamRejected), (401, UpstreamRefused), (500, UpstreamFailed)]
 )
-def test_an_error_line_may_tell_its_status(status: int, kind: type[Exception]) -> None:
+def test_an_error_line_may_have_a_status(status: int, kind: type[Exception]) -> None:
     body = json.dumps({"error": "no", "status": status}).encode()
 
     with pytest.raises(kind):
@@ -279,7 +279,7 @@ def test_vectors_come_in_the_order_of_their_inputs_with_the_prompts_count() -> N
     assert found.usage.prompt_tokens == 6
 
 
-def test_too_few_vectors_and_errors_are_no_answer() -> None:
+def test_too_few_vectors_and_errors_are_not_an_answer() -> None:
     three = EmbeddingsRequest(model="m", inputs=("one", "two", "three"))
 
     with pytest.raises(UpstreamBroken, match="2 vectors for 3 inputs"):

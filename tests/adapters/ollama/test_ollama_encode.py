@@ -94,7 +94,7 @@ def test_a_chat_says_whether_to_stream_and_that_nothing_may_be_forgotten() -> No
         ("repetition_penalty", 1.25, "repeat_penalty"),
     ],
 )
-def test_sampling_stands_among_the_options(field: str, value: object, name: str) -> None:
+def test_sampling_is_sent_in_the_options(field: str, value: object, name: str) -> None:
     assert sampled(**{field: value}) == {"options": {name: value}}
 
 
@@ -103,7 +103,7 @@ def test_stop_strings_replace_the_models_own_only_where_there_are_some() -> None
     assert sampled(stop=()) == {}
 
 
-def test_log_probabilities_are_asked_for_beside_the_options() -> None:
+def test_log_probabilities_are_requested_next_to_the_options() -> None:
     assert sampled(logprobs=True, top_logprobs=3) == {"logprobs": True, "top_logprobs": 3}
     assert sampled(logprobs=False) == {}
 
@@ -142,7 +142,7 @@ def test_a_response_format_of_another_kind_is_refused() -> None:
     assert refused(msgspec.structs.replace(CHAT, response_format=form)) == "response_format"
 
 
-def test_tools_are_sent_as_they_were_written_and_none_are_no_field() -> None:
+def test_tools_are_sent_as_they_were_written_and_no_tools_are_no_field() -> None:
     raw = Raw(b'{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}')
     plain = FunctionTool(name="g", description="G")
 
@@ -155,7 +155,7 @@ def test_tools_are_sent_as_they_were_written_and_none_are_no_field() -> None:
     assert chat(tools=()) == {}
 
 
-def test_a_tool_that_is_no_function_is_refused() -> None:
+def test_a_tool_that_is_not_a_function_is_refused() -> None:
     tools = (OpaqueTool(type="web_search", raw=Raw(b'{"type":"web_search"}')),)
 
     assert refused(msgspec.structs.replace(CHAT, tools=tools)) == "tools"
@@ -196,7 +196,7 @@ def test_a_tool_loop_comes_back_with_objects_for_arguments_and_the_functions_nam
 
 
 @pytest.mark.parametrize("arguments", ["[1]", "{", '"text"', "nothing"])
-def test_arguments_that_are_no_object_are_refused_by_their_place(arguments: str) -> None:
+def test_arguments_that_are_not_an_object_are_refused_by_their_path(arguments: str) -> None:
     calls = (ToolCall(id="call_1", name="f", arguments=arguments),)
     message = Message(role="assistant", tool_calls=calls)
 
@@ -205,7 +205,7 @@ def test_arguments_that_are_no_object_are_refused_by_their_place(arguments: str)
     assert field == "messages[1].tool_calls[0].function.arguments"
 
 
-def test_texts_of_a_message_become_one_and_images_stand_beside_it() -> None:
+def test_texts_of_a_message_become_one_and_images_are_sent_next_to_it() -> None:
     parts = (
         TextPart(text="What is "),
         ImagePart(url="data:image/png;base64,iVBORw0KGgo=", detail="auto"),
@@ -236,7 +236,7 @@ def test_an_image_that_cannot_be_sent_is_refused_by_its_place(part: Part, field:
     assert found == f"messages[0].content[1].{field}"
 
 
-def test_what_is_no_text_or_image_is_refused_and_so_is_a_speakers_name() -> None:
+def test_what_is_neither_text_nor_image_is_refused_and_so_is_a_speakers_name() -> None:
     heard = Message(role="user", content=(AudioPart(data="AA==", format="wav"),))
     named = Message(role="user", content="hi", name="ann")
 
@@ -272,7 +272,7 @@ def test_what_ollama_cannot_do_is_reported_by_name(fields: Json, named: set[str]
     assert {one.field for one in unsupported(request, OLLAMA.supports)} == named
 
 
-def test_ollamas_own_fields_travel_and_win_over_what_is_sent_for_want_of_them() -> None:
+def test_ollamas_own_fields_are_sent_and_win_over_the_defaults() -> None:
     extra = {
         "truncate": Raw(b"true"),
         "keep_alive": Raw(b'"1h"'),

@@ -66,7 +66,7 @@ def test_claude_gets_its_own_proofs_back_from_either_service(adapter: Adapter) -
 
 
 @pytest.mark.parametrize("adapter", [ANTHROPIC, BEDROCK], ids=["anthropic", "bedrock"])
-def test_claude_gets_no_thought_of_geminis_and_the_client_is_told(adapter: Adapter) -> None:
+def test_claude_gets_no_thought_of_geminis_and_the_client_sees_that(adapter: Adapter) -> None:
     body = adapter.encode(thought(GEMINI), "anthropic.claude").body
 
     assert b"c2lnbmVk" not in body

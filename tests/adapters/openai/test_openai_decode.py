@@ -290,7 +290,7 @@ def test_counts_are_read_under_every_name_and_kept_raw(counts: Json, usage: Usag
     assert found[-1] == msgspec.structs.replace(usage, raw=raw)
 
 
-def test_usage_on_every_chunk_is_told_when_it_changes() -> None:
+def test_usage_on_every_chunk_is_reported_when_it_changes() -> None:
     early, late = (
         {"prompt_tokens": 3, "completion_tokens": None},
         {"prompt_tokens": 3, "completion_tokens": 2},
@@ -327,7 +327,7 @@ def test_a_legacy_function_call_is_carried() -> None:
     ]
 
 
-def test_fields_with_nothing_in_them_are_no_content() -> None:
+def test_fields_with_nothing_in_them_are_not_content() -> None:
     hollow = {
         "audio": {"data": "", "expires_at": 0},
         "function_call": {"name": "", "arguments": ""},

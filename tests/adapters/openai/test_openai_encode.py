@@ -65,7 +65,7 @@ def test_each_task_has_its_path(
     assert other().encode(request_, "m1").target == target
 
 
-def test_the_key_is_a_bearer_token_and_no_key_is_no_header() -> None:
+def test_the_key_is_a_bearer_token_and_without_a_key_there_is_no_header() -> None:
     headers = dict(openai().encode(WHOLE_CHAT, "m1").headers)
     bare = OpenAIAdapter(Endpoint(name="a", base_url="http://b.test")).encode(WHOLE_CHAT, "m1")
 

@@ -45,7 +45,7 @@ def test_a_stream_without_done_must_have_all_the_choices_asked_for() -> None:
         events(stream(ROLE, delta({"content": "x"}), STOP, done=False), request)
 
 
-def test_done_ends_a_choice_that_told_no_finish_word() -> None:
+def test_done_ends_a_choice_without_a_finish_reason() -> None:
     found = streamed(ROLE, delta({"content": "x"}))
 
     assert found[-1] == Finished(reason="stop")
@@ -62,7 +62,7 @@ def test_an_answer_without_choices_is_not_an_answer() -> None:
         whole({"id": "c", "choices": []})
 
 
-def test_events_that_nobody_knows_are_skipped() -> None:
+def test_unknown_events_are_skipped() -> None:
     found = streamed(": hi", 'event: ping\ndata: {"type": "ping"}', ROLE, "data:", STOP)
 
     assert [type(one) for one in found] == [Started, TextDelta, Finished]
@@ -92,7 +92,7 @@ def test_an_error_inside_a_stream_is_an_error(frame: str, kind: type[Exception])
         streamed(frame, done=False)
 
 
-def test_an_error_beside_choices_is_an_error() -> None:
+def test_an_error_next_to_choices_is_an_error() -> None:
     with pytest.raises(UpstreamRejected, match="Token limit reached"):
         streamed(ROLE, dict(STOP) | {"error": {"code": 400, "message": "Token limit reached"}})
 
@@ -120,7 +120,7 @@ def test_bytes_that_are_not_utf8_are_an_error() -> None:
         )
 
 
-def test_content_that_is_no_text_is_an_error() -> None:
+def test_content_that_is_not_text_is_an_error() -> None:
     with pytest.raises(UpstreamBroken, match="cannot read the answer"):
         whole(message({"content": {"text": "x"}}))
 

@@ -89,7 +89,7 @@ def test_something_else_that_is_not_found_is_the_clients() -> None:
     assert isinstance(error(404, told(param="messages[0].content[1].file_id")), UpstreamRejected)
 
 
-def test_a_429_tells_when_to_come_back() -> None:
+def test_a_429_has_the_time_to_wait() -> None:
     fault = error(429, told(code="rate_limit_exceeded"), retry_after="7")
 
     assert isinstance(fault, UpstreamBusy)
@@ -119,7 +119,7 @@ def test_a_service_with_too_much_to_do_is_overloaded(status: int) -> None:
     assert (fault.status, fault.code, fault.retry_after) == (503, "upstream_overloaded", 3.0)
 
 
-def test_an_error_without_words_tells_its_status() -> None:
+def test_an_error_without_a_message_shows_its_status() -> None:
     assert str(error(503, b"")) == "acme: answered with status 503"
 
 

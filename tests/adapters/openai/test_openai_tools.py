@@ -29,7 +29,7 @@ def test_two_calls_after_text_count_from_zero_and_join_to_json() -> None:
     ]
 
 
-def test_indexes_that_count_other_things_are_counted_anew() -> None:
+def test_indexes_that_count_other_things_are_renumbered() -> None:
     found = streamed(TEXT, call("{}", index=1, id="a", name="f"), TOOLS)
 
     assert [one.tool for one in found if isinstance(one, ToolDelta)] == [0]
@@ -44,7 +44,7 @@ def test_a_call_without_arguments_ends_with_an_empty_object(arguments: str | Non
     assert isinstance(found[-1], Finished)
 
 
-def test_indexes_left_out_are_told_apart_by_id() -> None:
+def test_calls_without_indexes_are_distinguished_by_id() -> None:
     found = calls(
         call('{"a":', index=None, id="a", name="f"),
         call("1}", index=None),
@@ -54,7 +54,7 @@ def test_indexes_left_out_are_told_apart_by_id() -> None:
     assert [(one.name, one.arguments) for one in found] == [("f", '{"a":1}'), ("g", "{}")]
 
 
-def test_parallel_calls_that_all_have_index_zero_are_told_apart_by_id() -> None:
+def test_parallel_calls_that_all_have_index_zero_are_distinguished_by_id() -> None:
     found = calls(call('{"a":1}', id="a", name="f"), call('{"b":2}', id="b", name="f"))
 
     assert [(one.id, one.arguments) for one in found] == [("a", '{"a":1}'), ("b", '{"b":2}')]
@@ -76,7 +76,7 @@ def test_a_call_without_an_id_gets_one_of_its_own() -> None:
     assert [one.id for one in found] == ["call_c1_0_0", "call_c1_0_1"]
 
 
-def test_calls_without_index_and_id_are_told_apart_by_name() -> None:
+def test_calls_without_index_and_id_are_distinguished_by_name() -> None:
     found = calls(call("{}", index=None, name="f"), call("{}", index=None, name="g"))
 
     assert [one.name for one in found] == ["f", "g"]
@@ -113,7 +113,7 @@ def test_an_answer_cut_off_inside_a_tool_call_still_says_length() -> None:
     assert found[-1] == Finished(reason="length")
 
 
-def test_an_empty_list_of_calls_is_no_call() -> None:
+def test_an_empty_list_of_calls_is_not_a_call() -> None:
     found = whole(message({"content": "x", "tool_calls": []}))
 
     assert found[-1] == Finished(reason="stop")

@@ -114,7 +114,7 @@ def test_the_first_chunk_has_no_choices_and_what_it_says_of_the_prompt_is_kept()
     assert b'"severity":"safe"' in bytes(started.extra["prompt_filter_results"])
 
 
-def test_what_the_filters_say_is_told_when_it_changes_and_before_the_end() -> None:
+def test_verdicts_of_the_filters_are_reported_when_they_change_and_before_the_end() -> None:
     found = answer("chat-stream-filtered")
 
     assert [type(one) for one in found] == [
@@ -137,7 +137,7 @@ def test_what_the_filters_say_is_told_when_it_changes_and_before_the_end() -> No
     assert found[-2] == Finished(reason="content_filter")
 
 
-def test_a_call_without_arguments_has_empty_ones_and_parallel_calls_are_told_apart() -> None:
+def test_a_call_without_arguments_has_empty_ones_and_parallel_calls_differ() -> None:
     folded_answer = folded(answer("chat-tools-no-arguments"))
 
     (choice,) = folded_answer.choices
@@ -156,7 +156,7 @@ def test_a_call_without_arguments_has_empty_ones_and_parallel_calls_are_told_apa
         ("error-400-reasoning-max-tokens", UpstreamRejected, "unsupported_parameter", "max_tokens"),
     ],
 )
-def test_a_refusal_that_the_caller_can_mend_reaches_the_caller(
+def test_a_refusal_that_the_caller_can_fix_reaches_the_caller(
     name: str, kind: type[Exception], code: str, param: str
 ) -> None:
     case = fixture(f"azure/{name}")
@@ -167,7 +167,7 @@ def test_a_refusal_that_the_caller_can_mend_reaches_the_caller(
     assert (error.status, error.code, error.param) == (400, code, param)
 
 
-def test_a_rate_limit_tells_how_long_to_wait_and_a_missing_deployment_is_the_operators() -> None:
+def test_a_rate_limit_has_a_wait_and_a_missing_deployment_is_the_operators() -> None:
     case = fixture("azure/error-429")
     missing = b'{"error":{"code":"DeploymentNotFound","message":"It does not exist."}}'
 

@@ -202,7 +202,7 @@ def test_perplexitys_sources_come_after_the_first_frame_and_once() -> None:
     assert answer("perplexity/chat-stream-sources").choices[0].text == "In the Bay of Fundy.[1]"
 
 
-def test_llama_cpps_timings_and_cached_tokens_are_told() -> None:
+def test_llama_cpps_timings_and_cached_tokens_are_reported() -> None:
     told = answer("llama-cpp/chat-stream-timings")
 
     timings = decoded(told.started.extra["timings"])
@@ -213,7 +213,7 @@ def test_llama_cpps_timings_and_cached_tokens_are_told() -> None:
     assert told.usage.cached_tokens == 3
 
 
-def test_groqs_usage_counts_wherever_it_stands() -> None:
+def test_groqs_usage_counts_in_every_place() -> None:
     told = answer("groq/chat-stream-usage-aside")
 
     assert told.usage is not None

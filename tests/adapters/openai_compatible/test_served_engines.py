@@ -183,7 +183,7 @@ def test_an_answer_that_was_given_up_is_a_failure(adapter: Adapter, name: str) -
         answer(adapter, name)
 
 
-def test_sglang_calls_tools_after_thinking_and_tells_its_counts() -> None:
+def test_sglang_calls_tools_after_thinking_and_reports_its_counts() -> None:
     found = folded(answer(SGLANG, "sglang/chat-stream-reasoning-tools"))
 
     (choice,) = found.choices
@@ -196,7 +196,7 @@ def test_sglang_calls_tools_after_thinking_and_tells_its_counts() -> None:
     assert (found.usage.cached_tokens, found.usage.reasoning_tokens) == (4, 5)
 
 
-def test_sglang_tells_what_stopped_the_answer() -> None:
+def test_sglang_reports_what_stopped_the_answer() -> None:
     found = answer(SGLANG, "sglang/chat-matched-stop")
 
     assert Finished(reason="stop", stop_match="END") in found

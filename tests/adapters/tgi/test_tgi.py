@@ -142,7 +142,7 @@ def test_a_stream_is_text_without_special_tokens_and_ends_with_its_counts() -> N
     ]
 
 
-def test_a_whole_answer_tells_its_prompts_size_in_its_head() -> None:
+def test_a_whole_answer_has_its_prompts_size_in_its_head() -> None:
     case = fixture("tgi/generate-whole")
     decoder = TGI.decoder_of(CompletionRequest(model="m", prompts=("x",)), {"x-prompt-tokens": "4"})
 

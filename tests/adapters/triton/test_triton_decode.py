@@ -76,7 +76,7 @@ def test_a_stream_of_pieces_is_passed_on_piece_by_piece_and_its_counts_are_added
     assert events[-1] == Usage(prompt_tokens=7, completion_tokens=6, total_tokens=13)
 
 
-def test_a_stream_that_repeats_its_text_is_told_apart_and_shown_once() -> None:
+def test_a_stream_that_repeats_its_text_is_detected_and_shown_once() -> None:
     events = translate(TRITON, asked(stream=True), [fixture("triton/generate-stream-growing").body])
 
     (choice,) = choices(events)

@@ -88,7 +88,7 @@ async def test_a_refusal_that_was_ordered_has_its_status() -> None:
             )
 
 
-def test_the_tiny_model_ends_where_it_is_told_to() -> None:
+def test_the_tiny_model_ends_at_its_limit() -> None:
     prompt = ids_of("the quick brown fox")
 
     ids = continuation(prompt, Wanted(bound=6))

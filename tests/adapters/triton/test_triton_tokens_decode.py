@@ -138,7 +138,7 @@ def test_scores_in_a_stream_belong_to_their_tokens() -> None:
     assert finish(events).cum_logprob == -1.75
 
 
-def test_scores_that_nobody_asked_for_are_not_shown() -> None:
+def test_scores_that_were_not_requested_are_not_shown() -> None:
     events = translate(GENERATE, streaming(), [event(4, output_log_probs=0.0, cum_log_probs=0.0)])
 
     assert events[1] == Tokens(ids=(4,))
@@ -185,7 +185,7 @@ def test_an_answer_that_begins_like_its_prompt_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("ids", "length"), [([8, 9, -1, -1], 4), ([8, 9, 0, 0], 2)])
-def test_padding_is_told_by_its_value_and_by_the_length(ids: list[int], length: int) -> None:
+def test_padding_is_recognised_by_its_value_and_by_the_length(ids: list[int], length: int) -> None:
     body = answer(output("output_ids", [1, 1, 4], ids), output("sequence_length", [1, 1], [length]))
 
     assert ids_of(translate(INFER, asking(), [body])) == [8, 9]
@@ -232,7 +232,7 @@ ONE_TOKEN = output("output_ids", [1, 1, 1], [1])
         answer(ONE_TOKEN, output("context_logits", [1, 2, 2], [1.0])),
     ],
 )
-def test_tensors_that_do_not_fit_together_are_no_answer(body: bytes) -> None:
+def test_tensors_that_do_not_fit_together_are_not_an_answer(body: bytes) -> None:
     with pytest.raises(UpstreamBroken, match="triton: "):
         translate(INFER, asking(), [body])
 

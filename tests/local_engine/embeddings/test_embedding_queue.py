@@ -135,7 +135,7 @@ def test_an_input_that_is_longer_than_the_budget_goes_alone() -> None:
     assert [len(batch) for batch in drained(queue)] == [1, 1]
 
 
-def test_requests_that_are_late_are_told() -> None:
+def test_late_requests_are_reported() -> None:
     queue = InputQueue()
     queue.add(request(1, 5, deadline=3.0))
     queue.add(request(2, 5))

@@ -157,7 +157,7 @@ def test_a_search_that_is_out_of_time_ends_once(folder: Folder) -> None:
     assert not runs.lane.busy
 
 
-async def test_beams_stand_beside_sampled_answers_without_changing_them(folder: Folder) -> None:
+async def test_beams_run_next_to_sampled_answers_without_changing_them(folder: Folder) -> None:
     sampled = TokenRequest(
         model=MODEL, tokens=PROMPTS[0], sampling=Sampling(max_tokens=12, seed=5, end_id=-1)
     )

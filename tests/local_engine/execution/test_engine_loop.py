@@ -156,7 +156,7 @@ def test_a_failed_step_fails_its_own_answers_and_others_go_on(folder: Folder) ->
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_bug_ends_the_thread_and_leaves_nobody_waiting(folder: Folder) -> None:
+def test_a_bug_ends_the_thread_and_leaves_no_request_waiting(folder: Folder) -> None:
     lane = failing(folder("llama"), ZeroDivisionError("a bug"))
     listener = Listener()
     engine = Engine({"a": lane}, listener, listener.ended.set)

@@ -117,7 +117,7 @@ def compute(chunks: tuple[Chunk, ...]) -> int:
     return sum(one.count for one in chunks)
 
 
-def test_one_bad_answer_costs_nobody_else_anything() -> None:
+def test_one_bad_answer_affects_no_other() -> None:
     relief = OomBackoff(64)
 
     parts = list(relief.parts([chunk(id, 1, rows=1) for id in range(8)], compute))

@@ -40,7 +40,7 @@ class Listener:
         self.heard.set()
 
 
-def test_a_step_that_takes_too_long_is_told_once_with_its_model() -> None:
+def test_a_step_that_takes_too_long_is_reported_once_with_its_model() -> None:
     pulse, listener = Pulse(), Listener()
     watchdog = Watchdog(pulse, limit_s=0.05, hung=listener)
     watchdog.start()
@@ -68,7 +68,7 @@ def test_a_step_may_take_its_whole_time_and_no_more() -> None:
     assert len(listener.said) == 1
 
 
-def test_many_short_steps_and_long_pauses_are_no_hang() -> None:
+def test_many_short_steps_and_long_pauses_are_not_a_hang() -> None:
     clock, listener, looks = Clock(), Listener(), list[float]()
     pulse = Pulse(clock)
     watchdog = Watchdog(pulse, limit_s=60, hung=listener, tick=lambda: looks.append(clock.now))

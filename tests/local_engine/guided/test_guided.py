@@ -198,7 +198,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", CHEAP)
-async def test_a_short_grammar_of_a_huge_language_is_compiled_at_once(name: str) -> None:
+async def test_a_short_grammar_of_a_huge_language_is_compiled_immediately(name: str) -> None:
     grammar = await guides().compile(guide(CHEAP[name]), frozenset({END}))
 
     assert allowed(grammar)

@@ -229,7 +229,7 @@ def test_arguments_that_a_grammar_writes_are_shown_as_they_come() -> None:
         ("{{ tools }}", GENERIC),
     ],
 )
-def test_a_format_is_told_by_the_chat_template(template: str, format: ToolFormat) -> None:
+def test_a_format_is_recognised_by_the_chat_template(template: str, format: ToolFormat) -> None:
     assert format_of(template) is format
 
 

@@ -42,6 +42,6 @@ def test_folders_hub_names_and_bundled_models_are_as_they_were() -> None:
         ("package:", "NAME as Python imports it"),
     ],
 )
-def test_what_is_not_there_is_told_with_the_remedy(path: str, told: str, package: Path) -> None:
+def test_a_missing_model_is_reported_with_the_remedy(path: str, told: str, package: Path) -> None:
     with pytest.raises(InvalidConfig, match=told):
         model_folder(path)

@@ -31,7 +31,7 @@ def test_bfloat16_is_used_where_it_is_fast() -> None:
     assert choose_dtype("float16", "cpu", NOTHING) == torch.float16
 
 
-def test_this_machine_can_be_looked_at() -> None:
+def test_this_machine_can_be_inspected() -> None:
     available = probe()
 
     assert choose_device("auto", available) in {"cpu", "cuda", "npu"}

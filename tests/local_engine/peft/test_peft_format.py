@@ -153,7 +153,7 @@ def test_weights_that_cannot_be_served_are_refused(
         load_adapter("a", str(folder), sites)
 
 
-def test_folders_that_are_no_adapters_are_refused(
+def test_folders_that_are_not_adapters_are_refused(
     sites: AdapterSites, pairs: Pairs, tmp_path: Path
 ) -> None:
     folder = save_adapter(tmp_path / "a", pairs)

@@ -225,7 +225,7 @@ async def test_a_configured_adapter_is_a_model_of_its_own_name(
     assert caught.value.param == "lora_task_id"
 
 
-async def test_a_table_stands_for_the_ids_past_the_vocabulary_and_goes_with_an_adapter(
+async def test_a_table_provides_the_ids_past_the_vocabulary_and_works_with_an_adapter(
     service: Service, base: Path, pairs: list[Pairs], oracles: list[list[int]]
 ) -> None:
     """The table holds the prompt's own embeddings, so that the oracles' answers are right."""

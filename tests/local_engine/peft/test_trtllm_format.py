@@ -94,7 +94,7 @@ def test_one_adapter_of_queries_keys_and_values_is_split_among_them(sites: Adapt
     assert not added["model.layers.0.self_attn.q_proj"].any()
 
 
-def test_the_digest_tells_contents_apart(sites: AdapterSites, pairs: Pairs) -> None:
+def test_the_digest_distinguishes_contents(sites: AdapterSites, pairs: Pairs) -> None:
     weights, config = trt_tensors(pairs)
     more = weights.clone()
     more[0, 0] += 1

@@ -48,7 +48,7 @@ def heard(form: OutputFormat, pieces: Sequence[str]) -> Spoken:
 
 
 @pytest.mark.parametrize(("form", "text", "spoken"), CASES)
-def test_reasoning_text_and_calls_are_told_apart(
+def test_reasoning_text_and_calls_are_separated(
     form: OutputFormat, text: str, spoken: Spoken
 ) -> None:
     assert heard(form, [text]) == spoken
@@ -68,9 +68,7 @@ def test_where_the_text_is_cut_never_shows(form: OutputFormat, text: str, spoken
         st.sampled_from(["<think>", "</think>", CALL, "<", "/", "think>", " ", "\n", "a", "{"])
     ).map("".join),
 )
-def test_a_text_read_by_the_character_is_the_text_read_at_once(
-    form: OutputFormat, text: str
-) -> None:
+def test_a_text_read_by_the_character_is_the_text_read_whole(form: OutputFormat, text: str) -> None:
     assert heard(form, list(text)) == heard(form, [text])
 
 
@@ -88,7 +86,7 @@ def test_reasoning_is_shown_as_it_comes() -> None:
     ("template", "thinking"),
     [("{{ x.split('</think>')[-1] }}", THINK), ("{{ messages }}", None)],
 )
-def test_the_chat_template_tells_whether_a_model_reasons(
+def test_the_chat_template_shows_whether_a_model_reasons(
     template: str, thinking: Thinking | None
 ) -> None:
     assert thinking_of(template) == thinking

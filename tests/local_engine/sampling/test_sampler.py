@@ -222,7 +222,7 @@ def test_log_probabilities_are_the_models_own_and_only_for_rows_that_ask() -> No
         torch.testing.assert_close(sampled.logprobs.top[at], best.values)
 
 
-def test_nothing_is_computed_for_log_probabilities_that_nobody_wants() -> None:
+def test_nothing_is_computed_for_log_probabilities_that_are_not_requested() -> None:
     assert sample(torch.zeros(2, 9), batch(RowParams(), RowParams(), vocabulary=9)).logprobs is None
 
 

@@ -87,9 +87,7 @@ def test_drafts_are_counted_by_whether_they_were_kept() -> None:
 
 
 @given(st.lists(st.floats(0, 200), min_size=1, max_size=50), st.floats(0.01, 1))
-def test_a_quantile_lies_in_the_bucket_of_the_observation_that_it_stands_for(
-    seconds: list[float], share: float
-) -> None:
+def test_a_quantile_is_in_the_bucket_of_its_observation(seconds: list[float], share: float) -> None:
     tally = Tally()
     for one in seconds:
         tally.add(one)

@@ -51,7 +51,7 @@ def counts(step: Step) -> dict[int, int]:
     return {chunk.sequence.id: chunk.count for chunk in step.chunks}
 
 
-def test_a_long_prompt_is_read_in_chunks_and_others_go_on_meanwhile() -> None:
+def test_a_long_prompt_is_read_in_chunks_while_others_continue() -> None:
     engine = scheduler(budget=8)
     engine.add(sequence(1, 3))
     compute(engine, engine.schedule(0.0))

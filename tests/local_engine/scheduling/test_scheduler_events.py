@@ -208,7 +208,7 @@ def test_that_right_is_used_once_so_that_equals_do_not_fight_for_ever() -> None:
     assert first.preempted == 1
 
 
-def test_nobody_loses_a_place_before_its_first_token_to_one_that_only_waited() -> None:
+def test_no_answer_loses_its_place_before_its_first_token_to_one_that_only_waited() -> None:
     limits = SchedulerLimits(max_step_tokens=4, max_sequences=1, max_seq_len=1000)
     engine = Scheduler(limits, BlockPool(400, BLOCK))
     reading = newcomer(1, priority=5, arrival=0.0, length=40)
@@ -221,7 +221,7 @@ def test_nobody_loses_a_place_before_its_first_token_to_one_that_only_waited() -
     assert reading.state is State.RUNNING
 
 
-def test_the_most_urgent_keep_their_place_whoever_waits() -> None:
+def test_the_most_urgent_keep_their_place() -> None:
     engine, (urgent,) = busy(1, priority=1)
     engine.add(newcomer(9, priority=5, arrival=0.0))
 

@@ -99,7 +99,7 @@ async def test_several_prompts_times_n_are_numbered_prompt_by_prompt(service: Se
     assert answer.usage.completion_tokens == 32
 
 
-async def test_each_choice_tells_the_seed_that_gives_it_again(service: Service) -> None:
+async def test_each_choice_has_the_seed_that_repeats_it(service: Service) -> None:
     first = await ask(service, completion(PROMPT, only(SEEDED, seed=None, n=2)))
     for choice in first.choices:
         assert choice.finish is not None

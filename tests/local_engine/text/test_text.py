@@ -158,7 +158,7 @@ def test_a_template_that_knows_developers_gets_them(tmp_path: Path) -> None:
     assert text == "[developer|x]developers are known"
 
 
-def test_parts_and_tools_that_are_no_text_are_refused_by_their_path(tmp_path: Path) -> None:
+def test_parts_and_tools_that_are_not_text_are_refused_by_their_path(tmp_path: Path) -> None:
     chat = spoken(tmp_path).chat
     picture = Message(role="user", content=(TextPart(text="see"), ImagePart(url="data:,")))
 

@@ -106,7 +106,7 @@ def test_a_prompt_is_raw_unless_the_template_is_asked_for() -> None:
     assert sent(wrapped) == {"prompt": "One,", "raw": False}
 
 
-def test_a_schema_stands_without_its_name() -> None:
+def test_a_schema_is_sent_without_its_name() -> None:
     form = ResponseFormat(type="json_schema", name="n", schema=Raw(b'{"type":"object"}'))
     request = ChatRequest(model="m", messages=(HELLO,), response_format=form)
 
