@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.config.schema_failover import Breaker as Rule
-from gateway.routing.resilience.circuit_breaker import SHARE, Breaker
+from gateway.routing.resilience.circuit_breaker import MIN_FAILED_SHARE, Breaker
 from gateway.routing.resilience.sliding_count import SlidingCount
 
 SUCCESS = 0.8
@@ -65,13 +65,13 @@ class CumulativeSum:
         self._breaker = Breaker(rule or Rule())
 
     def succeed(self, now: float) -> None:
-        self._breaker.tried.add(now)
+        self._breaker.outcomes.add(now)
 
     def fail(self, now: float) -> bool:
         self._breaker.fail(now, probe=False)
         opens = self._breaker.open_until is not None
         if opens:
-            self._breaker.renew(now)
+            self._breaker.reset(now)
         return opens
 
 
@@ -151,7 +151,7 @@ def main() -> None:
     for rate in RATES:
         counts = [opened(make(), rate, requests, seed) for make in rules]
         death = [seconds_to_open(make(), rate, seed) for make in rules]
-        evidence = max(rule.min_requests, round(SHARE * rate * rule.window_s))
+        evidence = max(rule.min_requests, round(MIN_FAILED_SHARE * rate * rule.window_s))
         table.add_row(
             f"{rate:g}",
             f"{requests / rate / 3600:,.1f} h",

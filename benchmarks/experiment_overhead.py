@@ -32,12 +32,17 @@ from gateway.http.request_ids import uuid7
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.spool import Spool
 from gateway.routing.execution import pipeline
-from gateway.routing.planning.enrolment import ExperimentState, Standing, Trial, fingerprint
+from gateway.routing.planning.enrolment import (
+    ExperimentRouter,
+    ExperimentState,
+    ExperimentStatus,
+    fingerprint,
+)
 from gateway.routing.planning.plan import enrol, plan
 from gateway.routing.planning.policies import POLICIES
-from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Backend, Route, RouteTable
-from gateway.routing.request_record import Attempt, Trip
+from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.runtime import Runtime
@@ -110,8 +115,8 @@ ASKED: Final = [
 ]
 
 
-def trip_of(request: ChatRequest) -> Trip:
-    return Trip(
+def trip_of(request: ChatRequest) -> RequestRecord:
+    return RequestRecord(
         request_id=uuid7(),
         started=now(),
         surface="openai",
@@ -125,32 +130,34 @@ def trip_of(request: ChatRequest) -> Trip:
 async def without(gateway: Gateway, requests: int = REQUESTS) -> None:
     for number in range(requests):
         request = ASKED[number % len(ASKED)]
-        trip = trip_of(request)
-        call = Call(model="old", deadline=now() + 600, request_id=trip.request_id)
+        record = trip_of(request)
+        call = Call(model="old", deadline=now() + 600, request_id=record.request_id)
         fold = Fold()
         async for batch in UPSTREAM.generate(request, call):
             fold.add(batch)
-            trip.first_content = now()
+            record.first_content_at = now()
         fold.answer()
-        trip.deltas, trip.usage = fold.deltas, fold.usage
-        trip.backend = "a/old"
-        trip.attempts.append(Attempt(backend="a/old", outcome="ok"))
-        gateway.book(trip, 200, now(), gateway.runtime.prices)
+        record.deltas, record.usage = fold.deltas, fold.usage
+        record.backend = "a/old"
+        record.attempts.append(AttemptRecord(backend="a/old", outcome="ok"))
+        gateway.book(record, 200, now(), gateway.runtime.prices)
 
 
 async def within(table: RouteTable, gateway: Gateway, requests: int = REQUESTS) -> None:
     route = table.routes["chat"]
     for number in range(requests):
         request = ASKED[number % len(ASKED)]
-        trip = trip_of(request)
-        facts = Facts(draw=gateway.random.random(), now=trip.started, request_id=trip.request_id)
+        record = trip_of(request)
+        facts = RequestFacts(
+            uniform_draw=gateway.random.random(), now=record.started, request_id=record.request_id
+        )
         enrolment = enrol(route, request, facts)
         if enrolment is not None:
-            trip.part = enrolment.part
+            record.participation = enrolment.participation
         planned = plan(table, route, request, facts, enrolment)
-        trip.candidates = planned.names
-        await pipeline.whole(planned, request, trip)
-        gateway.book(trip, 200, now(), gateway.runtime.prices)
+        record.candidates = planned.names
+        await pipeline.collect(planned, request, record)
+        gateway.book(record, 200, now(), gateway.runtime.prices)
 
 
 def table_of(state: ExperimentState) -> RouteTable:
@@ -166,13 +173,13 @@ def table_of(state: ExperimentState) -> RouteTable:
         )
         for name in ("a/old", "a/new")
     }
-    state.push({fingerprint(experiment): Standing(epoch=1)})
+    state.push({fingerprint(experiment): ExperimentStatus(epoch=1)})
     route = Route(
         name="chat",
         backends=tuple(backends.values()),
         weights=(1.0, 1.0),
         policy=POLICIES["weighted"],
-        trial=Trial(experiment, backends.__getitem__, state),
+        experiment=ExperimentRouter(experiment, backends.__getitem__, state),
     )
     return RouteTable([route], {})
 

@@ -15,13 +15,13 @@ from gateway.clock import now
 from gateway.config.error_codes import plain
 from gateway.config.schema import Config, Model, Provider, WhenRule
 from gateway.engine_process.process import READY, EngineProcess, EngineView, engine_settings
-from gateway.routing.planning.enrolment import ExperimentState, Trial
+from gateway.routing.planning.enrolment import ExperimentRouter, ExperimentState
 from gateway.routing.planning.policies import POLICIES
 from gateway.routing.planning.prices import Prices
 from gateway.routing.planning.route import (
-    NOTHING,
+    NO_VALUES,
     Backend,
-    Detour,
+    ErrorFallback,
     Hedging,
     Mirror,
     Route,
@@ -186,7 +186,7 @@ class Runtime:
             at = now()
             for backend in self.backends.values():
                 if backend.upstream is upstream:
-                    backend.breaker.renew(at)
+                    backend.breaker.reset(at)
 
     def _backend(self, model: Model, name: str, before: "Runtime | None", use: str = "") -> Backend:
         """The model's own, made once: what is known of its health belongs to all its uses.
@@ -239,8 +239,8 @@ class Runtime:
                 for when in model.when
             ),
             require=model.require,
-            detours=tuple(
-                Detour(codes=frozenset(map(plain, row.codes)), routes=row.models)
+            error_fallbacks=tuple(
+                ErrorFallback(codes=frozenset(map(plain, row.codes)), routes=row.models)
                 for row in model.fallback_by_error
             ),
             retry=model.retry,
@@ -254,16 +254,16 @@ class Runtime:
                 backend=self._backend(model, model.mirror.backend, before, " (mirror)"),
                 share=model.mirror.share,
             ),
-            defaults=NOTHING if model.defaults == NOTHING else model.defaults,
-            overrides=NOTHING if model.overrides == NOTHING else model.overrides,
-            trial=self._trial(model, backend),
+            defaults=NO_VALUES if model.defaults == NO_VALUES else model.defaults,
+            overrides=NO_VALUES if model.overrides == NO_VALUES else model.overrides,
+            experiment=self._trial(model, backend),
         )
 
-    def _trial(self, model: Model, backend: Callable[[str], Backend]) -> Trial | None:
+    def _trial(self, model: Model, backend: Callable[[str], Backend]) -> ExperimentRouter | None:
         """The experiment over this model. backend: the model's own, by name."""
         for experiment in self.config.experiments:
             if experiment.model == model.name:
-                return Trial(experiment, backend, self.experiments)
+                return ExperimentRouter(experiment, backend, self.experiments)
         return None
 
 

@@ -26,7 +26,7 @@ from gateway.recording.rows_from_request import access_line, attempts_of, reques
 from gateway.routing.planning.enrolment import fingerprint
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.prices import Prices
-from gateway.routing.request_record import Trip
+from gateway.routing.request_record import RequestRecord
 from gateway.runtime import Runtime
 from gateway.store.rows import AttemptRow, Recorder
 from gateway.telemetry.access_log import AccessLine, AccessLog, as_json
@@ -127,7 +127,7 @@ class Gateway:
         self.ended = EndedSessions(Path(runtime.config.store.spool or SPOOL))
         self.worker = 0
         self._booked = 0
-        self._notes: list[tuple[Trip, int, float, Prices]] = []
+        self._notes: list[tuple[RequestRecord, int, float, Prices]] = []
         self._timer: asyncio.TimerHandle | None = None
         self.started_at = int(time.time())
         self.draining = False
@@ -215,14 +215,14 @@ class Gateway:
         self,
         plan: Plan,
         request: Request,
-        trip: Trip,
+        record: RequestRecord,
         answer: Answer | Embeddings,
         runtime: Runtime,
     ) -> None:
         """Send the copy that goes with a request, unless clients need what there is."""
         limit = self.runtime.config.server.max_in_flight
         busy = self.refusing or self.in_flight > limit * MIRRORING_UP_TO
-        self.mirrors.offer(plan, request, trip, answer, runtime, busy=busy)
+        self.mirrors.offer(plan, request, record, answer, runtime, busy=busy)
 
     async def finished(self) -> None:
         """After `refuse`: once every running request has ended, and every copy."""
@@ -271,7 +271,7 @@ class Gateway:
             self.metrics.trials.paused.labels(name).set(paused)
         for name, backend in self.runtime.backends.items():
             model, _, place = name.partition(": ")
-            self.metrics.available.labels(model, place).set(backend.breaker.allows(at))
+            self.metrics.available.labels(model, place).set(backend.breaker.is_available(at))
         self.metrics.engines.reports = engines
         try:
             return families(self.metrics.registry)
@@ -320,10 +320,10 @@ class Gateway:
 
     def _paused(self) -> Iterator[tuple[str, bool]]:
         for experiment in self.runtime.config.experiments:
-            standing = self.runtime.experiments.standing(fingerprint(experiment))
+            standing = self.runtime.experiments.status(fingerprint(experiment))
             yield experiment.name, standing.paused
 
-    def book(self, trip: Trip, status: int, ended: float, prices: Prices) -> None:
+    def book(self, record: RequestRecord, status: int, ended: float, prices: Prices) -> None:
         """Note what became of a request: once, however it ended.
 
         prices: of the generation that it began with: a reload may have removed its provider.
@@ -331,7 +331,7 @@ class Gateway:
         The line and the metrics are made of many notes at a time, which keeps their code and
         data in the processor's caches: a sixth of the cost of making each at once.
         """
-        self._notes.append((trip, status, ended, prices))
+        self._notes.append((record, status, ended, prices))
         if len(self._notes) >= _BATCH:
             self.write_books()
         elif self._timer is None:
@@ -347,10 +347,10 @@ class Gateway:
             return
         offset = time.time() - now()
         lines = [
-            access_line(trip, status, ended, offset, prices)
-            for trip, status, ended, prices in notes
+            access_line(record, status, ended, offset, prices)
+            for record, status, ended, prices in notes
         ]
-        trips = [note[0] for note in notes]
+        records = [note[0] for note in notes]
         several: list[AttemptRow] = []
         self.metrics.book(lines)
         for note, line in zip(notes, lines, strict=True):
@@ -360,13 +360,13 @@ class Gateway:
                 several += rows
         self._booked += len(lines)
         self.series.add(lines)
-        self.decisions.add(map(_decision, trips, lines))
+        self.decisions.add(map(_decision, records, lines))
         if self.recorder is None:
             self.access_log.add(lines)
         else:
             told = as_json(lines)
             self.access_log.add(lines, told)
-            self.recorder.add(request_batch(trips, told, several))
+            self.recorder.add(request_batch(records, told, several))
 
     def _book_mirrored(self, line: MirrorLogEntry, row: AttemptRow | None) -> None:
         self.metrics.mirrors.book(line)
@@ -378,12 +378,12 @@ class Gateway:
             self.recorder.add(row)
 
 
-def _decision(trip: Trip, line: AccessLine) -> RecentRequest:
+def _decision(record: RequestRecord, line: AccessLine) -> RecentRequest:
     return RecentRequest(
         line=line,
-        rule=trip.rule,
-        candidates=trip.candidates,
-        ruled_out=trip.ruled_out,
-        refused=trip.refused[:MAX_MESSAGE_CHARS],
-        excluded=trip.part.left_out,
+        rule=record.rule,
+        candidates=record.candidates,
+        ruled_out=record.ruled_out,
+        refused=record.refusal[:MAX_MESSAGE_CHARS],
+        excluded=record.participation.exclusion,
     )

@@ -10,8 +10,8 @@ from gateway.admin.access import SCHEME
 from gateway.clock import now
 from gateway.config.schema import Mirror, Model
 from gateway.config.schema_experiment import Experiment
-from gateway.routing.backend_status import Health, health_of
-from gateway.routing.planning.when_rules import in_words
+from gateway.routing.backend_status import BackendStatus, status_of
+from gateway.routing.planning.when_rules import describe
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 
@@ -27,7 +27,7 @@ class BackendView(Struct, frozen=True, kw_only=True):
     name: str
     weight: float | None
     variants: tuple[str, ...] = ()
-    health: Health
+    health: BackendStatus
 
 
 class RuleView(Struct, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ def _model(
     weights = dict(zip([backend.name for backend in route.backends], route.weights, strict=True))
     known = {backend.name: backend for backend in route.backends}
     known |= {backend.name: backend for rule in route.rules for backend in rule.backends}
-    arms = () if route.trial is None else tuple(route.trial.arms.values())
+    arms = () if route.experiment is None else tuple(route.experiment.arms.values())
     known |= {arm.backend.name: arm.backend for arm in arms}
     return ModelView(
         name=model.name,
@@ -116,13 +116,13 @@ def _model(
                 name=name,
                 weight=weights.get(name),
                 variants=tuple(arm.name for arm in arms if arm.backend is backend),
-                health=health_of(backend, at),
+                health=status_of(backend, at),
             )
             for name, backend in known.items()
         ],
         when=[
             RuleView(
-                when=in_words(rule.when), backends=tuple(backend.name for backend in rule.backends)
+                when=describe(rule.when), backends=tuple(backend.name for backend in rule.backends)
             )
             for rule in route.rules
         ],

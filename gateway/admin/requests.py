@@ -14,8 +14,8 @@ from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
 from gateway.admin.access import SCHEME
-from gateway.routing.exclusion import LeftOut
-from gateway.routing.request_record import Attempt
+from gateway.routing.exclusion import Exclusion
+from gateway.routing.request_record import AttemptRecord
 from gateway.state import Gateway
 from gateway.store.request_queries import RecordedRequest
 from gateway.telemetry.recent_requests import CAPACITY, RecentRequest
@@ -72,7 +72,7 @@ class RequestView(Struct, frozen=True, kw_only=True):
     experiment: str
     variant: str
     fallback: bool
-    excluded: LeftOut | None
+    excluded: Exclusion | None
     rule: int | None
     candidates: tuple[str, ...]
     ruled_out: list[RuledOutView]
@@ -191,7 +191,7 @@ _NOT_STORED: dict[str, object] = {
 }
 
 
-def _attempt(attempt: Attempt) -> AttemptView:
+def _attempt(attempt: AttemptRecord) -> AttemptView:
     return AttemptView(
         backend=attempt.backend,
         outcome=attempt.outcome,

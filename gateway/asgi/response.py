@@ -8,7 +8,7 @@ from litestar.types import Message, Send
 
 from gateway.asgi.cors import Headers
 from gateway.clock import now
-from gateway.routing.request_record import Trip
+from gateway.routing.request_record import RequestRecord
 from schemas.errors import (
     BodyTooLarge,
     GatewayError,
@@ -38,12 +38,12 @@ class Answering:
 
     __slots__ = ("_expose", "_extra", "_send", "_trip", "begun", "busy", "last_sent")
 
-    def __init__(self, send: Send, trip: Trip, extra: Headers, *, expose: bool) -> None:
+    def __init__(self, send: Send, record: RequestRecord, extra: Headers, *, expose: bool) -> None:
         self.begun = False
         self.busy = False
         self.last_sent = 0.0
         self._send = send
-        self._trip = trip
+        self._trip = record
         self._extra = extra
         self._expose = expose
 
@@ -72,7 +72,7 @@ class Answering:
         extra: Headers = []
         if error.retry_after is not None:
             extra.append((b"retry-after", str(math.ceil(error.retry_after)).encode()))
-        if self._trip.asked > 1:
+        if self._trip.attempts_sent > 1:
             extra.append((b"x-should-retry", b"false"))
         if isinstance(error, MethodNotAllowed):
             extra.append((b"allow", ", ".join(error.allow).encode()))
@@ -110,34 +110,34 @@ class Answering:
             self.last_sent = now()
 
     def _headers(self) -> Headers:
-        trip = self._trip
-        headers = [(b"x-request-id", (trip.client_request_id or trip.request_id).encode())]
+        record = self._trip
+        headers = [(b"x-request-id", (record.client_request_id or record.request_id).encode())]
         if self._expose:
-            headers.append((b"x-gateway-request-id", trip.request_id.encode()))
-            if trip.attempts:
-                total = (now() - trip.started) * 1e3
-                backend = trip.upstream_ms(now())
+            headers.append((b"x-gateway-request-id", record.request_id.encode()))
+            if record.attempts:
+                total = (now() - record.started) * 1e3
+                backend = record.upstream_ms(now())
                 timing = f"gateway;dur={max(total - backend, 0.0):.2f}, backend;dur={backend:.2f}"
-                headers.append((b"x-gateway-backend", trip.backend.encode("latin-1", "replace")))
-                headers.append((b"x-gateway-attempts", str(trip.asked).encode()))
+                headers.append((b"x-gateway-backend", record.backend.encode("latin-1", "replace")))
+                headers.append((b"x-gateway-attempts", str(record.attempts_sent).encode()))
                 headers.append((b"server-timing", timing.encode()))
-            if len(trip.attempts) > 1 and (hedged := trip.hedged):
+            if len(record.attempts) > 1 and (hedged := record.hedged):
                 both = ", ".join(hedged).encode("latin-1", "replace")
                 headers.append((b"x-gateway-hedged", both))
-            part = trip.part
+            part = record.participation
             if part.variant:
                 headers.append((b"x-gateway-experiment", part.experiment.encode()))
                 headers.append((b"x-gateway-variant", part.variant.encode()))
-        if trip.dropped:
+        if record.dropped:
             # A field's name is whatever the client wrote, line breaks and commas included.
             names = [
-                quote(name[:_LONGEST], safe=_FIELD_NAME) for name in trip.dropped[:_MOST_NAMES]
+                quote(name[:_LONGEST], safe=_FIELD_NAME) for name in record.dropped[:_MOST_NAMES]
             ]
-            if more := len(trip.dropped) - len(names):
+            if more := len(record.dropped) - len(names):
                 names.append(f"and-{more}-more")
             headers.append((b"x-gateway-dropped-params", ", ".join(names).encode()))
-        if trip.defaulted:
-            headers.append((b"x-gateway-defaulted-params", ", ".join(trip.defaulted).encode()))
+        if record.defaulted:
+            headers.append((b"x-gateway-defaulted-params", ", ".join(record.defaulted).encode()))
         if self._extra:
             headers += self._extra
         return headers

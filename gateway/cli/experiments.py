@@ -24,7 +24,7 @@ from gateway.experiments.service.removed import UNKNOWN, removed_experiments
 from gateway.experiments.service.report import Measured, MetricReport, Report, doubts, report_of
 from gateway.experiments.service.summary import ListedExperiment, configured, removed
 from gateway.experiments.statistics.formatting import figure, signed
-from gateway.routing.planning.enrolment import Standing
+from gateway.routing.planning.enrolment import ExperimentStatus
 from gateway.store.base import Store
 
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
@@ -182,10 +182,10 @@ def _cells(metric: MetricReport, row: Measured) -> tuple[str, ...]:
     )
 
 
-def _standing(experiment: Experiment, store: Store) -> Standing:
+def _standing(experiment: Experiment, store: Store) -> ExperimentStatus:
     pause = store.pauses().get(experiment.name)
     epochs = store.epochs(experiment.name)
-    return Standing(
+    return ExperimentStatus(
         epoch=epochs[-1].number if epochs else 0,
         paused=pause is not None,
         reason="" if pause is None else pause.reason,

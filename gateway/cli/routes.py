@@ -20,7 +20,7 @@ from gateway.cli.options import admin_key_option, url_option
 from gateway.cli.tables import show, table_of
 from gateway.config.schema import Model
 from gateway.routing import backend_status as health
-from gateway.routing.planning.when_rules import in_words
+from gateway.routing.planning.when_rules import describe
 
 _Row = tuple[str, str, tuple[str, ...]]
 """A model, which of its requests, and where those go."""
@@ -38,7 +38,7 @@ def routes(path: Path, url: str | None, admin_key: str) -> None:
         trials = {trial.model: experiment_view(trial) for trial in config.experiments}
         show(_configured(config.models, trials))
         for model in config.models:
-            led += [(model.name, f"when {in_words(one)}", one.backends) for one in model.when]
+            led += [(model.name, f"when {describe(one)}", one.backends) for one in model.when]
             led += _others(model, trials.get(model.name))
     else:
         found = fetch(url, "/admin/backends", ModelList, key=admin_key).models

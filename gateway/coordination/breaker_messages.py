@@ -2,13 +2,13 @@
 
 from msgspec import Struct
 
-from gateway.routing.resilience.circuit_breaker import Health
+from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 
 
 class BreakerUpdate(Struct, frozen=True, kw_only=True, tag=True):
     """Breakers that have changed, by the keys of Runtime.backends. Both ways."""
 
-    health: dict[str, Health]
+    health: dict[str, BreakerSnapshot]
 
 
 class LoadUpdate(Struct, frozen=True, kw_only=True, tag=True):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from gateway.coordination.replica_transport import Ask, ReplicaTransport
-from gateway.routing.resilience.circuit_breaker import Health
+from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 
 AHEAD_S = 1.0
 """A lease is taken so long before the breaker is due."""
@@ -21,8 +21,8 @@ UNUSED_S = 1.0
 class LocalProbeBlock(Protocol):
     """A lease among the processes of this replica, which holds the processes off."""
 
-    def free(self) -> bool: ...
-    def take(self) -> bool: ...
+    def available(self) -> bool: ...
+    def acquire(self) -> bool: ...
     def drop(self) -> None:
         """Now."""
         ...
@@ -44,7 +44,11 @@ class ProbeLeases:
         self._places: dict[str, str] = {}
 
     async def update(
-        self, health: Mapping[str, Health], places: Mapping[str, str], replicas: int, now: float
+        self,
+        health: Mapping[str, BreakerSnapshot],
+        places: Mapping[str, str],
+        replicas: int,
+        now: float,
     ) -> None:
         """As of now. health: breakers as all know them. Raises TransportUnavailable."""
         self._places.update(places)
@@ -84,7 +88,7 @@ class ProbeLeases:
             self._block(key)
             if until - now < AHEAD_S and now >= self._retry_after.get(key, now):
                 yield "take", key
-        elif key not in self._blocked and not self._local.lease(key).free():
+        elif key not in self._blocked and not self._local.lease(key).available():
             yield "keep", key  # a probe is under way
         elif -UNUSED_S < until - now < AHEAD_S or now - taken < UNUSED_S:
             self._unblock(key)  # what was told before it was taken has been heard since
@@ -95,7 +99,7 @@ class ProbeLeases:
 
     def _block(self, key: str) -> None:
         """Next time, if a probe is under way just now."""
-        if self._local.lease(key).take():
+        if self._local.lease(key).acquire():
             self._blocked.add(key)
 
     def _unblock(self, key: str) -> None:

@@ -55,19 +55,19 @@ class LocalLease:
         self._holders = holders
         self._key = key
 
-    def free(self) -> bool:
+    def available(self) -> bool:
         """Whether `take` would succeed now."""
         return self._holders.get(self._key, self._mine) is self._mine
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         return self._holders.setdefault(self._key, self._mine) is self._mine
 
-    def give(self) -> None:
+    def release(self) -> None:
         """A lease that is not held stays so."""
         if self._holders.get(self._key) is self._mine:
             del self._holders[self._key]
 
-    drop = give
+    drop = release
 
 
 class LogFileLock:
@@ -101,7 +101,7 @@ class FileLease:
         self._mine = False
         self._ending: asyncio.TimerHandle | None = None
 
-    def free(self) -> bool:
+    def available(self) -> bool:
         """Whether `take` would succeed now."""
         if self._mine:
             return True
@@ -110,7 +110,7 @@ class FileLease:
         self._unlock()
         return True
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Whether it is this process's now, until `give`."""
         if self._ending is not None:
             self._ending.cancel()
@@ -118,7 +118,7 @@ class FileLease:
         self._mine = self._mine or self._lock()
         return self._mine
 
-    def give(self) -> None:
+    def release(self) -> None:
         """In a moment; a lease that is not held stays so."""
         if self._mine and self._ending is None:
             self._ending = asyncio.get_running_loop().call_later(LINGER_S, self._give)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gateway.config.checks.check import is_loopback
 from gateway.config.schema import Config, Provider
-from gateway.routing.resilience.circuit_breaker import Health
+from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 from schemas.secret import Secret
 
 _CLOCK = struct.Struct("!d")
@@ -24,7 +24,7 @@ _CLOCK = struct.Struct("!d")
 class ReplicaState(Struct, frozen=True, kw_only=True):
     """A body: breakers, and attempts under way, by provider (see `Shared`) and backend."""
 
-    health: dict[str, dict[str, Health]] = {}
+    health: dict[str, dict[str, BreakerSnapshot]] = {}
     busy: dict[str, dict[str, int]] = {}
 
 
@@ -63,16 +63,16 @@ def body_in(data: bytes) -> bytes:
     return data[_CLOCK.size :]
 
 
-def shifted(health: Health, seconds: float) -> Health:
+def shifted(health: BreakerSnapshot, seconds: float) -> BreakerSnapshot:
     """The same on another clock, which shows so much more."""
-    return Health(
+    return BreakerSnapshot(
         at=health.at + seconds,
         open_until=None if health.open_until is None else health.open_until + seconds,
         cooldown_s=health.cooldown_s,
-        rest_until=health.rest_until + seconds,
+        retry_after_until=health.retry_after_until + seconds,
         last_failure=health.last_failure + seconds,
-        spare_until=health.spare_until + seconds,
-        limited_until=health.limited_until + seconds,
+        deprioritised_until=health.deprioritised_until + seconds,
+        rate_limited_until=health.rate_limited_until + seconds,
     )
 
 

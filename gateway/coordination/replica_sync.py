@@ -30,7 +30,7 @@ from gateway.coordination.replica_messages import (
 from gateway.coordination.replica_transport import ReplicaTransport, TransportUnavailable
 from gateway.coordination.state_hub import StateHub, later
 from gateway.routing.resilience.breaker_per_model import NAMED, bound
-from gateway.routing.resilience.circuit_breaker import Health
+from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 
 _log = logging.getLogger("strowger")
 
@@ -86,12 +86,12 @@ class ReplicaSync:
         self._config = config
         self._for = config()
         self._shared = Shared(self._for)
-        self._own: dict[str, Health] = {}
-        self._known: dict[str, Health] = {}
+        self._own: dict[str, BreakerSnapshot] = {}
+        self._known: dict[str, BreakerSnapshot] = {}
         self._busy: dict[str, int] = {}
         self._others: dict[bytes, Peer] = {}
         self._unreadable: set[bytes] = set()
-        self._passed: dict[str, Health] = {}
+        self._passed: dict[str, BreakerSnapshot] = {}
         self._elsewhere: dict[str, int] = {}
         self.unavailable = False
         self.heard_at = 0.0
@@ -162,9 +162,9 @@ class ReplicaSync:
             key: one
             for key, one in self._own.items()
             if one.open_until is not None
-            or max(one.at, one.rest_until, one.spare_until) > now - FORGET_S
+            or max(one.at, one.retry_after_until, one.deprioritised_until) > now - FORGET_S
         }
-        health: dict[str, dict[str, Health]] = {}
+        health: dict[str, dict[str, BreakerSnapshot]] = {}
         busy: dict[str, dict[str, int]] = {}
         for key, one in self._own.items():
             if place := self._shared.place(key):
@@ -175,7 +175,7 @@ class ReplicaSync:
         return body_of(ReplicaState(health=health, busy=busy))
 
     def _read(self, notices: Mapping[bytes, bytes], now: float) -> None:
-        news: dict[str, Health] = {}
+        news: dict[str, BreakerSnapshot] = {}
         self._unreadable &= notices.keys()
         for name, data in notices.items():
             if name != self._name:
@@ -187,7 +187,7 @@ class ReplicaSync:
             self._hub.on_message(PEER, BreakerUpdate(health=news))
         self._pass_loads()
 
-    def _read_peer(self, name: bytes, data: bytes, now: float) -> Mapping[str, Health]:
+    def _read_peer(self, name: bytes, data: bytes, now: float) -> Mapping[str, BreakerSnapshot]:
         """What one of the others has to tell that is new.
 
         The first sight of a notice says nothing: its writer may be dead, and its clock stands.
@@ -213,9 +213,11 @@ class ReplicaSync:
             return {}
         return self._changed(before, other.told, now - theirs)
 
-    def _changed(self, before: ReplicaState, told: ReplicaState, ahead: float) -> dict[str, Health]:
+    def _changed(
+        self, before: ReplicaState, told: ReplicaState, ahead: float
+    ) -> dict[str, BreakerSnapshot]:
         """Of backends that are here too, on our clock. ahead: what it shows more than theirs."""
-        news: dict[str, Health] = {}
+        news: dict[str, BreakerSnapshot] = {}
         for place in self._shared.places & told.health.keys():
             old = before.health.get(place, {})
             for key, one in told.health[place].items():
@@ -243,7 +245,7 @@ class ReplicaSync:
                 PEER, LoadUpdate(attempts={**ended, **total}, in_flight=0, buffered=0)
             )
 
-    def _know(self, key: str, health: Health) -> None:
+    def _know(self, key: str, health: BreakerSnapshot) -> None:
         known = self._known.get(key)
         self._known[key] = later(known, health) if known else health
         bound(self._known)
@@ -268,7 +270,7 @@ class ReplicaSync:
         self.unavailable = False
 
 
-def _without(health: Health, passed: Health | None) -> Health:
+def _without(health: BreakerSnapshot, passed: BreakerSnapshot | None) -> BreakerSnapshot:
     """What of a process's word is not what it was told from elsewhere, which goes no second time:
 
     each way over adds up to a look's length to its times.
@@ -276,14 +278,18 @@ def _without(health: Health, passed: Health | None) -> Health:
     if passed is None:
         return health
     new = health.at != passed.at
-    return Health(
+    return BreakerSnapshot(
         at=health.at if new else _NEVER,
         open_until=health.open_until if new else None,
         cooldown_s=health.cooldown_s,
-        rest_until=health.rest_until if health.rest_until != passed.rest_until else _NEVER,
+        retry_after_until=health.retry_after_until
+        if health.retry_after_until != passed.retry_after_until
+        else _NEVER,
         last_failure=health.last_failure if health.last_failure != passed.last_failure else _NEVER,
-        spare_until=health.spare_until if health.spare_until != passed.spare_until else _NEVER,
-        limited_until=health.limited_until
-        if health.limited_until != passed.limited_until
+        deprioritised_until=health.deprioritised_until
+        if health.deprioritised_until != passed.deprioritised_until
+        else _NEVER,
+        rate_limited_until=health.rate_limited_until
+        if health.rate_limited_until != passed.rate_limited_until
         else _NEVER,
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.routing.resilience.breaker_per_model import bound
-from gateway.routing.resilience.circuit_breaker import Health
+from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 
 GATHER_S = 0.05
 """What several peers say of their loads is added up at most this often."""
@@ -23,7 +23,7 @@ class StateHub:
         self._peers: dict[int, Send] = {}
         self._busy: dict[int, LoadUpdate] = {}
         self._told: dict[int, LoadUpdate] = {}
-        self._health: dict[str, Health] = {}
+        self._health: dict[str, BreakerSnapshot] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def join(self, peer: int, send: Send) -> None:
@@ -92,15 +92,15 @@ class StateHub:
             )
 
 
-def later(one: Health, other: Health) -> Health:
+def later(one: BreakerSnapshot, other: BreakerSnapshot) -> BreakerSnapshot:
     """What both together say."""
     last = one if one.at > other.at else other
-    return Health(
+    return BreakerSnapshot(
         at=last.at,
         open_until=last.open_until,
         cooldown_s=last.cooldown_s,
-        rest_until=max(one.rest_until, other.rest_until),
+        retry_after_until=max(one.retry_after_until, other.retry_after_until),
         last_failure=max(one.last_failure, other.last_failure),
-        spare_until=max(one.spare_until, other.spare_until),
-        limited_until=max(one.limited_until, other.limited_until),
+        deprioritised_until=max(one.deprioritised_until, other.deprioritised_until),
+        rate_limited_until=max(one.rate_limited_until, other.rate_limited_until),
     )

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.routing.resilience.breaker_per_model import NAMED
-from gateway.routing.resilience.circuit_breaker import Breaker, Health, Lease
+from gateway.routing.resilience.circuit_breaker import Breaker, BreakerSnapshot, Lease
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 
@@ -30,7 +30,7 @@ class StateSharing:
         self._gateway = gateway
         self._leases = leases
         self._send = send
-        self._news: dict[str, Health] = {}
+        self._news: dict[str, BreakerSnapshot] = {}
         self._attempts: dict[str, int] = {}
         self._heard: dict[str, int] = {}
         self._totals = (0, 0)
@@ -45,7 +45,7 @@ class StateSharing:
             for name, one in backend.breakers:
                 self._share(key, name, one)
             backend.breakers.made = partial(self._share, key)
-            backend.load.elsewhere = self._heard.get(key, 0)
+            backend.load.other_processes = self._heard.get(key, 0)
 
     def on_message(self, message: BreakerUpdate | LoadUpdate) -> None:
         """What the others say."""
@@ -55,12 +55,12 @@ class StateSharing:
                 for key, one in health.items():
                     place, _, name = key.partition(NAMED)
                     if (backend := backends.get(place)) is not None:
-                        (backend.breakers.of(name) if name else backend.breaker).hear(one)
+                        (backend.breakers.of(name) if name else backend.breaker).merge(one)
             case LoadUpdate(attempts=attempts):
                 for key, count in attempts.items():
                     self._heard[key] = count
                     if (backend := backends.get(key)) is not None:
-                        backend.load.elsewhere = count
+                        backend.load.other_processes = count
                 self._gateway.others_in_flight = message.in_flight
                 self._gateway.others_buffered = message.buffered
 
@@ -97,7 +97,7 @@ class StateSharing:
             return
         if not self._news:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._news[key + NAMED + name if name else key] = breaker.health()
+        self._news[key + NAMED + name if name else key] = breaker.snapshot()
 
     def _flush(self) -> None:
         news, self._news = self._news, {}

@@ -1,9 +1,9 @@
 """The part that a model's experiment plays for one request."""
 
 from gateway.explain.explanation import ExplainedExperiment, ExplainedVariant
-from gateway.routing.planning.enrolment import Standing
+from gateway.routing.planning.enrolment import ExperimentStatus
 from gateway.routing.planning.plan import enrol
-from gateway.routing.planning.request_facts import Facts, unit_of
+from gateway.routing.planning.request_facts import RequestFacts, unit_of
 from gateway.routing.planning.route import Route
 from gateway.runtime import Runtime
 from schemas.requests import Request
@@ -11,29 +11,31 @@ from schemas.requests import Request
 
 def assume_running(runtime: Runtime) -> None:
     """Treat every experiment as running: used with a Runtime without a store."""
-    trials = [route.trial for route in runtime.table.routes.values() if route.trial is not None]
-    runtime.experiments.push({trial.fingerprint: Standing(epoch=1) for trial in trials})
+    trials = [
+        route.experiment for route in runtime.table.routes.values() if route.experiment is not None
+    ]
+    runtime.experiments.push({trial.fingerprint: ExperimentStatus(epoch=1) for trial in trials})
 
 
 def explained_experiment(
-    route: Route, request: Request, facts: Facts
+    route: Route, request: Request, facts: RequestFacts
 ) -> ExplainedExperiment | None:
     """Describe the request's part in its model's experiment; `None` without an experiment."""
-    trial = route.trial
+    trial = route.experiment
     if trial is None:
         return None
     weights = sum(arm.weight for arm in trial.arms.values())
     drawn = trial.by == "request"
     enrolment = enrol(route, request, facts)
     assert enrolment is not None
-    excluded = enrolment.part.left_out
+    excluded = enrolment.participation.exclusion
     alone = drawn and excluded is None
     return ExplainedExperiment(
         name=trial.experiment,
         by=trial.by,
         unit="" if drawn else unit_of(request, facts, trial.by),
         variant="" if enrolment.arm is None or alone else enrolment.arm.name,
-        excluded="" if excluded is None else excluded.words,
+        excluded="" if excluded is None else excluded.reason,
         arms=tuple(
             ExplainedVariant(
                 name=name, backend=arm.backend.name, share=round(arm.weight / weights, 4)

@@ -22,16 +22,21 @@ from gateway.explain.explanation import (
 )
 from gateway.explain.policy_reasons import policy_reason
 from gateway.explain.simulated_outage import is_simulated_outage, with_outage
-from gateway.routing.backend_status import describe, health_of
+from gateway.routing.backend_status import describe, status_of
 from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.capability_match import able, goes_without, reworded_for, valued
+from gateway.routing.planning.capability_match import (
+    match_backends,
+    may_drop,
+    translated_for,
+    with_operator_values,
+)
 from gateway.routing.planning.enrolment import Arm
 from gateway.routing.planning.plan import Plan, enrol, plan
 from gateway.routing.planning.request_defaults import with_values
-from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Backend, Route, RouteTable
-from gateway.routing.planning.when_rules import in_words as conditions
-from gateway.routing.planning.when_rules import unmet
+from gateway.routing.planning.when_rules import describe as conditions
+from gateway.routing.planning.when_rules import unmet_conditions
 from gateway.surfaces.routes import ParsedRequest
 from schemas.errors import GatewayError, InvalidRequest, Unavailable
 from schemas.fields import extra_fields, field_value, sent_fields, task_of
@@ -58,7 +63,7 @@ class _Group(Struct, frozen=True, kw_only=True, eq=False):
 def explain(
     table: RouteTable,
     asked: ParsedRequest,
-    facts: Facts,
+    facts: RequestFacts,
     caller: Caller,
     *,
     down: Collection[str] = (),
@@ -115,7 +120,7 @@ def explain(
 
 
 def _with_route(
-    seen: Explanation, table: RouteTable, route: Route, request: Request, facts: Facts
+    seen: Explanation, table: RouteTable, route: Route, request: Request, facts: RequestFacts
 ) -> Explanation:
     found: Found = "wildcard"
     if request.model in table.aliases:
@@ -125,7 +130,7 @@ def _with_route(
     rules: list[ExplainedRule] = []
     decides: int | None = None
     for place, rule in enumerate(route.rules):
-        faults = unmet(rule.when, request, facts) if decides is None else ()
+        faults = unmet_conditions(rule.when, request, facts) if decides is None else ()
         rules.append(
             ExplainedRule(
                 when=conditions(rule.when),
@@ -158,20 +163,20 @@ def _with_route(
 def _unsupported_reason(route: Route, mirror: Backend, request: Request) -> str:
     """Why the request cannot be mirrored to that backend; "" if it can."""
     try:
-        able(route, (mirror,), (1.0,), valued(route, request), [])
+        match_backends(route, (mirror,), (1.0,), with_operator_values(route, request), [])
     except InvalidRequest as exc:
         return exc.message
     return ""
 
 
 def _planned(
-    table: RouteTable, route: Route, request: Request, facts: Facts
+    table: RouteTable, route: Route, request: Request, facts: RequestFacts
 ) -> tuple[Plan, list[_Group]]:
     """One plan, and the candidates over all draws."""
     homes = {id(backend): one.name for one in table.routes.values() for backend, _ in _all_of(one)}
     first = plan(table, route, request, facts)
     arms = _arms(route, request, facts)
-    drawn = bool(arms) and route.trial is not None and route.trial.by == "request"
+    drawn = bool(arms) and route.experiment is not None and route.experiment.by == "request"
     steps = DRAWS if drawn or len(first.names) > 1 else 1
     orders = [
         plan(table, route, request, _drawn(facts, (step + 0.5) / DRAWS)) for step in range(steps)
@@ -181,7 +186,7 @@ def _planned(
     known: dict[str, dict[str, Candidate]] = {}
     for one in orders:
         begun: set[str] = set()
-        for place, candidate in enumerate(one.candidates or one.ill):
+        for place, candidate in enumerate(one.candidates or one.unavailable):
             own = homes.get(id(candidate.backend), route.name)
             home = _ARM if id(candidate.backend) in arms else own
             key = f"{home}: {candidate.name}"
@@ -205,37 +210,41 @@ def _planned(
 
 
 def _detours(route: Route, planned: Plan) -> tuple[ExplainedErrorFallback, ...]:
-    codes = sorted(frozenset[str]().union(*(detour.codes for detour in route.detours)))
+    codes = sorted(frozenset[str]().union(*(detour.codes for detour in route.error_fallbacks)))
     return tuple(
         ExplainedErrorFallback(
             code=code,
             models=tuple(
-                name for detour in route.detours if code in detour.codes for name in detour.routes
+                name
+                for detour in route.error_fallbacks
+                if code in detour.codes
+                for name in detour.routes
             ),
-            backends=tuple(one.name for one in planned.detour(code)),
+            backends=tuple(one.name for one in planned.error_fallback(code)),
         )
         for code in codes
     )
 
 
-def _arms(route: Route, request: Request, facts: Facts) -> dict[int, Arm]:
+def _arms(route: Route, request: Request, facts: RequestFacts) -> dict[int, Arm]:
     """Arms by `id` of their backend, if an arm of the experiment is tried first; else empty."""
     enrolment = enrol(route, request, facts)
-    if enrolment is None or enrolment.arm is None or route.trial is None:
+    if enrolment is None or enrolment.arm is None or route.experiment is None:
         return {}
-    taking = enrolment.part.left_out is not None or route.trial.by != "request"
-    arms = (enrolment.arm,) if taking else tuple(route.trial.arms.values())
+    taking = enrolment.participation.exclusion is not None or route.experiment.by != "request"
+    arms = (enrolment.arm,) if taking else tuple(route.experiment.arms.values())
     return {id(arm.backend): arm for arm in arms}
 
 
-def _drawn(facts: Facts, draw: float) -> Facts:
+def _drawn(facts: RequestFacts, draw: float) -> RequestFacts:
     """The facts of another request of the same kind, with this draw."""
-    return msgspec.structs.replace(facts, draw=draw, request_id=f"{facts.request_id} {draw}")
+    request_id = f"{facts.request_id} {draw}"
+    return msgspec.structs.replace(facts, uniform_draw=draw, request_id=request_id)
 
 
 def _all_of(route: Route) -> Iterator[tuple[Backend, bool]]:
     """Yield each backend once; True if the route or its experiment lists it, not just a rule."""
-    arms = () if route.trial is None else tuple(route.trial.arms.values())
+    arms = () if route.experiment is None else tuple(route.experiment.arms.values())
     own = {id(one): one for one in (*route.backends, *(arm.backend for arm in arms))}
     yield from ((backend, True) for backend in own.values())
     ruled = {id(one): one for rule in route.rules for one in rule.backends if id(one) not in own}
@@ -243,18 +252,18 @@ def _all_of(route: Route) -> Iterator[tuple[Backend, bool]]:
 
 
 def _candidate(
-    one: Candidate, share: float, group: _Group, request: Request, facts: Facts
+    one: Candidate, share: float, group: _Group, request: Request, facts: RequestFacts
 ) -> ExplainedCandidate:
     task, supports = task_of(request), one.backend.supports
     arm = group.arms.get(id(one.backend))
     operators = with_values(request, group.route.defaults, group.route.overrides)
-    operators = operators if arm is None else arm.changed(operators)
+    operators = operators if arm is None else arm.applied_to(operators)
     before = sent_fields(operators) | extra_fields(operators)
     own = one.request or request
     after = sent_fields(own) | extra_fields(own)
     names = {field: said_as(supports, task, field) or "" for field in sent_fields(own)}
     translated = {field: name for field, name in sorted(names.items()) if name not in ("", field)}
-    for field in sorted(before - after - {*one.dropped, *one.left_out}):
+    for field in sorted(before - after - {*one.dropped, *one.omitted}):
         translated[field] = ", ".join(sorted(after - before)) or "omitted: it has no effect"
     return ExplainedCandidate(
         backend=one.name,
@@ -265,7 +274,7 @@ def _candidate(
         else policy_reason(one, [other for other, _ in group.members], group.route, request, facts),
         model=one.model,
         dropped=one.dropped,
-        omitted_content=one.left_out,
+        omitted_content=one.omitted,
         translated=translated,
         set=tuple(
             sorted(
@@ -276,7 +285,7 @@ def _candidate(
         )
         + (("system",) if arm is not None and arm.system else ()),
         variant="" if arm is None else arm.name,
-        health=health_of(one.backend, facts.now, one.breaker),
+        health=status_of(one.backend, facts.now, one.breaker),
     )
 
 
@@ -286,12 +295,12 @@ def _ruled_out(
     rule: int | None,
     groups: list[_Group],
     request: Request,
-    facts: Facts,
+    facts: RequestFacts,
 ) -> Iterator[RuledOut]:
     """Every backend of the route and its fallbacks that is not a candidate."""
     asked = {id(one.backend) for group in groups for one, _ in group.members}
-    trial = route.trial
-    apart = trial.apart if trial is not None and rule is None else frozenset[str]()
+    trial = route.experiment
+    apart = trial.arm_backends if trial is not None and rule is None else frozenset[str]()
     own_arm = _own_arm(route, request, facts)
     for name in (route.name, *route.fallback):
         current = table.routes[name]
@@ -315,31 +324,35 @@ def _ruled_out(
             yield RuledOut(backend=backend.name, route=name, reasons=tuple(reasons))
 
 
-def _own_arm(route: Route, request: Request, facts: Facts) -> Backend | None:
+def _own_arm(route: Route, request: Request, facts: RequestFacts) -> Backend | None:
     """The backend of the variant that the request is assigned to."""
     enrolment = enrol(route, request, facts)
     arm = None if enrolment is None else enrolment.arm
     return None if arm is None else arm.backend
 
 
-def _first_rule(route: Route, request: Request, facts: Facts) -> int | None:
-    places = (at for at, rule in enumerate(route.rules) if not unmet(rule.when, request, facts))
+def _first_rule(route: Route, request: Request, facts: RequestFacts) -> int | None:
+    places = (
+        at for at, rule in enumerate(route.rules) if not unmet_conditions(rule.when, request, facts)
+    )
     return next(places, None)
 
 
-def _reasons(backend: Backend, route: Route, request: Request, facts: Facts) -> Iterator[Reason]:
+def _reasons(
+    backend: Backend, route: Route, request: Request, facts: RequestFacts
+) -> Iterator[Reason]:
     """Each field that the backend cannot honour and that must not be dropped; then its health."""
-    said = reworded_for(valued(route, request), backend)
+    said = translated_for(with_operator_values(route, request), backend)
     faults = [
         fault
         for fault in unsupported(said, backend.supports)
-        if route.require or not goes_without(said, fault)
+        if route.require or not may_drop(said, fault)
     ]
     for fault in faults:
         yield Reason(field=fault.field, words=fault.reason)
     if is_simulated_outage(backend):
         yield Reason(words="is assumed down")
-    elif not (breaker := backend.known(request.model)).allows(facts.now):
-        yield Reason(words=describe(health_of(backend, facts.now, breaker)))
+    elif not (breaker := backend.breaker_for(request.model)).is_available(facts.now):
+        yield Reason(words=describe(status_of(backend, facts.now, breaker)))
     elif not faults:
         yield Reason(words="is not a candidate for this request")

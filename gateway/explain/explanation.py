@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from gateway.routing.backend_status import Health
+from gateway.routing.backend_status import BackendStatus
 from schemas.errors import GatewayError
 
 Found = Literal["exact", "alias", "wildcard"]
@@ -73,7 +73,7 @@ class ExplainedCandidate(Struct, frozen=True, kw_only=True):
     translated: dict[str, str] = field(default_factory=dict)
     set: tuple[str, ...] = ()
     variant: str = ""
-    health: Health
+    health: BackendStatus
 
 
 class Reason(Struct, frozen=True, kw_only=True):

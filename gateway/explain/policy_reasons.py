@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.candidate_search import standing
-from gateway.routing.planning.policies import Standing
-from gateway.routing.planning.request_facts import Facts, prefix_of, unit_of
+from gateway.routing.planning.candidate_search import stats_of
+from gateway.routing.planning.policies import BackendStats
+from gateway.routing.planning.request_facts import RequestFacts, prefix_of, unit_of
 from gateway.routing.planning.route import Route
 from schemas.requests import Request
 
@@ -18,16 +18,16 @@ class Place(Struct, frozen=True, kw_only=True, eq=False):
     weights: sum over all candidates of the route. listed: its position in the list, from 1.
     """
 
-    own: Standing
+    own: BackendStats
     weights: float
     listed: int
     route: Route
     request: Request
-    facts: Facts
+    facts: RequestFacts
 
 
 def policy_reason(
-    one: Candidate, others: Sequence[Candidate], route: Route, request: Request, facts: Facts
+    one: Candidate, others: Sequence[Candidate], route: Route, request: Request, facts: RequestFacts
 ) -> str:
     """others: all candidates of the route, including this one."""
     if len(others) == 1:
@@ -36,7 +36,7 @@ def policy_reason(
         return "weight 0: tried last"
     names = [backend.name for backend in route.backends]
     place = Place(
-        own=standing(one, request, route.policy, facts),
+        own=stats_of(one, request, route.policy, facts),
         weights=sum(other.weight for other in others),
         listed=names.index(one.backend.name) + 1 if one.backend.name in names else len(names) + 1,
         route=route,

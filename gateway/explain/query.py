@@ -9,7 +9,7 @@ from gateway.config.problems import nearest
 from gateway.explain.explain import explain
 from gateway.explain.explanation import Explanation
 from gateway.explain.simulated_outage import is_named
-from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.request_facts import RequestFacts
 from gateway.runtime import Runtime
 from gateway.surfaces.routes import parse_any
 from schemas.errors import InvalidRequest
@@ -50,7 +50,9 @@ def explain_query(query: Query, runtime: Runtime, now: float) -> Explanation:
         max_choices=runtime.config.server.max_choices,
         headers=query.headers,
     )
-    facts = Facts(now=now, caller=caller.name, headers=query.headers, request_id="this request")
+    facts = RequestFacts(
+        now=now, caller=caller.name, headers=query.headers, request_id="this request"
+    )
     return explain(runtime.table, request, facts, caller, down=query.down)
 
 

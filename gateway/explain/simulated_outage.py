@@ -44,7 +44,7 @@ def with_outage(table: RouteTable, names: Collection[str], now: float) -> RouteT
             route,
             backends=tuple(map(one, route.backends)),
             rules=rules,
-            trial=None if route.trial is None else route.trial.elsewhere(one),
+            experiment=None if route.experiment is None else route.experiment.with_backends(one),
         )
 
     return RouteTable([followed(route) for route in table.routes.values()], table.aliases)

@@ -23,10 +23,10 @@ from gateway.asgi.response import Answering
 from gateway.clock import now
 from gateway.http.request_ids import sane, uuid7
 from gateway.routing.execution import pipeline
-from gateway.routing.execution.release_traceback import let_go
+from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.plan import Plan, enrol, plan
-from gateway.routing.planning.request_facts import Facts, estimated_tokens
-from gateway.routing.request_record import Trip
+from gateway.routing.planning.request_facts import RequestFacts, estimated_tokens
+from gateway.routing.request_record import RequestRecord
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.surfaces.base import Inbound, Renderer, Surface, plain
@@ -59,7 +59,7 @@ class Endpoint:
         assert scope["type"] == "http"
         gateway = self._gateway()
         head = read_head(scope)
-        trip = Trip(
+        record = RequestRecord(
             request_id=uuid7(),
             started=now(),
             surface=self._surface.name,
@@ -68,42 +68,42 @@ class Endpoint:
             attempts=[],
         )
         runtime = gateway.enter()
-        trip.client = runtime.clients.of(scope)
+        record.client = runtime.clients.of(scope)
         extra = gateway.cors.headers(head.origin) if head.origin else []
         expose = runtime.config.server.expose_headers
-        answering = Answering(send, trip, extra, expose=expose)
+        answering = Answering(send, record, extra, expose=expose)
         status = 500
         try:
             if scope["method"] != "POST":
                 await self._other_method(scope["method"], head, gateway, answering, send)
                 status = 0
                 return
-            status = await self._serve(scope, head, gateway, runtime, trip, answering, receive)
+            status = await self._serve(scope, head, gateway, runtime, record, answering, receive)
         except GatewayError as exc:
             status = exc.status
-            trip.failed(exc)
+            record.record_error(exc)
             if isinstance(exc, ModelNotFound) and exc.hidden:
-                trip.error = Forbidden.code
-            trip.refused = "" if trip.attempts else exc.message
+                record.error = Forbidden.code
+            record.refusal = "" if record.attempts else exc.message
             await self._fail(exc, answering)
-            let_go(exc)
+            release_traceback(exc)
         except asyncio.CancelledError:
             status = 503
-            trip.error = "cut_by_shutdown"
+            record.error = "cut_by_shutdown"
             raise
         except Exception as exc:  # noqa: BLE001  the last resort: a bug of ours
             told = "request %s at %s failed by a bug of ours"
-            _log.exception(told, trip.request_id, self._route.path)
+            _log.exception(told, record.request_id, self._route.path)
             gateway.metrics.internal_errors.count(self._route.path)
-            trip.error = "internal_error"
+            record.error = "internal_error"
             failure = GatewayError("an internal error; the gateway's log has the request id")
             failure.__cause__ = exc
             await self._fail(failure, answering)
-            let_go(failure)
+            release_traceback(failure)
         finally:
             gateway.leave(runtime)
             if status:
-                gateway.book(trip, status, now(), runtime.prices)
+                gateway.book(record, status, now(), runtime.prices)
 
     async def _serve(
         self,
@@ -111,7 +111,7 @@ class Endpoint:
         head: Head,
         gateway: Gateway,
         runtime: Runtime,
-        trip: Trip,
+        record: RequestRecord,
         answering: Answering,
         receive: Receive,
     ) -> int:
@@ -123,31 +123,33 @@ class Endpoint:
             if retry_after := await gateway.guesses.slow(scope, runtime.clients.of(scope)):
                 raise too_many_wrong_keys(retry_after) from None
             raise
-        trip.caller = caller.name
+        record.caller = caller.name
         check_type(head, self._surface.accepts)
         if head.encoding:
             check_encoding(head, ENCODINGS)
         held = gateway.hold(caller)
         try:
             request = await self._request(
-                scope, head, gateway, runtime, caller, trip, receive, held
+                scope, head, gateway, runtime, caller, record, receive, held
             )
-            trip.model, trip.task = request.model, task_of(request)
+            record.model, record.task = request.model, task_of(request)
             route = runtime.table.find(request.model, caller.may_use)
-            trip.route = route.name
+            record.route = route.name
             if not isinstance(request, EmbeddingsRequest):
                 check_priority(caller, request.priority)
-                trip.stream = request.stream
-            planned = _plan(scope, gateway, runtime, request, trip)
+                record.stream = request.stream
+            planned = _plan(scope, gateway, runtime, request, record)
             try:
                 with HangUp(receive) as hangup:
-                    await self._answer(planned, request, trip, answering, gateway, runtime, hangup)
+                    await self._answer(
+                        planned, request, record, answering, gateway, runtime, hangup
+                    )
             except GatewayError as exc:
                 _place(exc, request)
                 raise
             finally:
-                if trip.usage is None:
-                    trip.prompt = estimated_tokens(request)
+                if record.usage is None:
+                    record.estimated_prompt_tokens = estimated_tokens(request)
             return 200
         finally:
             held.close()
@@ -159,7 +161,7 @@ class Endpoint:
         gateway: Gateway,
         runtime: Runtime,
         caller: Caller,
-        trip: Trip,
+        record: RequestRecord,
         receive: Receive,
         held: Reservation,
     ) -> Request:
@@ -178,9 +180,9 @@ class Endpoint:
         encoded = head.encoding in ENCODINGS
         if len(body) <= LARGE and not encoded:
             return self._surface.parse(inbound)
-        trip.large = True
+        record.large = True
         with HangUp(receive):
-            async with gateway.large.turn(trip.caller):
+            async with gateway.large.turn(record.caller):
                 if encoded:
                     whole = await inflate(body, head.encoding, server.max_body_bytes, held)
                     inbound = plain(inbound, whole)
@@ -194,7 +196,7 @@ class Endpoint:
         self,
         planned: Plan,
         request: Request,
-        trip: Trip,
+        record: RequestRecord,
         answering: Answering,
         gateway: Gateway,
         runtime: Runtime,
@@ -203,28 +205,30 @@ class Endpoint:
         """What the client asked for; afterwards the copy, where one is due."""
         real: Answer | Embeddings
         if isinstance(request, EmbeddingsRequest):
-            vectors = real = await pipeline.embed(planned, request, trip, tenant=trip.caller)
+            vectors = real = await pipeline.embed(planned, request, record, tenant=record.caller)
             hangup.disarm()
-            vector_renderer = self._surface.renderer(request, trip.request_id)
+            vector_renderer = self._surface.renderer(request, record.request_id)
             body = vector_renderer.embeddings(vectors)
-            await answering.whole(200, body, vector_renderer.headers(trip.backend))
+            await answering.whole(200, body, vector_renderer.headers(record.backend))
         else:
-            renderer = self._surface.renderer(request, trip.request_id)
+            renderer = self._surface.renderer(request, record.request_id)
             if request.stream:
                 copied = None if planned.mirror is None else Fold()
                 await self._stream(
-                    planned, request, trip, answering, renderer, gateway, hangup, copied
+                    planned, request, record, answering, renderer, gateway, hangup, copied
                 )
-                if copied is None or trip.error:
+                if copied is None or record.error:
                     return
                 real = copied.answer()
             else:
-                answer = real = await pipeline.whole(planned, request, trip, tenant=trip.caller)
+                answer = real = await pipeline.collect(
+                    planned, request, record, tenant=record.caller
+                )
                 hangup.disarm()
                 body = renderer.answer(answer)
-                await answering.whole(200, body, renderer.headers(trip.backend))
+                await answering.whole(200, body, renderer.headers(record.backend))
         if planned.mirror is not None:
-            gateway.mirror(planned, request, trip, real, runtime)
+            gateway.mirror(planned, request, record, real, runtime)
 
     def _model(self, path: str, runtime: Runtime, caller: Caller) -> str:
         """The one that the path names, or the operator's where nothing names one, or "".
@@ -242,7 +246,7 @@ class Endpoint:
         self,
         planned: Plan,
         request: GenerateRequest,
-        trip: Trip,
+        record: RequestRecord,
         answering: Answering,
         renderer: Renderer,
         gateway: Gateway,
@@ -250,14 +254,14 @@ class Endpoint:
         copied: Fold | None,
     ) -> None:
         """Frames as events come. Raises before the first byte; after it, the error is a frame."""
-        source = pipeline.stream(planned, request, trip, tenant=trip.caller)
+        source = pipeline.stream(planned, request, record, tenant=record.caller)
         if copied is not None:
             source = folded(source, copied)
         try:
             async with aclosing(source):
                 held = await self._first(source, answering, gateway)
                 if not answering.begun:
-                    await answering.begin(renderer.headers(trip.backend))
+                    await answering.begin(renderer.headers(record.backend))
                     gateway.keepalive.add(answering, self._surface.keep_alive)
                 if data := renderer.events(held):
                     await answering.frame(data)
@@ -268,10 +272,10 @@ class Endpoint:
             if not answering.begun:
                 raise
             _place(exc, request)
-            trip.failed(exc)
+            record.record_error(exc)
             hangup.disarm()
             await answering.end(renderer.error(exc))
-            let_go(exc)
+            release_traceback(exc)
         else:
             hangup.disarm()
             await answering.end(renderer.finish())
@@ -330,27 +334,27 @@ def _weighed(surface: Surface, inbound: Inbound) -> Weight:
 
 
 def _plan(
-    scope: HTTPScope, gateway: Gateway, runtime: Runtime, request: Request, trip: Trip
+    scope: HTTPScope, gateway: Gateway, runtime: Runtime, request: Request, record: RequestRecord
 ) -> Plan:
     """Notes what tells afterwards why it went where it went; nothing of what was asked.
 
     What it counts for in an experiment comes first, for a refusal is an outcome, too.
     """
-    facts = Facts(
-        draw=gateway.random.random(),
-        now=trip.started,
-        caller=trip.caller,
+    facts = RequestFacts(
+        uniform_draw=gateway.random.random(),
+        now=record.started,
+        caller=record.caller,
         headers=scope["headers"],
-        request_id=trip.request_id,
+        request_id=record.request_id,
     )
-    route = runtime.table.routes[trip.route]
+    route = runtime.table.routes[record.route]
     enrolment = enrol(route, request, facts)
     if enrolment is not None:
-        trip.part = enrolment.part
+        record.participation = enrolment.participation
     planned = plan(runtime.table, route, request, facts, enrolment)
-    trip.candidates = planned.names
+    record.candidates = planned.names
     if planned.rule is not None:
-        trip.rule = planned.rule
+        record.rule = planned.rule
     if planned.ruled_out:
-        trip.ruled_out = planned.ruled_out
+        record.ruled_out = planned.ruled_out
     return planned

@@ -12,11 +12,11 @@ from gateway.config.schema_failover import Retry
 from gateway.mirror.comparison import Comparison, compared
 from gateway.recording.rows_from_request import attempt_row, counted
 from gateway.routing.execution import pipeline
-from gateway.routing.execution.release_traceback import let_go
-from gateway.routing.planning.candidate import Candidate, Uncopied
+from gateway.routing.execution.release_traceback import release_traceback
+from gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.prices import Prices, cost_of
-from gateway.routing.request_record import Attempt, Trip
+from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.runtime import Runtime
 from gateway.store.rows import AttemptRow
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
@@ -45,7 +45,7 @@ class Mirrors:
         self,
         plan: Plan,
         request: Request,
-        trip: Trip,
+        record: RequestRecord,
         real: Answer | Embeddings,
         runtime: Runtime,
         *,
@@ -53,18 +53,18 @@ class Mirrors:
     ) -> None:
         """Send the copy that `plan.mirror` is, or shed it. Never waits, never raises.
 
-        trip, real: of the request, which was answered. busy: clients need what there is.
+        record, real: of the request, which was answered. busy: clients need what there is.
         """
         copy = plan.mirror
         assert copy is not None
-        if isinstance(copy, Uncopied):
-            unsent = Attempt(backend=copy.name, pattern=copy.pattern, outcome=copy.code)
-            line = _line(trip, unsent, trip, runtime.prices, None)
+        if isinstance(copy, UnmirrorableRequest):
+            unsent = AttemptRecord(backend=copy.name, pattern=copy.pattern, outcome=copy.code)
+            line = _line(record, unsent, record, runtime.prices, None)
             self._booked(msgspec.structs.replace(line, reason=copy.reason), None)
             return
-        if busy or len(self._running) >= MAX_IN_FLIGHT or not copy.breaker.allows(now()):
-            shed = Attempt(backend=copy.name, pattern=_pattern(copy), outcome="shed")
-            self._booked(_line(trip, shed, trip, runtime.prices, None), None)
+        if busy or len(self._running) >= MAX_IN_FLIGHT or not copy.breaker.is_available(now()):
+            shed = AttemptRecord(backend=copy.name, pattern=_pattern(copy), outcome="shed")
+            self._booked(_line(record, shed, record, runtime.prices, None), None)
             return
         alone = Plan(
             route=plan.route,
@@ -72,10 +72,10 @@ class Mirrors:
             names=(copy.name,),
             retry=ONCE,
             deadline_s=plan.deadline_s,
-            patience_s=plan.patience_s,
+            operator_deadline_s=plan.operator_deadline_s,
         )
         runtime.in_flight += 1
-        task = asyncio.create_task(self._send(alone, request, trip, real, runtime))
+        task = asyncio.create_task(self._send(alone, request, record, real, runtime))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
@@ -94,38 +94,40 @@ class Mirrors:
         self,
         plan: Plan,
         request: Request,
-        trip: Trip,
+        record: RequestRecord,
         real: Answer | Embeddings,
         runtime: Runtime,
     ) -> None:
-        shadow = Trip(request_id=trip.request_id, started=now(), task=trip.task, attempts=[])
+        shadow = RequestRecord(
+            request_id=record.request_id, started=now(), task=record.task, attempts=[]
+        )
         found: Comparison | None = None
         reason = ""
         try:
             if isinstance(request, EmbeddingsRequest):
-                answer = await pipeline.embed(plan, request, shadow, tenant=trip.caller)
+                answer = await pipeline.embed(plan, request, shadow, tenant=record.caller)
             else:
-                answer = await pipeline.whole(plan, request, shadow, tenant=trip.caller)
+                answer = await pipeline.collect(plan, request, shadow, tenant=record.caller)
             found = compared(real, answer)
         except GatewayError as exc:
             reason = exc.message if isinstance(exc, InvalidRequest) else ""
-            _log.debug("the copy of request %s failed: %s", trip.request_id, exc)
-            let_go(exc)
+            _log.debug("the copy of request %s failed: %s", record.request_id, exc)
+            release_traceback(exc)
         except Exception:  # noqa: BLE001  a bug of ours must not end in a task that nobody reads
-            _log.exception("the copy of request %s failed by a bug of ours", trip.request_id)
+            _log.exception("the copy of request %s failed by a bug of ours", record.request_id)
         finally:
             runtime.in_flight -= 1
             for attempt in shadow.attempts:
                 attempt.role = "mirror"
-                usage, source = counted(shadow.usage, shadow.deltas, trip.task)
+                usage, source = counted(shadow.usage, shadow.deltas, record.task)
                 line = msgspec.structs.replace(
-                    _line(trip, attempt, shadow, runtime.prices, found),
+                    _line(record, attempt, shadow, runtime.prices, found),
                     reason=reason if attempt.refused else "",
-                    mirror_dropped=plan.candidates[0].told,
+                    mirror_dropped=plan.candidates[0].reported_omissions,
                 )
-                number = len(trip.attempts) + 1
+                number = len(record.attempts) + 1
                 row = attempt_row(
-                    trip.request_id, number, line.time, attempt, usage, source, runtime.prices
+                    record.request_id, number, line.time, attempt, usage, source, runtime.prices
                 )
                 self._booked(line, row)
 
@@ -135,21 +137,25 @@ def _pattern(copy: Candidate) -> str:
 
 
 def _line(
-    trip: Trip, attempt: Attempt, shadow: Trip, prices: Prices, found: Comparison | None
+    record: RequestRecord,
+    attempt: AttemptRecord,
+    shadow: RequestRecord,
+    prices: Prices,
+    found: Comparison | None,
 ) -> MirrorLogEntry:
-    """shadow: what is known of the copy; the trip itself where none was sent."""
-    served = next((one for one in reversed(trip.attempts) if one.outcome == "ok"), None)
-    real, real_source = counted(trip.usage, trip.deltas, trip.task)
-    sent = shadow is not trip
-    usage, source = counted(shadow.usage, shadow.deltas, trip.task) if sent else (None, "")
-    ours = prices.of(trip.backend) if prices.any and real_source else None
+    """shadow: what is known of the copy; the record itself where none was sent."""
+    served = next((one for one in reversed(record.attempts) if one.outcome == "ok"), None)
+    real, real_source = counted(record.usage, record.deltas, record.task)
+    sent = shadow is not record
+    usage, source = counted(shadow.usage, shadow.deltas, record.task) if sent else (None, "")
+    ours = prices.of(record.backend) if prices.any and real_source else None
     theirs = prices.of(attempt.backend) if prices.any and source else None
-    first = shadow.first_content if sent else None
+    first = shadow.first_content_at if sent else None
     return MirrorLogEntry(
-        mirror_of=trip.request_id,
+        mirror_of=record.request_id,
         time=time.time(),
-        route=trip.route,
-        backend=trip.backend,
+        route=record.route,
+        backend=record.backend,
         mirror=attempt.backend,
         outcome=attempt.outcome,
         pattern=attempt.pattern,

@@ -10,9 +10,9 @@ from itertools import repeat
 import msgspec
 
 from gateway.clock import milliseconds
-from gateway.routing.participation import NO_PART
+from gateway.routing.participation import NO_PARTICIPATION
 from gateway.routing.planning.prices import Prices, cost_of
-from gateway.routing.request_record import Attempt, Trip
+from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.store.rows import AttemptRow, RequestBatch, RequestRow, Row, Source, SpoolEntry
 from gateway.telemetry.access_log import AccessLine, in_one_line
 from schemas.events import Usage
@@ -20,35 +20,39 @@ from schemas.events import Usage
 _lines: msgspec.json.Decoder[AccessLine] = msgspec.json.Decoder(AccessLine)
 
 
-def access_line(trip: Trip, status: int, ended: float, offset: float, prices: Prices) -> AccessLine:
+def access_line(
+    record: RequestRecord, status: int, ended: float, offset: float, prices: Prices
+) -> AccessLine:
     """What became of a request. offset: from the clock's seconds to Unix time."""
-    usage, source = counted(trip.usage, trip.deltas, trip.task, trip.prompt)
-    price = prices.of(trip.backend) if prices.any and source else None
-    first, home = trip.first_content, trip.part.home
+    usage, source = counted(
+        record.usage, record.deltas, record.task, record.estimated_prompt_tokens
+    )
+    price = prices.of(record.backend) if prices.any and source else None
+    first, home = record.first_content_at, record.participation.assigned_backend
     return AccessLine(
         time=ended + offset,
-        request_id=trip.request_id,
-        client_request_id=trip.client_request_id,
-        client=trip.client,
-        denied=trip.refused if status in (401, 403) else "",
-        surface=trip.surface,
+        request_id=record.request_id,
+        client_request_id=record.client_request_id,
+        client=record.client,
+        denied=record.refusal if status in (401, 403) else "",
+        surface=record.surface,
         status=status,
-        ms=milliseconds(ended - trip.started),
-        key=trip.caller,
-        task=trip.task,
-        model=trip.model,
-        route=trip.route,
-        backend=trip.backend,
-        experiment=trip.part.experiment,
-        variant=trip.part.variant,
-        fallback=home != "" and trip.backend not in ("", home),
-        stream=trip.stream,
-        error=trip.error,
-        param=in_one_line(trip.param) if trip.param else "",
-        message=in_one_line(trip.message) if trip.message else "",
-        ttft_ms=None if first is None else milliseconds(first - trip.started),
-        attempts=tuple(trip.attempts),
-        dropped=trip.dropped,
+        ms=milliseconds(ended - record.started),
+        key=record.caller,
+        task=record.task,
+        model=record.model,
+        route=record.route,
+        backend=record.backend,
+        experiment=record.participation.experiment,
+        variant=record.participation.variant,
+        fallback=home != "" and record.backend not in ("", home),
+        stream=record.stream,
+        error=record.error,
+        param=in_one_line(record.param) if record.param else "",
+        message=in_one_line(record.message) if record.message else "",
+        ttft_ms=None if first is None else milliseconds(first - record.started),
+        attempts=tuple(record.attempts),
+        dropped=record.dropped,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         cached_tokens=usage.cached_tokens,
@@ -62,13 +66,15 @@ def access_line(trip: Trip, status: int, ended: float, offset: float, prices: Pr
 
 
 def request_batch(
-    trips: Sequence[Trip], told: bytes, attempts: Iterable[AttemptRow]
+    records: Sequence[RequestRecord], told: bytes, attempts: Iterable[AttemptRow]
 ) -> RequestBatch:
     """What a worker leaves of requests. told: their lines, as JSON. attempts: where several."""
     parts: tuple[tuple[int, str], ...] = ()
-    if any(trip.part is not NO_PART for trip in trips):
-        parts = tuple([(trip.part.epoch, trip.part.unit) for trip in trips])
-    return RequestBatch(count=len(trips), lines=told, parts=parts, attempts=tuple(attempts))
+    if any(record.participation is not NO_PARTICIPATION for record in records):
+        parts = tuple(
+            [(record.participation.epoch, record.participation.unit) for record in records]
+        )
+    return RequestBatch(count=len(records), lines=told, parts=parts, attempts=tuple(attempts))
 
 
 def expand_rows(left: Iterable[SpoolEntry]) -> list[Row]:
@@ -144,31 +150,31 @@ def _is_complete(line: AccessLine) -> bool:
     return len(line.attempts) == 1 and not line.attempts[0].refused
 
 
-def attempts_of(trip: Trip, time: float, prices: Prices) -> Iterator[AttemptRow]:
+def attempts_of(record: RequestRecord, time: float, prices: Prices) -> Iterator[AttemptRow]:
     """Every attempt for which something was sent."""
-    own = _own(trip.attempts)
-    for place, attempt in enumerate(trip.attempts):
+    own = _own(record.attempts)
+    for place, attempt in enumerate(record.attempts):
         if attempt.refused:
             continue
         shown = place == own
         usage, source = counted(
-            trip.usage if shown else attempt.usage,
-            trip.deltas if shown else attempt.deltas,
-            trip.task,
-            trip.prompt,
+            record.usage if shown else attempt.usage,
+            record.deltas if shown else attempt.deltas,
+            record.task,
+            record.estimated_prompt_tokens,
         )
-        if not shown and trip.usage is not None:
+        if not shown and record.usage is not None:
             usage, source = _estimate_prompt_tokens(
-                attempt, usage, source, trip.usage.prompt_tokens
+                attempt, usage, source, record.usage.prompt_tokens
             )
-        yield attempt_row(trip.request_id, place + 1, time, attempt, usage, source, prices)
+        yield attempt_row(record.request_id, place + 1, time, attempt, usage, source, prices)
 
 
 def attempt_row(
     request_id: str,
     number: int,
     time: float,
-    attempt: Attempt,
+    attempt: AttemptRecord,
     usage: Usage,
     source: Source,
     prices: Prices,
@@ -213,7 +219,7 @@ def counted(
 
 
 def _estimate_prompt_tokens(
-    attempt: Attempt, usage: Usage, source: Source, prompt_tokens: int | None
+    attempt: AttemptRecord, usage: Usage, source: Source, prompt_tokens: int | None
 ) -> tuple[Usage, Source]:
     """With the prompt as another backend of the same request has counted it.
 
@@ -226,8 +232,8 @@ def _estimate_prompt_tokens(
     return msgspec.structs.replace(usage, prompt_tokens=prompt_tokens), "estimated"
 
 
-def _own(attempts: Sequence[Attempt]) -> int:
-    """The place of the attempt that the trip's own numbers are about; −1 where there is none."""
+def _own(attempts: Sequence[AttemptRecord]) -> int:
+    """The place of the attempt that the record's own numbers are about; −1 where there is none."""
     for place in range(len(attempts) - 1, -1, -1):
         if not attempts[place].role and not attempts[place].refused:
             return place

@@ -8,7 +8,7 @@ from gateway.routing.planning.route import Backend
 from gateway.routing.resilience.circuit_breaker import Breaker, State
 
 
-class Health(Struct, frozen=True, kw_only=True):
+class BackendStatus(Struct, frozen=True, kw_only=True):
     """As one process of the gateway sees it. Times in seconds.
 
     available:       a request may be sent to it now.
@@ -36,25 +36,25 @@ class Health(Struct, frozen=True, kw_only=True):
     failed_s_ago: float | None
 
 
-def health_of(backend: Backend, now: float, of: Breaker | None = None) -> Health:
+def status_of(backend: Backend, now: float, of: Breaker | None = None) -> BackendStatus:
     """now: the clock's seconds. of: a name's, where the backend's model is a wildcard."""
     breaker, load = of or backend.breaker, backend.load
-    return Health(
-        available=breaker.allows(now),
+    return BackendStatus(
+        available=breaker.is_available(now),
         breaker=breaker.state(now),
-        honouring_retry_after=breaker.resting(now),
-        deprioritised_for_s=breaker.spared_for(now),
+        honouring_retry_after=breaker.cooling_down(now),
+        deprioritised_for_s=breaker.deprioritised_for(now),
         probing=breaker.probing,
         available_in_s=breaker.available_in(now),
         in_flight=load.in_flight,
-        in_flight_other_processes=load.elsewhere,
-        time_to_first_token_s=load.first.measured,
-        latency_s=load.whole.measured,
+        in_flight_other_processes=load.other_processes,
+        time_to_first_token_s=load.first_content.measured,
+        latency_s=load.answer.measured,
         failed_s_ago=None if isinf(breaker.last_failure) else now - breaker.last_failure,
     )
 
 
-def describe(health: Health) -> str:
+def describe(health: BackendStatus) -> str:
     """`healthy`, `circuit open, probe in 12 s`, `rate-limited, retry in 3 s`."""
     wait = f"{_seconds(health.available_in_s)} s"
     if health.honouring_retry_after:

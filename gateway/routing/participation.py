@@ -2,10 +2,10 @@
 
 from msgspec import Struct
 
-from gateway.routing.exclusion import LeftOut
+from gateway.routing.exclusion import Exclusion
 
 
-class Part(Struct, frozen=True, kw_only=True, gc=False):
+class Participation(Struct, frozen=True, kw_only=True, gc=False):
     """What a request counts for.
 
     experiment, epoch: "" and 0 without an experiment, and where it is not asked (a `when` rule, a
@@ -19,8 +19,8 @@ class Part(Struct, frozen=True, kw_only=True, gc=False):
     epoch: int = 0
     variant: str = ""
     unit: str = ""
-    home: str = ""
-    left_out: LeftOut | None = None
+    assigned_backend: str = ""
+    exclusion: Exclusion | None = None
 
 
-NO_PART = Part()
+NO_PARTICIPATION = Participation()

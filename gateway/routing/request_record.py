@@ -5,12 +5,12 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.routing.participation import NO_PART, Part
+from gateway.routing.participation import NO_PARTICIPATION, Participation
 from schemas.errors import GatewayError
 from schemas.events import Usage
 
 
-class Attempt(Struct, kw_only=True, omit_defaults=True, gc=False):
+class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     """One try at one backend.
 
     outcome: `ok`, `cancelled`, `lost` to a faster one, or the error's code. ms: its length.
@@ -19,8 +19,8 @@ class Attempt(Struct, kw_only=True, omit_defaults=True, gc=False):
     refused: nothing was sent, for the request cannot be said in the backend's words.
     role:    "" is one whose answer the client would have seen: it served, or failed; hedge: of two
              at once the one that did not serve, whichever began first.
-    deltas, usage: as the trip's, of an attempt whose answer is not the request's: it failed before
-             the client saw anything, lost against a hedge, or was a mirror; `counts_of` it.
+    deltas, usage: like the request's, of an attempt whose answer is not the request's: it failed
+             before the client saw anything, lost against a hedge, or was a mirror's.
     """
 
     backend: str
@@ -46,7 +46,7 @@ def counts_of(usage: Usage | None) -> Usage | None:
     return usage if usage is None or usage.raw is None else replace(usage, raw=None)
 
 
-class Trip(Struct, kw_only=True, gc=False):
+class RequestRecord(Struct, kw_only=True, gc=False):
     """The mutable record of one request. Times are loop times in seconds, `None` until known.
 
     deltas:  content events given out so far, of tokens their ids: the estimate when no usage
@@ -73,49 +73,49 @@ class Trip(Struct, kw_only=True, gc=False):
     caller: str = ""
     stream: bool = False
     backend: str = ""
-    part: Part = NO_PART
+    participation: Participation = NO_PARTICIPATION
     dropped: tuple[str, ...] = ()
     defaulted: tuple[str, ...] = ()
-    attempts: list[Attempt]
+    attempts: list[AttemptRecord]
     client_request_id: str = ""
     client: str = ""
     error: str = ""
     param: str = ""
     message: str = ""
-    first_content: float | None = None
-    asking_since: float = 0.0
+    first_content_at: float | None = None
+    upstream_since: float = 0.0
     upstream_s: float = 0.0
     deltas: int = 0
     usage: Usage | None = None
-    prompt: int | None = None
+    estimated_prompt_tokens: int | None = None
     rule: int | None = None
     candidates: tuple[str, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()
-    refused: str = ""
+    refusal: str = ""
 
     @property
-    def asking(self) -> bool:
+    def attempt_running(self) -> bool:
         """Whether a backend is being asked."""
         return any(not attempt.outcome for attempt in self.attempts)
 
     @property
-    def asked(self) -> int:
+    def attempts_sent(self) -> int:
         """How many attempts there were in earnest."""
         if len(self.attempts) == 1:
             return int(not self.attempts[0].refused)
         return sum(not attempt.refused for attempt in self.attempts)
 
-    def failed(self, error: GatewayError) -> None:
+    def record_error(self, error: GatewayError) -> None:
         """Note what the client is told."""
         self.error, self.param, self.message = error.code, error.param or "", error.logged
 
-    def set_aside(self) -> None:
+    def charge_failed_attempt(self) -> None:
         """What came so far was a failed attempt's: the client will not see it, but it cost."""
         for attempt in reversed(self.attempts):
             if not attempt.role:
                 attempt.deltas, attempt.usage = self.deltas, counts_of(self.usage)
                 break
-        self.deltas, self.usage, self.first_content = 0, None, None
+        self.deltas, self.usage, self.first_content_at = 0, None, None
 
     @property
     def hedged(self) -> tuple[str, ...]:
@@ -129,13 +129,13 @@ class Trip(Struct, kw_only=True, gc=False):
         """Milliseconds in which a backend was being asked; retries' pauses are not in it."""
         if len(self.attempts) == 1 and self.attempts[0].outcome:
             return self.attempts[0].ms
-        running = now - self.asking_since if self.asking else 0.0
+        running = now - self.upstream_since if self.attempt_running else 0.0
         return (self.upstream_s + running) * 1e3
 
-    def ended(self, at: float) -> None:
+    def on_attempt_end(self, at: float) -> None:
         """A try is over, and its outcome known: the last of those that were under way?
 
         Of a try that has succeeded, and was the only one, its own time tells as much.
         """
-        if not self.asking:
-            self.upstream_s += at - self.asking_since
+        if not self.attempt_running:
+            self.upstream_s += at - self.upstream_since

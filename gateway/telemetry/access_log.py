@@ -10,7 +10,7 @@ from typing import BinaryIO, Literal
 import msgspec
 from msgspec import Struct
 
-from gateway.routing.request_record import Attempt
+from gateway.routing.request_record import AttemptRecord
 from gateway.store.rows import Source
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 
@@ -64,7 +64,7 @@ class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     param: str = ""
     message: str = ""
     ttft_ms: float | None = None
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[AttemptRecord, ...] = ()
     dropped: tuple[str, ...] = ()
     prompt_tokens: int | None = None
     completion_tokens: int | None = None

@@ -6,7 +6,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from gateway.routing.exclusion import LeftOut
+from gateway.routing.exclusion import Exclusion
 from gateway.telemetry.access_log import AccessLine
 
 CAPACITY = 1000
@@ -31,7 +31,7 @@ class RecentRequest(Struct, frozen=True, kw_only=True, gc=False):
     candidates: tuple[str, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()
     refused: str = ""
-    excluded: LeftOut | None = None
+    excluded: Exclusion | None = None
 
 
 class RecentRequests:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from gateway.admin.page.formatting import ms
-from gateway.routing.request_record import Attempt
+from gateway.routing.request_record import AttemptRecord
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.recent_requests import RecentRequest
 
@@ -89,7 +89,7 @@ def _summary(decision: RecentRequest) -> str:
     sentences = _went(decision) if decision.line.attempts else [_unasked(decision)]
     apart = decision.excluded
     if apart is not None:
-        sentences.append(f"Excluded from {apart.experiment}: {apart.words}.")
+        sentences.append(f"Excluded from {apart.experiment}: {apart.reason}.")
     elif decision.line.fallback:
         sentences.append(f"It still counts for {decision.line.variant}.")
     return " ".join(sentences)
@@ -156,7 +156,7 @@ def _ruled_out(decision: RecentRequest) -> Markup:
     return _OUTS.format(Markup().join(rows))
 
 
-def _attempt(attempt: Attempt) -> Markup:
+def _attempt(attempt: AttemptRecord) -> Markup:
     fine = attempt.outcome in _FINE
     more = (
         [ms(attempt.ms)]

@@ -13,7 +13,7 @@ from gateway.config.schema_experiment import Experiment
 from gateway.experiments.service.removed import RemovedExperiment, removed_experiments
 from gateway.experiments.service.report import Report, report_of
 from gateway.experiments.service.state_poller import ExperimentPoller
-from gateway.routing.planning.enrolment import ExperimentState, Standing, fingerprint
+from gateway.routing.planning.enrolment import ExperimentState, ExperimentStatus, fingerprint
 from gateway.store.base import Store
 from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Recorder
@@ -86,7 +86,7 @@ class ExperimentService:
         """
         current = {fingerprint(one) for one in self._experiments()}
         marks = {fingerprint(one) for one in experiments}
-        self._state.push(dict.fromkeys(marks - current, Standing()))
+        self._state.push(dict.fromkeys(marks - current, ExperimentStatus()))
         with contextlib.suppress(StoreUnavailable, TimeoutError):
             standings = partial(self._poller.prepare, experiments)
             self._state.push(
@@ -110,8 +110,8 @@ class ExperimentService:
         self._unavailable = ""
         self._state.push(standings)
 
-    def standing(self, experiment: Experiment) -> Standing:
-        return self._state.standing(fingerprint(experiment))
+    def standing(self, experiment: Experiment) -> ExperimentStatus:
+        return self._state.status(fingerprint(experiment))
 
     def named(self, name: str) -> Experiment | None:
         return next((one for one in self._experiments() if one.name == name), None)

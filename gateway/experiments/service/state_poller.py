@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gateway.config.schema_experiment import Experiment
 from gateway.experiments.service.removed import definition
-from gateway.routing.planning.enrolment import Standing, fingerprint
+from gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
 from gateway.store.base import PAUSED, Pause, Store
 
 _log = logging.getLogger("strowger.experiments")
@@ -32,7 +32,7 @@ class ExperimentPoller:
         self._defined: dict[str, Experiment] = {}
         self._paused: dict[str, Pause] = {}
 
-    def poll(self, experiments: Sequence[Experiment]) -> Mapping[str, Standing]:
+    def poll(self, experiments: Sequence[Experiment]) -> Mapping[str, ExperimentStatus]:
         """By fingerprint. A pause, and its end, begin an epoch like every other change."""
         found = self._standings(experiments, self._epoch)
         for experiment in experiments:
@@ -41,14 +41,14 @@ class ExperimentPoller:
                 self._defined[experiment.name] = experiment
         return found
 
-    def prepare(self, experiments: Sequence[Experiment]) -> Mapping[str, Standing]:
+    def prepare(self, experiments: Sequence[Experiment]) -> Mapping[str, ExperimentStatus]:
         """How those of a configuration will stand; until it is in force, `stand` tells the old."""
         return self._standings(experiments, self._coming_epoch)
 
     def _standings(
         self, experiments: Sequence[Experiment], epoch: Callable[[Experiment, str], int]
-    ) -> Mapping[str, Standing]:
-        found: dict[str, Standing] = {}
+    ) -> Mapping[str, ExperimentStatus]:
+        found: dict[str, ExperimentStatus] = {}
         if not experiments:
             return found
         pauses = self._store.pauses()
@@ -56,7 +56,7 @@ class ExperimentPoller:
             pause = pauses.get(experiment.name)
             self._announce(experiment, pause)
             own = fingerprint(experiment)
-            found[own] = Standing(
+            found[own] = ExperimentStatus(
                 epoch=epoch(experiment, own if pause is None else own + PAUSED),
                 paused=pause is not None,
                 reason="" if pause is None else pause.reason,

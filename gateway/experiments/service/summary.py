@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from gateway.config.schema_experiment import Experiment
 from gateway.experiments.service.removed import RemovedExperiment
-from gateway.routing.planning.enrolment import Standing
+from gateway.routing.planning.enrolment import ExperimentStatus
 
 
 class ListedExperiment(Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class ListedExperiment(Struct, frozen=True, kw_only=True):
     last_request: float | None = None
 
 
-def configured(experiment: Experiment, standing: Standing) -> ListedExperiment:
+def configured(experiment: Experiment, standing: ExperimentStatus) -> ListedExperiment:
     """One that the configuration has."""
     return ListedExperiment(
         name=experiment.name,

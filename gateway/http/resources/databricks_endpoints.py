@@ -87,7 +87,7 @@ def served_entities(runtime: Runtime, route: Route, asked: str) -> list[ServedEn
         if name in found:
             continue
         provider = providers[backend.name.partition("/")[0]]
-        deployment, message = _state(backend.known(asked), runtime.engines.get(provider.name))
+        deployment, message = _state(backend.breaker_for(asked), runtime.engines.get(provider.name))
         found[name] = ServedEntity(
             name=name,
             model=model,
@@ -114,9 +114,9 @@ def _state(breaker: Breaker, engine: EngineView | None) -> tuple[Deployment, str
     if engine is not None and engine.state != "ready":
         return _DEPLOYMENTS[engine.state], engine.status
     at = now()
-    if breaker.allows(at):
+    if breaker.is_available(at):
         return "DEPLOYMENT_READY", ""
-    if breaker.resting(at):
+    if breaker.cooling_down(at):
         return "DEPLOYMENT_RECOVERING", "rate-limited by the provider"
     return "DEPLOYMENT_RECOVERING", f"breaker {breaker.state(at)}"
 

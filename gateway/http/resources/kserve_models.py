@@ -128,7 +128,9 @@ def _resting(gateway: Gateway, backend: Backend) -> str:
         if backend.upstream is link and not runtime.engines[name].ready:
             return f"{backend.name}: {runtime.engines[name].status}"
     at = now()
-    return "" if backend.breaker.allows(at) else f"{backend.name}: {backend.breaker.state(at)}"
+    return (
+        "" if backend.breaker.is_available(at) else f"{backend.name}: {backend.breaker.state(at)}"
+    )
 
 
 def _only_ready(body: bytes) -> bool:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from gateway.clock import milliseconds, now
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import Plan
-from gateway.routing.request_record import Attempt, Trip, counts_of
+from gateway.routing.request_record import AttemptRecord, RequestRecord, counts_of
 from gateway.upstream.base import Call
 from schemas.answers import Embeddings
 from schemas.errors import (
@@ -32,23 +32,23 @@ A client that is in a hurry, or the backends before it, left it too little time 
 """
 
 
-class Try(Struct, eq=False):
+class Attempt(Struct, eq=False):
     """An attempt that `ask` has begun: end it by one of `succeed`, `fail` and `lose`.
 
     All of them count for the backend's health. A Struct, and made by position, for it is made in
     half the time of another class's object, and at every request.
 
     asked:   what the client asked for.
-    record:  what will be known of it. started: the clock's seconds.
+    entry:   its entry in the request's `record`. started: the clock's seconds.
     probe:   of a breaker that is not closed.
     committed: its content has reached the client, or is about to.
     """
 
     candidate: Candidate
-    asked: Request
+    client_request: Request
     call: Call
-    trip: Trip
-    record: Attempt
+    record: RequestRecord
+    entry: AttemptRecord
     started: float
     plan: Plan
     probe: bool = False
@@ -57,141 +57,141 @@ class Try(Struct, eq=False):
     @property
     def request(self) -> Request:
         """As the backend gets it."""
-        return self.candidate.request or self.asked
+        return self.candidate.request or self.client_request
 
-    def tell(self) -> None:
+    def mark_as_server(self) -> None:
         """The client hears that this backend is the one."""
-        self.trip.backend = self.candidate.name
-        self.trip.dropped = self.candidate.told
-        self.trip.defaulted = self.candidate.defaulted
+        self.record.backend = self.candidate.name
+        self.record.dropped = self.candidate.reported_omissions
+        self.record.defaulted = self.candidate.defaulted
 
-    def shown(self, at: float) -> None:
+    def on_first_content(self, at: float) -> None:
         """Its first content is about to reach the client.
 
         A probe has shown by then that the backend is back; until its end nobody would be let in.
         """
         self.committed = True
-        self.candidate.backend.load.first.add(at - self.started, at)
+        self.candidate.backend.load.first_content.add(at - self.started, at)
         if self.probe:
             self.probe = False
-            self.candidate.breaker.prove(at)
+            self.candidate.breaker.on_probe_content(at)
 
     def succeed(self, at: float) -> None:
         """Its answer is complete."""
-        candidate, record, trip = self.candidate, self.record, self.trip
+        candidate, entry, record = self.candidate, self.entry, self.record
         breaker, load, seconds = candidate.breaker, candidate.backend.load, at - self.started
-        record.outcome = "ok"
-        record.ms = (seconds * 1e6 + 0.5) // 1.0 / 1e3  # as `milliseconds`, without the call
+        entry.outcome = "ok"
+        entry.ms = (seconds * 1e6 + 0.5) // 1.0 / 1e3  # as `milliseconds`, without the call
         load.in_flight -= 1
-        if len(trip.attempts) > 1:
-            trip.ended(at)
+        if len(record.attempts) > 1:
+            record.on_attempt_end(at)
         if not self.committed:
-            whole = load.whole
+            whole = load.answer
             if seconds > whole.value or at >= whole.due:
                 whole.add(seconds, at)
-        if self.probe or breaker.spares:
+        if self.probe or breaker.deprioritised_count:
             breaker.succeed(at, probe=self.probe)
             return
-        tried = breaker.tried
+        tried = breaker.outcomes
         if at >= tried.over_at:
-            tried.go_on(at)
+            tried.advance(at)
         tried.current += 1
 
     def fail(self, error: BaseException, at: float) -> None:
         """error: what ended it."""
         breaker, probe = self.candidate.breaker, self.probe
-        self._settle(error, at)
+        self._close(error, at)
         match error:
             case UpstreamBusy():
                 if error.retry_after is None:
-                    breaker.spare(at, random.random(), probe=probe)
+                    breaker.deprioritise(at, random.random(), probe=probe)
                 else:
-                    breaker.rest(at, error.retry_after, probe=probe)
-            case UpstreamTimeout() if self._hurried(at):
+                    breaker.cool_down(at, error.retry_after, probe=probe)
+            case UpstreamTimeout() if self._had_too_little_time(at):
                 if not self.committed:
-                    self._was_late(at)
-                breaker.abandon(probe=probe)
+                    self._raise_latency(at)
+                breaker.ignore_outcome(probe=probe)
             case UpstreamError(counts=False):
-                breaker.abandon(probe=probe)
+                breaker.ignore_outcome(probe=probe)
             case UpstreamError():
                 breaker.fail(at, probe=probe, draw=random.random())
                 if isinstance(error, UpstreamOverloaded) and error.retry_after:
-                    breaker.rest(at, error.retry_after, probe=False, limited=False)
+                    breaker.cool_down(at, error.retry_after, probe=False, limited=False)
             case GatewayError():
-                self.record.refused = isinstance(error, InvalidRequest)
-                breaker.abandon(probe=probe)
+                self.entry.refused = isinstance(error, InvalidRequest)
+                breaker.ignore_outcome(probe=probe)
             case _:
-                breaker.abandon(probe=probe)
+                breaker.ignore_outcome(probe=probe)
 
-    def lose(self) -> None:
+    def lose_race(self) -> None:
         """Another was faster. That is no failure, but so long at least it would have taken."""
         at = now()
-        self._settle(None, at)
-        self.record.role = "hedge"
-        self._was_late(at)
-        self.candidate.breaker.abandon(probe=self.probe)
+        self._close(None, at)
+        self.entry.role = "hedge"
+        self._raise_latency(at)
+        self.candidate.breaker.ignore_outcome(probe=self.probe)
 
-    def drop_out(self, error: BaseException, at: float) -> None:
+    def fail_primary(self, error: BaseException, at: float) -> None:
         """Like `fail`, of one of two: the request's own numbers are about the other."""
         self.fail(error, at)
         if isinstance(error, UpstreamError):
-            self.record.usage = counts_of(error.usage)
+            self.entry.usage = counts_of(error.usage)
 
-    def fall_out(self, error: BaseException, at: float) -> None:
+    def fail_hedge(self, error: BaseException, at: float) -> None:
         """Like `drop_out`, of a hedge whose answer will not be the request's."""
-        self.drop_out(error, at)
-        self.record.role = "hedge"
+        self.fail_primary(error, at)
+        self.entry.role = "hedge"
 
-    def _hurried(self, at: float) -> bool:
+    def _had_too_little_time(self, at: float) -> bool:
         """Whether it ran into the request's deadline before it had had its fair time."""
-        fair_s = self.plan.patience_s * FAIR_SHARE
+        fair_s = self.plan.operator_deadline_s * FAIR_SHARE
         return at >= self.call.deadline - TIMER_S and at - self.started < fair_s
 
-    def _was_late(self, at: float) -> None:
+    def _raise_latency(self, at: float) -> None:
         load, request = self.candidate.backend.load, self.request
         stream = not isinstance(request, EmbeddingsRequest) and request.stream
-        (load.first if stream else load.whole).at_least(at - self.started, at)
+        (load.first_content if stream else load.answer).at_least(at - self.started, at)
 
-    def _settle(self, error: BaseException | None, at: float) -> None:
+    def _close(self, error: BaseException | None, at: float) -> None:
         """error: `None` where it has lost."""
-        record = self.record
+        entry = self.entry
         if error is None:
-            record.outcome = "lost"
+            entry.outcome = "lost"
         else:
-            record.outcome = error.code if isinstance(error, GatewayError) else "cancelled"
-        record.ms = milliseconds(at - self.started)
+            entry.outcome = error.code if isinstance(error, GatewayError) else "cancelled"
+        entry.ms = milliseconds(at - self.started)
         self.candidate.backend.load.in_flight -= 1
-        self.trip.ended(at)
+        self.record.on_attempt_end(at)
 
 
-def ask(candidate: Candidate, trip: Trip, at: float) -> Attempt:
+def start_attempt(candidate: Candidate, record: RequestRecord, at: float) -> AttemptRecord:
     """Books that a backend is being asked from now on. Its breaker is the caller's business."""
     backend = candidate.backend
     backend.load.in_flight += 1
-    if trip.deltas or trip.usage is not None:
-        trip.set_aside()
-    attempts, record = trip.attempts, Attempt(backend=candidate.name)
+    if record.deltas or record.usage is not None:
+        record.charge_failed_attempt()
+    attempts, entry = record.attempts, AttemptRecord(backend=candidate.name)
     if backend.model == "*":
-        record.pattern = backend.name
-    if not attempts or not trip.asking:
-        trip.asking_since = at
-    attempts.append(record)
-    trip.backend = candidate.name
-    if candidate.dropped or candidate.left_out or trip.dropped:
-        trip.dropped = candidate.told
-    if candidate.defaulted or trip.defaulted:
-        trip.defaulted = candidate.defaulted
-    return record
+        entry.pattern = backend.name
+    if not attempts or not record.attempt_running:
+        record.upstream_since = at
+    attempts.append(entry)
+    record.backend = candidate.name
+    if candidate.dropped or candidate.omitted or record.dropped:
+        record.dropped = candidate.reported_omissions
+    if candidate.defaulted or record.defaulted:
+        record.defaulted = candidate.defaulted
+    return entry
 
 
-def generation(one: Try) -> AsyncGenerator[list[Event], None]:
+def events_of(one: Attempt) -> AsyncGenerator[list[Event], None]:
     """The events of its answer."""
     request = one.request
     assert not isinstance(request, EmbeddingsRequest)
     return one.candidate.backend.upstream.generate(request, one.call)
 
 
-async def embedding(one: Try) -> Embeddings:
+async def vectors_of(one: Attempt) -> Embeddings:
     """The vectors of its answer."""
     request = one.request
     assert isinstance(request, EmbeddingsRequest)

@@ -4,13 +4,13 @@ import asyncio
 import random
 
 from gateway.clock import now
-from gateway.routing.execution.attempt import TIMER_S, Try, ask
-from gateway.routing.execution.release_traceback import let_go
+from gateway.routing.execution.attempt import TIMER_S, Attempt, start_attempt
+from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.last_resort import LastResort
-from gateway.routing.planning.plan import Plan, none_left
-from gateway.routing.request_record import Attempt, Trip
-from gateway.routing.resilience.retry import may_move_on, may_repeat, pause
+from gateway.routing.planning.plan import Plan, no_backend_available
+from gateway.routing.request_record import AttemptRecord, RequestRecord
+from gateway.routing.resilience.retry import may_fail_over, may_retry, pause
 from gateway.upstream.base import Call
 from schemas.errors import (
     DeadlineExceeded,
@@ -22,13 +22,13 @@ from schemas.errors import (
 )
 from schemas.requests import Request
 
-_Beginning = tuple[Candidate, Request, Call, Trip, Attempt, float, Plan, bool]
+_AttemptFields = tuple[Candidate, Request, Call, RequestRecord, AttemptRecord, float, Plan, bool]
 """The fields of a Try, in order."""
 
 PASSED = "the request's deadline has passed"
 
 
-class Attempts:
+class AttemptSequence:
     """Gives turns, the `first` and the `next`; each has to be told how it ended.
 
     After a failure that may move on, `next` goes on with the same backend (after a pause) or
@@ -39,58 +39,58 @@ class Attempts:
 
     __slots__ = (
         "_hedged",
+        "_last_resort",
         "_left",
         "_queue",
         "_repeats",
+        "_reported",
         "_request",
-        "_resorts",
         "_rule",
-        "_taken",
         "_tenant",
-        "_told",
+        "_used_fallbacks",
         "deadline",
         "plan",
-        "trip",
+        "record",
     )
 
-    def __init__(self, plan: Plan, request: Request, trip: Trip, tenant: str) -> None:
+    def __init__(self, plan: Plan, request: Request, record: RequestRecord, tenant: str) -> None:
         self.plan = plan
-        self.trip = trip
+        self.record = record
         self._request = request
-        self.deadline = trip.started + plan.deadline_s
+        self.deadline = record.started + plan.deadline_s
         self._rule = plan.retry
-        self._taken: tuple[str, ...] = ()
+        self._used_fallbacks: tuple[str, ...] = ()
         self._tenant = tenant
         self._queue: tuple[Candidate, ...] = plan.candidates
-        self._resorts = LastResort(plan.ill, plan.retry)
+        self._last_resort = LastResort(plan.unavailable, plan.retry)
         self._repeats = 0
         self._left = plan.retry.attempts
         self._hedged = False
-        self._told: tuple[Candidate, GatewayError] | None = None
+        self._reported: tuple[Candidate, GatewayError] | None = None
         if plan.hedging is not None:
-            plan.hedging.budget.firsts.add(trip.started)
+            plan.hedging.budget.firsts.add(record.started)
 
-    async def first(self) -> "Turn":
+    async def first(self) -> "PrimaryAttempt":
         """Waits where no backend is healthy and one can be tried in time.
 
         Raises Unavailable where none can.
         """
-        self._skip_the_unfit(now())
-        if not self._queue and not await self._resort():
-            raise none_left(self._resorts.untried or self.plan.candidates, now())
-        return self._turn()
+        self._skip_unavailable(now())
+        if not self._queue and not await self._use_last_resort():
+            raise no_backend_available(self._last_resort.untried or self.plan.candidates, now())
+        return self._start()
 
-    def begun(self) -> None:
+    def on_first_started(self) -> None:
         """The first was given without this object: see `first_of`."""
         self._left -= 1
 
-    async def next(self, failed: "Turn") -> "Turn":
+    async def next(self, failed: "PrimaryAttempt") -> "PrimaryAttempt":
         """After one that moves on. Raises its failure where nobody is left to ask."""
         assert failed.error is not None
         await self._choose_next(failed, failed.error)
-        return self._turn()
+        return self._start()
 
-    def hedge(self) -> Try | None:
+    def hedge(self) -> Attempt | None:
         """Another try beside the one that is late, at the next backend; once a request.
 
         None where nobody else may be asked, or the hedges' budget is spent. Nobody who has to do
@@ -102,7 +102,7 @@ class Attempts:
         whole = not self._queue[0].dropped
         for place in range(1, len(self._queue)):
             other = self._queue[place]
-            if other.breaker.allows(at) and not (whole and other.dropped):
+            if other.breaker.is_available(at) and not (whole and other.dropped):
                 break
         else:
             return None
@@ -112,46 +112,46 @@ class Attempts:
         self._left -= 1
         beside = self._queue[place]
         self._queue = self._queue[:place] + self._queue[place + 1 :]
-        one = Try(*self._beginning(beside, at))
-        one.record.hedge = True
+        one = Attempt(*self._fields(beside, at))
+        one.entry.hedge = True
         return one
 
-    def go_on_with(self, survivor: Candidate) -> None:
+    def continue_with(self, survivor: Candidate) -> None:
         """Of two that were asked at once, this one, the hedge, is left."""
         self._queue = survivor, *self._queue[1:]
         self._repeats = 0
 
-    def give_back(self) -> None:
+    def refund(self) -> None:
         """A try in which nothing was sent takes no attempt."""
         self._left += 1
 
-    def may_move_on(self, error: GatewayError) -> bool:
+    def may_fail_over(self, error: GatewayError) -> bool:
         """Whether somebody else may be asked, and will be if there is one."""
-        return may_move_on(error, self._rule) or (
-            error.code not in self._taken and any(self.plan.detour(error.code))
+        return may_fail_over(error, self._rule) or (
+            error.code not in self._used_fallbacks and any(self.plan.error_fallback(error.code))
         )
 
-    async def _choose_next(self, failed: "Turn", error: GatewayError) -> None:
+    async def _choose_next(self, failed: "PrimaryAttempt", error: GatewayError) -> None:
         """Put the next to ask at the head of the queue; raises the failure when there is none."""
         refused = isinstance(error, InvalidRequest)
         if refused:
-            self.give_back()
-        if self._told is None or not refused:
-            self._told = failed.current.candidate, error
-        if not self._detour(error):
-            if await self._repeat(failed, error):
+            self.refund()
+        if self._reported is None or not refused:
+            self._reported = failed.current.candidate, error
+        if not self._use_error_fallback(error):
+            if await self._retry(failed, error):
                 return
             self._queue = self._queue[1:]
         self._repeats = 0
-        self._skip_the_unfit(now())
-        if self._left > 0 and (self._queue or await self._resort()):
+        self._skip_unavailable(now())
+        if self._left > 0 and (self._queue or await self._use_last_resort()):
             return
-        told, failure = self._told
-        self.trip.backend, self.trip.dropped = told.name, told.told
-        self.trip.defaulted = told.defaulted
+        told, failure = self._reported
+        self.record.backend, self.record.dropped = told.name, told.reported_omissions
+        self.record.defaulted = told.defaulted
         raise failure
 
-    async def _repeat(self, failed: "Turn", error: GatewayError) -> bool:
+    async def _retry(self, failed: "PrimaryAttempt", error: GatewayError) -> bool:
         """Whether the same backend is asked again; if so, the pause before it is over.
 
         Not one that is busy, or let us wait in vain, while others can be asked at once; nor one
@@ -162,11 +162,11 @@ class Attempts:
         candidate = failed.current.candidate
         backend, breaker = candidate.backend, candidate.breaker
         wait = pause(error, self._rule, self._repeats, random.random())
-        may = may_repeat(error, self._rule)
+        may = may_retry(error, self._rule)
         if may:
             busy = isinstance(error, UpstreamBusy)
-            self._resorts.failed(candidate, not_before=at + wait, busy=busy)
-        ill = 1 if self._resorts.hopeful(at, self.deadline) else 0
+            self._last_resort.on_failure(candidate, not_before=at + wait, busy=busy)
+        ill = 1 if self._last_resort.any_in_time(at, self.deadline) else 0
         if (others and isinstance(error, UpstreamBusy)) or (
             others + ill and isinstance(error, UpstreamTimeout)
         ):
@@ -183,59 +183,59 @@ class Attempts:
             return False
         self._repeats += 1
         await asyncio.sleep(wait + TIMER_S)  # a pause is a lower bound
-        return breaker.allows(now())
+        return breaker.is_available(now())
 
-    async def _resort(self) -> bool:
+    async def _use_last_resort(self) -> bool:
         """Whether there is one to try where no healthy one is left; it is in the queue, then."""
-        choice = await self._resorts.next(self._left, self.deadline)
+        choice = await self._last_resort.next(self._left, self.deadline)
         if choice is None:
             return False
         self._repeats = 0 if choice.tried is None else choice.tried.times
         self._queue = (choice.candidate,)
         return True
 
-    def _skip_the_unfit(self, at: float) -> None:
+    def _skip_unavailable(self, at: float) -> None:
         """They are tried when no other is left."""
-        while self._queue and not self._queue[0].breaker.allows(at):
-            self._resorts.untried.append(self._queue[0])
+        while self._queue and not self._queue[0].breaker.is_available(at):
+            self._last_resort.untried.append(self._queue[0])
             self._queue = self._queue[1:]
 
-    def _detour(self, error: GatewayError) -> bool:
+    def _use_error_fallback(self, error: GatewayError) -> bool:
         """Put those in the queue who may answer after such a failure, once for each code."""
-        if error.code in self._taken:
+        if error.code in self._used_fallbacks:
             return False
-        self._taken += (error.code,)
-        others = self.plan.detour(error.code)
+        self._used_fallbacks += (error.code,)
+        others = self.plan.error_fallback(error.code)
         if not others:
             return False
         if self._left <= 0:
             raise error
-        self._queue, self._resorts = others, LastResort((), self._rule)
+        self._queue, self._last_resort = others, LastResort((), self._rule)
         return True
 
-    def _turn(self) -> "Turn":
+    def _start(self) -> "PrimaryAttempt":
         candidate, at = self._queue[0], now()
         if at >= self.deadline:
             raise DeadlineExceeded(PASSED)
         if self._repeats == 0:
             candidate.backend.budget.firsts.add(at)
         self._left -= 1
-        return Turn(*self._beginning(candidate, at), account=self)
+        return PrimaryAttempt(*self._fields(candidate, at), sequence=self)
 
-    def _beginning(self, candidate: Candidate, at: float) -> _Beginning:
+    def _fields(self, candidate: Candidate, at: float) -> _AttemptFields:
         call = Call(
             model=candidate.model,
             deadline=self.deadline,
-            request_id=self.trip.request_id,
+            request_id=self.record.request_id,
             tenant=self._tenant,
-            large=self.trip.large,
+            large=self.record.large,
         )
         probe = candidate.breaker.begin(at)
-        record = ask(candidate, self.trip, at)
-        return candidate, self._request, call, self.trip, record, at, self.plan, probe
+        entry = start_attempt(candidate, self.record, at)
+        return candidate, self._request, call, self.record, entry, at, self.plan, probe
 
 
-class Turn(Try, eq=False):
+class PrimaryAttempt(Attempt, eq=False):
     """A try whose answer may be the request's: `current` succeeds, or ask whether it `moves_on`.
 
     `commit` it once the client is about to see content.
@@ -245,55 +245,59 @@ class Turn(Try, eq=False):
     error:   what has ended it, where another follows.
     """
 
-    account: Attempts | None = None
-    instead: Try | None = None
+    sequence: AttemptSequence | None = None
+    replacement: Attempt | None = None
     error: GatewayError | None = None
 
     @property
-    def current(self) -> Try:
+    def current(self) -> Attempt:
         """Of two that were asked at once, who is left."""
-        return self.instead or self
+        return self.replacement or self
 
     @property
-    def attempts(self) -> Attempts:
+    def rest(self) -> AttemptSequence:
         """What follows when this one fails."""
-        if self.account is None:
-            self.account = Attempts(self.plan, self.asked, self.trip, self.call.tenant)
-            self.account.begun()
-        return self.account
+        if self.sequence is None:
+            self.sequence = AttemptSequence(
+                self.plan, self.client_request, self.record, self.call.tenant
+            )
+            self.sequence.on_first_started()
+        return self.sequence
 
     def commit(self) -> None:
         self.committed = True
-        self.current.shown(now())
+        self.current.on_first_content(now())
 
-    def stay_with(self, hedge: Try) -> None:
+    def replace_with(self, hedge: Attempt) -> None:
         """The first has fallen out; whoever was asked beside it is the one now."""
-        self.instead = hedge
-        self.attempts.go_on_with(hedge.candidate)
+        self.replacement = hedge
+        self.rest.continue_with(hedge.candidate)
 
-    def moves_on(self, error: BaseException) -> bool:
+    def should_fail_over(self, error: BaseException) -> bool:
         """Books what has ended it; true where another turn may follow.
 
         Raises DeadlineExceeded where that is why.
         """
         at = now()
         if isinstance(error, UpstreamError) and error.usage is not None:
-            self.trip.usage = error.usage
+            self.record.usage = error.usage
         self.current.fail(error, at)
-        if isinstance(error, UpstreamError) and at >= self.attempts.deadline - TIMER_S:
+        if isinstance(error, UpstreamError) and at >= self.rest.deadline - TIMER_S:
             raise DeadlineExceeded(PASSED) from error
         if (
             not self.committed
             and isinstance(error, GatewayError)
-            and self.attempts.may_move_on(error)
+            and self.rest.may_fail_over(error)
         ):
-            let_go(error)
+            release_traceback(error)
             self.error = error
             return True
         return False
 
 
-def first_of(plan: Plan, request: Request, trip: Trip, tenant: str) -> Turn | None:
+def first_attempt(
+    plan: Plan, request: Request, record: RequestRecord, tenant: str
+) -> PrimaryAttempt | None:
     """The first turn of a request; `None` where it takes `Attempts.first`, which may wait.
 
     Nearly every request needs no other, so what keeps account of several is made when one fails.
@@ -304,18 +308,20 @@ def first_of(plan: Plan, request: Request, trip: Trip, tenant: str) -> Turn | No
     candidate = plan.candidates[0]
     if candidate.breaker.open_until is not None:
         return None
-    at, deadline = now(), trip.started + plan.deadline_s
+    at, deadline = now(), record.started + plan.deadline_s
     if at >= deadline:
         raise DeadlineExceeded(PASSED)
     firsts = candidate.backend.budget.firsts
     if at >= firsts.over_at:
-        firsts.go_on(at)
+        firsts.advance(at)
     firsts.current += 1
     call = Call(
         model=candidate.model,
         deadline=deadline,
-        request_id=trip.request_id,
+        request_id=record.request_id,
         tenant=tenant,
-        large=trip.large,
+        large=record.large,
     )
-    return Turn(candidate, request, call, trip, ask(candidate, trip, at), at, plan)
+    return PrimaryAttempt(
+        candidate, request, call, record, start_attempt(candidate, record, at), at, plan
+    )

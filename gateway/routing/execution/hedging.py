@@ -8,8 +8,8 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gateway.clock import now
-from gateway.routing.execution.attempt import Try, embedding, generation
-from gateway.routing.execution.attempt_sequence import Turn
+from gateway.routing.execution.attempt import Attempt, events_of, vectors_of
+from gateway.routing.execution.attempt_sequence import PrimaryAttempt
 from gateway.routing.planning.route import Hedging
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
@@ -27,15 +27,17 @@ class _Opening(Struct, frozen=True, kw_only=True, eq=False):
     rest: _Source
 
 
-async def generated(turn: Turn, hedging: Hedging) -> AsyncGenerator[list[Event], None]:
+async def hedged_events(
+    attempt: PrimaryAttempt, hedging: Hedging
+) -> AsyncGenerator[list[Event], None]:
     """The winner's events; the first batch holds everything up to its first content.
 
     Raises what the last one left raised. Closing it early cancels whoever is still asked.
     """
     sources: list[_Source] = []
 
-    async def opening(one: Try) -> _Opening:
-        source = generation(one)
+    async def opening(one: Attempt) -> _Opening:
+        source = events_of(one)
         sources.append(source)
         held: list[Event] = []
         async for batch in source:
@@ -45,7 +47,7 @@ async def generated(turn: Turn, hedging: Hedging) -> AsyncGenerator[list[Event],
         return _Opening(held=held, rest=source)
 
     try:
-        won = await _first(turn, hedging, opening)
+        won = await _first(attempt, hedging, opening)
         for source in sources:
             if source is not won.rest:
                 await source.aclose()
@@ -57,61 +59,66 @@ async def generated(turn: Turn, hedging: Hedging) -> AsyncGenerator[list[Event],
             await source.aclose()
 
 
-async def embedded(turn: Turn, hedging: Hedging) -> Embeddings:
+async def hedged_vectors(attempt: PrimaryAttempt, hedging: Hedging) -> Embeddings:
     """The winner's vectors."""
-    return await _first(turn, hedging, embedding)
+    return await _first(attempt, hedging, vectors_of)
 
 
 async def _first(
-    turn: Turn, hedging: Hedging, ask: Callable[[Try], Coroutine[None, None, _Shown]]
+    attempt: PrimaryAttempt,
+    hedging: Hedging,
+    ask: Callable[[Attempt], Coroutine[None, None, _Shown]],
 ) -> _Shown:
-    """What the first of at most two shows; from then on the winner is the turn's `current`."""
-    first = asyncio.create_task(ask(turn.current))
+    """What the first of at most two shows; from then on the winner is the attempt's `current`."""
+    first = asyncio.create_task(ask(attempt.current))
     try:
         await asyncio.wait({first}, timeout=hedging.after_s)
-        hedge = None if first.done() else turn.attempts.hedge()
+        hedge = None if first.done() else attempt.rest.hedge()
         if hedge is None:
             return await first
         second = asyncio.create_task(ask(hedge))
         try:
-            return await _race(turn, first, hedge, second)
+            return await _race(attempt, first, hedge, second)
         finally:
             await _stop(second)
-            turn.current.tell()
+            attempt.current.mark_as_server()
     finally:
         await _stop(first)
 
 
 async def _race(
-    turn: Turn, first: asyncio.Task[_Shown], hedge: Try, second: asyncio.Task[_Shown]
+    attempt: PrimaryAttempt,
+    first: asyncio.Task[_Shown],
+    hedge: Attempt,
+    second: asyncio.Task[_Shown],
 ) -> _Shown:
     """Who fails falls out, and the other goes on alone.
 
     But a failure of the first try that would not have moved on ends both, as it would have done
-    without a hedge. When this returns or raises, all but the turn's `current` is booked.
+    without a hedge. When this returns or raises, all but the attempt's `current` is booked.
     """
-    late = turn.current
+    late = attempt.current
     try:
         await asyncio.wait({first, second}, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError as gone:
-        hedge.fall_out(gone, now())
+        hedge.fail_hedge(gone, now())
         raise
     if first.done():
         error = first.exception()
-        if not isinstance(error, GatewayError) or not turn.attempts.may_move_on(error):
-            hedge.lose()
+        if not isinstance(error, GatewayError) or not attempt.rest.may_fail_over(error):
+            hedge.lose_race()
             return first.result()
-        late.drop_out(error, now())
-        turn.stay_with(hedge)
+        late.fail_primary(error, now())
+        attempt.replace_with(hedge)
         return await second
     error = second.exception()
     if error is None:
-        late.lose()
-        turn.stay_with(hedge)
+        late.lose_race()
+        attempt.replace_with(hedge)
         return second.result()
-    hedge.fall_out(error, now())
+    hedge.fail_hedge(error, now())
     if isinstance(error, InvalidRequest):
-        turn.attempts.give_back()
+        attempt.rest.refund()
     return await first
 
 

@@ -1,7 +1,7 @@
 """What a failure still holds when everybody has heard of it."""
 
 
-def let_go(failure: BaseException) -> None:
+def release_traceback(failure: BaseException) -> None:
     """Drop the frames that it and its causes came through; nobody prints them.
 
     They hold the request, its body among it, and lead back to the failure: such a circle is freed

@@ -25,16 +25,16 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     weight: float
     request: Request | None = None
     dropped: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
     defaulted: tuple[str, ...] = ()
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def reported_omissions(self) -> tuple[str, ...]:
         """What the client is told that this backend did not get."""
-        return self.dropped + self.left_out
+        return self.dropped + self.omitted
 
 
-class Uncopied(Struct, frozen=True, kw_only=True):
+class UnmirrorableRequest(Struct, frozen=True, kw_only=True):
     """A copy that was drawn, and that the mirror's backend has no words for.
 
     name, pattern: the backend's, as of an attempt. code, reason: of its refusal.

@@ -10,7 +10,7 @@ from adapters.base import Supports
 from adapters.capabilities import Unsupported, has_nested, offered, omitted_content, unsupported
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.request_defaults import with_values
-from gateway.routing.planning.route import NOTHING, Backend, Route
+from gateway.routing.planning.route import NO_VALUES, Backend, Route
 from schemas.equivalents import in_our_fields, reworded
 from schemas.errors import InvalidRequest
 from schemas.fields import task_of, without
@@ -22,7 +22,7 @@ COMPLETION_TOKENS = 16
 https://platform.openai.com/docs/api-reference/completions/create"""
 
 
-def able(
+def match_backends(
     route: Route,
     backends: Sequence[Backend],
     weights: Sequence[float],
@@ -40,7 +40,7 @@ def able(
     asked, below = request, _below_top(request)
     for backend, weight in zip(backends, weights, strict=True):
         supports = backend.supports
-        request = reworded_for(asked, backend)
+        request = translated_for(asked, backend)
         wild = backend.model == "*"
         model = request.model if wild else backend.model
         request, defaulted = with_required(request, supports, model, strictly=route.require)
@@ -52,36 +52,36 @@ def able(
         candidate = Candidate(
             backend=backend,
             breaker=backend.breakers.of(request.model) if wild else backend.breaker,
-            name=named(backend, request),
+            name=display_name(backend, request),
             model=model,
             request=request,
             weight=weight,
             dropped=tuple([problem.field for problem in problems]) if problems else (),
-            left_out=hints + omitted_content(request, supports),
+            omitted=hints + omitted_content(request, supports),
             defaulted=defaulted,
         )
         if not problems:
-            lost = lost_of(request, backend, model, below)
+            lost = lost_fields(request, backend, model, below)
             if lost and route.require:
                 problems = tuple([Unsupported(field=one, reason="is not known") for one in lost])
             else:
-                candidates.append(_losing(candidate, lost))
+                candidates.append(_with_omitted(candidate, lost))
                 continue
-        hard = [one for one in problems if route.require or not goes_without(request, one)]
+        hard = [one for one in problems if route.require or not may_drop(request, one)]
         if not hard:
             reduced = without(request, candidate.dropped)
-            lost = lost_of(reduced, backend, model, below)
-            nearly.append(_losing(msgspec.structs.replace(candidate, request=reduced), lost))
+            lost = lost_fields(reduced, backend, model, below)
+            nearly.append(_with_omitted(msgspec.structs.replace(candidate, request=reduced), lost))
             continue
         reason = "; ".join(f"{problem.field} {problem.reason}" for problem in hard)
         ruled_out.append((backend.name, reason))
         lacking.append(_Lacking(candidate, request, reason, hard[0].field))
     if candidates or nearly or not lacking:
         return candidates + nearly
-    return _with_less(route, lacking, below)
+    return _match_dropping(route, lacking, below)
 
 
-def lost_of(
+def lost_fields(
     request: Request, backend: Backend, model: str, below: Sequence[Unknown]
 ) -> tuple[str, ...]:
     """Fields beyond our schema that are in the request, and that the backend does not get.
@@ -122,25 +122,25 @@ def _below_top(request: Request) -> Sequence[Unknown]:
     return tuple(below_top(request)) if has_nested(request) else ()
 
 
-def _losing(candidate: Candidate, lost: tuple[str, ...]) -> Candidate:
+def _with_omitted(candidate: Candidate, lost: tuple[str, ...]) -> Candidate:
     if not lost:
         return candidate
-    return msgspec.structs.replace(candidate, left_out=candidate.left_out + lost)
+    return msgspec.structs.replace(candidate, omitted=candidate.omitted + lost)
 
 
-def named(backend: Backend, request: Request) -> str:
+def display_name(backend: Backend, request: Request) -> str:
     """The backend's name with the model that is asked for, where its own is a wildcard."""
     return backend.name[:-1] + request.model if backend.model == "*" else backend.name
 
 
-def valued(route: Route, request: Request) -> Request:
+def with_operator_values(route: Route, request: Request) -> Request:
     """The request with the operator's values for the model."""
-    if route.defaults is NOTHING and route.overrides is NOTHING:
+    if route.defaults is NO_VALUES and route.overrides is NO_VALUES:
         return request
     return with_values(request, route.defaults, route.overrides)
 
 
-def reworded_for(request: Request, backend: Backend) -> Request:
+def translated_for(request: Request, backend: Backend) -> Request:
     """The request with those of its fields said otherwise that the backend knows otherwise."""
     if isinstance(request, EmbeddingsRequest):
         return request
@@ -154,7 +154,7 @@ def reworded_for(request: Request, backend: Backend) -> Request:
     return reworded(request, offered(supports, task_of(request)) or ())
 
 
-def goes_without(request: Request, problem: Unsupported) -> bool:
+def may_drop(request: Request, problem: Unsupported) -> bool:
     """The request may be sent without the field."""
     return problem.hint or problem.field in request.optional
 
@@ -168,7 +168,9 @@ class _Lacking(NamedTuple):
     field: str
 
 
-def _with_less(route: Route, lacking: list[_Lacking], below: Sequence[Unknown]) -> list[Candidate]:
+def _match_dropping(
+    route: Route, lacking: list[_Lacking], below: Sequence[Unknown]
+) -> list[Candidate]:
     """What `on_unsupported` says of a request that no backend honours in full.
 
     Content cannot be left out of a request; a backend that lacks it is left out instead.
@@ -183,8 +185,8 @@ def _with_less(route: Route, lacking: list[_Lacking], below: Sequence[Unknown]) 
             except InvalidRequest as exc:
                 refusal = exc
                 continue
-            lost = lost_of(reduced, candidate.backend, candidate.model, below)
-            found.append(_losing(msgspec.structs.replace(candidate, request=reduced), lost))
+            lost = lost_fields(reduced, candidate.backend, candidate.model, below)
+            found.append(_with_omitted(msgspec.structs.replace(candidate, request=reduced), lost))
     if not found:
         raise refusal
     return found

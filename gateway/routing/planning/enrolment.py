@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from gateway.config.schema_experiment import Experiment, Variant
 from gateway.experiments import assignment
 from gateway.experiments.assignment import Assignment
-from gateway.routing.exclusion import Code, LeftOut, left_out
-from gateway.routing.participation import Part
-from gateway.routing.planning.plan_cache import keep
-from gateway.routing.planning.request_facts import Facts, unit_of
+from gateway.routing.exclusion import Exclusion, ExclusionCode, exclusion
+from gateway.routing.participation import Participation
+from gateway.routing.planning.plan_cache import cache_put
+from gateway.routing.planning.request_facts import RequestFacts, unit_of
 from gateway.routing.planning.route import Backend
 from gateway.routing.planning.system_prompt import with_system
 from schemas.requests import ChatRequest, EmbeddingsRequest, Request
@@ -24,14 +24,14 @@ from schemas.requests import ChatRequest, EmbeddingsRequest, Request
 UNIT_KEY = b"strowger experiments, unit 1"
 """Of the hash under which a unit is recorded. Another key makes strangers of all: never change."""
 
-REASONS_KEPT = 8
+MAX_CACHED_EXCLUSIONS = 8
 """Why requests are left out; all but a pause's reason is the same for all of them."""
 
-UNIT_KEPT = 256
+MAX_CACHED_UNIT_CHARS = 256
 """Characters of a unit, at most, for it to be remembered: clients choose how long theirs are."""
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class ExperimentStatus(Struct, frozen=True, kw_only=True):
     """How an experiment stands: the epoch that its requests belong to, or a pause.
 
     epoch: 0 while nobody has asked the store; then control serves everyone. reason: of a pause.
@@ -42,7 +42,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-_UNKNOWN = Standing()
+_UNKNOWN = ExperimentStatus()
 
 
 class ExperimentState:
@@ -53,18 +53,18 @@ class ExperimentState:
     epoch by accident. version: another one after each push.
     """
 
-    __slots__ = ("standings", "version")
+    __slots__ = ("statuses", "version")
 
     def __init__(self) -> None:
-        self.standings: Final[dict[str, Standing]] = {}
+        self.statuses: Final[dict[str, ExperimentStatus]] = {}
         self.version = 0
 
-    def standing(self, fingerprint: str) -> Standing:
-        return self.standings.get(fingerprint, _UNKNOWN)
+    def status(self, fingerprint: str) -> ExperimentStatus:
+        return self.statuses.get(fingerprint, _UNKNOWN)
 
-    def push(self, standings: Mapping[str, Standing]) -> None:
+    def push(self, standings: Mapping[str, ExperimentStatus]) -> None:
         """Replaces those named, from the next request on."""
-        self.standings.update(standings)
+        self.statuses.update(standings)
         self.version += 1
 
 
@@ -77,7 +77,7 @@ class Arm(Struct, frozen=True, kw_only=True, eq=False):
     sampling: Mapping[str, object] = {}
     system: str = ""
 
-    def changed(self, request: Request) -> Request:
+    def applied_to(self, request: Request) -> Request:
         """The request with what the variant sets; a field that its task lacks is left out."""
         if isinstance(request, EmbeddingsRequest):
             return request
@@ -97,10 +97,10 @@ class Enrolment(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     """
 
     arm: Arm | None
-    part: Part
+    participation: Participation
 
 
-class Trial:
+class ExperimentRouter:
     """One experiment of one generation of the configuration. by: what arms are assigned to."""
 
     def __init__(
@@ -113,7 +113,7 @@ class Trial:
             variant.name: _arm(variant, backend(variant.backend)) for variant in config.variants
         }
         self.control = self.arms[config.control.name]
-        self.apart = frozenset(variant.backend for variant in config.variants)
+        self.arm_backends = frozenset(variant.backend for variant in config.variants)
         self.by = config.assign_by
         self._chats_only = any(arm.system for arm in self.arms.values())
         self._state = state
@@ -123,91 +123,97 @@ class Trial:
             [assignment.Arm(name=one.name, weight=one.weight) for one in config.variants],
         )
         self._hash = blake2b(config.name.encode(), digest_size=12, key=UNIT_KEY)
-        self._heard = _UNKNOWN
+        self._status = _UNKNOWN
         self._enrolled: dict[object, Enrolment] = {}
-        self._why: Callable[[Code, str], LeftOut] = lru_cache(REASONS_KEPT)(self._told)
+        self._exclusion_for: Callable[[ExclusionCode, str], Exclusion] = lru_cache(
+            MAX_CACHED_EXCLUSIONS
+        )(self._exclusion)
 
     @property
-    def standing(self) -> Standing:
+    def status(self) -> ExperimentStatus:
         """How it stands now, as far as this process has heard."""
-        return self._state.standing(self.fingerprint)
+        return self._state.status(self.fingerprint)
 
-    def enrol(self, request: Request, facts: Facts) -> Enrolment:
+    def enrol(self, request: Request, facts: RequestFacts) -> Enrolment:
         """The request's arm: the one that its unit is assigned to, or control's."""
         if self._version != self._state.version:
-            self._hear()
+            self._refresh_status()
         if type(request) is ChatRequest and self.by == "user":
             enrolled = self._enrolled.get(request.user)
             if enrolled is not None:
                 return enrolled
         return self._decide(request, facts)
 
-    def _hear(self) -> None:
+    def _refresh_status(self) -> None:
         self._version = self._state.version
-        standing = self._state.standing(self.fingerprint)
-        if standing is not self._heard:
-            self._heard, self._enrolled = standing, {}
+        standing = self._state.status(self.fingerprint)
+        if standing is not self._status:
+            self._status, self._enrolled = standing, {}
 
-    def _decide(self, request: Request, facts: Facts) -> Enrolment:
+    def _decide(self, request: Request, facts: RequestFacts) -> Enrolment:
         """For one whose unit has not asked lately; it is remembered for as long as that holds."""
-        standing = self._heard
+        standing = self._status
         if standing.paused:
-            return self._left_out("paused", reason=standing.reason)
+            return self._excluded("paused", reason=standing.reason)
         if not standing.epoch:
-            return self._left_out("unknown")
+            return self._excluded("unknown")
         by = self.by
         unit = facts.request_id if by == "request" else unit_of(request, facts, by)
         if not unit:
-            return self._left_out("no_unit", standing.epoch)
+            return self._excluded("no_unit", standing.epoch)
         if self._chats_only and not isinstance(request, ChatRequest):
-            return self._left_out("wrong_task", standing.epoch)
+            return self._excluded("wrong_task", standing.epoch)
         enrolled = self._enrolled.get(unit)
         if enrolled is None:
             enrolled = self._enrol(unit)
-            if by != "request" and len(unit) <= UNIT_KEPT:
-                keep(self._enrolled, unit, enrolled)
+            if by != "request" and len(unit) <= MAX_CACHED_UNIT_CHARS:
+                cache_put(self._enrolled, unit, enrolled)
         return enrolled
 
     def _enrol(self, unit: str) -> Enrolment:
         """Which the unit alone decides, in an epoch."""
         arm = self.arms[self._assignment.variant(unit)]
-        part = Part(
+        part = Participation(
             experiment=self.experiment,
-            epoch=self._heard.epoch,
+            epoch=self._status.epoch,
             variant=arm.name,
-            unit=self.hashed(unit),
-            home=arm.backend.name,
+            unit=self.hashed_unit(unit),
+            assigned_backend=arm.backend.name,
         )
-        return Enrolment(arm=arm, part=part)
+        return Enrolment(arm=arm, participation=part)
 
-    def elsewhere(self, place: Callable[[Backend], Backend]) -> "Trial":
+    def with_backends(self, place: Callable[[Backend], Backend]) -> "ExperimentRouter":
         """A copy whose arms have other backends."""
         other = copy(self)
         other.arms = {
             name: replace(arm, backend=place(arm.backend)) for name, arm in self.arms.items()
         }
         other.control = other.arms[self.control.name]
-        other._version, other._heard, other._enrolled = -1, _UNKNOWN, {}
+        other._version, other._status, other._enrolled = -1, _UNKNOWN, {}
         return other
 
-    def hashed(self, unit: str) -> str:
+    def hashed_unit(self, unit: str) -> str:
         """What the records call a unit: 96 bits in hexadecimal, another for each experiment."""
         digest = self._hash.copy()
         digest.update(b"\0")
         digest.update(unit.encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
-    def ruled(self) -> Enrolment:
+    def excluded_by_rule(self) -> Enrolment:
         """Of a request that a `when` rule sends elsewhere."""
-        return Enrolment(arm=None, part=Part(left_out=self._why("rule", "")))
+        return Enrolment(
+            arm=None, participation=Participation(exclusion=self._exclusion_for("rule", ""))
+        )
 
-    def _left_out(self, code: Code, epoch: int = 0, reason: str = "") -> Enrolment:
-        why = self._why(code, reason)
-        part = Part(experiment=self.experiment if epoch else "", epoch=epoch, left_out=why)
-        return Enrolment(arm=self.control, part=part)
+    def _excluded(self, code: ExclusionCode, epoch: int = 0, reason: str = "") -> Enrolment:
+        why = self._exclusion_for(code, reason)
+        part = Participation(
+            experiment=self.experiment if epoch else "", epoch=epoch, exclusion=why
+        )
+        return Enrolment(arm=self.control, participation=part)
 
-    def _told(self, code: Code, reason: str) -> LeftOut:
-        return left_out(self.experiment, code, by=self.by, reason=reason)
+    def _exclusion(self, code: ExclusionCode, reason: str) -> Exclusion:
+        return exclusion(self.experiment, code, by=self.by, reason=reason)
 
 
 def _arm(variant: Variant, backend: Backend) -> Arm:

@@ -25,12 +25,12 @@ POLL_S = 0.1
 TIMER_S = 0.001
 """Timers go by whole milliseconds, and may come that much too early."""
 
-MOST_WAITING = 512
+MAX_WAITING = 512
 """Requests that wait for one backend, per process: the next one is refused at once, so that a
 dead backend does not fill `server.max_in_flight`, which all models share."""
 
 
-class Tried(NamedTuple):
+class FailedBackend(NamedTuple):
     """A backend that has failed this request, and may be tried again.
 
     not_before: the clock's seconds. busy: it answered 429. times: how often it was tried.
@@ -47,7 +47,7 @@ class Choice(NamedTuple):
 
     candidate: Candidate
     wait: float
-    tried: Tried | None = None
+    tried: FailedBackend | None = None
 
 
 class LastResort:
@@ -57,18 +57,18 @@ class LastResort:
 
     def __init__(self, untried: Iterable[Candidate], rule: RetryRule) -> None:
         self.untried = list(untried)
-        self._tried: list[Tried] = []
+        self._tried: list[FailedBackend] = []
         self._rule = rule
 
-    def failed(self, candidate: Candidate, *, not_before: float, busy: bool) -> None:
+    def on_failure(self, candidate: Candidate, *, not_before: float, busy: bool) -> None:
         """It may be tried again."""
         before = next((one for one in self._tried if one.candidate is candidate), None)
         if before is not None:
             self._tried.remove(before)
         times = 1 if before is None else before.times + 1
-        self._tried.append(Tried(candidate, not_before, busy, times))
+        self._tried.append(FailedBackend(candidate, not_before, busy, times))
 
-    def hopeful(self, at: float, deadline: float) -> bool:
+    def any_in_time(self, at: float, deadline: float) -> bool:
         """Whether one that was not tried can be, in time."""
         until = min(deadline, at + self._rule.max_backoff_s)
         return any(at + _wait(one.breaker, at, until) <= until for one in self.untried)
@@ -81,13 +81,13 @@ class LastResort:
         at = now()
         until = min(deadline, at + self._rule.max_backoff_s)
         while True:
-            choice = self.choose(left, at, until)
+            choice = self.best(left, at, until)
             if choice is None:
                 return None
             if choice.wait <= 0.0:
                 if self._take(choice, at):
                     return choice
-            elif not await _waited(choice):
+            elif not await _poll(choice):
                 return None
             at = now()
 
@@ -101,20 +101,20 @@ class LastResort:
         self._tried.remove(choice.tried)
         return False
 
-    def choose(self, left: int, at: float, until: float) -> Choice | None:
+    def best(self, left: int, at: float, until: float) -> Choice | None:
         """The best that may be tried before `until`. left: attempts."""
         found: list[tuple[int, float, Choice]] = []
         broken = False
         for candidate in self.untried:
             breaker = candidate.breaker
-            closed = _sound(breaker, at)
+            closed = _expected_to_serve(breaker, at)
             broken = broken or not closed
             wait = _wait(breaker, at, until)
             order = wait if closed else breaker.last_failure
             found.append((1 if closed else 2, order, Choice(candidate, wait)))
         for one in self._tried:
             breaker = one.candidate.breaker
-            closed = _sound(breaker, at)
+            closed = _expected_to_serve(breaker, at)
             wait = max(_wait(breaker, at, until), one.not_before - at)
             order = wait if closed else breaker.last_failure
             # A backend that is only busy is a better choice than a broken one, but for the last
@@ -126,21 +126,21 @@ class LastResort:
         return min(in_time, key=lambda one: one[:2])[2] if in_time else None
 
 
-def _sound(breaker: Breaker, at: float) -> bool:
+def _expected_to_serve(breaker: Breaker, at: float) -> bool:
     """Whether it is expected to serve when its rest is over."""
-    return breaker.open_until is None or breaker.allows(at)
+    return breaker.open_until is None or breaker.is_available(at)
 
 
 def _wait(breaker: Breaker, at: float, until: float) -> float:
     """Seconds until it may be tried. With all its places taken, one may be free soon."""
-    wait = breaker.last_chance_in(at)
+    wait = breaker.last_resort_in(at)
     return wait if wait != float("inf") else min(POLL_S, max(0.0, until - at) + TIMER_S)
 
 
-async def _waited(choice: Choice) -> bool:
+async def _poll(choice: Choice) -> bool:
     """A while, after which the choice may be another. False: too many wait for it."""
     breaker = choice.candidate.breaker
-    if breaker.waiting >= MOST_WAITING:
+    if breaker.waiting >= MAX_WAITING:
         return False
     breaker.waiting += 1
     try:
@@ -150,9 +150,9 @@ async def _waited(choice: Choice) -> bool:
     return True
 
 
-def hopeless(
+def none_in_time(
     candidates: Iterable[Candidate], rule: RetryRule, deadline_s: float, at: float
 ) -> bool:
     """Whether none of them can be tried in time: each asked for a longer rest."""
     until = at + min(rule.max_backoff_s, deadline_s)
-    return LastResort(candidates, rule).choose(rule.attempts, at, until) is None
+    return LastResort(candidates, rule).best(rule.attempts, at, until) is None

@@ -9,13 +9,17 @@ from msgspec.structs import replace
 from gateway.clock import now
 from gateway.config.error_codes import meanings
 from gateway.config.schema_failover import Retry as RetryRule
-from gateway.routing.planning.candidate import Candidate, Uncopied
-from gateway.routing.planning.candidate_search import Search, rule_of
-from gateway.routing.planning.capability_match import able, named, valued
+from gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
+from gateway.routing.planning.candidate_search import CandidateSearch, matching_rule
+from gateway.routing.planning.capability_match import (
+    display_name,
+    match_backends,
+    with_operator_values,
+)
 from gateway.routing.planning.enrolment import Arm, Enrolment
-from gateway.routing.planning.last_resort import hopeless
-from gateway.routing.planning.plan_cache import keep, shape_of
-from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.last_resort import none_in_time
+from gateway.routing.planning.plan_cache import cache_put, request_shape
+from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Hedging, Mirror, Route, RouteTable
 from schemas.errors import InvalidRequest, RateLimited, Unavailable
 from schemas.requests import CompletionRequest, Request
@@ -24,7 +28,7 @@ CUT_GRACE_S = 2.0
 """For a backend to end, by itself, an answer whose time is over (`error_behavior: truncate`)."""
 
 
-def _nowhere(code: str) -> "tuple[Candidate, ...]":
+def _no_error_fallback(code: str) -> "tuple[Candidate, ...]":
     """No detour."""
     return ()
 
@@ -50,22 +54,22 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     names: tuple[str, ...]
     retry: RetryRule
     deadline_s: float
-    patience_s: float
-    ill: tuple[Candidate, ...] = ()
+    operator_deadline_s: float
+    unavailable: tuple[Candidate, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()
     rule: int | None = None
-    detour: Callable[[str], tuple[Candidate, ...]] = _nowhere
+    error_fallback: Callable[[str], tuple[Candidate, ...]] = _no_error_fallback
     hedging: Hedging | None = None
-    mirror: Candidate | Uncopied | None = None
+    mirror: Candidate | UnmirrorableRequest | None = None
 
 
-def enrol(route: Route, request: Request, facts: Facts) -> Enrolment | None:
+def enrol(route: Route, request: Request, facts: RequestFacts) -> Enrolment | None:
     """The request's part in the model's experiment: one whom a `when` rule takes has none."""
-    trial = route.trial
+    trial = route.experiment
     if trial is None:
         return None
-    if route.rules and rule_of(route, request, facts) is not None:
-        return trial.ruled()
+    if route.rules and matching_rule(route, request, facts) is not None:
+        return trial.excluded_by_rule()
     return trial.enrol(request, facts)
 
 
@@ -73,7 +77,7 @@ def plan(
     table: RouteTable,
     route: Route,
     request: Request,
-    facts: Facts,
+    facts: RequestFacts,
     enrolment: Enrolment | None = None,
 ) -> Plan:
     """The candidates for one request on its route.
@@ -84,31 +88,31 @@ def plan(
     Raises InvalidRequest naming the field that no backend can honour; Unavailable with
     retry_after when every backend is rate-limited for longer than a request waits.
     """
-    if enrolment is None and route.trial is not None:
+    if enrolment is None and route.experiment is not None:
         enrolment = enrol(route, request, facts)
     arm = None if enrolment is None else enrolment.arm
-    shape = shape_of(request)
+    shape = request_shape(request)
     known = route.name, "" if arm is None else arm.name, shape
     found = table.plans.get(known)
     if found is None:
-        search = Search(table, request, shape, facts, [])
-        found = _sought(search, route, arm)
-        if search.fixed and shape is not None and not route.detours:
-            keep(table.plans, known, found)
+        search = CandidateSearch(table, request, shape, facts, [])
+        found = _search(search, route, arm)
+        if search.cacheable and shape is not None and not route.error_fallbacks:
+            cache_put(table.plans, known, found)
     if request.timeout_s is not UNSET:
         found = replace(found, deadline_s=_deadline(route, request, request.timeout_s))
     for candidate in found.candidates:
-        if facts.now < candidate.breaker.trouble_until:
-            found = _without_the_ill(found, facts.now)
+        if facts.now < candidate.breaker.impaired_until:
+            found = _drop_unavailable(found, facts.now)
             break
     if route.mirror is not None:
-        found = replace(found, mirror=_copy(route, route.mirror, request, facts.draw))
+        found = replace(found, mirror=_copy(route, route.mirror, request, facts.uniform_draw))
     return found
 
 
-def _sought(search: Search, route: Route, arm: Arm | None) -> Plan:
+def _search(search: CandidateSearch, route: Route, arm: Arm | None) -> Plan:
     """Whoever is able, well or not. Raises InvalidRequest where nobody is."""
-    rule = rule_of(route, search.request, search.facts) if route.rules else None
+    rule = matching_rule(route, search.request, search.facts) if route.rules else None
     found = tuple(search.all(route, rule, arm))
     return Plan(
         route=route.name,
@@ -116,10 +120,12 @@ def _sought(search: Search, route: Route, arm: Arm | None) -> Plan:
         names=_names(found),
         retry=route.retry,
         deadline_s=route.deadline_s,
-        patience_s=route.deadline_s,
+        operator_deadline_s=route.deadline_s,
         ruled_out=tuple(search.ruled_out),
         rule=rule,
-        detour=_detours(search, route) if route.detours else _nowhere,
+        error_fallback=_error_fallbacks(search, route)
+        if route.error_fallbacks
+        else _no_error_fallback,
         hedging=route.hedging,
     )
 
@@ -130,7 +136,7 @@ def _names(candidates: Sequence[Candidate]) -> tuple[str, ...]:
 
 def _copy(
     route: Route, mirror: Mirror, request: Request, draw: float
-) -> Candidate | Uncopied | None:
+) -> Candidate | UnmirrorableRequest | None:
     """The copy of a request that is drawn for one.
 
     The draw's later digits decide: the first ones have chosen who answers.
@@ -138,37 +144,41 @@ def _copy(
     if draw * 2.0**20 % 1.0 >= mirror.share:
         return None
     try:
-        return able(route, (mirror.backend,), (1.0,), valued(route, request), [])[0]
+        return match_backends(
+            route, (mirror.backend,), (1.0,), with_operator_values(route, request), []
+        )[0]
     except InvalidRequest as exc:
         backend = mirror.backend
-        return Uncopied(
-            name=named(backend, request),
+        return UnmirrorableRequest(
+            name=display_name(backend, request),
             pattern=backend.name if backend.model == "*" else "",
             code=exc.code,
             reason=exc.message,
         )
 
 
-def _detours(search: Search, route: Route) -> Callable[[str], tuple[Candidate, ...]]:
+def _error_fallbacks(
+    search: CandidateSearch, route: Route
+) -> Callable[[str], tuple[Candidate, ...]]:
     """The routes for a failure, worked out when it has happened."""
 
     def detour(code: str) -> tuple[Candidate, ...]:
         found: list[Candidate] = []
         at = replace(search.facts, now=now())
-        later = Search(search.table, search.request, search.shape, at, [])
-        later.apart = search.apart
+        later = CandidateSearch(search.table, search.request, search.shape, at, [])
+        later.arm_backends = search.arm_backends
         meant = meanings(code)
-        for one in route.detours:
+        for one in route.error_fallbacks:
             if meant.isdisjoint(one.codes):
                 continue
             for name in one.routes:
                 other = search.table.routes[name]
                 try:
-                    able = later.ordered(other, rule_of(other, search.request, at))
+                    able = later.ordered(other, matching_rule(other, search.request, at))
                 except InvalidRequest:
                     continue
                 found += able
-        if hopeless(found, route.retry, route.deadline_s, at.now):
+        if none_in_time(found, route.retry, route.deadline_s, at.now):
             return ()
         return tuple(found)
 
@@ -181,44 +191,44 @@ def _deadline(route: Route, request: Request, timeout_s: float) -> float:
     return min(route.deadline_s, timeout_s + (CUT_GRACE_S if cut else 0.0))
 
 
-def _without_the_ill(plan: Plan, now: float) -> Plan:
+def _drop_unavailable(plan: Plan, now: float) -> Plan:
     """The healthy first; the spared ones are asked when all others have been.
 
     Raises Unavailable where no backend can be tried in time.
     """
     able = plan.candidates
-    welcome = tuple([one for one in able if one.breaker.welcomes(now)])
+    welcome = tuple([one for one in able if one.breaker.is_preferred(now)])
     if len(welcome) == len(able):
         return plan
-    spared = [one for one in able if one not in welcome and one.breaker.allows(now)]
+    spared = [one for one in able if one not in welcome and one.breaker.is_available(now)]
     healthy = (*welcome, *spared)
-    ill = tuple([one for one in able if not one.breaker.allows(now)])
-    reasons = [(one.name, why_ill(one, now)) for one in ill]
-    if not healthy and hopeless(ill, plan.retry, plan.deadline_s, now):
-        raise none_left(ill, now)
+    ill = tuple([one for one in able if not one.breaker.is_available(now)])
+    reasons = [(one.name, why_unavailable(one, now)) for one in ill]
+    if not healthy and none_in_time(ill, plan.retry, plan.deadline_s, now):
+        raise no_backend_available(ill, now)
     return replace(
         plan,
         candidates=healthy,
         names=_names(healthy or ill),
-        ill=ill,
+        unavailable=ill,
         ruled_out=(*plan.ruled_out, *reasons),
     )
 
 
-def why_ill(candidate: Candidate, now: float) -> str:
+def why_unavailable(candidate: Candidate, now: float) -> str:
     """Why it is not asked like any other: its cooldown, or its breaker."""
     breaker = candidate.breaker
-    if breaker.resting(now):
-        return f"rate-limited, available in {ceil(breaker.rests_for(now))} s"
+    if breaker.cooling_down(now):
+        return f"rate-limited, available in {ceil(breaker.cooldown_left(now))} s"
     return f"breaker {breaker.state(now)}"
 
 
-def none_left(ill: Sequence[Candidate], now: float) -> Unavailable:
+def no_backend_available(ill: Sequence[Candidate], now: float) -> Unavailable:
     """No backend can be tried in time. Its retry_after is at least a second.
 
     A 429 where a rate limit is all that is wrong with each of them.
     """
     wait = min(one.breaker.available_in(now) for one in ill)
-    names = ", ".join(f"{one.name}: {why_ill(one, now)}" for one in ill)
-    kind = RateLimited if all(one.breaker.limited(now) for one in ill) else Unavailable
+    names = ", ".join(f"{one.name}: {why_unavailable(one, now)}" for one in ill)
+    kind = RateLimited if all(one.breaker.only_rate_limited(now) for one in ill) else Unavailable
     return kind(f"no backend is available ({names})", retry_after=max(wait, 1.0))

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, msgpack, to_builtins
 from adapters.base import Range
 from adapters.capabilities import fits, within
 from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.policies import Standing
+from gateway.routing.planning.policies import BackendStats
 from gateway.routing.planning.route import Backend
 from schemas.fields import CHAT, COMPLETION, EMBEDDINGS, TOKENS
 from schemas.messages import OpaqueTool
@@ -22,17 +22,17 @@ from schemas.requests import (
 )
 from schemas.sampling import Sampling
 
-Shape = tuple[object, ...]
+RequestShape = tuple[object, ...]
 
-KEPT = 4096
+MAX_CACHED = 4096
 """Kinds of requests."""
 
-LONG = 256
+MAX_SAMPLING_BYTES = 256
 """Bytes of a sampling that is not remembered: it is hardly said twice."""
 
 _encode = msgpack.Encoder().encode
-_known: dict[bytes, str | None] = {}
-_plain: dict[bytes, tuple[Shape, Shape]] = {}
+_names_of: dict[bytes, str | None] = {}
+_plain_chats: dict[bytes, tuple[RequestShape, RequestShape]] = {}
 """Of chats with nothing but messages, by their sampling: of those that name a user, and others."""
 
 _chat = attrgetter(*CHAT)
@@ -41,7 +41,7 @@ _embeddings = attrgetter(*EMBEDDINGS)
 _tokens = attrgetter(*TOKENS)
 
 
-def shape_of(request: Request) -> Shape | None:
+def request_shape(request: Request) -> RequestShape | None:
     """What decides, values apart, who honours a request; `None` where only a closer look tells.
 
     The types of its own fields tell which of them were sent: an absent one is `UNSET` or `None`.
@@ -71,26 +71,30 @@ def shape_of(request: Request) -> Shape | None:
         and request.metadata is UNSET
         and request.priority is UNSET
     ):
-        shapes = _plain.get(said) or _plain_shapes(request, said)
+        shapes = _plain_chats.get(said) or _plain_shapes(request, said)
         return shapes[1] if request.user is UNSET else shapes[0]
     tools = request.tools
     if not isinstance(tools, UnsetType) and OpaqueTool in map(type, tools):
         return None
-    names = _said(request.sampling, said)
+    names = _sampling_names(request.sampling, said)
     return None if names is None else (ChatRequest, names, *map(type, _chat(request)))
 
 
-def _plain_shapes(request: ChatRequest, said: bytes) -> tuple[Shape | None, Shape | None]:
-    names = _said(request.sampling, said)
+def _plain_shapes(
+    request: ChatRequest, said: bytes
+) -> tuple[RequestShape | None, RequestShape | None]:
+    names = _sampling_names(request.sampling, said)
     if names is None:
         return None, None
     shapes = (ChatRequest, names, str), (ChatRequest, names, UnsetType)
-    if 0 < len(said) <= LONG:
-        keep(_plain, said, shapes)
+    if 0 < len(said) <= MAX_SAMPLING_BYTES:
+        cache_put(_plain_chats, said, shapes)
     return shapes
 
 
-def _other_shape(request: CompletionRequest | EmbeddingsRequest | TokenRequest) -> Shape | None:
+def _other_shape(
+    request: CompletionRequest | EmbeddingsRequest | TokenRequest,
+) -> RequestShape | None:
     if isinstance(request, EmbeddingsRequest):
         ids = tuple in map(type, request.inputs)
         return EmbeddingsRequest, ids, *map(type, _embeddings(request))
@@ -98,7 +102,7 @@ def _other_shape(request: CompletionRequest | EmbeddingsRequest | TokenRequest) 
         said = _encode(request.sampling)
     except (OverflowError, UnicodeEncodeError):
         said = b""
-    sampling = _said(request.sampling, said)
+    sampling = _sampling_names(request.sampling, said)
     if sampling is None:
         return None
     if isinstance(request, CompletionRequest):
@@ -108,19 +112,19 @@ def _other_shape(request: CompletionRequest | EmbeddingsRequest | TokenRequest) 
     return TokenRequest, request.text, sampling, *map(type, _tokens(request))
 
 
-def _said(sampling: Sampling, said: bytes) -> str | None:
+def _sampling_names(sampling: Sampling, said: bytes) -> str | None:
     """The names of the fields that were sent; `None` where one of them is null.
 
     said: all of it, or b"" where that cannot be said in MessagePack. Few ways to say them make up
     most requests: they are known by their bytes, which are made in a sixth of the time in which
     the names are.
     """
-    if not 0 < len(said) <= LONG:
+    if not 0 < len(said) <= MAX_SAMPLING_BYTES:
         return _names(sampling)
-    names = _known.get(said, "")
+    names = _names_of.get(said, "")
     if names == "":
         names = _names(sampling)
-        keep(_known, said, names)
+        cache_put(_names_of, said, names)
     return names
 
 
@@ -130,7 +134,7 @@ def _names(sampling: Sampling) -> str | None:
     return None if None in sent.values() else " ".join(sent) or "-"
 
 
-class Fit(Struct, frozen=True, kw_only=True, eq=False):
+class CachedMatch(Struct, frozen=True, kw_only=True, eq=False):
     """Backends of which each honours such requests, if their values are within `bounds`.
 
     standings: what a policy may know that asks for nothing but weights.
@@ -138,16 +142,16 @@ class Fit(Struct, frozen=True, kw_only=True, eq=False):
 
     candidates: tuple[Candidate, ...]
     bounds: tuple[tuple[str, Range], ...]
-    standings: tuple[Standing, ...]
+    stats: tuple[BackendStats, ...]
 
 
 _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
 
 
-def keep(kept: dict[_Key, _Known], key: _Key, known: _Known) -> None:
+def cache_put(kept: dict[_Key, _Known], key: _Key, known: _Known) -> None:
     """What clients can make long begins anew when it is."""
-    if len(kept) >= KEPT:
+    if len(kept) >= MAX_CACHED:
         kept.clear()
     kept[key] = known
 
@@ -156,13 +160,13 @@ Pool = Callable[[], tuple[Sequence[Backend], Sequence[float]]]
 """Lists a spot's backends, and their weights."""
 
 
-def fit_of(
-    kept: dict[tuple[object, Shape], Fit | None],
+def cached_match(
+    kept: dict[tuple[object, RequestShape], CachedMatch | None],
     spot: Hashable,
-    shape: Shape | None,
+    shape: RequestShape | None,
     request: Request,
     pool: Pool,
-) -> Fit | None:
+) -> CachedMatch | None:
     """`None` where a closer look is needed.
 
     kept: what is known of one generation's routes, filled here. spot: a list of backends within
@@ -173,14 +177,16 @@ def fit_of(
     key = spot, shape
     fit = kept.get(key, _UNKNOWN)
     if fit is _UNKNOWN:
-        fit = _fit(request, *pool())
-        keep(kept, key, fit)
+        fit = _match(request, *pool())
+        cache_put(kept, key, fit)
     if fit is not None and fit.bounds and not within(request, fit.bounds):
         return None
     return fit
 
 
-def _fit(request: Request, backends: Sequence[Backend], weights: Sequence[float]) -> Fit | None:
+def _match(
+    request: Request, backends: Sequence[Backend], weights: Sequence[float]
+) -> CachedMatch | None:
     """`None` unless all of the backends honour such requests."""
     all_bounds: list[tuple[str, Range]] = []
     for backend in backends:
@@ -188,7 +194,7 @@ def _fit(request: Request, backends: Sequence[Backend], weights: Sequence[float]
         if bounds is None or backend.model == "*":
             return None
         all_bounds += [one for one in bounds if one not in all_bounds]
-    return Fit(
+    return CachedMatch(
         candidates=tuple(
             Candidate(
                 backend=backend,
@@ -200,11 +206,11 @@ def _fit(request: Request, backends: Sequence[Backend], weights: Sequence[float]
             for backend, weight in zip(backends, weights, strict=True)
         ),
         bounds=tuple(all_bounds),
-        standings=tuple(
-            Standing(name=backend.name, weight=weight)
+        stats=tuple(
+            BackendStats(name=backend.name, weight=weight)
             for backend, weight in zip(backends, weights, strict=True)
         ),
     )
 
 
-_UNKNOWN: Final = Fit(candidates=(), bounds=(), standings=())
+_UNKNOWN: Final = CachedMatch(candidates=(), bounds=(), stats=())

@@ -15,7 +15,7 @@ from msgspec import Struct
 from gateway.routing.planning.rendezvous import ranked
 
 
-class Standing(Struct, frozen=True, kw_only=True, gc=False):
+class BackendStats(Struct, frozen=True, kw_only=True, gc=False):
     """How one backend stands.
 
     busy:      attempts under way.
@@ -30,7 +30,7 @@ class Standing(Struct, frozen=True, kw_only=True, gc=False):
     cost_usd: float | None = None
 
 
-Order = Callable[[Sequence[Standing], float, bytes], list[int]]
+Order = Callable[[Sequence[BackendStats], float, bytes], list[int]]
 Key = Literal["", "unit", "prefix"]
 
 
@@ -57,19 +57,19 @@ def policy(name: str, *, key: Key = "", plain: bool = False) -> Callable[[Order]
 
 
 @policy("in_order", plain=True)
-def in_order(backends: Sequence[Standing], draw: float, key: bytes) -> list[int]:
+def in_order(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
     """As the configuration lists them; weights and the draw change nothing."""
     return list(range(len(backends)))
 
 
 @policy("weighted", plain=True)
-def weighted(backends: Sequence[Standing], draw: float, key: bytes) -> list[int]:
+def weighted(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
     """First choice with probability weight / sum; the rest likewise among those left."""
     return by_weight([one.weight for one in backends], draw)
 
 
 @policy("least_busy")
-def least_busy(backends: Sequence[Standing], draw: float, key: bytes) -> list[int]:
+def least_busy(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
     """The fewest attempts under way for its weight; of equals, by the draw."""
 
     def share(index: int) -> float:
@@ -80,7 +80,7 @@ def least_busy(backends: Sequence[Standing], draw: float, key: bytes) -> list[in
 
 
 @policy("lowest_latency")
-def lowest_latency(backends: Sequence[Standing], draw: float, key: bytes) -> list[int]:
+def lowest_latency(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
     """Of two drawn by weight, the one whose latency times its queue is less.
 
     Two random choices keep a crowd from running to whoever was fastest a moment ago (Mitzenmacher
@@ -98,7 +98,7 @@ def lowest_latency(backends: Sequence[Standing], draw: float, key: bytes) -> lis
 
 
 @policy("lowest_cost")
-def lowest_cost(backends: Sequence[Standing], draw: float, key: bytes) -> list[int]:
+def lowest_cost(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
     """The cheapest for this request; of equals, by the draw. Who has no price comes after."""
 
     def cost(index: int) -> tuple[bool, float]:
@@ -109,7 +109,7 @@ def lowest_cost(backends: Sequence[Standing], draw: float, key: bytes) -> list[i
 
 
 @policy("sticky", key="unit")
-def sticky(backends: Sequence[Standing], draw: float, key: bytes) -> list[int]:
+def sticky(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
     """The key's own backend, on every worker and after a restart; without a key by the draw."""
     if not key:
         return weighted(backends, draw, key)
@@ -121,7 +121,7 @@ SLACK = 1.25
 
 
 @policy("prefix_affinity", key="prefix")
-def prefix_affinity(backends: Sequence[Standing], draw: float, key: bytes) -> list[int]:
+def prefix_affinity(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
     """Prompts that begin alike go where that beginning is cached, unless all went there.
 
     Rendezvous order with bounded loads: whoever has more than 1.25 times its share of what is

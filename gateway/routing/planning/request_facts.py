@@ -18,13 +18,13 @@ PREFIX_CHARACTERS = 1024
 _strings: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 
 
-class Facts(Struct, frozen=True, kw_only=True, gc=False):
+class RequestFacts(Struct, frozen=True, kw_only=True, gc=False):
     """draw: uniform in [0, 1). now: the clock's seconds. caller: the key's name, "" without.
 
     request_id: ours, another for every request.
     """
 
-    draw: float = 0.0
+    uniform_draw: float = 0.0
     now: float = 0.0
     caller: str = ""
     headers: Iterable[tuple[bytes, bytes]] = ()
@@ -39,7 +39,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
         return None
 
 
-def unit_of(request: Request, facts: Facts, by: str) -> str:
+def unit_of(request: Request, facts: RequestFacts, by: str) -> str:
     """Who this request belongs to: `by` is user, api_key or header:NAME. "" where unknown."""
     if by == "api_key":
         return facts.caller
@@ -91,7 +91,7 @@ def _tokens(prompt: Prompt) -> int:
     return len(prompt) if isinstance(prompt, tuple) else round(len(prompt) / CHARACTERS_A_TOKEN)
 
 
-def prefix_of(request: Request, facts: Facts) -> bytes:
+def prefix_of(request: Request, facts: RequestFacts) -> bytes:
     """A digest of how the prompt begins: requests that share it share an engine's cached prefix.
 
     Salted by the caller, as the cache itself is.

@@ -20,11 +20,11 @@ from gateway.upstream.base import Upstream
 from schemas.errors import ModelNotFound
 
 if TYPE_CHECKING:
-    from gateway.routing.planning.enrolment import Trial
+    from gateway.routing.planning.enrolment import ExperimentRouter
     from gateway.routing.planning.plan import Plan
-    from gateway.routing.planning.plan_cache import Fit, Shape
+    from gateway.routing.planning.plan_cache import CachedMatch, RequestShape
 
-NOTHING = RequestFields()
+NO_VALUES = RequestFields()
 """No values of the operator's."""
 
 
@@ -46,7 +46,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     load: Load = field(default_factory=Load)
     prices: Prices = UNPRICED
 
-    def known(self, model: str) -> Breaker:
+    def breaker_for(self, model: str) -> Breaker:
         """The breaker of a request for this model, for people who look; it makes none."""
         if self.model != "*":
             return self.breaker
@@ -61,7 +61,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     weights: tuple[float, ...]
 
 
-class Detour(Struct, frozen=True, kw_only=True):
+class ErrorFallback(Struct, frozen=True, kw_only=True):
     """Where requests go on that failed with one of these codes: other routes, by name."""
 
     codes: frozenset[str]
@@ -104,16 +104,16 @@ class Route(Struct, frozen=True, kw_only=True):
     sticky_by: str = "user"
     rules: tuple[Rule, ...] = ()
     require: bool = False
-    detours: tuple[Detour, ...] = ()
+    error_fallbacks: tuple[ErrorFallback, ...] = ()
     retry: RetryRule = RetryRule()
     deadline_s: float = 600.0
     fallback: tuple[str, ...] = ()
     on_unsupported: Literal["error", "drop"] = "error"
     hedging: Hedging | None = None
     mirror: Mirror | None = None
-    defaults: RequestFields = NOTHING
-    overrides: RequestFields = NOTHING
-    trial: "Trial | None" = None
+    defaults: RequestFields = NO_VALUES
+    overrides: RequestFields = NO_VALUES
+    experiment: "ExperimentRouter | None" = None
 
 
 class RouteTable:
@@ -126,8 +126,8 @@ class RouteTable:
     def __init__(self, routes: Sequence[Route], aliases: Mapping[str, str]) -> None:
         self.routes = {route.name: route for route in routes}
         self.aliases = dict(aliases)
-        self.fits: dict[tuple[object, Shape], Fit | None] = {}
-        self.plans: dict[tuple[str, str, Shape | None], Plan] = {}
+        self.fits: dict[tuple[object, RequestShape], CachedMatch | None] = {}
+        self.plans: dict[tuple[str, str, RequestShape | None], Plan] = {}
         wild = [route for route in routes if route.name.endswith("*")]
         self._wild = sorted(wild, key=lambda route: len(route.name), reverse=True)
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from gateway.config.checks.when_rules import STREAM
 from gateway.config.schema import WhenRule
-from gateway.routing.planning.request_facts import Facts, estimated_tokens, metadata_of
+from gateway.routing.planning.request_facts import RequestFacts, estimated_tokens, metadata_of
 from schemas.fields import sent_fields
 from schemas.requests import EmbeddingsRequest, Request
 
 
-def holds(rule: WhenRule, request: Request, facts: Facts) -> bool:
+def matches(rule: WhenRule, request: Request, facts: RequestFacts) -> bool:
     """Whether all of the rule's conditions do. Headers, keys and metadata may end in `*`."""
     if rule.key is not None and not _is(rule.key, facts.caller):
         return False
@@ -24,7 +24,7 @@ def holds(rule: WhenRule, request: Request, facts: Facts) -> bool:
     return rule.tokens_over is None or estimated_tokens(request) > rule.tokens_over
 
 
-def unmet(rule: WhenRule, request: Request, facts: Facts) -> tuple[str, ...]:
+def unmet_conditions(rule: WhenRule, request: Request, facts: RequestFacts) -> tuple[str, ...]:
     """Each of its conditions that does not hold, in words; () where `holds` is true."""
     faults: list[str] = []
     if rule.key is not None and not _is(rule.key, facts.caller):
@@ -52,7 +52,7 @@ def unmet(rule: WhenRule, request: Request, facts: Facts) -> tuple[str, ...]:
     return tuple(faults)
 
 
-def in_words(rule: WhenRule) -> str:
+def describe(rule: WhenRule) -> str:
     """All of its conditions: `header x-tier: premium, tokens over 8000`."""
     words = [f"header {name}: {wanted}" for name, wanted in rule.header.items()]
     words += [f"key {rule.key}"] if rule.key is not None else []

@@ -27,7 +27,7 @@ def bound(known: dict[str, _Known]) -> None:
             del known[key]
 
 
-def _alone(name: str, breaker: Breaker) -> None:
+def _no_exchange(name: str, breaker: Breaker) -> None:
     """No other process shares it."""
 
 
@@ -45,7 +45,7 @@ class Breakers:
     def __init__(self, rule: BreakerRule) -> None:
         self.rule = rule
         self._known: dict[str, Breaker] = {}
-        self.made: Callable[[str, Breaker], None] = _alone
+        self.made: Callable[[str, Breaker], None] = _no_exchange
 
     def __iter__(self) -> Iterator[tuple[str, Breaker]]:
         return iter(self._known.items())

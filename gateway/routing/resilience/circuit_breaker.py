@@ -31,17 +31,17 @@ from gateway.routing.resilience.sliding_count import SlidingCount
 
 State = Literal["closed", "open", "half_open"]
 
-SPARE_S, MAX_SPARE_S = 1.0, 60.0
+DEPRIORITISE_S, MAX_DEPRIORITISE_S = 1.0, 60.0
 """After a 429 without retry-after; doubled by the next one, unless a success came between."""
 
 _DOUBLINGS = 6
 """From the one to beyond the other."""
 
-SHARE = 0.02
+MIN_FAILED_SHARE = 0.02
 """Of the requests in the window: the least evidence that opens a breaker where that is more than
 `min_requests`. A backend that fails every request opens it after this part of the window."""
 
-CHANCE_EVERY_S, MOST_CHANCES = 0.1, 10
+LAST_RESORT_EVERY_S, MAX_LAST_RESORTS = 0.1, 10
 """Between two requests to a backend whose breaker is open, and how many are under way at once, per
 process, where no other backend is left for them."""
 
@@ -49,7 +49,7 @@ JITTER = 0.2
 """The part of a cooldown that is drawn, so that gateways do not probe in step."""
 
 
-class Health(Struct, frozen=True, kw_only=True):
+class BreakerSnapshot(Struct, frozen=True, kw_only=True):
     """What a breaker tells the others of its backend. All are times of the one clock, seconds.
 
     at: when it opened or closed for the last time; of two, the later one is true.
@@ -60,43 +60,43 @@ class Health(Struct, frozen=True, kw_only=True):
     at: float
     open_until: float | None
     cooldown_s: float
-    rest_until: float
+    retry_after_until: float
     last_failure: float
-    spare_until: float = float("-inf")
-    limited_until: float = float("-inf")
+    deprioritised_until: float = float("-inf")
+    rate_limited_until: float = float("-inf")
 
 
 class Lease(Protocol):
     """The right to probe one backend, which one process has at a time."""
 
-    def free(self) -> bool:
+    def available(self) -> bool:
         """Whether `take` would succeed now."""
         ...
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Whether it is this process's now."""
         ...
 
-    def give(self) -> None: ...
+    def release(self) -> None: ...
 
 
-class _Alone:
+class _UncontendedLease:
     """The lease where there is no other process."""
 
-    def free(self) -> bool:
+    def available(self) -> bool:
         return True
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         return True
 
-    def give(self) -> None:
+    def release(self) -> None:
         """Nobody waits for it."""
 
 
-ALONE: Lease = _Alone()
+UNCONTENDED: Lease = _UncontendedLease()
 
 
-def _nobody() -> None:
+def _no_listener() -> None:
     """Who hears of changes where there is no other process."""
 
 
@@ -116,140 +116,140 @@ class Breaker:
         "_at",
         "_begun_at",
         "_cooldown",
+        "_deprioritised_until",
         "_evidence",
         "_failed_at",
-        "_limited_until",
         "_probes",
-        "_rest_until",
+        "_rate_limited_until",
+        "_retry_after_until",
         "_seen",
-        "_spare_until",
         "changed",
+        "deprioritised_count",
+        "impaired_until",
         "last_failure",
         "lease",
         "open_until",
+        "outcomes",
         "rule",
-        "spares",
-        "tried",
-        "trouble_until",
         "waiting",
     )
 
     def __init__(self, rule: BreakerRule) -> None:
         self.rule = rule
         self.last_failure = float("-inf")
-        self.tried = SlidingCount(rule.window_s)
+        self.outcomes = SlidingCount(rule.window_s)
         self._evidence = 0.0
         self._seen = 0
         self._failed_at = self._begun_at = float("-inf")
         self.open_until: float | None = None
         self._cooldown = rule.cooldown_s
         self._probes = self.waiting = 0
-        self._rest_until = self._limited_until = float("-inf")
-        self._spare_until = float("-inf")
-        self.spares = 0
-        self._at = self.trouble_until = float("-inf")
-        self.changed: Callable[[], None] = _nobody
-        self.lease = ALONE
+        self._retry_after_until = self._rate_limited_until = float("-inf")
+        self._deprioritised_until = float("-inf")
+        self.deprioritised_count = 0
+        self._at = self.impaired_until = float("-inf")
+        self.changed: Callable[[], None] = _no_listener
+        self.lease = UNCONTENDED
 
-    def health(self) -> Health:
-        return Health(
+    def snapshot(self) -> BreakerSnapshot:
+        return BreakerSnapshot(
             at=self._at,
             open_until=self.open_until,
             cooldown_s=self._cooldown,
-            rest_until=self._rest_until,
+            retry_after_until=self._retry_after_until,
             last_failure=self.last_failure,
-            spare_until=self._spare_until,
-            limited_until=self._limited_until,
+            deprioritised_until=self._deprioritised_until,
+            rate_limited_until=self._rate_limited_until,
         )
 
-    def hear(self, health: Health) -> None:
+    def merge(self, health: BreakerSnapshot) -> None:
         """What another process knows of the same backend."""
-        self._rest_until = max(self._rest_until, health.rest_until)
-        self._spare_until = max(self._spare_until, health.spare_until)
-        self._limited_until = max(self._limited_until, health.limited_until)
+        self._retry_after_until = max(self._retry_after_until, health.retry_after_until)
+        self._deprioritised_until = max(self._deprioritised_until, health.deprioritised_until)
+        self._rate_limited_until = max(self._rate_limited_until, health.rate_limited_until)
         self.last_failure = max(self.last_failure, health.last_failure)
         if health.at > self._at:
             self._at = health.at
             self.open_until = health.open_until
             self._cooldown = health.cooldown_s
             if health.open_until is None:
-                self._forget()
-        self._sum_up()
+                self._clear_evidence()
+        self._update_impaired_until()
 
     def state(self, now: float) -> State:
         if self.open_until is None:
             return "closed"
         return "half_open" if now >= self.open_until else "open"
 
-    def allows(self, now: float) -> bool:
+    def is_available(self, now: float) -> bool:
         """Whether a request may be sent: healthy and rested, or due for its one probe."""
-        if now < self._rest_until:
+        if now < self._retry_after_until:
             return False
         if self.open_until is None:
             return True
-        return now >= self.open_until and not self._probes and self.lease.free()
+        return now >= self.open_until and not self._probes and self.lease.available()
 
-    def welcomes(self, now: float) -> bool:
+    def is_preferred(self, now: float) -> bool:
         """Whether it is as good a choice as any: allowed, and not spared."""
-        return now >= self._spare_until and self.allows(now)
+        return now >= self._deprioritised_until and self.is_available(now)
 
-    def spared_for(self, now: float) -> float:
+    def deprioritised_for(self, now: float) -> float:
         """Seconds for which others are asked before it."""
-        return max(0.0, self._spare_until - now)
+        return max(0.0, self._deprioritised_until - now)
 
     def available_in(self, now: float) -> float:
         """Seconds until `allows` can turn true by itself; 0 while it is true."""
-        until = max(self._rest_until, self.open_until or float("-inf"))
+        until = max(self._retry_after_until, self.open_until or float("-inf"))
         return max(0.0, until - now)
 
-    def last_chance_in(self, now: float) -> float:
+    def last_resort_in(self, now: float) -> float:
         """Seconds until a request that has no other backend left may be sent, open or not.
 
         0 where it may be sent now; infinity while as many as may be are under way.
         """
-        wait = max(0.0, self._rest_until - now)
-        if self.open_until is None or self.allows(now):
+        wait = max(0.0, self._retry_after_until - now)
+        if self.open_until is None or self.is_available(now):
             return wait
-        if self._probes >= MOST_CHANCES:
+        if self._probes >= MAX_LAST_RESORTS:
             return float("inf")
-        return max(wait, max(self._failed_at, self._begun_at) + CHANCE_EVERY_S - now)
+        return max(wait, max(self._failed_at, self._begun_at) + LAST_RESORT_EVERY_S - now)
 
-    def rests_for(self, now: float) -> float:
+    def cooldown_left(self, now: float) -> float:
         """Seconds of the rest that are left."""
-        return max(0.0, self._rest_until - now)
+        return max(0.0, self._retry_after_until - now)
 
-    def resting(self, now: float) -> bool:
-        return now < self._rest_until
+    def cooling_down(self, now: float) -> bool:
+        return now < self._retry_after_until
 
-    def limited(self, now: float) -> bool:
+    def only_rate_limited(self, now: float) -> bool:
         """Whether all that is wrong with it is a rate limit: it rests because of a 429."""
-        return self.resting(now) and now < self._limited_until and self.open_until is None
+        return self.cooling_down(now) and now < self._rate_limited_until and self.open_until is None
 
     @property
     def probing(self) -> bool:
         """Here or elsewhere."""
-        return self._probes > 0 or not self.lease.free()
+        return self._probes > 0 or not self.lease.available()
 
     def begin(self, now: float) -> bool:
         """A request is about to be sent. True: it is a probe; hand that back when it ends."""
         if self.open_until is None:
             return False
         if now >= self.open_until:
-            self.lease.take()
+            self.lease.acquire()
         self._begun_at = now
         self._probes += 1
         return True
 
     def succeed(self, now: float, *, probe: bool) -> None:
         if probe:
-            self._answered(now)
-        self.spares = 0
-        self.tried.add(now)
+            self._close_after_probe(now)
+        self.deprioritised_count = 0
+        self.outcomes.add(now)
 
-    def prove(self, now: float) -> None:
+    def on_probe_content(self, now: float) -> None:
         """The probe has shown content: it closes, though what was the probe goes on."""
-        self.spares = 0
-        self._answered(now)
+        self.deprioritised_count = 0
+        self._close_after_probe(now)
 
     def fail(self, now: float, *, probe: bool, draw: float = 1.0) -> None:
         """draw: uniform in [0, 1), for the cooldown's jitter."""
@@ -262,75 +262,77 @@ class Breaker:
             self._cooldown = min(longer, self.rule.longest_s)
             self._open(now, draw)
         else:
-            self._weigh(now, before)
-            needed = max(self.rule.min_requests, SHARE * self.tried.total)
+            self._add_evidence(now, before)
+            needed = max(self.rule.min_requests, MIN_FAILED_SHARE * self.outcomes.total)
             if self.open_until is None and self._evidence >= needed:
                 self._open(now, draw)
         if probe:
             self._end_probe()
 
-    def rest(self, now: float, seconds: float, *, probe: bool, limited: bool = True) -> None:
+    def cool_down(self, now: float, seconds: float, *, probe: bool, limited: bool = True) -> None:
         """The backend asked for a pause (429, or 503, with retry-after); a longer one is kept.
 
         seconds: of which `max_retry_after_s` are believed. limited: it was a 429.
         """
         if probe:
-            self._answered(now)
+            self._close_after_probe(now)
         seconds = min(seconds, self.rule.max_retry_after_s)
         if limited:
-            self._limited_until = max(self._limited_until, now + seconds)
-        if now + seconds > self._rest_until:
-            self._rest_until = now + seconds
-            self._sum_up()
+            self._rate_limited_until = max(self._rate_limited_until, now + seconds)
+        if now + seconds > self._retry_after_until:
+            self._retry_after_until = now + seconds
+            self._update_impaired_until()
             self.changed()
 
-    def spare(self, now: float, draw: float, *, probe: bool) -> None:
+    def deprioritise(self, now: float, draw: float, *, probe: bool) -> None:
         """It said 429 and not for how long. draw: uniform in [0, 1).
 
         What comes while it is spared was sent before, or by want of others: that is no news.
         """
         if probe:
-            self._answered(now)
-        if now >= self._spare_until:
-            seconds = min(SPARE_S * 2.0**self.spares, MAX_SPARE_S)
-            self.spares = min(self.spares + 1, _DOUBLINGS)
-            self._spare_until = now + seconds * (0.5 + draw / 2)
-            self._sum_up()
+            self._close_after_probe(now)
+        if now >= self._deprioritised_until:
+            seconds = min(DEPRIORITISE_S * 2.0**self.deprioritised_count, MAX_DEPRIORITISE_S)
+            self.deprioritised_count = min(self.deprioritised_count + 1, _DOUBLINGS)
+            self._deprioritised_until = now + seconds * (0.5 + draw / 2)
+            self._update_impaired_until()
             self.changed()
 
-    def abandon(self, *, probe: bool) -> None:
+    def ignore_outcome(self, *, probe: bool) -> None:
         """The request ended for the caller's reasons; it says nothing about the backend."""
         if probe:
             self._end_probe()
 
-    def renew(self, now: float) -> None:
+    def reset(self, now: float) -> None:
         """The backend was started anew: what it did before says nothing about it."""
-        self._rest_until = self._limited_until = self._spare_until = float("-inf")
-        self.spares = 0
+        self._retry_after_until = self._rate_limited_until = self._deprioritised_until = float(
+            "-inf"
+        )
+        self.deprioritised_count = 0
         self._close(now)
 
-    def _weigh(self, now: float, before: float) -> None:
+    def _add_evidence(self, now: float, before: float) -> None:
         """One more failure. before: when the one before it was.
 
         Successes are counted, not weighed, as they come: since the last failure they could only
         lower the sum. A failure that is older than the window is no evidence of now.
         """
-        passed = self.tried.ever - self._seen
+        passed = self.outcomes.ever - self._seen
         rate = self.rule.failure_rate
         left = 0.0 if now - before > self.rule.window_s else self._evidence
         if passed and left:
             left = max(0.0, left - passed * rate / (1.0 - rate)) if rate < 1.0 else 0.0
         self._evidence = left + 1.0
-        self.tried.add(now)
-        self._seen = self.tried.ever
+        self.outcomes.add(now)
+        self._seen = self.outcomes.ever
 
     def _open(self, now: float, draw: float) -> None:
         self._at = now
         self.open_until = now + self._cooldown * (1.0 - JITTER + JITTER * draw)
-        self._sum_up()
+        self._update_impaired_until()
         self.changed()
 
-    def _answered(self, now: float) -> None:
+    def _close_after_probe(self, now: float) -> None:
         """By a probe."""
         if self.open_until is not None:
             self._close(now)
@@ -338,21 +340,23 @@ class Breaker:
 
     def _close(self, now: float) -> None:
         self._at, self.open_until = now, None
-        self._forget()
-        self._sum_up()
+        self._clear_evidence()
+        self._update_impaired_until()
         self.changed()
 
-    def _forget(self) -> None:
+    def _clear_evidence(self) -> None:
         """What was before says nothing about it."""
         self._cooldown = self.rule.cooldown_s
         self._evidence, self._seen = 0.0, 0
-        self.tried.clear()
+        self.outcomes.clear()
 
-    def _sum_up(self) -> None:
+    def _update_impaired_until(self) -> None:
         closed = self.open_until is None
-        self.trouble_until = max(self._rest_until, self._spare_until) if closed else float("inf")
+        self.impaired_until = (
+            max(self._retry_after_until, self._deprioritised_until) if closed else float("inf")
+        )
 
     def _end_probe(self) -> None:
         self._probes -= 1
         if not self._probes:
-            self.lease.give()
+            self.lease.release()

@@ -70,20 +70,22 @@ class Load:
     first:     to the first content of a stream. whole: to the end of an answer in one piece.
     """
 
-    __slots__ = ("elsewhere", "first", "in_flight", "whole")
+    __slots__ = ("answer", "first_content", "in_flight", "other_processes")
 
     def __init__(self) -> None:
         self.in_flight = 0
-        self.elsewhere = 0
-        self.first = PeakAverage()
-        self.whole = PeakAverage()
+        self.other_processes = 0
+        self.first_content = PeakAverage()
+        self.answer = PeakAverage()
 
     @property
     def busy(self) -> int:
-        return self.in_flight + self.elsewhere
+        return self.in_flight + self.other_processes
 
     def latency(self, now: float, *, stream: bool) -> float | None:
         """Seconds that matter to such a request; the other kind's where its own is unknown."""
-        own, other = (self.first, self.whole) if stream else (self.whole, self.first)
+        own, other = (
+            (self.first_content, self.answer) if stream else (self.answer, self.first_content)
+        )
         measured = own.at(now)
         return other.at(now) if measured is None else measured

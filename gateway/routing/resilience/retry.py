@@ -13,16 +13,16 @@ from gateway.routing.resilience.sliding_count import SlidingCount
 from schemas.errors import GatewayError, InvalidRequest, UpstreamError
 
 
-def may_move_on(error: GatewayError, rule: RetryRule) -> bool:
+def may_fail_over(error: GatewayError, rule: RetryRule) -> bool:
     """Whether another backend may be asked after this failure, before content."""
     if isinstance(error, InvalidRequest):
         return True
     return isinstance(error, UpstreamError) and error.kind in rule.on
 
 
-def may_repeat(error: GatewayError, rule: RetryRule) -> bool:
+def may_retry(error: GatewayError, rule: RetryRule) -> bool:
     """Whether the same backend may be asked again: not when only another could do better."""
-    return isinstance(error, UpstreamError) and not error.elsewhere and may_move_on(error, rule)
+    return isinstance(error, UpstreamError) and not error.elsewhere and may_fail_over(error, rule)
 
 
 def pause(error: GatewayError, rule: RetryRule, repeats: int, draw: float) -> float:

@@ -34,16 +34,16 @@ class SlidingCount:
 
     def add(self, now: float) -> None:
         if now >= self.over_at:
-            self.go_on(now)
+            self.advance(now)
         self.current += 1
 
     def at(self, now: float) -> int:
         """The count as of `now`; times must not go backwards."""
         if now >= self.over_at:
-            self.go_on(now)
+            self.advance(now)
         return self._past + self.current
 
-    def go_on(self, now: float) -> None:
+    def advance(self, now: float) -> None:
         """The current slice is over; those that are too long ago are counted no more."""
         current = int(now / self._slice_s)
         if current > self._last:

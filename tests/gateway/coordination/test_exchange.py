@@ -15,7 +15,7 @@ from gateway.coordination.replica_messages import Shared
 from gateway.coordination.replica_sync import FORGET_S, PEER_TIMEOUT_S, ReplicaSync
 from gateway.coordination.replica_transport import Ask
 from gateway.coordination.state_hub import GATHER_S, StateHub
-from gateway.routing.resilience.circuit_breaker import Health
+from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 
 pytestmark = pytest.mark.anyio
 
@@ -36,14 +36,14 @@ def health(
     open_until: float | None = None,
     rest_until: float = NEVER,
     spare_until: float = NEVER,
-) -> Health:
-    return Health(
+) -> BreakerSnapshot:
+    return BreakerSnapshot(
         at=at,
         open_until=open_until,
         cooldown_s=9,
-        rest_until=rest_until,
+        retry_after_until=rest_until,
         last_failure=NEVER,
-        spare_until=spare_until,
+        deprioritised_until=spare_until,
     )
 
 
@@ -116,7 +116,7 @@ class Replica:
         self.hub.on_message(0, message)
 
     @property
-    def news(self) -> list[Health]:
+    def news(self) -> list[BreakerSnapshot]:
         return [one.health[KEY] for one in self.told if isinstance(one, BreakerUpdate)]
 
 
@@ -255,12 +255,12 @@ async def test_an_open_breakers_one_probe_goes_round_while_nobody_uses_it() -> N
     await look(one, other)
     one.say(BreakerUpdate(health={KEY: health(5000.0, 5005.0)}))
     await look(one, other)
-    barred = (one.probe.free(), other.probe.free(), dict(board.leases))
+    barred = (one.probe.available(), other.probe.available(), dict(board.leases))
 
     held: list[tuple[bool, bool]] = []
     for _ in range(round((5 + 4 * UNUSED_S) / 0.25)):
         await look(one, other)
-        held.append((one.probe.free(), other.probe.free()))
+        held.append((one.probe.available(), other.probe.available()))
 
     assert barred == (False, False, {})
     assert (True, True) not in held
@@ -275,19 +275,19 @@ async def test_a_probe_under_way_keeps_the_lease_and_its_news_give_it_back() -> 
     one.say(BreakerUpdate(health={KEY: health(5000.0, 5000.5)}))
     for _ in range(4):
         await look(one, other)
-    taken = one.probe.take()
+    taken = one.probe.acquire()
     for _ in range(40):
         await look(one, other)
-    during = (list(board.leases.values()), other.probe.free())
+    during = (list(board.leases.values()), other.probe.available())
     one.say(BreakerUpdate(health={KEY: health(one.clock.now)}))
-    one.probe.give()
+    one.probe.release()
     await look(one, other)
     await look(one, other)
 
     assert taken
     assert during == (["a"], False)
     assert board.leases == {}
-    assert (one.probe.free(), other.probe.free()) == (True, True)
+    assert (one.probe.available(), other.probe.available()) == (True, True)
 
 
 async def test_while_all_is_well_nobody_asks_for_leases() -> None:

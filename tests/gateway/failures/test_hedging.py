@@ -257,7 +257,7 @@ async def test_a_race_that_was_lost_is_no_failure_and_counts_as_slow(hedging: He
         await ask(hedging, "hedged")
 
     late = hedging[0].state.runtime.backends["hedged: a/never"]
-    assert late.breaker.allows(asyncio.get_running_loop().time())
+    assert late.breaker.is_available(asyncio.get_running_loop().time())
     assert (late.load.latency(asyncio.get_running_loop().time(), stream=False) or 0) >= 0.04
     assert late.load.in_flight == 0
 

@@ -151,7 +151,7 @@ async def fuzzed(
         wrong += [one.getMessage() for one in caplog.records if one.exc_info]
         at = asyncio.get_running_loop().time()
         backends = it.state.runtime.backends.items()
-        wrong += [f"{name} is open" for name, one in backends if not one.breaker.allows(at)]
+        wrong += [f"{name} is open" for name, one in backends if not one.breaker.is_available(at)]
         for _ in range(100):
             if not it.state.in_flight:
                 break

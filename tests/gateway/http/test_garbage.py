@@ -16,7 +16,7 @@ import httpx
 import msgspec
 import pytest
 
-from gateway.routing.planning.enrolment import Standing
+from gateway.routing.planning.enrolment import ExperimentStatus
 from tests.gateway.experiments.service.trialling import config, stand
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider
@@ -160,7 +160,7 @@ async def test_nothing_that_clients_may_make_long_is_kept_of_past_requests(tmp_p
     async with provider(as_told) as remote, httpx.AsyncClient() as client:
         text = config(remote.base_url).replace("header:x-session-id", "user")
         async with serving(text, tmp_path) as gateway:
-            stand(gateway, Standing(epoch=1))
+            stand(gateway, ExperimentStatus(epoch=1))
             kept: list[int] = []
             for many in (2, MANY):
                 gc.collect()

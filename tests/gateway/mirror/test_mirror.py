@@ -216,9 +216,11 @@ async def test_copies_say_nothing_about_the_backends_that_clients_meet(
 
     backends = mirroring.gateway.state.runtime.backends
     at = asyncio.get_running_loop().time()
-    assert not backends["fails: b/error (mirror)"].breaker.allows(at)
+    assert not backends["fails: b/error (mirror)"].breaker.is_available(at)
     assert (await mirroring.line("fails")).outcome == "shed"
-    assert all(one.breaker.allows(at) for name, one in backends.items() if "(mirror)" not in name)
+    assert all(
+        one.breaker.is_available(at) for name, one in backends.items() if "(mirror)" not in name
+    )
 
 
 async def test_agreement_is_counted_by_aspect(mirroring: Mirroring) -> None:

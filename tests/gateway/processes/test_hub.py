@@ -14,7 +14,7 @@ from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.coordination.probe_locks import FileLeases
 from gateway.coordination.state_hub import GATHER_S, StateHub
 from gateway.processes.messages import WorkerInit, frame, to_worker
-from gateway.routing.resilience.circuit_breaker import Breaker, Health
+from gateway.routing.resilience.circuit_breaker import Breaker, BreakerSnapshot
 from gateway.telemetry.metric_snapshot import added, counted, families, text
 from local_engine.protocol.frames import HEAD_BYTES
 from tests.gateway.config.configs import GOOD
@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from gateway.coordination.probe_locks import FileLeases
 lease = FileLeases(Path(sys.argv[1])).lease("chat: one/m")
-print("taken" if lease.take() else "refused", flush=True)
+print("taken" if lease.acquire() else "refused", flush=True)
 sys.stdin.read()
 """
 
@@ -46,47 +46,47 @@ def test_a_breaker_does_what_another_of_its_backend_has_learnt() -> None:
     for at in (1.0, 2.0):
         one.fail(at, probe=False)
 
-    other.hear(one.health())
-    opened = (other.allows(3.0), other.allows(12.1))
+    other.merge(one.snapshot())
+    opened = (other.is_available(3.0), other.is_available(12.1))
     probe = other.begin(12.1)
     other.fail(12.2, probe=probe)
-    one.hear(other.health())
+    one.merge(other.snapshot())
 
     assert opened == (False, True)
     assert probe
-    assert not one.allows(32.1)
-    assert one.allows(32.3)
+    assert not one.is_available(32.1)
+    assert one.is_available(32.3)
 
 
 def test_old_news_undo_nothing_and_rests_only_grow() -> None:
     one, other = Breaker(RULE), Breaker(RULE)
-    one.rest(1.0, 5.0, probe=False)
-    one.spare(1.0, 0.5, probe=False)
-    old = one.health()
-    other.rest(1.0, 9.0, probe=False)
+    one.cool_down(1.0, 5.0, probe=False)
+    one.deprioritise(1.0, 0.5, probe=False)
+    old = one.snapshot()
+    other.cool_down(1.0, 9.0, probe=False)
     for at in (2.0, 3.0):
         other.fail(at, probe=False)
 
-    other.hear(old)
+    other.merge(old)
 
     assert other.state(4.0) == "open"
-    assert other.resting(9.9)
-    assert other.spared_for(1.0) == one.spared_for(1.0) > 0
+    assert other.cooling_down(9.9)
+    assert other.deprioritised_for(1.0) == one.deprioritised_for(1.0) > 0
 
 
 def test_that_a_backend_was_started_anew_is_news_to_whoever_heard_of_its_failures() -> None:
-    told: list[Health] = []
+    told: list[BreakerSnapshot] = []
     one, other, joining = Breaker(RULE), Breaker(RULE), Breaker(RULE)
-    one.changed = lambda: told.append(one.health())
+    one.changed = lambda: told.append(one.snapshot())
     for at in (1.0, 2.0):
         one.fail(at, probe=False)
-    other.hear(told[-1])
+    other.merge(told[-1])
 
-    one.renew(3.0)
-    other.hear(told[-1])
-    joining.hear(told[-1])
+    one.reset(3.0)
+    other.merge(told[-1])
+    joining.merge(told[-1])
 
-    assert [each.allows(3.1) for each in (one, other, joining)] == [True] * 3
+    assert [each.is_available(3.1) for each in (one, other, joining)] == [True] * 3
 
 
 def test_a_lease_is_one_processs_and_free_again_when_that_is_killed(tmp_path: Path) -> None:
@@ -97,10 +97,10 @@ def test_a_lease_is_one_processs_and_free_again_when_that_is_killed(tmp_path: Pa
     ) as holder:
         assert holder.stdout is not None
         taken = holder.stdout.readline().strip()
-        meanwhile = leases.lease("chat: one/m").free()
-        elsewhere = leases.lease("chat: other/m").take()
+        meanwhile = leases.lease("chat: one/m").available()
+        elsewhere = leases.lease("chat: other/m").acquire()
         holder.kill()
-    after = leases.lease("chat: one/m").take()
+    after = leases.lease("chat: one/m").acquire()
     leases.close()
 
     assert (taken, meanwhile, elsewhere, after) == ("taken", False, True, True)
@@ -130,18 +130,18 @@ async def test_whoever_joins_later_hears_what_holds() -> None:
     hub = StateHub()
     one, other, late = Breaker(RULE), Breaker(RULE), Breaker(RULE)
     told = list[BreakerUpdate | LoadUpdate]()
-    one.rest(1.0, 60.0, probe=False)
-    other.spare(1.0, 0.5, probe=False)
+    one.cool_down(1.0, 60.0, probe=False)
+    other.deprioritise(1.0, 0.5, probe=False)
 
     for peer, breaker in enumerate((one, other)):
-        hub.on_message(peer, BreakerUpdate(health={"chat: one/m": breaker.health()}))
+        hub.on_message(peer, BreakerUpdate(health={"chat: one/m": breaker.snapshot()}))
     hub.join(2, told.append)
 
     (news,) = told
     assert isinstance(news, BreakerUpdate)
-    late.hear(news.health["chat: one/m"])
-    assert late.resting(60.9)
-    assert late.spared_for(1.0) == other.spared_for(1.0) > 0
+    late.merge(news.health["chat: one/m"])
+    assert late.cooling_down(60.9)
+    assert late.deprioritised_for(1.0) == other.deprioritised_for(1.0) > 0
 
 
 def test_counts_add_up_and_what_a_dead_process_counted_stays_without_its_gauges() -> None:

@@ -14,7 +14,7 @@ from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.recording.frames import packed
 from gateway.recording.importer import Importer
 from gateway.recording.spool import Spool
-from gateway.routing.planning.enrolment import ExperimentState, Standing
+from gateway.routing.planning.enrolment import ExperimentState, ExperimentStatus
 from gateway.store.database import Value
 from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Row
@@ -136,5 +136,5 @@ async def test_experiments_go_on_as_they_stand_and_a_pause_says_why_it_cannot_be
     await trials.close()
     store.close()
 
-    assert during == Standing(epoch=1)
-    assert after == Standing(epoch=2, paused=True, reason="too dear")
+    assert during == ExperimentStatus(epoch=1)
+    assert after == ExperimentStatus(epoch=2, paused=True, reason="too dear")

@@ -15,9 +15,9 @@ from gateway.recording.rows_from_request import (
     expand_rows,
     request_batch,
 )
-from gateway.routing.participation import NO_PART, Part
+from gateway.routing.participation import NO_PARTICIPATION, Participation
 from gateway.routing.planning.prices import Prices
-from gateway.routing.request_record import Attempt, Trip
+from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.store.rows import AttemptRow, RequestBatch, RequestRow
 from gateway.telemetry.access_log import AccessLine, as_json
 from schemas.events import Usage
@@ -25,26 +25,26 @@ from schemas.events import Usage
 LINE = AccessLine(time=1.0, request_id="r", surface="openai", status=200, ms=1.0)
 
 
-def left_of(trip: Trip, line: AccessLine, prices: Prices) -> RequestBatch:
+def left_of(record: RequestRecord, line: AccessLine, prices: Prices) -> RequestBatch:
     """What a worker leaves of one request."""
-    several = attempts_of(trip, line.time, prices) if len(line.attempts) > 1 else ()
-    return request_batch([trip], as_json([line]), several)
+    several = attempts_of(record, line.time, prices) if len(line.attempts) > 1 else ()
+    return request_batch([record], as_json([line]), several)
 
 
 def test_what_a_failed_attempt_generated_is_booked_as_its_own() -> None:
     """It cost something, and the request's own tokens are those of the answer alone."""
-    trip = Trip(request_id="r", started=0.0, attempts=[], task="chat")
-    trip.attempts.append(Attempt(backend="a/m", outcome="upstream_broken"))
-    trip.deltas, trip.usage = 40, Usage(prompt_tokens=7)
-    trip.set_aside()
-    trip.attempts.append(Attempt(backend="b/m", outcome="invalid_request", refused=True))
-    trip.attempts.append(Attempt(backend="b/m", outcome="lost", role="hedge", deltas=2))
-    trip.attempts.append(Attempt(backend="b/m", outcome="ok"))
-    trip.usage = Usage(prompt_tokens=7, completion_tokens=3)
+    record = RequestRecord(request_id="r", started=0.0, attempts=[], task="chat")
+    record.attempts.append(AttemptRecord(backend="a/m", outcome="upstream_broken"))
+    record.deltas, record.usage = 40, Usage(prompt_tokens=7)
+    record.charge_failed_attempt()
+    record.attempts.append(AttemptRecord(backend="b/m", outcome="invalid_request", refused=True))
+    record.attempts.append(AttemptRecord(backend="b/m", outcome="lost", role="hedge", deltas=2))
+    record.attempts.append(AttemptRecord(backend="b/m", outcome="ok"))
+    record.usage = Usage(prompt_tokens=7, completion_tokens=3)
     prices = Prices((Price(match="a/m", input=1, output=10),))
-    line = access_line(trip, 200, 1.0, 0.0, prices)
+    line = access_line(record, 200, 1.0, 0.0, prices)
 
-    _, failed, hedge, served = expand_rows([left_of(trip, line, prices)])
+    _, failed, hedge, served = expand_rows([left_of(record, line, prices)])
 
     assert isinstance(failed, AttemptRow)
     assert isinstance(hedge, AttemptRow)
@@ -68,16 +68,16 @@ USAGES = st.none() | st.builds(
     reasoning_tokens=COUNTS,
 )
 TRIPS = st.builds(
-    Trip,
+    RequestRecord,
     request_id=st.just("r"),
     started=st.just(5.0),
     task=st.sampled_from(["chat", "completions", "embeddings", "tokens"]),
     backend=st.just("a/m"),
     usage=USAGES,
     deltas=st.integers(0, 9),
-    prompt=st.none() | st.integers(1, 9),
+    estimated_prompt_tokens=st.none() | st.integers(1, 9),
     attempts=st.builds(
-        Attempt,
+        AttemptRecord,
         backend=st.just("a/m"),
         outcome=st.sampled_from(["ok", "cancelled", "upstream_broken"]),
         ms=st.floats(0, 1e6),
@@ -94,61 +94,63 @@ LISTS = st.sampled_from(
 
 @given(TRIPS, LISTS)
 def test_the_access_line_tells_all_of_a_request_with_one_attempt(
-    trip: Trip, prices: Prices
+    record: RequestRecord, prices: Prices
 ) -> None:
     """The oracle is the attempt's row as it is made where there are several."""
-    line = access_line(trip, 200, 6.5, 1e9, prices)
-    usage, source = counted(trip.usage, trip.deltas, trip.task, trip.prompt)
+    line = access_line(record, 200, 6.5, 1e9, prices)
+    usage, source = counted(
+        record.usage, record.deltas, record.task, record.estimated_prompt_tokens
+    )
 
-    left = left_of(trip, line, prices)
+    left = left_of(record, line, prices)
 
     assert left.attempts == ()
     request, attempt = expand_rows([left])
     assert isinstance(request, RequestRow)
     assert (request.time, request.ms, request.backend) == (1e9 + 6.5, 1500.0, "a/m")
-    assert attempt == attempt_row("r", 1, line.time, trip.attempts[0], usage, source, prices)
+    assert attempt == attempt_row("r", 1, line.time, record.attempts[0], usage, source, prices)
 
 
-PARTS = st.just(NO_PART) | st.builds(
-    Part,
+PARTS = st.just(NO_PARTICIPATION) | st.builds(
+    Participation,
     experiment=st.just("trial"),
     epoch=st.integers(0, 9),
     variant=st.sampled_from(["", "control"]),
     unit=st.sampled_from(["", "5ee0", "a1b2"]),
-    home=st.sampled_from(["", "a/m", "b/m"]),
+    assigned_backend=st.sampled_from(["", "a/m", "b/m"]),
 )
 
 
 @given(st.lists(st.tuples(TRIPS, PARTS, st.booleans()), min_size=1, max_size=9), LISTS)
 def test_requests_that_were_booked_together_are_read_back_as_each_of_them_alone(
-    requests: list[tuple[Trip, Part, bool]], prices: Prices
+    requests: list[tuple[RequestRecord, Participation, bool]], prices: Prices
 ) -> None:
-    for number, (trip, part, retried) in enumerate(requests):
-        trip.request_id, trip.part = f"r{number}", part
+    for number, (record, part, retried) in enumerate(requests):
+        record.request_id, record.participation = f"r{number}", part
         if retried:
-            trip.attempts.insert(0, Attempt(backend="b/m", outcome="upstream_busy", ms=1.5))
-    trips = [trip for trip, _, _ in requests]
-    lines = [access_line(trip, 200, 6.5, 1e9, prices) for trip in trips]
+            record.attempts.insert(0, AttemptRecord(backend="b/m", outcome="upstream_busy", ms=1.5))
+    records = [record for record, _, _ in requests]
+    lines = [access_line(record, 200, 6.5, 1e9, prices) for record in records]
     several = [
         row
-        for trip, line, (_, _, retried) in zip(trips, lines, requests, strict=True)
+        for record, line, (_, _, retried) in zip(records, lines, requests, strict=True)
         if retried
-        for row in attempts_of(trip, line.time, prices)
+        for row in attempts_of(record, line.time, prices)
     ]
 
-    read = unpacked(packed([request_batch(trips, as_json(lines), several)]), limit=1)
+    read = unpacked(packed([request_batch(records, as_json(lines), several)]), limit=1)
 
     alone = [
         row
-        for trip, line in zip(trips, lines, strict=True)
-        for row in expand_rows([left_of(trip, line, prices)])
+        for record, line in zip(records, lines, strict=True)
+        for row in expand_rows([left_of(record, line, prices)])
     ]
     assert not read.damaged
     assert sorted(map(repr, read.rows)) == sorted(map(repr, alone))
     told = {row.request_id: row for row in read.rows if isinstance(row, RequestRow)}
-    for trip, line in zip(trips, lines, strict=True):
-        row = told[trip.request_id]
-        assert (row.epoch, row.unit) == (trip.part.epoch, trip.part.unit)
+    for record, line in zip(records, lines, strict=True):
+        row = told[record.request_id]
+        assert (row.epoch, row.unit) == (record.participation.epoch, record.participation.unit)
         assert (row.variant, row.fallback) == (line.variant, line.fallback)
 
 
@@ -160,9 +162,15 @@ def test_requests_that_were_booked_together_are_read_back_as_each_of_them_alone(
 def test_a_fallback_is_an_answer_by_another_backend_than_the_variants(
     home: str, answered: str, fallback: bool
 ) -> None:
-    trip = Trip(request_id="r", started=0.0, attempts=[], part=Part(home=home), backend=answered)
+    record = RequestRecord(
+        request_id="r",
+        started=0.0,
+        attempts=[],
+        participation=Participation(assigned_backend=home),
+        backend=answered,
+    )
 
-    line = access_line(trip, 200, 1.0, 0.0, Prices(()))
+    line = access_line(record, 200, 1.0, 0.0, Prices(()))
 
     assert line.fallback == fallback
 
@@ -191,13 +199,13 @@ def test_lines_that_cannot_be_read_are_damage_and_take_no_earlier_frame_along(
 
 def test_what_a_failed_attempt_used_is_read_back_from_the_spool() -> None:
     """Whatever its vendor's own object was: a row that cannot be read would take others along."""
-    trip = Trip(request_id="r", started=0.0, attempts=[], task="chat")
-    trip.attempts.append(Attempt(backend="a/m", outcome="upstream_failed"))
-    trip.usage = Usage(prompt_tokens=7, completion_tokens=2, raw=msgspec.Raw(b'{"cost": 0.1}'))
-    trip.set_aside()
-    trip.attempts.append(Attempt(backend="b/m", outcome="ok"))
-    trip.usage = Usage(prompt_tokens=7, completion_tokens=3, raw=msgspec.Raw(b'{"cost": 0.2}'))
-    left = left_of(trip, access_line(trip, 200, 1.0, 0.0, Prices(())), Prices(()))
+    record = RequestRecord(request_id="r", started=0.0, attempts=[], task="chat")
+    record.attempts.append(AttemptRecord(backend="a/m", outcome="upstream_failed"))
+    record.usage = Usage(prompt_tokens=7, completion_tokens=2, raw=msgspec.Raw(b'{"cost": 0.1}'))
+    record.charge_failed_attempt()
+    record.attempts.append(AttemptRecord(backend="b/m", outcome="ok"))
+    record.usage = Usage(prompt_tokens=7, completion_tokens=3, raw=msgspec.Raw(b'{"cost": 0.2}'))
+    left = left_of(record, access_line(record, 200, 1.0, 0.0, Prices(())), Prices(()))
 
     read = unpacked(packed([left]), limit=10)
 
@@ -207,9 +215,9 @@ def test_what_a_failed_attempt_used_is_read_back_from_the_spool() -> None:
 
 
 def test_an_attempt_for_which_nothing_was_sent_leaves_no_row() -> None:
-    trip = Trip(request_id="r", started=0.0, attempts=[], task="chat")
-    trip.attempts.append(Attempt(backend="a/m", outcome="unsupported", refused=True))
+    record = RequestRecord(request_id="r", started=0.0, attempts=[], task="chat")
+    record.attempts.append(AttemptRecord(backend="a/m", outcome="unsupported", refused=True))
 
-    line = access_line(trip, 400, 1.0, 0.0, Prices(()))
+    line = access_line(record, 400, 1.0, 0.0, Prices(()))
 
-    assert [type(row) for row in expand_rows([left_of(trip, line, Prices(()))])] == [RequestRow]
+    assert [type(row) for row in expand_rows([left_of(record, line, Prices(()))])] == [RequestRow]

@@ -7,14 +7,18 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.config.schema_failover import Retry
-from gateway.routing.execution.attempt import Try, ask
-from gateway.routing.execution.attempt_sequence import Attempts, Turn, first_of
+from gateway.routing.execution.attempt import Attempt, start_attempt
+from gateway.routing.execution.attempt_sequence import (
+    AttemptSequence,
+    PrimaryAttempt,
+    first_attempt,
+)
 from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.last_resort import MOST_WAITING
+from gateway.routing.planning.last_resort import MAX_WAITING
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.route import Backend, Hedging
-from gateway.routing.request_record import Trip
-from gateway.routing.resilience.circuit_breaker import CHANCE_EVERY_S, MOST_CHANCES
+from gateway.routing.request_record import RequestRecord
+from gateway.routing.resilience.circuit_breaker import LAST_RESORT_EVERY_S, MAX_LAST_RESORTS
 from gateway.routing.resilience.retry import RetryBudget
 from schemas.errors import (
     DeadlineExceeded,
@@ -57,20 +61,20 @@ def a_plan(*backends: Backend, dropped: dict[str, tuple[str, ...]] | None = None
         ),
         retry=Retry(),
         deadline_s=10.0,
-        patience_s=10.0,
+        operator_deadline_s=10.0,
         hedging=Hedging(after_s=1.0, budget=RetryBudget()),
     )
 
 
-def trip(started: float) -> Trip:
-    return Trip(request_id="r", started=started, attempts=[])
+def record(started: float) -> RequestRecord:
+    return RequestRecord(request_id="r", started=started, attempts=[])
 
 
 def broken(one: Backend) -> Backend:
     """Its breaker has opened."""
     for _ in range(one.breaker.rule.min_requests):
         one.breaker.fail(loop_time(), probe=False)
-    assert not one.breaker.allows(loop_time())
+    assert not one.breaker.is_available(loop_time())
     return one
 
 
@@ -88,25 +92,25 @@ def due(one: Backend) -> Backend:
     return one
 
 
-def ended_by(error: BaseException) -> Callable[[Try], None]:
+def ended_by(error: BaseException) -> Callable[[Attempt], None]:
     return lambda one: one.fail(error, loop_time())
 
 
-def hurried(one: Try) -> None:
+def hurried(one: Attempt) -> None:
     """Cut by the deadline of a client that was in a hurry."""
     one.fail(UpstreamTimeout("late", upstream="a"), one.call.deadline)
 
 
-WITHOUT_BLAME: dict[str, Callable[[Try], None]] = {
+WITHOUT_BLAME: dict[str, Callable[[Attempt], None]] = {
     "the client left": ended_by(asyncio.CancelledError()),
     "the request was wrong": ended_by(UpstreamRejected("no", status=400, upstream="a")),
     "it has no words": ended_by(InvalidRequest("no words")),
-    "another was faster": Try.lose,
+    "another was faster": Attempt.lose_race,
     "no time was left": hurried,
     "it was busy": ended_by(UpstreamBusy("later", upstream="a")),
     "it rests": ended_by(UpstreamBusy("later", upstream="a", retry_after=0.0)),
 }
-ENDS: dict[str, Callable[[Try], None]] = {
+ENDS: dict[str, Callable[[Attempt], None]] = {
     **WITHOUT_BLAME,
     "answered": lambda one: one.succeed(loop_time()),
     "failed": ended_by(UpstreamBroken("cut", upstream="a")),
@@ -118,24 +122,26 @@ class Lent:
 
     held = False
 
-    def free(self) -> bool:
+    def available(self) -> bool:
         return not self.held
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         taken, self.held = not self.held, True
         return taken
 
-    def give(self) -> None:
+    def release(self) -> None:
         self.held = False
 
 
-async def first_turn(plan: Plan, asking: Trip) -> Turn:
-    return first_of(plan, HI, asking, "") or await Attempts(plan, HI, asking, "").first()
+async def first_turn(plan: Plan, asking: RequestRecord) -> PrimaryAttempt:
+    return (
+        first_attempt(plan, HI, asking, "") or await AttemptSequence(plan, HI, asking, "").first()
+    )
 
 
-async def begun(plan: Plan) -> Try:
+async def begun(plan: Plan) -> Attempt:
     """The first try at its first backend, 9 of its 10 seconds too late."""
-    return await first_turn(plan, trip(loop_time() - 9))
+    return await first_turn(plan, record(loop_time() - 9))
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -182,16 +188,16 @@ async def test_a_success_ends_the_doubling_of_how_long_a_busy_backend_is_spared(
 
     for after_s in (0.0, 100.0):
         (await begun(plan)).fail(busy, at + after_s)
-    doubled = breaker.spared_for(at + 100)
+    doubled = breaker.deprioritised_for(at + 100)
     (await begun(plan)).succeed(at + 200)
     (await begun(plan)).fail(busy, at + 300)
 
     assert 1.0 <= doubled <= 2.0
-    assert breaker.spared_for(at + 300) <= 1.0
+    assert breaker.deprioritised_for(at + 300) <= 1.0
 
 
 async def hedge_of(plan: Plan) -> str | None:
-    attempts = Attempts(plan, HI, trip(loop_time()), "")
+    attempts = AttemptSequence(plan, HI, record(loop_time()), "")
     await attempts.first()
     hedge = attempts.hedge()
     return None if hedge is None else hedge.candidate.name
@@ -218,7 +224,7 @@ async def test_who_has_become_another_requests_probe_is_passed_over() -> None:
 
     probed(plan.candidates[0].backend)
 
-    turn = await first_turn(plan, trip(loop_time()))
+    turn = await first_turn(plan, record(loop_time()))
 
     assert turn.current.candidate.name == "b"
 
@@ -228,20 +234,20 @@ async def test_where_all_are_being_probed_one_more_is_asked_after_a_moment() -> 
     probed(plan.candidates[0].backend)
     before = loop_time()
 
-    turn = await first_turn(plan, trip(loop_time()))
+    turn = await first_turn(plan, record(loop_time()))
 
     assert turn.current.candidate.name == "a"
-    assert loop_time() - before >= CHANCE_EVERY_S
+    assert loop_time() - before >= LAST_RESORT_EVERY_S
 
 
 async def test_where_all_places_at_a_broken_backend_are_taken_a_request_is_refused() -> None:
     plan = replace(a_plan(backend("a")), retry=Retry(max_backoff_s=0.3))
     one = probed(plan.candidates[0].backend)
-    for _ in range(MOST_CHANCES - 1):
+    for _ in range(MAX_LAST_RESORTS - 1):
         one.breaker.begin(loop_time())
 
     with pytest.raises(Unavailable, match=r"a: breaker half_open") as caught:
-        await first_turn(plan, trip(loop_time()))
+        await first_turn(plan, record(loop_time()))
 
     assert caught.value.retry_after == 1.0
     assert one.breaker.waiting == 0
@@ -250,27 +256,27 @@ async def test_where_all_places_at_a_broken_backend_are_taken_a_request_is_refus
 async def test_no_more_than_so_many_requests_wait_for_one_backend() -> None:
     plan = a_plan(backend("a"))
     breaker = plan.candidates[0].breaker
-    breaker.rest(loop_time(), 2.0, probe=False)
-    breaker.waiting = MOST_WAITING
+    breaker.cool_down(loop_time(), 2.0, probe=False)
+    breaker.waiting = MAX_WAITING
 
     with pytest.raises(Unavailable):
-        await first_turn(plan, trip(loop_time()))
+        await first_turn(plan, record(loop_time()))
 
 
 async def test_nobody_is_asked_once_the_deadline_has_passed() -> None:
     plan = a_plan(backend("a"))
 
     with pytest.raises(DeadlineExceeded):
-        await first_turn(plan, trip(loop_time() - 11))
+        await first_turn(plan, record(loop_time() - 11))
 
     assert plan.candidates[0].backend.load.in_flight == 0
 
 
-async def asked_at_once() -> tuple[Trip, Try, Try]:
+async def asked_at_once() -> tuple[RequestRecord, Attempt, Attempt]:
     """A try and its hedge, which begins a little later."""
     plan = a_plan(backend("a"), backend("b"))
-    asking = trip(loop_time())
-    attempts = Attempts(plan, HI, asking, "")
+    asking = record(loop_time())
+    attempts = AttemptSequence(plan, HI, asking, "")
     first = await attempts.first()
     hedge = attempts.hedge()
     assert hedge is not None
@@ -282,7 +288,7 @@ async def test_time_in_which_two_backends_are_asked_counts_once() -> None:
     at = first.started
 
     running = asking.upstream_ms(at + 1)
-    hedge.fall_out(UpstreamBroken("cut", upstream="b"), at + 2)
+    hedge.fail_hedge(UpstreamBroken("cut", upstream="b"), at + 2)
     alone = asking.upstream_ms(at + 3)
     first.succeed(at + 5)
 
@@ -295,10 +301,10 @@ async def test_pauses_between_tries_are_not_the_backends_time() -> None:
     asking, first, hedge = await asked_at_once()
     at = first.started
     first.fail(UpstreamBroken("cut", upstream="a"), at + 1)
-    hedge.fall_out(UpstreamBroken("cut", upstream="b"), at + 2)
+    hedge.fail_hedge(UpstreamBroken("cut", upstream="b"), at + 2)
 
     paused = asking.upstream_ms(at + 4)
-    ask(first.candidate, asking, at + 5)
+    start_attempt(first.candidate, asking, at + 5)
 
     assert paused == pytest.approx(2000)
     assert asking.upstream_ms(at + 5.5) == pytest.approx(2500)
@@ -306,7 +312,7 @@ async def test_pauses_between_tries_are_not_the_backends_time() -> None:
 
 @pytest.mark.parametrize("end", ENDS)
 async def test_the_only_try_took_as_long_as_it_took(end: str) -> None:
-    plan, asking = a_plan(backend("a")), trip(loop_time())
+    plan, asking = a_plan(backend("a")), record(loop_time())
     one = await first_turn(plan, asking)
 
     running = asking.upstream_ms(one.started + 1)
@@ -356,33 +362,33 @@ async def test_an_answer_that_is_faster_than_those_before_lowers_what_is_measure
         one.started = end - seconds
         one.succeed(end)
 
-    assert 1.0 < (load.whole.measured or 0.0) < 4.0
+    assert 1.0 < (load.answer.measured or 0.0) < 4.0
 
 
 @pytest.mark.parametrize("hedged", [False, True])
 async def test_a_stream_is_timed_by_its_first_content_and_not_by_its_end(hedged: bool) -> None:
     plan = a_plan(backend("a"), backend("b"))
-    turn = await first_turn(plan, trip(loop_time()))
+    turn = await first_turn(plan, record(loop_time()))
     if hedged:
-        hedge = turn.attempts.hedge()
+        hedge = turn.rest.hedge()
         assert hedge is not None
-        turn.stay_with(hedge)
+        turn.replace_with(hedge)
     load = turn.current.candidate.backend.load
 
     turn.commit()
     turn.current.succeed(loop_time() + 100)
 
-    assert load.whole.measured is None
-    assert 0.0 <= (load.first.measured or 0.0) < 50.0
+    assert load.answer.measured is None
+    assert 0.0 <= (load.first_content.measured or 0.0) < 50.0
 
 
 async def test_what_one_backend_had_to_do_without_is_not_told_of_the_next() -> None:
     plan = a_plan(backend("a"), backend("b"), dropped={"a": ("n",)})
-    asking = trip(loop_time())
+    asking = record(loop_time())
 
     (await first_turn(plan, asking)).fail(UpstreamBroken("cut", upstream="a"), loop_time())
     without = asking.dropped
-    ask(plan.candidates[1], asking, loop_time())
+    start_attempt(plan.candidates[1], asking, loop_time())
 
     assert without == ("n",)
     assert asking.dropped == ()

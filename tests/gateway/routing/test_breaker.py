@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from benchmarks.breaker import CumulativeSum, between_openings, opened
 from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.resilience.circuit_breaker import (
-    CHANCE_EVERY_S,
     JITTER,
-    MOST_CHANCES,
+    LAST_RESORT_EVERY_S,
+    MAX_LAST_RESORTS,
     Breaker,
-    Health,
+    BreakerSnapshot,
 )
 
 RULE = BreakerRule(failure_rate=0.5, min_requests=4, window_s=10, cooldown_s=15, max_cooldown_s=40)
@@ -40,7 +40,7 @@ def test_too_few_requests_never_open_it() -> None:
     results(breaker, "xxx")
 
     assert breaker.state(100) == "closed"
-    assert breaker.allows(100)
+    assert breaker.is_available(100)
 
 
 def test_so_many_failures_in_a_row_open_it_however_many_successes_were_before() -> None:
@@ -50,7 +50,7 @@ def test_so_many_failures_in_a_row_open_it_however_many_successes_were_before() 
     results(breaker, "x")
 
     assert (before, breaker.state(100)) == ("closed", "open")
-    assert not breaker.allows(114.9)
+    assert not breaker.is_available(114.9)
 
 
 def test_more_failures_than_the_rate_open_it_and_as_many_do_not() -> None:
@@ -114,22 +114,22 @@ def test_failures_outside_the_window_are_forgotten() -> None:
 def test_after_the_cool_down_one_probe_goes_through_and_no_second() -> None:
     breaker = broken()
 
-    assert breaker.allows(115)
+    assert breaker.is_available(115)
     assert breaker.begin(115)
-    assert not breaker.allows(115)
+    assert not breaker.is_available(115)
 
 
 def test_where_no_other_is_left_a_few_are_sent_to_an_open_one_and_no_more() -> None:
     breaker = broken()
 
     at, sent = 100.0, 0
-    while (wait := breaker.last_chance_in(at)) < 10:
+    while (wait := breaker.last_resort_in(at)) < 10:
         at += wait
         assert breaker.begin(at)
         sent += 1
 
-    assert sent == MOST_CHANCES
-    assert at == pytest.approx(100 + CHANCE_EVERY_S * MOST_CHANCES)
+    assert sent == MAX_LAST_RESORTS
+    assert at == pytest.approx(100 + LAST_RESORT_EVERY_S * MAX_LAST_RESORTS)
 
 
 def test_a_last_chance_that_fails_neither_delays_the_probe_nor_lengthens_the_cool_down() -> None:
@@ -178,11 +178,11 @@ def test_a_backend_is_used_again_within_fifteen_seconds_of_its_recovery(outage_s
     breaker, draw = Breaker(BreakerRule()), random.Random(5)
     for at in range(1000, 1000 + outage_s, 4):
         for _ in range(2):
-            if breaker.allows(at):
+            if breaker.is_available(at):
                 breaker.fail(at, probe=breaker.begin(at), draw=draw.random())
 
     recovered = 1000 + outage_s
-    used = next(at for at in range(recovered, recovered + 100, 4) if breaker.allows(at))
+    used = next(at for at in range(recovered, recovered + 100, 4) if breaker.is_available(at))
 
     assert breaker.state(recovered - 1) != "closed"
     assert used - recovered <= 15
@@ -249,24 +249,24 @@ def test_a_probe_whose_client_left_frees_the_place_of_the_probe() -> None:
     breaker = broken()
     probe = breaker.begin(115)
 
-    breaker.abandon(probe=probe)
+    breaker.ignore_outcome(probe=probe)
 
-    assert breaker.allows(115)
+    assert breaker.is_available(115)
 
 
 def test_a_rest_is_a_lower_bound_and_a_longer_one_is_never_shortened() -> None:
     breaker = Breaker(RULE)
-    breaker.rest(100, 20, probe=False)
-    breaker.rest(101, 1, probe=False)
+    breaker.cool_down(100, 20, probe=False)
+    breaker.cool_down(101, 1, probe=False)
 
-    assert not breaker.allows(119.9)
-    assert breaker.allows(120)
+    assert not breaker.is_available(119.9)
+    assert breaker.is_available(120)
 
 
 @pytest.mark.parametrize("asked", [300.0, 301.0, 86_400.0, 1e20, float("inf")])
 def test_no_cooldown_is_longer_than_the_operator_allows(asked: float) -> None:
     breaker = Breaker(BreakerRule())
-    breaker.rest(100, asked, probe=False)
+    breaker.cool_down(100, asked, probe=False)
 
     assert breaker.available_in(100) == 300
 
@@ -274,15 +274,15 @@ def test_no_cooldown_is_longer_than_the_operator_allows(asked: float) -> None:
 @pytest.mark.parametrize("asked", [0.0, -5.0, float("nan")])
 def test_a_cooldown_of_no_length_is_none(asked: float) -> None:
     breaker = Breaker(BreakerRule())
-    breaker.rest(100, asked, probe=False)
+    breaker.cool_down(100, asked, probe=False)
 
-    assert breaker.allows(100)
+    assert breaker.is_available(100)
 
 
 def test_rests_do_not_count_as_failures() -> None:
     breaker = Breaker(RULE)
     for _ in range(50):
-        breaker.rest(100, 0, probe=False)
+        breaker.cool_down(100, 0, probe=False)
 
     assert breaker.state(100) == "closed"
 
@@ -290,31 +290,31 @@ def test_rests_do_not_count_as_failures() -> None:
 def test_429s_without_a_word_on_how_long_spare_it_ever_longer_until_it_answers() -> None:
     breaker, now, spared = Breaker(RULE), 100.0, list[float]()
     for _ in range(8):
-        breaker.spare(now, 0.999_999, probe=False)
-        spared.append(round(breaker.spared_for(now)))
-        now += breaker.spared_for(now)
+        breaker.deprioritise(now, 0.999_999, probe=False)
+        spared.append(round(breaker.deprioritised_for(now)))
+        now += breaker.deprioritised_for(now)
     breaker.succeed(now, probe=False)
-    breaker.spare(now, 0.0, probe=False)
+    breaker.deprioritise(now, 0.0, probe=False)
 
     assert spared == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert breaker.spared_for(now) == 0.5
+    assert breaker.deprioritised_for(now) == 0.5
 
 
 def test_429s_of_one_burst_are_one() -> None:
     breaker = Breaker(RULE)
     for later in range(40):
-        breaker.spare(100 + later / 100, 0.5, probe=False)
+        breaker.deprioritise(100 + later / 100, 0.5, probe=False)
 
-    assert breaker.spared_for(100) == 0.75
+    assert breaker.deprioritised_for(100) == 0.75
 
 
 def test_who_is_spared_may_be_asked_and_is_not_as_good_as_any() -> None:
     breaker = Breaker(RULE)
-    breaker.spare(100, 0.5, probe=False)
+    breaker.deprioritise(100, 0.5, probe=False)
 
-    assert breaker.allows(100)
-    assert not breaker.welcomes(100.7)
-    assert breaker.welcomes(100.75)
+    assert breaker.is_available(100)
+    assert not breaker.is_preferred(100.7)
+    assert breaker.is_preferred(100.75)
 
 
 def test_a_probe_that_fails_does_not_shorten_what_another_process_has_decided() -> None:
@@ -323,12 +323,14 @@ def test_a_probe_that_fails_does_not_shorten_what_another_process_has_decided() 
         breaker.fail(100, probe=False)
     at = 100 + RULE.cooldown_s
     assert breaker.begin(at)
-    elsewhere = Health(at=at, open_until=at + 250, cooldown_s=250, rest_until=0.0, last_failure=at)
+    elsewhere = BreakerSnapshot(
+        at=at, open_until=at + 250, cooldown_s=250, retry_after_until=0.0, last_failure=at
+    )
 
-    breaker.hear(elsewhere)
+    breaker.merge(elsewhere)
     breaker.fail(at + 1, probe=True)
 
-    assert not breaker.allows(at + 249)
+    assert not breaker.is_available(at + 249)
 
 
 EVENTS = st.lists(
@@ -344,7 +346,7 @@ def test_whatever_happens_at_most_one_probe_is_out_and_it_always_recovers(
     breaker, now, probing = Breaker(RULE), 100.0, False
     for what, later in events:
         now += later
-        if not breaker.allows(now):
+        if not breaker.is_available(now):
             continue
         probe = breaker.begin(now)
         assert not (probe and probing)
@@ -354,10 +356,10 @@ def test_whatever_happens_at_most_one_probe_is_out_and_it_always_recovers(
             case "fail":
                 breaker.fail(now, probe=probe)
             case "rest":
-                breaker.rest(now, later, probe=probe)
+                breaker.cool_down(now, later, probe=probe)
             case "spare":
-                breaker.spare(now, 0.5, probe=probe)
+                breaker.deprioritise(now, 0.5, probe=probe)
             case _:
-                breaker.abandon(probe=probe)
+                breaker.ignore_outcome(probe=probe)
 
-    assert breaker.allows(now + breaker.available_in(now) + 1e-6)
+    assert breaker.is_available(now + breaker.available_in(now) + 1e-6)

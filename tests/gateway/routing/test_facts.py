@@ -3,12 +3,17 @@
 from msgspec import Raw
 
 from gateway.config.schema import WhenRule
-from gateway.routing.planning.request_facts import Facts, estimated_tokens, prefix_of, unit_of
-from gateway.routing.planning.when_rules import holds
+from gateway.routing.planning.request_facts import (
+    RequestFacts,
+    estimated_tokens,
+    prefix_of,
+    unit_of,
+)
+from gateway.routing.planning.when_rules import matches
 from schemas.messages import FunctionTool, ImagePart, Message
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, TokenRequest
 
-ASKED = Facts(caller="team-a", headers=[(b"x-tier", b"premium"), (b"x-session-id", b"s1")])
+ASKED = RequestFacts(caller="team-a", headers=[(b"x-tier", b"premium"), (b"x-session-id", b"s1")])
 HELLO = (Message(role="user", content="hello there"),)
 
 
@@ -50,36 +55,36 @@ def test_a_unit_is_the_user_the_key_or_a_header() -> None:
 def test_all_conditions_of_a_rule_must_hold() -> None:
     both = rule(header={"X-Tier": "premium"}, key="team-*")
 
-    assert holds(both, chat(), ASKED)
-    assert not holds(both, chat(), Facts(caller="team-a"))
-    assert not holds(both, chat(), Facts(caller="guest", headers=ASKED.headers))
+    assert matches(both, chat(), ASKED)
+    assert not matches(both, chat(), RequestFacts(caller="team-a"))
+    assert not matches(both, chat(), RequestFacts(caller="guest", headers=ASKED.headers))
 
 
 def test_a_rule_goes_by_metadata_and_only_by_its_strings() -> None:
-    assert holds(rule(metadata={"team": "red-*"}), chat(), ASKED)
-    assert not holds(rule(metadata={"n": "1"}), chat(), ASKED)
-    assert not holds(rule(metadata={"team": "red-1"}), chat(metadata=b"[]"), ASKED)
+    assert matches(rule(metadata={"team": "red-*"}), chat(), ASKED)
+    assert not matches(rule(metadata={"n": "1"}), chat(), ASKED)
+    assert not matches(rule(metadata={"team": "red-1"}), chat(metadata=b"[]"), ASKED)
     embeddings = EmbeddingsRequest(model="m", inputs=("x",))
-    assert not holds(rule(metadata={"team": "red-1"}), embeddings, ASKED)
+    assert not matches(rule(metadata={"team": "red-1"}), embeddings, ASKED)
     deep = chat(metadata=b'{"a":' + b"[" * 2000 + b"]" * 2000 + b"}")
-    assert not holds(rule(metadata={"team": "red-1"}), deep, ASKED)
+    assert not matches(rule(metadata={"team": "red-1"}), deep, ASKED)
 
 
 def test_a_rule_goes_by_what_a_request_asks_for() -> None:
     picture = ImagePart(url="https://pictures.test/1.png")
     seeing = chat(Message(role="user", content=(picture,)))
 
-    assert holds(rule(features=("messages.image", "stream")), seeing, ASKED)
-    assert not holds(rule(features=("messages.image",)), chat(), ASKED)
-    assert not holds(rule(features=("tools",)), seeing, ASKED)
+    assert matches(rule(features=("messages.image", "stream")), seeing, ASKED)
+    assert not matches(rule(features=("messages.image",)), chat(), ASKED)
+    assert not matches(rule(features=("tools",)), seeing, ASKED)
 
 
 def test_a_rule_goes_by_the_prompts_length() -> None:
     long = CompletionRequest(model="m", prompts=("x" * 400,))
 
-    assert holds(rule(tokens_over=99), long, ASKED)
-    assert not holds(rule(tokens_over=100), long, ASKED)
-    assert holds(rule(tokens_over=2), TokenRequest(model="m", tokens=(1, 2, 3)), ASKED)
+    assert matches(rule(tokens_over=99), long, ASKED)
+    assert not matches(rule(tokens_over=100), long, ASKED)
+    assert matches(rule(tokens_over=2), TokenRequest(model="m", tokens=(1, 2, 3)), ASKED)
 
 
 def test_tools_count_with_their_schemas() -> None:
@@ -98,5 +103,5 @@ def test_turns_of_one_conversation_begin_alike_and_other_keys_and_prompts_do_not
     first = prefix_of(chat(system, *HELLO), ASKED)
 
     assert prefix_of(chat(system, *later), ASKED) == first
-    assert prefix_of(chat(system, *HELLO), Facts(caller="team-b")) != first
+    assert prefix_of(chat(system, *HELLO), RequestFacts(caller="team-b")) != first
     assert prefix_of(chat(*HELLO), ASKED) != first

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from adapters.base import ALL_THOUGHTS, Range, Supports
 from gateway.config.schema import RequestFields
 from gateway.config.schema_failover import Breaker as BreakerRule
-from gateway.routing.participation import NO_PART
-from gateway.routing.planning.capability_match import able
+from gateway.routing.participation import NO_PARTICIPATION
+from gateway.routing.planning.capability_match import match_backends
 from gateway.routing.planning.enrolment import Arm, Enrolment
 from gateway.routing.planning.plan import plan
 from gateway.routing.planning.policies import POLICIES
-from gateway.routing.planning.request_facts import Facts
-from gateway.routing.planning.route import Backend, Detour, Route, RouteTable
+from gateway.routing.planning.request_facts import RequestFacts
+from gateway.routing.planning.route import Backend, ErrorFallback, Route, RouteTable
 from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.retry import RetryBudget
 from schemas.errors import InvalidRequest
@@ -143,7 +143,7 @@ class Apart:
     """Of an experiment, the one thing that a plan asks for."""
 
     def __init__(self, *names: str) -> None:
-        self.apart = frozenset(names)
+        self.arm_backends = frozenset(names)
 
 
 def backend(name: str, supports: Supports) -> Backend:
@@ -164,20 +164,20 @@ Seen = list[tuple[str, Request, tuple[str, ...], tuple[str, ...]]] | str
 
 def planned(table: RouteTable, route: Route, request: Request) -> Seen:
     try:
-        found = plan(table, route, request, Facts())
+        found = plan(table, route, request, RequestFacts())
     except InvalidRequest as exc:
         return str(exc)
     return [
-        (one.name, one.request or request, one.dropped, one.left_out) for one in found.candidates
+        (one.name, one.request or request, one.dropped, one.omitted) for one in found.candidates
     ]
 
 
 def closely(route: Route, request: Request) -> Seen:
     try:
-        found = able(route, route.backends, route.weights, request, [])
+        found = match_backends(route, route.backends, route.weights, request, [])
     except InvalidRequest as exc:
         return str(exc)
-    return [(one.name, one.request or request, one.dropped, one.left_out) for one in found]
+    return [(one.name, one.request or request, one.dropped, one.omitted) for one in found]
 
 
 @pytest.mark.parametrize("names", [("a/m",), ("a/*",), ("a/m", "b/m")])
@@ -220,18 +220,18 @@ def test_a_request_that_the_operator_changes_stays_its_own() -> None:
     route = route_of(backend("a/m", SUPPORTS["everything"]), defaults=defaults)
     table = RouteTable([route], {})
 
-    sent = [plan(table, route, hello(text), Facts()).candidates[0].request for text in "ab"]
+    sent = [plan(table, route, hello(text), RequestFacts()).candidates[0].request for text in "ab"]
 
     assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
 
 
 def test_a_request_that_a_variant_changes_stays_its_own() -> None:
     arm = Arm(name="brief", backend=backend("a/m", SUPPORTS["everything"]), system="Be brief.")
-    route = route_of(arm.backend, trial=Apart())
+    route = route_of(arm.backend, experiment=Apart())
     table = RouteTable([route], {})
-    enrolment = Enrolment(arm=arm, part=NO_PART)
+    enrolment = Enrolment(arm=arm, participation=NO_PARTICIPATION)
 
-    plans = [plan(table, route, hello(text), Facts(), enrolment) for text in "ab"]
+    plans = [plan(table, route, hello(text), RequestFacts(), enrolment) for text in "ab"]
     sent = [found.candidates[0].request for found in plans]
 
     assert [one.messages[1].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
@@ -239,12 +239,12 @@ def test_a_request_that_a_variant_changes_stays_its_own() -> None:
 
 def test_a_wildcard_is_kept_apart_for_the_model_that_is_an_arms() -> None:
     arm = Arm(name="old", backend=backend("b/old", SUPPORTS["everything"]))
-    route = route_of(backend("a/*", SUPPORTS["everything"]), trial=Apart("a/new", "b/old"))
+    route = route_of(backend("a/*", SUPPORTS["everything"]), experiment=Apart("a/new", "b/old"))
     table = RouteTable([route], {})
-    enrolment = Enrolment(arm=arm, part=NO_PART)
+    enrolment = Enrolment(arm=arm, participation=NO_PARTICIPATION)
 
     plans = [
-        plan(table, route, replace(hello("a"), model=model), Facts(), enrolment)
+        plan(table, route, replace(hello("a"), model=model), RequestFacts(), enrolment)
         for model in ("new", "other", "new")
     ]
 
@@ -256,19 +256,21 @@ def test_the_draw_decides_anew_for_every_request_of_a_kind() -> None:
     route = route_of(*(backend(name, SUPPORTS["everything"]) for name in ("a/m", "b/m")))
     table = RouteTable([route], {})
 
-    plans = [plan(table, route, hello("a"), Facts(draw=draw)) for draw in (0.1, 0.9, 0.1)]
+    plans = [
+        plan(table, route, hello("a"), RequestFacts(uniform_draw=draw)) for draw in (0.1, 0.9, 0.1)
+    ]
 
     assert [found.candidates[0].name for found in plans] == ["a/m", "b/m", "a/m"]
 
 
 def test_a_request_of_which_a_variants_backend_gets_less_stays_its_own() -> None:
     arm = Arm(name="less", backend=backend("a/m", Supports(chat=frozenset({"user"}))))
-    route = route_of(arm.backend, trial=Apart("a/m"))
+    route = route_of(arm.backend, experiment=Apart("a/m"))
     table = RouteTable([route], {})
-    enrolment = Enrolment(arm=arm, part=NO_PART)
+    enrolment = Enrolment(arm=arm, participation=NO_PARTICIPATION)
     asked = [replace(hello(text), sampling=Sampling(n=2), optional=("n",)) for text in "ab"]
 
-    plans = [plan(table, route, request, Facts(), enrolment) for request in asked]
+    plans = [plan(table, route, request, RequestFacts(), enrolment) for request in asked]
     sent = [found.candidates[0].request for found in plans]
 
     assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
@@ -277,8 +279,8 @@ def test_a_request_of_which_a_variants_backend_gets_less_stays_its_own() -> None
 
 def test_where_a_request_goes_after_a_failure_it_goes_as_it_is() -> None:
     """The model that takes over changes requests, so what it gets is made of the request itself."""
-    detour = Detour(codes=frozenset({"context_length_exceeded"}), routes=("longer",))
-    route = route_of(backend("a/m", SUPPORTS["everything"]), detours=(detour,))
+    detour = ErrorFallback(codes=frozenset({"context_length_exceeded"}), routes=("longer",))
+    route = route_of(backend("a/m", SUPPORTS["everything"]), error_fallbacks=(detour,))
     longer = replace(
         route_of(
             backend("b/long", SUPPORTS["everything"]),
@@ -288,7 +290,7 @@ def test_where_a_request_goes_after_a_failure_it_goes_as_it_is() -> None:
     )
     table = RouteTable([route, longer], {})
 
-    plans = [plan(table, route, hello(text), Facts()) for text in "ab"]
-    sent = [found.detour("context_length_exceeded")[0].request for found in plans]
+    plans = [plan(table, route, hello(text), RequestFacts()) for text in "ab"]
+    sent = [found.error_fallback("context_length_exceeded")[0].request for found in plans]
 
     assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]

@@ -42,9 +42,9 @@ def test_streams_and_whole_answers_are_timed_apart_and_stand_in_for_each_other()
     load = Load()
 
     unknown = load.latency(0.0, stream=True)
-    load.whole.add(3.0, now=0.0)
+    load.answer.add(3.0, now=0.0)
     borrowed = load.latency(0.0, stream=True)
-    load.first.add(0.2, now=0.0)
+    load.first_content.add(0.2, now=0.0)
 
     assert unknown is None
     assert borrowed == 3.0

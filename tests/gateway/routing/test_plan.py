@@ -11,7 +11,7 @@ from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import plan
 from gateway.routing.planning.policies import POLICIES
-from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Backend, Route, RouteTable
 from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.retry import RetryBudget
@@ -75,7 +75,7 @@ def route(*backends: Backend, deadline_s: float = 600.0) -> Route:
 
 def planned(route_: Route, request: Request) -> list[Candidate]:
     table = RouteTable([route_], {})
-    return list(plan(table, route_, request, Facts()).candidates)
+    return list(plan(table, route_, request, RequestFacts()).candidates)
 
 
 def sampling(candidate: Candidate) -> Sampling:
@@ -164,7 +164,7 @@ def test_a_requests_own_timeout_lowers_the_deadline_and_never_raises_it(
     request = replace(tokens(), timeout_s=timeout_s)
     bounded = route(backend("a"), deadline_s=30.0)
 
-    found = plan(RouteTable([bounded], {}), bounded, request, Facts())
+    found = plan(RouteTable([bounded], {}), bounded, request, RequestFacts())
 
     assert found.deadline_s == expected
 
@@ -173,7 +173,7 @@ def test_an_answer_that_a_timeout_only_cuts_has_the_time_to_be_cut() -> None:
     request = CompletionRequest(model="m", prompts=("x",), timeout_s=5.0, error_behavior="truncate")
     bounded = route(backend("a", "error_behavior"))
 
-    found = plan(RouteTable([bounded], {}), bounded, request, Facts())
+    found = plan(RouteTable([bounded], {}), bounded, request, RequestFacts())
 
     assert 5.0 < found.deadline_s <= 10.0
 
@@ -186,8 +186,12 @@ def test_backends_that_are_all_open_are_kept_for_want_of_others() -> None:
 
     def found(*backends: Backend) -> tuple[list[str], list[str], tuple[str, ...]]:
         table = RouteTable([route(*backends)], {})
-        one = plan(table, table.routes["m"], tokens(), Facts(now=12.0))
-        return [other.name for other in one.candidates], [b.name for b in one.ill], one.names
+        one = plan(table, table.routes["m"], tokens(), RequestFacts(now=12.0))
+        return (
+            [other.name for other in one.candidates],
+            [b.name for b in one.unavailable],
+            one.names,
+        )
 
     assert found(first, second, third) == (["c"], ["a", "b"], ("c",))
     assert found(first, second) == ([], ["a", "b"], ("a", "b"))
@@ -195,12 +199,15 @@ def test_backends_that_are_all_open_are_kept_for_want_of_others() -> None:
 
 def test_who_rests_for_longer_than_a_request_waits_is_not_waited_for() -> None:
     short, long = backend("a"), backend("b")
-    short.breaker.rest(12.0, 3.0, probe=False)
-    long.breaker.rest(12.0, 9.0, probe=False)
+    short.breaker.cool_down(12.0, 3.0, probe=False)
+    long.breaker.cool_down(12.0, 9.0, probe=False)
 
     def found(*backends: Backend) -> list[str]:
         table = RouteTable([route(*backends)], {})
-        return [one.name for one in plan(table, table.routes["m"], tokens(), Facts(now=12.0)).ill]
+        return [
+            one.name
+            for one in plan(table, table.routes["m"], tokens(), RequestFacts(now=12.0)).unavailable
+        ]
 
     assert found(short, long) == ["a", "b"]
     with pytest.raises(Unavailable, match=r"^no backend is available \(b: rate-limited") as caught:

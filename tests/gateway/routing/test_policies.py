@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.routing.planning.policies import POLICIES, Standing
+from gateway.routing.planning.policies import POLICIES, BackendStats
 
 WEIGHTS = st.lists(st.integers(0, 100), min_size=1, max_size=6)
 DRAWS = st.floats(0, 1, exclude_max=True)
@@ -16,11 +16,11 @@ MAYBE = st.none() | st.floats(0, 1e3)
 
 
 @st.composite
-def crowds(draw: st.DrawFn) -> list[Standing]:
+def crowds(draw: st.DrawFn) -> list[BackendStats]:
     """Backends of every kind: idle, swamped, never measured, without a price."""
     weights = draw(WEIGHTS)
     return [
-        Standing(
+        BackendStats(
             name=f"b{index}",
             weight=weight,
             busy=draw(st.integers(0, 50)),
@@ -32,19 +32,19 @@ def crowds(draw: st.DrawFn) -> list[Standing]:
 
 
 def order(
-    name: str, backends: Sequence[Standing], draw: float = 0.0, key: bytes = b""
+    name: str, backends: Sequence[BackendStats], draw: float = 0.0, key: bytes = b""
 ) -> list[int]:
     return POLICIES[name].order(backends, draw, key)
 
 
 def weighted(weights: Sequence[float], draw: float) -> list[int]:
-    return order("weighted", [Standing(name="b", weight=one) for one in weights], draw)
+    return order("weighted", [BackendStats(name="b", weight=one) for one in weights], draw)
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
 @given(backends=crowds(), draw=DRAWS, key=st.binary(max_size=4))
 def test_every_policy_names_each_backend_once(
-    name: str, backends: list[Standing], draw: float, key: bytes
+    name: str, backends: list[BackendStats], draw: float, key: bytes
 ) -> None:
     assert sorted(order(name, backends, draw, key)) == list(range(len(backends)))
 
@@ -52,7 +52,7 @@ def test_every_policy_names_each_backend_once(
 @pytest.mark.parametrize("name", sorted({*POLICIES} - {"in_order"}))
 @given(backends=crowds(), draw=DRAWS, key=st.binary(max_size=4))
 def test_a_backend_of_weight_zero_comes_after_all_that_have_weight(
-    name: str, backends: list[Standing], draw: float, key: bytes
+    name: str, backends: list[BackendStats], draw: float, key: bytes
 ) -> None:
     weights = [backends[index].weight for index in order(name, backends, draw, key)]
 
@@ -60,7 +60,7 @@ def test_a_backend_of_weight_zero_comes_after_all_that_have_weight(
 
 
 def test_in_order_ignores_weights_and_draw() -> None:
-    backends = [Standing(name="b", weight=weight) for weight in (0, 5, 1)]
+    backends = [BackendStats(name="b", weight=weight) for weight in (0, 5, 1)]
 
     assert order("in_order", backends, 0.99) == [0, 1, 2]
 
@@ -88,31 +88,31 @@ def test_a_draw_next_to_one_still_chooses_someone() -> None:
 
 def test_the_least_busy_for_its_weight_is_asked_first() -> None:
     backends = [
-        Standing(name="small", weight=1, busy=2),
-        Standing(name="large", weight=10, busy=10),
-        Standing(name="full", weight=1, busy=5),
+        BackendStats(name="small", weight=1, busy=2),
+        BackendStats(name="large", weight=10, busy=10),
+        BackendStats(name="full", weight=1, busy=5),
     ]
 
     assert order("least_busy", backends, 0.99) == [1, 0, 2]
 
 
 def test_equally_busy_backends_share_by_the_draw() -> None:
-    backends = [Standing(name="a"), Standing(name="b")]
+    backends = [BackendStats(name="a"), BackendStats(name="b")]
 
     assert [order("least_busy", backends, draw)[0] for draw in (0.1, 0.9)] == [0, 1]
 
 
 def test_of_two_drawn_the_one_with_less_latency_for_its_queue_is_asked() -> None:
-    slow = Standing(name="slow", latency_s=2.0)
-    fast = Standing(name="fast", latency_s=0.5)
-    swamped = Standing(name="swamped", latency_s=0.5, busy=9)
+    slow = BackendStats(name="slow", latency_s=2.0)
+    fast = BackendStats(name="fast", latency_s=0.5)
+    swamped = BackendStats(name="swamped", latency_s=0.5, busy=9)
 
     assert order("lowest_latency", [slow, fast], 0.0) == [1, 0]
     assert order("lowest_latency", [slow, swamped], 0.0) == [0, 1]
 
 
 def test_the_fastest_of_many_does_not_get_them_all() -> None:
-    backends = [Standing(name=f"b{index}", latency_s=1.0 + index) for index in range(4)]
+    backends = [BackendStats(name=f"b{index}", latency_s=1.0 + index) for index in range(4)]
     draws = [(step + 0.5) / 12_000 for step in range(12_000)]
 
     firsts = Counter(order("lowest_latency", backends, draw)[0] for draw in draws)
@@ -122,16 +122,16 @@ def test_the_fastest_of_many_does_not_get_them_all() -> None:
 
 
 def test_who_was_never_measured_is_measured_next() -> None:
-    backends = [Standing(name="known", latency_s=0.1), Standing(name="new")]
+    backends = [BackendStats(name="known", latency_s=0.1), BackendStats(name="new")]
 
     assert order("lowest_latency", backends, 0.0)[0] == 1
 
 
 def test_the_cheapest_is_asked_first_and_who_has_no_price_last() -> None:
     backends = [
-        Standing(name="unknown"),
-        Standing(name="dear", cost_usd=0.02),
-        Standing(name="cheap", cost_usd=0.001),
+        BackendStats(name="unknown"),
+        BackendStats(name="dear", cost_usd=0.02),
+        BackendStats(name="cheap", cost_usd=0.001),
     ]
 
     assert order("lowest_cost", backends, 0.7) == [2, 1, 0]
@@ -139,14 +139,14 @@ def test_the_cheapest_is_asked_first_and_who_has_no_price_last() -> None:
 
 @given(key=st.binary(min_size=1, max_size=8), draws=st.lists(DRAWS, min_size=2, max_size=4))
 def test_a_key_finds_the_same_backend_whatever_is_drawn(key: bytes, draws: list[float]) -> None:
-    backends = [Standing(name=name) for name in ("a/m", "b/m", "c/m")]
+    backends = [BackendStats(name=name) for name in ("a/m", "b/m", "c/m")]
 
     assert len({tuple(order("sticky", backends, draw, key)) for draw in draws}) == 1
 
 
 @given(key=st.binary(min_size=1, max_size=8), weights=st.lists(st.floats(0.1, 9), min_size=3))
 def test_when_a_backend_goes_only_its_own_keys_move(key: bytes, weights: list[float]) -> None:
-    backends = [Standing(name=f"b{i}", weight=weight) for i, weight in enumerate(weights)]
+    backends = [BackendStats(name=f"b{i}", weight=weight) for i, weight in enumerate(weights)]
 
     before = [backends[index].name for index in order("sticky", backends, key=key)]
     left = [one for one in backends if one.name != before[0]]
@@ -156,7 +156,7 @@ def test_when_a_backend_goes_only_its_own_keys_move(key: bytes, weights: list[fl
 
 
 def test_keys_are_spread_by_weight() -> None:
-    backends = [Standing(name="a", weight=3), Standing(name="b", weight=1)]
+    backends = [BackendStats(name="a", weight=3), BackendStats(name="b", weight=1)]
 
     firsts = Counter(order("sticky", backends, key=b"%d" % user)[0] for user in range(8_000))
 
@@ -164,18 +164,20 @@ def test_keys_are_spread_by_weight() -> None:
 
 
 def test_without_a_key_sticky_draws_by_weight() -> None:
-    backends = [Standing(name="a", weight=1), Standing(name="b", weight=1)]
+    backends = [BackendStats(name="a", weight=1), BackendStats(name="b", weight=1)]
 
     assert [order("sticky", backends, draw)[0] for draw in (0.1, 0.9)] == [0, 1]
 
 
 def test_a_prompt_that_begins_alike_goes_where_it_is_cached_until_that_is_overloaded() -> None:
-    idle = [Standing(name=f"b{index}") for index in range(3)]
+    idle = [BackendStats(name=f"b{index}") for index in range(3)]
     home = order("prefix_affinity", idle, key=b"prefix")[0]
 
-    loaded = [Standing(name=one.name, busy=4 if i == home else 3) for i, one in enumerate(idle)]
-    full = [Standing(name=one.name, busy=5 if i == home else 3) for i, one in enumerate(idle)]
-    swamped = [Standing(name=one.name, busy=9 if i == home else 1) for i, one in enumerate(idle)]
+    loaded = [BackendStats(name=one.name, busy=4 if i == home else 3) for i, one in enumerate(idle)]
+    full = [BackendStats(name=one.name, busy=5 if i == home else 3) for i, one in enumerate(idle)]
+    swamped = [
+        BackendStats(name=one.name, busy=9 if i == home else 1) for i, one in enumerate(idle)
+    ]
 
     assert order("prefix_affinity", loaded, key=b"prefix")[0] == home
     assert order("prefix_affinity", full, key=b"prefix")[0] != home

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.schema_failover import Retry as RetryRule
-from gateway.routing.resilience.retry import RetryBudget, may_move_on, may_repeat, pause
+from gateway.routing.resilience.retry import RetryBudget, may_fail_over, may_retry, pause
 from schemas.errors import (
     InvalidRequest,
     UpstreamBroken,
@@ -31,31 +31,31 @@ FAILURES = (
 
 @pytest.mark.parametrize("kind", FAILURES)
 def test_a_failure_of_a_backend_lets_another_backend_try(kind: type[UpstreamError]) -> None:
-    assert may_move_on(kind("x", upstream="a"), RULE)
+    assert may_fail_over(kind("x", upstream="a"), RULE)
 
 
 def test_a_request_that_a_backend_calls_wrong_is_never_tried_again() -> None:
-    assert not may_move_on(UpstreamRejected("x", status=400, upstream="a"), RULE)
+    assert not may_fail_over(UpstreamRejected("x", status=400, upstream="a"), RULE)
 
 
 def test_a_request_that_one_backend_has_no_words_for_may_be_said_to_another() -> None:
     refusal = InvalidRequest("x")
 
-    assert may_move_on(refusal, RULE)
-    assert may_move_on(refusal, RetryRule(on=()))
-    assert not may_repeat(refusal, RULE)
+    assert may_fail_over(refusal, RULE)
+    assert may_fail_over(refusal, RetryRule(on=()))
+    assert not may_retry(refusal, RULE)
 
 
 def test_a_backend_that_refused_our_key_is_not_asked_twice() -> None:
-    assert not may_repeat(UpstreamRefused("x", upstream="a"), RULE)
-    assert may_repeat(UpstreamFailed("x", upstream="a"), RULE)
+    assert not may_retry(UpstreamRefused("x", upstream="a"), RULE)
+    assert may_retry(UpstreamFailed("x", upstream="a"), RULE)
 
 
 def test_only_the_kinds_that_the_operator_lists_are_tried_again() -> None:
     rule = RetryRule(on=("connect",))
 
-    assert may_move_on(UpstreamUnreachable("x", upstream="a"), rule)
-    assert not may_move_on(UpstreamTimeout("x", upstream="a"), rule)
+    assert may_fail_over(UpstreamUnreachable("x", upstream="a"), rule)
+    assert not may_fail_over(UpstreamTimeout("x", upstream="a"), rule)
 
 
 @given(repeats=st.integers(0, 40), draw=st.floats(0, 1), after=st.floats(0, 100) | st.none())

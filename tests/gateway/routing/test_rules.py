@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.schema import WhenRule
-from gateway.routing.planning.request_facts import Facts
-from gateway.routing.planning.when_rules import holds, unmet
+from gateway.routing.planning.request_facts import RequestFacts
+from gateway.routing.planning.when_rules import matches, unmet_conditions
 from schemas.messages import Message
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling
@@ -28,7 +28,7 @@ REQUESTS = st.builds(
     sampling=st.builds(Sampling, top_k=st.sampled_from([None, 4])),
 )
 FACTS = st.builds(
-    Facts,
+    RequestFacts,
     caller=st.sampled_from(["", "a", "ab", "b"]),
     headers=st.lists(
         st.tuples(st.sampled_from([b"x-tier", b"x-team"]), st.sampled_from([b"a", b"ab", b"b"])),
@@ -39,6 +39,6 @@ FACTS = st.builds(
 
 @given(RULES, REQUESTS, FACTS)
 def test_a_rule_holds_exactly_where_nothing_of_it_is_unmet(
-    rule: WhenRule, request: ChatRequest, facts: Facts
+    rule: WhenRule, request: ChatRequest, facts: RequestFacts
 ) -> None:
-    assert holds(rule, request, facts) == (not unmet(rule, request, facts))
+    assert matches(rule, request, facts) == (not unmet_conditions(rule, request, facts))

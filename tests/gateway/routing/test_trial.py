@@ -5,8 +5,13 @@ import sys
 import pytest
 
 from gateway.config.load import read_config
-from gateway.routing.planning.enrolment import ExperimentState, Standing, Trial, fingerprint
-from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.enrolment import (
+    ExperimentRouter,
+    ExperimentState,
+    ExperimentStatus,
+    fingerprint,
+)
+from gateway.routing.planning.request_facts import RequestFacts
 from schemas.messages import Message
 from schemas.requests import ChatRequest
 from tests.gateway.routing.test_plan import backend
@@ -26,12 +31,12 @@ experiments:
 """
 
 
-def trial(assign_by: str) -> Trial:
+def trial(assign_by: str) -> ExperimentRouter:
     text = CONFIG.replace("ASSIGN_BY", assign_by)
     (config,) = read_config(text, source="config.yaml", env={}).experiments
     state = ExperimentState()
-    state.push({fingerprint(config): Standing(epoch=1)})
-    return Trial(config, backend, state)
+    state.push({fingerprint(config): ExperimentStatus(epoch=1)})
+    return ExperimentRouter(config, backend, state)
 
 
 def asked(user: str) -> ChatRequest:
@@ -48,11 +53,11 @@ def test_names_are_remembered_while_they_are_short_and_come_again(
 ) -> None:
     running = trial(assign_by)
     name = "".join(["u", "x" * (1_000_000 if long else 10)])
-    facts = Facts(request_id=name if assign_by == "request" else "r")
+    facts = RequestFacts(request_id=name if assign_by == "request" else "r")
     request = asked("somebody" if assign_by == "request" else name)
     before = sys.getrefcount(name)
 
     first = running.enrol(request, facts)
 
     assert (sys.getrefcount(name) > before) == kept
-    assert running.enrol(request, facts).part == first.part
+    assert running.enrol(request, facts).participation == first.participation

@@ -50,7 +50,7 @@ async def test_a_429_cools_down_the_name_that_earned_it(asked: str, tmp_path: Pa
         others = [await ask(gateway, f"any/{name}") for name in ("one", "two")]
         (backend,) = gateway.state.runtime.backends.values()
         known = backend.breakers.get("any/busy")
-        cooldown = 0.0 if known is None else known.rests_for(time.monotonic())
+        cooldown = 0.0 if known is None else known.cooldown_left(time.monotonic())
 
     assert first == 429
     assert others == [200, 200]

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.routing.planning.enrolment import Standing
+from gateway.routing.planning.enrolment import ExperimentStatus
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from tests.gateway.backends.mindie_backend import configured
 from tests.gateway.experiments.service.trialling import stand
@@ -102,7 +102,7 @@ async def between(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Be
         config = CONFIG.format(mindie=mindie.base_url, triton=triton.base_url, name=MODEL)
         run_dir = tmp_path_factory.mktemp("run")
         gateway = await stack.enter_async_context(serving(config, run_dir))
-        stand(gateway, Standing(epoch=1))
+        stand(gateway, ExperimentStatus(epoch=1))
         yield Between(gateway=gateway, mindie=mindie, triton=triton)
 
 

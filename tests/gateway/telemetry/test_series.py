@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from gateway.routing.request_record import Attempt
+from gateway.routing.request_record import AttemptRecord
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.quantile_sketch import QuantileSketch
 from gateway.telemetry.time_series import (
@@ -23,7 +23,7 @@ T = 1_800_000_000
 
 def line(
     at: float,
-    *attempts: Attempt,
+    *attempts: AttemptRecord,
     status: int = 200,
     error: str = "",
     ms: float = 100.0,
@@ -44,8 +44,8 @@ def line(
     )
 
 
-def ok(backend: str = "a/m") -> Attempt:
-    return Attempt(backend=backend, outcome="ok")
+def ok(backend: str = "a/m") -> AttemptRecord:
+    return AttemptRecord(backend=backend, outcome="ok")
 
 
 def cells(
@@ -57,7 +57,7 @@ def cells(
 def test_a_request_counts_where_it_ended_and_an_attempt_where_it_was_made() -> None:
     series = TimeSeries()
 
-    series.add([line(T + 1, Attempt(backend="a/m", outcome="upstream_error"), ok("b/m"))])
+    series.add([line(T + 1, AttemptRecord(backend="a/m", outcome="upstream_error"), ok("b/m"))])
 
     by_backend = cells(series, T + 2)
     (a,), (b,) = by_backend["a/m"], by_backend["b/m"]
@@ -91,7 +91,7 @@ def test_what_backends_did_wrong_is_told_from_what_callers_did(
 def test_a_mirrors_answer_is_an_attempt_and_not_where_the_request_ended() -> None:
     series = TimeSeries()
 
-    series.add([line(T, ok("a/m"), Attempt(backend="b/m", outcome="ok", role="mirror"))])
+    series.add([line(T, ok("a/m"), AttemptRecord(backend="b/m", outcome="ok", role="mirror"))])
 
     by_backend = cells(series, T)
     assert by_backend["a/m"][0].requests == 1
@@ -101,7 +101,7 @@ def test_a_mirrors_answer_is_an_attempt_and_not_where_the_request_ended() -> Non
 def test_who_lost_a_race_did_not_fail() -> None:
     series = TimeSeries()
 
-    series.add([line(T, Attempt(backend="a/m", outcome="lost", role="hedge"), ok("b/m"))])
+    series.add([line(T, AttemptRecord(backend="a/m", outcome="lost", role="hedge"), ok("b/m"))])
 
     (cell,) = cells(series, T)["a/m"]
     assert (cell.attempts, cell.failed, cell.requests) == (1, 0, 0)
@@ -110,7 +110,7 @@ def test_who_lost_a_race_did_not_fail() -> None:
 def test_what_no_backend_could_be_asked_for_is_nobodys() -> None:
     series = TimeSeries()
 
-    series.add([line(T, Attempt(backend="a/m", refused=True), status=400, error="x")])
+    series.add([line(T, AttemptRecord(backend="a/m", refused=True), status=400, error="x")])
 
     assert cells(series, T)["a/m"][0].attempts == 0
 

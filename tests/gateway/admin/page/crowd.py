@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from gateway.routing.request_record import Attempt
+from gateway.routing.request_record import AttemptRecord
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine
 from tests.gateway.serving import Serving, serving
@@ -115,15 +115,15 @@ def _line(at: float, phase: float, draw: random.Random) -> AccessLine:
     first = "cellar/small" if model == "small" else "north/large"
     if model == "assistant" and draw.random() < 0.4:
         first = "south/large"
-    attempts: list[Attempt] = []
+    attempts: list[AttemptRecord] = []
     backend, slow = first, 1.0
     if first == "south/large":
         slow = 1.0 + 1.5 * exp(-((phase - 0.6) ** 2) / 0.02)
         if draw.random() < 0.25 * exp(-((phase - 0.65) ** 2) / 0.01) + 0.01:
-            attempts.append(Attempt(backend=first, outcome="upstream_error", ms=80))
+            attempts.append(AttemptRecord(backend=first, outcome="upstream_error", ms=80))
             backend = "north/large"
     begin, whole = _USUAL[backend]
-    attempts.append(Attempt(backend=backend, outcome="ok", ms=whole))
+    attempts.append(AttemptRecord(backend=backend, outcome="ok", ms=whole))
     return AccessLine(
         time=at,
         request_id="past",

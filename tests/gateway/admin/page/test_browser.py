@@ -12,7 +12,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page
 
 from gateway.admin.page.chat import chat_section
 from gateway.experiments.service.report import Report
-from gateway.routing.planning.enrolment import Standing
+from gateway.routing.planning.enrolment import ExperimentStatus
 from tests.gateway.admin.browser import browsing, chromium
 from tests.gateway.admin.page.crowd import KEY, ask, crowded, remember
 from tests.gateway.admin.page.test_experiments import report, shown
@@ -33,7 +33,7 @@ SLOW_MS = 5000
 @pytest.fixture(scope="module")
 async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving]:
     async with crowded(tmp_path_factory.mktemp("run"), more=EXPERIMENT) as up:
-        stand(up, Standing(epoch=1))
+        stand(up, ExperimentStatus(epoch=1))
         remember(up, time.time())
         await ask(up, 20)
         yield up

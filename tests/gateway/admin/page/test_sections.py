@@ -8,7 +8,7 @@ import pytest
 
 from gateway.admin.page.recent_requests import recent_requests_section
 from gateway.admin.page.traffic import Traffic, traffic_section
-from gateway.routing.request_record import Attempt
+from gateway.routing.request_record import AttemptRecord
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.recent_requests import RecentRequest
 from gateway.telemetry.time_series import BackendSeries, TrafficCell
@@ -44,7 +44,7 @@ def test_what_clients_and_vendors_wrote_is_text() -> None:
         backend=evil,
         variant=evil,
         error=evil,
-        attempts=(Attempt(backend=evil, outcome=evil),),
+        attempts=(AttemptRecord(backend=evil, outcome=evil),),
         dropped=(evil,),
     )
     decision = RecentRequest(line=line, candidates=(evil,), ruled_out=((evil, evil),), refused=evil)
@@ -56,8 +56,8 @@ def test_what_clients_and_vendors_wrote_is_text() -> None:
     assert 'onload="' not in page
 
 
-LATE = Attempt(backend="a/x", outcome="lost", ms=400)
-BESIDE = Attempt(backend="b/x", outcome="ok", ms=20, hedge=True)
+LATE = AttemptRecord(backend="a/x", outcome="lost", ms=400)
+BESIDE = AttemptRecord(backend="b/x", outcome="ok", ms=20, hedge=True)
 
 
 @pytest.mark.parametrize(
@@ -65,19 +65,21 @@ BESIDE = Attempt(backend="b/x", outcome="ok", ms=20, hedge=True)
     [
         ((LATE, BESIDE), "",
          "b/x was tried as a hedge because a/x was late, and answered first."),
-        ((Attempt(backend="a/x", outcome="ok"), Attempt(backend="b/x", outcome="lost", hedge=True)),
+        ((AttemptRecord(backend="a/x", outcome="ok"),
+          AttemptRecord(backend="b/x", outcome="lost", hedge=True)),
          "", "a/x was late, but answered before the hedge b/x."),
-        ((Attempt(backend="a/x", outcome="upstream_broken"),),
+        ((AttemptRecord(backend="a/x", outcome="upstream_broken"),),
          "upstream_broken",
          "a/x broke off during the response: upstream_broken. Not tried: b/x."),
-        ((Attempt(backend="a/x", outcome="content_filter"), Attempt(backend="c/x", outcome="ok")),
+        ((AttemptRecord(backend="a/x", outcome="content_filter"),
+          AttemptRecord(backend="c/x", outcome="ok")),
          "",
          "After content_filter, c/x replaced the other candidates. c/x answered after a/x "
          "failed.</p>"),
     ],
 )  # fmt: skip
 def test_who_came_into_play_and_why_is_told(
-    attempts: tuple[Attempt, ...], error: str, told: str
+    attempts: tuple[AttemptRecord, ...], error: str, told: str
 ) -> None:
     served = next((one.backend for one in attempts if one.outcome == "ok"), "a/x")
     line = AccessLine(

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.config.schema_experiment import Experiment
 from gateway.experiments.service.state_poller import ExperimentPoller
-from gateway.routing.planning.enrolment import Standing
+from gateway.routing.planning.enrolment import ExperimentStatus
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
@@ -27,7 +27,7 @@ def experiments(arms: str = ARMS, more: str = "") -> tuple[Experiment, ...]:
     return read(config("http://127.0.0.1:9/v1", arms, more)).experiments
 
 
-def standing(watch: ExperimentPoller, found: tuple[Experiment, ...]) -> Standing:
+def standing(watch: ExperimentPoller, found: tuple[Experiment, ...]) -> ExperimentStatus:
     (one,) = watch.poll(found).values()
     return one
 
@@ -63,9 +63,9 @@ def test_every_process_gets_the_same_epoch_and_pause(store: SqlStore) -> None:
     store.resume("trial")
     resumed = [standing(watch, experiments()) for watch in (one, other)]
 
-    assert both == [Standing(epoch=1)] * 2
-    assert paused == [Standing(epoch=2, paused=True, reason="too dear")] * 3
-    assert resumed == [Standing(epoch=3)] * 2
+    assert both == [ExperimentStatus(epoch=1)] * 2
+    assert paused == [ExperimentStatus(epoch=2, paused=True, reason="too dear")] * 3
+    assert resumed == [ExperimentStatus(epoch=3)] * 2
 
 
 def test_what_is_prepared_begins_its_epoch_and_the_old_one_goes_on_until_it_is_in_force(
@@ -80,9 +80,9 @@ def test_what_is_prepared_begins_its_epoch_and_the_old_one_goes_on_until_it_is_i
     after = [standing(watch, ramped) for watch in (one, other)]
     back = standing(one, experiments())
 
-    assert before == meanwhile == [Standing(epoch=1)] * 2
-    assert after == [coming] * 2 == [Standing(epoch=2)] * 2
-    assert back == Standing(epoch=3)
+    assert before == meanwhile == [ExperimentStatus(epoch=1)] * 2
+    assert after == [coming] * 2 == [ExperimentStatus(epoch=2)] * 2
+    assert back == ExperimentStatus(epoch=3)
     assert len(store.epochs("trial")) == 3
 
 

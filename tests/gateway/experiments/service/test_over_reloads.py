@@ -7,7 +7,7 @@ import pytest
 
 from gateway.config.schema import Config
 from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.routing.planning.request_facts import Facts
+from gateway.routing.planning.request_facts import RequestFacts
 from gateway.runtime import Runtime
 from gateway.store.sql import SqlStore
 from schemas.messages import Message
@@ -47,14 +47,14 @@ class Process:
 
     def served(self) -> str:
         """Why a request of a unit does not take part; "" where it does."""
-        trial = self._runtime.table.routes["chat"].trial
+        trial = self._runtime.table.routes["chat"].experiment
         assert trial is not None
         request = ChatRequest(model="chat", messages=(Message(role="user", content="hi"),))
-        enrolment = trial.enrol(request, Facts(headers=[(b"x-session-id", b"anne")]))
-        if enrolment.part.left_out is None:
+        enrolment = trial.enrol(request, RequestFacts(headers=[(b"x-session-id", b"anne")]))
+        if enrolment.participation.exclusion is None:
             return ""
         assert enrolment.arm is trial.control
-        return enrolment.part.left_out.code
+        return enrolment.participation.exclusion.code
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.routing.planning.enrolment import Standing
+from gateway.routing.planning.enrolment import ExperimentStatus
 from tests.gateway.experiments.service.trialling import ask, behave, config, stand, variant_of
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Provider, provider
@@ -19,7 +19,7 @@ SETTING = (
     "{name: control, backend: a/old, weight: 50}, {name: treatment, backend: a/old, weight: 50, "
     "set: {temperature: 0.25, system: Be brief.}}"
 )
-RUNNING = Standing(epoch=1)
+RUNNING = ExperimentStatus(epoch=1)
 ADMIN_KEY = "key-of-the-operator"
 Gateway = tuple[Serving, Provider]
 
@@ -166,9 +166,9 @@ async def test_a_rule_that_matches_wins_and_its_requests_take_no_part(gateway: G
     assert line.experiment == ""
 
 
-@pytest.mark.parametrize("standing", [Standing(epoch=2, paused=True), Standing()])
+@pytest.mark.parametrize("standing", [ExperimentStatus(epoch=2, paused=True), ExperimentStatus()])
 async def test_while_paused_or_unknown_control_serves_everyone_and_nobody_counts(
-    gateway: Gateway, standing: Standing
+    gateway: Gateway, standing: ExperimentStatus
 ) -> None:
     running, _ = gateway
     session = await session_of(running, "treatment")
@@ -183,7 +183,7 @@ async def test_while_paused_or_unknown_control_serves_everyone_and_nobody_counts
     assert resumed.headers["x-gateway-variant"] == "treatment"
 
 
-REASONS: list[tuple[Standing, str, dict[str, str], str, str]] = [
+REASONS: list[tuple[ExperimentStatus, str, dict[str, str], str, str]] = [
     (
         RUNNING,
         "",
@@ -192,15 +192,21 @@ REASONS: list[tuple[Standing, str, dict[str, str], str, str]] = [
         "the request has no header x-session-id, and the control serves it",
     ),
     (RUNNING, SESSIONS[0], {"x-tier": "gold"}, "rule", "a `when` rule decides"),
-    (Standing(epoch=2, paused=True, reason="too slow"), SESSIONS[0], {}, "paused", "(too slow)"),
-    (Standing(), SESSIONS[0], {}, "unknown", "the store has not told yet how it stands"),
+    (
+        ExperimentStatus(epoch=2, paused=True, reason="too slow"),
+        SESSIONS[0],
+        {},
+        "paused",
+        "(too slow)",
+    ),
+    (ExperimentStatus(), SESSIONS[0], {}, "unknown", "the store has not told yet how it stands"),
 ]
 
 
 @pytest.mark.parametrize(("standing", "session", "headers", "code", "words"), REASONS)
 async def test_a_past_request_tells_why_it_was_left_out_of_the_experiment(
     gateway: Gateway,
-    standing: Standing,
+    standing: ExperimentStatus,
     session: str,
     headers: dict[str, str],
     code: str,

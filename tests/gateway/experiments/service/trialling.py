@@ -11,7 +11,7 @@ from gateway.experiments.service.background_jobs import ExperimentJobs
 from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.http.request_ids import uuid7
 from gateway.recording.rows_from_request import expand_rows
-from gateway.routing.planning.enrolment import Standing, fingerprint
+from gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
 from gateway.state import Gateway
 from gateway.store.open import open_store
 from gateway.store.rows import Row, SpoolEntry
@@ -74,7 +74,7 @@ async def behave(request: Received, answer: Answer) -> None:
         await answers(request, answer)
 
 
-def stand(running: Serving, standing: Standing) -> None:
+def stand(running: Serving, standing: ExperimentStatus) -> None:
     """What the process that asks the store would push."""
     runtime = running.state.runtime
     marks = {fingerprint(one): standing for one in runtime.config.experiments}
