@@ -53,7 +53,7 @@ def models(adapter: str | None, probing: bool, timeout_s: float, as_json: bool, 
         registry = Registry()
     names = (*registry.names, LOCAL)
     if adapter is not None and adapter not in names:
-        raise click.UsageError(f"there is no adapter {adapter!r}{nearest(adapter, names)}")
+        raise click.UsageError(f"no adapter is named {adapter!r}{nearest(adapter, names)}")
     if as_json:
         wanted = names if adapter is None else (adapter,)
         found = [_described(registry, name) for name in wanted]

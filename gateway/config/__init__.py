@@ -1,1 +1,1 @@
-"""config.yaml: its shape, how it is read, and what is checked before anything starts."""
+"""config.yaml: its schema, its reader, and the checks before the gateway starts."""

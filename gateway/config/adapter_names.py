@@ -1,4 +1,4 @@
-"""Which adapters there are: the names that `adapter:` may have, and their default base URLs."""
+"""The known adapters: valid names for `adapter:`, and their default base URLs."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -19,9 +19,9 @@ LOCAL = "local"
 
 
 class Defaults(Struct, frozen=True, kw_only=True):
-    """base_url: used where the configuration gives none; "" where it must.
+    """base_url: used if the configuration gives none; "": the configuration must.
 
-    tokens: there is a token endpoint for `oauth` that goes with the base URL.
+    tokens: the adapter has a token endpoint for `oauth` at the host of the base URL.
     """
 
     base_url: str = ""
@@ -29,22 +29,22 @@ class Defaults(Struct, frozen=True, kw_only=True):
 
 
 def known_adapters() -> Mapping[str, Defaults]:
-    """By name, plug-ins among them. Raises InvalidConfig when two plug-ins share a name."""
-    # Late, so that a caller that brings its own names loads no dialect.
+    """All adapters by name, including plug-ins. Raises InvalidConfig if two share a name."""
+    # Late, so that a caller that passes its own names loads no dialect.
     from adapters.registry import Registry
 
     return Installed(Registry())
 
 
 class Installed(Mapping[str, Defaults]):
-    """Looks an adapter up when it is asked for: a plug-in that nobody uses need not load."""
+    """Look up an adapter on first use, so that unused plug-ins are not loaded."""
 
     def __init__(self, registry: "Registry") -> None:
         self._registry = registry
         self._names = (*registry.names, LOCAL)
 
     def __getitem__(self, name: str) -> Defaults:
-        """Raises KeyError for a name that nobody has, InvalidConfig for a broken plug-in."""
+        """Raises KeyError for an unknown name, InvalidConfig for a broken plug-in."""
         if name == LOCAL:
             return Defaults()
         if name not in self._names:
@@ -55,7 +55,7 @@ class Installed(Mapping[str, Defaults]):
         return Defaults(base_url=self._registry.base_url(name), tokens=tokens)
 
     def supports(self, name: str, base_url: str | None) -> Supports:
-        """What an adapter can honour. Raises InvalidConfig for a broken plug-in."""
+        """The capabilities of an adapter. Raises InvalidConfig for a broken plug-in."""
         address = base_url or self._registry.base_url(name) or _ANYWHERE
         return self._registry.build(name, Endpoint(name=name, base_url=address)).supports
 
@@ -70,7 +70,7 @@ class Installed(Mapping[str, Defaults]):
 
 
 def with_base_urls(config: Config, adapters: Mapping[str, Defaults]) -> Config:
-    """The configuration with each absent base URL filled in, where adapter or region has one."""
+    """Fill in absent base URLs from the adapter or the region, if it has one."""
     providers = tuple(
         msgspec.structs.replace(provider, base_url=base_url)
         if provider.base_url is None

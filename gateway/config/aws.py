@@ -1,4 +1,4 @@
-"""What `providers[].aws` means: the region's address, who signs requests, and the checks."""
+"""`providers[].aws`: the region's address, request signing, and the checks."""
 
 import re
 from importlib.util import find_spec
@@ -9,10 +9,10 @@ from gateway.config.schema import Provider
 from gateway.config.schema_connection import Aws
 
 BEDROCK = "bedrock"
-"""The one adapter whose provider is AWS."""
+"""The only adapter for AWS."""
 
 SIGNER = "botocore"
-"""The package that signs; the extra `bedrock` brings it."""
+"""The package that signs requests; the extra `bedrock` installs it."""
 
 _REGION = re.compile(r"[a-z]{2,3}(-[a-z]+)+-[0-9]{1,2}")
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[\x21-\x7e]+")
@@ -20,7 +20,7 @@ _IN_HOST = re.compile(r"(?:^|\.)bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
 
 
 def aws_base_url(provider: Provider) -> str:
-    """The region's address, "" where no region is given."""
+    """The base URL of the region; "" without a region."""
     region = provider.aws.region if provider.aws is not None else None
     if region is None:
         return ""
@@ -29,7 +29,7 @@ def aws_base_url(provider: Provider) -> str:
 
 
 def aws_region(aws: Aws, base_url: str) -> str:
-    """The region that signatures name, "" where it is neither given nor in the address."""
+    """The region for signatures; "" if it is neither given nor in the address."""
     if aws.region is not None:
         return aws.region
     found = _IN_HOST.search(urlsplit(base_url).hostname or "")
@@ -37,7 +37,7 @@ def aws_region(aws: Aws, base_url: str) -> str:
 
 
 def signs(provider: Provider) -> bool:
-    """Requests carry a signature rather than an API key."""
+    """True if requests carry a signature and not an API key."""
     return provider.aws is not None and not provider.api_key
 
 
@@ -45,29 +45,31 @@ def check_aws(provider: Provider, aws: Aws, path: Path, problems: Problems) -> N
     """path: the provider's."""
     place = (*path, "aws")
     if provider.adapter != BEDROCK:
-        problems.add(place, "only adapter bedrock is AWS's, and this is ", Found(provider.adapter))
+        problems.add(place, "requires adapter bedrock, found ", Found(provider.adapter))
         return
     if aws.external_id is not None and aws.role_arn is None:
-        problems.add((*place, "external_id"), "goes with a role_arn; leave it out")
+        problems.add((*place, "external_id"), "requires role_arn; remove it")
     if aws.role_arn is not None and not _ROLE.fullmatch(aws.role_arn):
         problems.add(
-            (*place, "role_arn"), Found(aws.role_arn), " is no role, arn:aws:iam::ACCOUNT:role/NAME"
+            (*place, "role_arn"),
+            Found(aws.role_arn),
+            " is not a role; write arn:aws:iam::ACCOUNT:role/NAME",
         )
     if aws.region is not None and not _REGION.fullmatch(aws.region):
-        problems.add((*place, "region"), Found(aws.region), " is no region, such as eu-west-1")
+        problems.add((*place, "region"), Found(aws.region), " is not a region, such as eu-west-1")
     if provider.oauth is not None:
-        problems.add(place, "oauth stands beside it; give one of them")
+        problems.add(place, "conflicts with oauth; give one of them")
     keys = bool(aws.access_key_id or aws.secret_access_key or aws.session_token)
     if provider.api_key:
         if keys or aws.profile is not None or aws.role_arn is not None:
-            problems.add(place, "api_key stands beside its keys; give one of them")
+            problems.add(place, "its keys conflict with api_key; give one of them")
         return
     if any(name.lower() == "authorization" for name in provider.headers):
         problems.add(place, "its signature and headers.authorization are the same header; give one")
     _keys(aws, place, problems, given=keys)
     base_url = provider.base_url or aws_base_url(provider)
     if base_url and not aws_region(aws, base_url) and not problems.at((*path, "base_url")):
-        problems.add((*place, "region"), "is missing; base_url does not tell it")
+        problems.add((*place, "region"), "is missing, and base_url does not contain it")
     if find_spec(SIGNER) is None:
         problems.add(place, f"needs the package {SIGNER}; pip install strowger-gateway[bedrock]")
 
@@ -80,6 +82,11 @@ def _keys(aws: Aws, place: Path, problems: Problems, *, given: bool) -> None:
         ("secret_access_key", aws.secret_access_key),
     ):
         if not value and not problems.at((*place, name)):
-            problems.add((*place, name), "is missing; keys come in pairs")
+            problems.add(
+                (*place, name), "is missing; give both access_key_id and secret_access_key"
+            )
     if aws.profile is not None:
-        problems.add((*place, "profile"), "stands beside keys; give one of them")
+        problems.add(
+            (*place, "profile"),
+            "conflicts with access_key_id and secret_access_key; give one of them",
+        )

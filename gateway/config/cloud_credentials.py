@@ -1,4 +1,4 @@
-"""What `providers[].google` and `providers[].azure` may say, and what they need."""
+"""Checks of `providers[].google` and `providers[].azure`."""
 
 from importlib.util import find_spec
 
@@ -7,7 +7,7 @@ from gateway.config.schema import Provider
 from gateway.config.schema_connection import Azure, Google
 
 AZURE = "azure"
-"""The one adapter that knows for whom a token of Entra ID is to be."""
+"""The only adapter with a default scope for tokens of Entra ID."""
 
 GOOGLE_PACKAGES = ("google.auth", "requests")
 AZURE_PACKAGES = ("azure.identity",)
@@ -36,7 +36,7 @@ def _alone(provider: Provider, name: str, path: Path, problems: Problems) -> Non
     }
     for other, given in others.items():
         if given and other != name:
-            problems.add((*path, name), f"{other} stands beside it; give one of them")
+            problems.add((*path, name), f"conflicts with {other}; give one of them")
     if any(header.lower() == "authorization" for header in provider.headers):
         problems.add(
             (*path, name), "its token and headers.authorization are the same header; give one"
@@ -46,10 +46,14 @@ def _alone(provider: Provider, name: str, path: Path, problems: Problems) -> Non
 def _google(google: Google, place: Path, problems: Problems) -> None:
     for index, scope in enumerate(google.scopes):
         if not scope.isascii() or " " in scope:
-            problems.add((*place, "scopes", index), Found(scope), " is no scope; give a list")
+            problems.add(
+                (*place, "scopes", index),
+                Found(scope),
+                " is not a scope; write one list entry per scope",
+            )
     project = google.quota_project
     if project is not None and not (project.isascii() and project.isprintable()):
-        problems.add((*place, "quota_project"), Found(project), " is no project's id")
+        problems.add((*place, "quota_project"), Found(project), " is not a project id")
 
 
 def _azure(provider: Provider, azure: Azure, place: Path, problems: Problems) -> None:
@@ -60,13 +64,13 @@ def _azure(provider: Provider, azure: Azure, place: Path, problems: Problems) ->
     }
     for name, value in unused[azure.identity].items():
         if value is not None:
-            problems.add((*place, name), f"identity {azure.identity} has none; leave it out")
+            problems.add((*place, name), f"identity {azure.identity} does not use it; remove it")
     if azure.scope is None and provider.adapter != AZURE:
         problems.add(
             (*place, "scope"),
             "is missing; adapter ",
             Found(provider.adapter),
-            " has none of its own",
+            " has no default scope",
         )
 
 
@@ -78,7 +82,7 @@ def _packages(
 
 
 def _installed(module: str) -> bool:
-    """A dotted name is looked for in its package, which may itself be missing."""
+    """True if a module can be imported; for a dotted name its package may be missing, too."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:

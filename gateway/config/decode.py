@@ -1,7 +1,7 @@
-"""Plain values to frozen Structs, going on after a fault so that all are found at once.
+"""Plain values to frozen Structs, continuing after a fault so that all are found at once.
 
-What is wrong is recorded and replaced by the field's default, or by an empty value where it has
-none; later checks leave places alone at which something is already known to be wrong.
+A wrong value is recorded and replaced by the field's default, or by an empty value if it has
+none; later checks skip places that already have a fault.
 """
 
 import math
@@ -42,7 +42,7 @@ class Decoder:
         self._problems = problems
 
     def struct(self, tree: Tree, cls: type[S], path: Path) -> S:
-        """A value of `cls`, complete whatever was wrong."""
+        """Return a complete value of `cls`, whatever the faults."""
         if not isinstance(tree, dict):
             self._expected("a mapping", tree, path, hint=_keys_of(cls))
             tree = None
@@ -140,7 +140,7 @@ class Decoder:
     def _expected(
         self, what: str, tree: Tree, path: Path, default: object = None, hint: str = ""
     ) -> object:
-        """Containers, and what stands in their place, are named but not shown."""
+        """Name the kind of a container, or of a value found in its place, and never show it."""
         if not isinstance(tree, Unresolved):
             shown = hint if isinstance(tree, str | int | float | dict) else ""
             self._problems.add(path, f"expected {what}, found {_sort(tree)}{shown}")
@@ -152,14 +152,14 @@ class Decoder:
             if name in fields:
                 continue
             known = () if self._problems.many else fields
-            hint = _MERGE if name == "<<" else nearest(name, known, "known are")
+            hint = _MERGE if name == "<<" else nearest(name, known, "known keys:")
             self._problems.add((*path, name), "unknown key", hint)
             if _DID_YOU_MEAN in hint and hint.endswith(_ends(fields)):
                 self._hide(value)
             self._hide_credentials(value, (*path, name))
 
     def _hide(self, tree: Tree) -> None:
-        """Every text in a place where a credential belongs."""
+        """Mask every text in a place where a credential belongs."""
         match tree:
             case list():
                 for item in tree:
@@ -178,7 +178,7 @@ class Decoder:
                 self._problems.hide(str(tree))
 
     def _hide_credentials(self, tree: Tree, path: Path) -> None:
-        """Where no field says what is a credential: what was filled in, and what is named so."""
+        """Mask probable credentials in unknown fields: by interpolation, or by the key's name."""
         if isinstance(tree, Resolved) or (
             path and isinstance(path[-1], str) and _CREDENTIAL.search(path[-1])
         ):
@@ -193,7 +193,7 @@ class Decoder:
 
 @cache
 def _own(cls: type[Struct]) -> tuple[FieldInfo, ...]:
-    """The fields that a file can set: tensors come with requests only, others are worked out."""
+    """The fields that a file can set: tensors come with requests only, others are computed."""
     return tuple(
         field
         for field in msgspec.structs.fields(cls)
@@ -203,7 +203,7 @@ def _own(cls: type[Struct]) -> tuple[FieldInfo, ...]:
 
 @cache
 def _fields(cls: type[Struct]) -> Mapping[str, FieldInfo]:
-    """By the names that stand in the file, those of a flattened Struct among them."""
+    """Fields by their names in the file, including those of a flattened Struct."""
     fields: dict[str, FieldInfo] = {}
     for field in _own(cls):
         kind = kind_of(field.type)
@@ -215,12 +215,12 @@ def _fields(cls: type[Struct]) -> Mapping[str, FieldInfo]:
 
 
 def _ends(fields: Mapping[str, FieldInfo]) -> tuple[str, ...]:
-    """How a hint ends that names a field whose value is secret."""
+    """The possible ends of a hint that names a field with a secret value."""
     return tuple(f'"{name}"?' for name in _credentials(fields))
 
 
 def _credentials(fields: Mapping[str, FieldInfo]) -> Iterator[str]:
-    """The names of the fields whose values are secret."""
+    """The names of fields with secret values."""
     for name, field in fields.items():
         kind = kind_of(field.type)
         if kind.secret or (kind.entry is not None and kind_of(kind.entry[1]).secret):
@@ -236,21 +236,21 @@ def _fallback(field: FieldInfo, kind: Kind) -> object:
 
 
 def _keys_of(cls: type[Struct]) -> str:
-    """The end of a sentence: what a mapping would have."""
-    return nearest("", _fields(cls), "its keys are")
+    """The end of a sentence: the keys that the mapping may have."""
+    return nearest("", _fields(cls), "its keys:")
 
 
 def _items_of(item: Kind, tree: Tree) -> str:
-    """The end of a sentence: how a list would be written."""
+    """The end of a sentence: how to write the list."""
     if isinstance(tree, str) and item.struct is None:
         return "; put it between [ and ]"
     if item.struct is not None:
-        return _keys_of(item.struct).replace("its keys are", "each entry is a mapping of")
+        return _keys_of(item.struct).replace("its keys:", "each entry is a mapping with the keys")
     return ""
 
 
 def _empty(kind: Kind) -> object:
-    """Stands in for a value that is wrong; never reaches anyone but the checks."""
+    """A placeholder for a wrong value; only the checks see it."""
     if kind.nullable:
         return None
     if kind.secret:
@@ -263,7 +263,7 @@ def _empty(kind: Kind) -> object:
 
 
 def _bytes(text: str) -> object:
-    """512MiB as a number; anything else as it came."""
+    """Convert a size such as 512MiB to a number; return anything else unchanged."""
     written = _SIZE.fullmatch(text)
     if written is None:
         return text

@@ -1,4 +1,4 @@
-"""The codes of errors that the configuration may list, and what is wrong with any other."""
+"""The error codes that the configuration may list, and messages about all others."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -8,7 +8,7 @@ from gateway.config.problems import Found, Path, Problems, listed
 from schemas.errors import InvalidRequest, Unavailable, UpstreamError, UpstreamRejected
 
 VENDOR = "vendor:"
-"""Begins a code that is a vendor's own, and that the gateway hands on as it came."""
+"""Prefix of a vendor's own code, which the gateway passes on unchanged."""
 
 _CLOSEST = 3
 
@@ -27,49 +27,49 @@ CODES = frozenset(
         Unavailable.code,
         "invalid_image_url",
         "upstream_model_unknown",
-        # Vendors', which adapters and the local engine use where a vendor has no word for it.
+        # Vendors' codes, which adapters and the local engine use if a vendor has none for the case.
         # https://platform.openai.com/docs/guides/error-codes
         # https://learn.microsoft.com/en-us/azure/ai-foundry/openai/concepts/content-filter
         "content_filter",
         "context_length_exceeded",
     }
 )
-"""What a failed attempt can end with, beside the words of vendors."""
+"""Codes of failed attempts, besides vendors' own codes."""
 
 SAME: Mapping[str, str] = {"content_policy_violation": "content_filter"}
-"""By a vendor's word, the code that means the same; a rule for the code is one for the word."""
+"""Our code by a vendor's code of the same meaning; a rule for our code covers the vendor's."""
 
-_BEFORE = "is told before any backend is asked, and so leads nowhere"
+_BEFORE = "is returned before any attempt, so a fallback has no effect"
 NO_ATTEMPTS: Mapping[str, str] = {
-    "invalid_api_key": f'{_BEFORE}; a backend that refuses our key is "upstream_refused"',
-    "model_not_found": f'{_BEFORE}; a backend\'s is "upstream_model_unknown"',
+    "invalid_api_key": f'{_BEFORE}; if a backend rejects our key, the code is "upstream_refused"',
+    "model_not_found": f'{_BEFORE}; the code of backends is "upstream_model_unknown"',
     "model_not_allowed": _BEFORE,
     "priority_not_allowed": _BEFORE,
-    "request_timeout": f'{_BEFORE}; a backend\'s is "upstream_timeout"',
-    "request_too_large": f'{_BEFORE}; a backend\'s is "context_length_exceeded"',
+    "request_timeout": f'{_BEFORE}; the code of backends is "upstream_timeout"',
+    "request_too_large": f'{_BEFORE}; the code of backends is "context_length_exceeded"',
     "unsupported_media_type": _BEFORE,
     "body_too_complex": _BEFORE,
     "host_not_allowed": _BEFORE,
     "cross_site": _BEFORE,
     "too_many_wrong_keys": _BEFORE,
-    "unsupported": f"{_BEFORE}: backends that can honour a field are found without it",
+    "unsupported": f"{_BEFORE}: the gateway finds backends that support a field without it",
     "unknown_url": _BEFORE,
     "method_not_allowed": _BEFORE,
-    "deadline_exceeded": 'leaves no time to ask anybody; a backend\'s own is "upstream_timeout"',
-    "client_closed_request": "means that nobody waits for an answer",
-    "upstream_error": "stands for all failures of backends and is told of none; name those meant",
-    "internal_error": "is a bug of the gateway's, which no backend can mend",
-    "store_unavailable": "is no failure of a backend's",
-    "invalid_config": "is no failure of a backend's",
-    "unknown_request": "is no failure of a backend's",
-    "request_not_found": "is no failure of a backend's",
-    "experiment_not_found": "is no failure of a backend's",
+    "deadline_exceeded": 'leaves no time to retry; the code of backends is "upstream_timeout"',
+    "client_closed_request": "means that the client has disconnected",
+    "upstream_error": "is the base of all backend failures and never returned; list specific codes",
+    "internal_error": "is a bug of the gateway, which no backend can fix",
+    "store_unavailable": "is not a failure of a backend",
+    "invalid_config": "is not a failure of a backend",
+    "unknown_request": "is not a failure of a backend",
+    "request_not_found": "is not a failure of a backend",
+    "experiment_not_found": "is not a failure of a backend",
 }
-"""Codes of ours after which nobody else can be asked, each with the end of a sentence."""
+"""Our codes after which no fallback is possible, each with the end of a sentence."""
 
 
 def check_codes(codes: tuple[str, ...], path: Path, problems: Problems) -> None:
-    """Each is one of CODES, or a vendor's and says so."""
+    """Each code must be one of CODES, or a vendor's with the prefix VENDOR."""
     for place, code in enumerate(codes):
         where: Path = (*path, place)
         if problems.at(where) or code in CODES:
@@ -82,24 +82,26 @@ def check_codes(codes: tuple[str, ...], path: Path, problems: Problems) -> None:
             hint = (
                 f"did you mean {listed(close, 'or')}?"
                 if close
-                else f"known are {listed(sorted(CODES), 'and')}."
+                else f"known codes: {listed(sorted(CODES), 'and')}."
             )
             problems.add(
                 where,
-                "there is no error code ",
+                "unknown error code ",
                 Found(code),
-                f"; {hint} A vendor's own is written as ",
+                f"; {hint} Write a vendor's own code as ",
                 Found(VENDOR + code),
             )
         elif not code.removeprefix(VENDOR).strip():
-            problems.add(where, Found(code), " names no code; write the vendor's behind the colon")
+            problems.add(
+                where, Found(code), " contains no code; write the vendor's after the colon"
+            )
 
 
 def meanings(code: str) -> frozenset[str]:
-    """A failure's code, and the one that it is by another name."""
+    """A failure's code and its synonym."""
     return frozenset((code, SAME.get(code, code)))
 
 
 def plain(code: str) -> str:
-    """As an error carries it."""
+    """The code as errors carry it: without the prefix."""
     return code.removeprefix(VENDOR)

@@ -1,4 +1,4 @@
-"""What other gateways call a key, an adapter or a feature of ours; for hints alone."""
+"""Names that other gateways use for our keys, adapters and features, for hints only."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -78,7 +78,7 @@ FOREIGN_NAMES: Mapping[str, tuple[str, ...]] = {
     "structured_output": ("response_format",),
     "reasoning": ("reasoning_effort",),
     "thinking": ("reasoning_effort",),
-    # What a request failed with.
+    # Error codes.
     "429": ("rate_limit_exceeded",),
     "content_policy": ("content_filter",),
     "content_policy_violation": ("content_filter",),
@@ -94,13 +94,13 @@ _VARIABLE = re.compile(
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """The one of `known` that another gateway calls `name`; "" where there is none."""
+    """Return the one of `known` that other gateways call `name`, or ""."""
     names = set(known)
     return next((ours for ours in FOREIGN_NAMES.get(name, ()) if ours in names), "")
 
 
 def names_a_variable(secret: str) -> bool:
-    """Whether a credential is how LiteLLM, TensorZero, Bifrost or a shell would name a variable.
+    """True if a credential is a variable in the syntax of LiteLLM, TensorZero, Bifrost or a shell.
 
     https://docs.litellm.ai/docs/proxy/configs, https://www.tensorzero.com/docs/gateway/configuration-reference
     """

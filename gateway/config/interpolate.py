@@ -16,20 +16,20 @@ _CREDENTIAL = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECAS
 
 
 class Resolved(str):
-    """Text in which something was filled in. parts: what was filled in, possibly secret."""
+    """Text with resolved references. parts: their values, possibly secret."""
 
     __slots__ = ("parts",)
     parts: tuple[str, ...]
 
 
 class Unresolved(str):
-    """Text in which something could not be filled in; the fault is already recorded."""
+    """Text with a reference that could not be resolved; the fault is already recorded."""
 
     __slots__ = ()
 
 
 class Interpolation:
-    """Fills references from an environment; relative files start at `folder`."""
+    """Resolve references from an environment; relative files start at `folder`."""
 
     def __init__(self, env: Mapping[str, str], folder: FilePath, problems: Problems) -> None:
         self._env = env
@@ -80,8 +80,8 @@ class Interpolation:
         if named is None:
             self._problems.add(
                 path,
-                "cannot be read; write ${NAME}, ${NAME:-default} or ${file:/path}, "
-                "and $${ for the characters themselves",
+                "invalid reference; write ${NAME}, ${NAME:-default} or ${file:/path}, "
+                "and $${ for a literal ${",
             )
             return None
         name, default = named["name"], named["default"]
@@ -89,7 +89,7 @@ class Interpolation:
         if value is not None and _CREDENTIAL.search(name):
             self._problems.hide(value)
         if value is not None and not _is_text(value):
-            self._problems.add(path, f"the environment variable {name} does not hold UTF-8 text")
+            self._problems.add(path, f"the environment variable {name} is not UTF-8 text")
             return None
         if default is not None:
             return value or default
@@ -102,7 +102,7 @@ class Interpolation:
         return value
 
     def _file(self, name: str, path: Path) -> str | None:
-        """The file's text without the line break at its end."""
+        """The file's text without its trailing line break."""
         try:
             text = read_text(self._folder / name).rstrip("\r\n")
         except OSError as exc:
@@ -112,12 +112,12 @@ class Interpolation:
             self._problems.add(path, f"the file {name} is larger than {LARGEST // MIB} MiB")
             return None
         except (UnicodeDecodeError, ValueError):
-            self._problems.add(path, f"the file {name} does not hold UTF-8 text")
+            self._problems.add(path, f"the file {name} is not UTF-8 text")
             return None
         self._problems.hide(text)
         return text
 
 
 def _is_text(value: str) -> bool:
-    """Python keeps bytes of the environment that are no UTF-8 as lone surrogates."""
+    """Python represents bytes of the environment that are not UTF-8 as lone surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in value)

@@ -1,4 +1,4 @@
-"""From the text of config.yaml to a checked, frozen `Config`, or to all of its faults at once."""
+"""Read config.yaml: from text to a checked, frozen `Config`, or to all of its faults at once."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ from schemas.errors import InvalidConfig
 
 
 def ignore_warning(warning: str) -> None:
-    """Somebody else tells it, or has."""
+    """Drop a warning that another caller reports."""
 
 
 def load_config(
@@ -28,15 +28,15 @@ def load_config(
 ) -> Config:
     """Read a file. Raises InvalidConfig with every fault found.
 
-    warn: gets a sentence for everything that can be served and has no effect.
+    warn: called with one sentence per setting that is valid and has no effect.
     """
     try:
         text = read_text(path)
     except OSError as exc:
         raise InvalidConfig((f"{path}: cannot be read: {exc.strerror}",)) from exc
     except TooLarge as exc:
-        told = f"{path}: is larger than {LARGEST // MIB} MiB, which is more than one file may have"
-        raise InvalidConfig((told,)) from exc
+        message = f"{path}: is larger than {LARGEST // MIB} MiB, the maximum for one file"
+        raise InvalidConfig((message,)) from exc
     except UnicodeDecodeError as exc:
         raise InvalidConfig((f"{path}: is not UTF-8 text",)) from exc
     return read_config(text, source=str(path), env=env, folder=path.parent, warn=warn)
@@ -54,9 +54,9 @@ def read_config(
     """Read text. Raises InvalidConfig with every fault found.
 
     source:   the file's name, which starts every message.
-    folder:   where relative paths start; the working directory if absent.
-    adapters: the names that `adapter:` may have; those that are installed if absent.
-    warn:     as of `load_config`.
+    folder:   where relative paths start; `None`: the working directory.
+    adapters: the names that `adapter:` may have; `None`: the installed ones.
+    warn:     as for `load_config`.
     """
     problems = Problems(source)
     start = folder or Path()
@@ -77,7 +77,7 @@ def read_config(
 
 
 def with_contracts(config: Config) -> Config:
-    """The configuration with the contracts of metrics in each experiment."""
+    """Return the configuration with the metric contracts in each experiment."""
     experiments = tuple(
         replace(experiment, contracts=config.metrics) for experiment in config.experiments
     )
@@ -85,7 +85,7 @@ def with_contracts(config: Config) -> Config:
 
 
 def recheck(config: Config, *, source: str) -> None:
-    """For a configuration changed by hand, by the command line for instance.
+    """Check a configuration that was changed in code, by a command-line option for example.
 
     Raises InvalidConfig.
     """

@@ -1,4 +1,4 @@
-"""What is wrong with one configuration file, or in vain, written so that no secret shows."""
+"""Faults and warnings about one configuration file, written so that no secret shows."""
 
 import json
 import re
@@ -14,17 +14,17 @@ Path = tuple[str | int, ...]
 
 MASK = "***"
 SHORTEST_SECRET = 4
-"""Characters. A shorter one is masked where it is the whole value, else it would be in any word."""
+"""Characters. A shorter one is masked only as a whole value: as a part it is in too many words."""
 LONGEST_SHOWN = 80
 FEW = 12
 MOST_SHOWN = 200
-"""Problems. Beyond that they are counted, and get no hints, which take a millisecond each."""
+"""Problems. Further ones are counted, and get no hints, which take a millisecond each."""
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Found(Struct, frozen=True):
-    """A value from the file, to be quoted in a message."""
+    """A value from the file that a message quotes."""
 
     value: object
 
@@ -35,7 +35,7 @@ class Problem(Struct, frozen=True):
 
 
 class Problems:
-    """All faults found so far, what has no effect, and the secrets that no message must show."""
+    """The faults and warnings found so far, and the secrets that no message may show."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -48,7 +48,7 @@ class Problems:
 
     @property
     def many(self) -> bool:
-        """No further one will be shown."""
+        """True if further problems are not shown."""
         return len(self._found) >= MOST_SHOWN
 
     def add(self, path: Path, *parts: str | Found) -> None:
@@ -57,34 +57,34 @@ class Problems:
         self._around.update(path[:end] for end in range(len(path) + 1))
 
     def warn(self, path: Path, *parts: str | Found) -> None:
-        """Of what can be served and has no effect, which nobody may have meant."""
+        """Record a setting that is valid and has no effect: probably a mistake."""
         if not self.at(path):
             self._ineffective.append(Problem(path, parts))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Of places at which nothing is wrong, each a sentence."""
+        """One sentence per warning; none about places that have a fault."""
         return tuple(dict.fromkeys(map(self._render, self._ineffective)))
 
     def hide(self, *secrets: str) -> None:
-        """From now on, and in what was added before."""
+        """Mask these secrets in every message, including messages added earlier."""
         self._secrets.update(secret for secret in secrets if secret.strip())
         self._longest_first.clear()
 
     def under(self, path: Path) -> bool:
-        """Something at `path`, or inside it, is already known to be wrong."""
+        """True if a fault is known at `path` or inside it."""
         return path in self._around
 
     def at(self, path: Path) -> bool:
-        """`path`, or something that contains it, is already known to be wrong."""
+        """True if a fault is known at `path` or at something that contains it."""
         return any(path[:end] in self._places for end in range(len(path) + 1))
 
     def raise_if_any(self) -> None:
-        """Raises InvalidConfig."""
+        """Raise InvalidConfig with all faults, if there are any."""
         if self._found:
             shown = dict.fromkeys(map(self._render, self._found[:MOST_SHOWN]))
             more = len(self._found) - MOST_SHOWN
-            counted = (f"{self.source}: and {more} problems more",) if more > 0 else ()
+            counted = (f"{self.source}: and {more} more problems",) if more > 0 else ()
             raise InvalidConfig((*shown, *counted))
 
     def _render(self, problem: Problem) -> str:
@@ -95,7 +95,7 @@ class Problems:
         return f"{self.source}: {self._mask(f'{where}: {text}' if where else text)}"
 
     def _place(self, path: Path) -> str:
-        """`models[1].backends[0].provider`; keys that are no plain words stand in quotes."""
+        """`models[1].backends[0].provider`; keys with other characters are quoted."""
         place = ""
         for step in path:
             match step:
@@ -138,8 +138,8 @@ def listed(names: Iterable[str], before_last: str) -> str:
     return f"{', '.join(others)} {before_last} {last}" if others else last
 
 
-def nearest(name: str, known: Iterable[str], lead: str = "there is") -> str:
-    """The end of a sentence: `; did you mean "openai"?`, or else what there is instead."""
+def nearest(name: str, known: Iterable[str], lead: str = "available:") -> str:
+    """The end of a sentence: `; did you mean "openai"?`, or else the known names after `lead`."""
     names = list(dict.fromkeys(known))
     ours = suggest(name, names)
     close = [ours] if ours else get_close_matches(name, names, 1)

@@ -69,28 +69,28 @@ DEFAULT_STORE = "sqlite:///strowger.db"
 
 
 class Cors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """allow_origins: origins whose pages may call the gateway; "*" is every one."""
+    """allow_origins: origins whose pages may call the gateway; "*" allows every origin."""
 
     allow_origins: tuple[Name, ...] = ()
 
 
 class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the gateway listens, and how much it takes on.
+    """Where the gateway listens, and its load limits.
 
-    reload:             auto: when the file changes, or by SIGHUP; signal: by SIGHUP alone.
-    max_body_bytes:     of one request. max_buffered_bytes: of all bodies in memory together.
-    client_timeout_s:   for a whole head, and of a body or an answer for anything to move.
+    reload:             auto: when the file changes, or on SIGHUP; signal: only on SIGHUP.
+    max_body_bytes:     per request. max_buffered_bytes: of all bodies in memory together.
+    client_timeout_s:   for a complete head, and for progress of a body or a response.
     max_in_flight:      requests of the whole gateway. max_choices: prompts x n of one request.
-    max_share_per_key:  of max_in_flight and max_buffered_bytes, where there are several keys.
-    commit_after_s:     send 200 and keep-alive comments after so long without content.
-    sse_keepalive_s:    comments on a stream that has begun and is silent for so long.
-    drain_delay_s:      still serving after SIGTERM; drain_timeout_s: then waiting for streams.
-    trusted_proxies:    networks whose x-forwarded-for and forwarded are believed, for the log.
-    docs:               /docs and /openapi.json are served.
-    allowed_hosts:      names in Host besides loopback's; `mode: none` takes no others.
-    expose_headers:     x-gateway-* on answers.
-    default_model:      who answers on routes that name no model, such as /infer_token.
-    fetch:              images by URL, for providers that need the bytes.
+    max_share_per_key:  of max_in_flight and max_buffered_bytes, if there are several keys.
+    commit_after_s:     send 200 and keep-alive comments after this long without content.
+    sse_keepalive_s:    send a comment on a started stream after this long without data.
+    drain_delay_s:      serve this long after SIGTERM; drain_timeout_s: then wait for streams.
+    trusted_proxies:    networks whose x-forwarded-for and forwarded the access log trusts.
+    docs:               serve /docs and /openapi.json.
+    allowed_hosts:      names in Host besides loopback's; `mode: none` rejects all others.
+    expose_headers:     send x-gateway-* headers.
+    default_model:      the model of routes whose requests name none, such as /infer_token.
+    fetch:              download of images by URL, for providers that need the bytes.
     """
 
     host: Name = "127.0.0.1"
@@ -117,13 +117,13 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where keys, usage and experiments live. URLs may carry passwords, hence `Secret`.
+    """Storage of keys, usage and experiments. URLs may contain passwords, hence `Secret`.
 
-    url:   sqlite:///FILE (a relative one starts at the folder of config.yaml) or postgresql://…
-    usage: required: requests are refused rather than served without a record.
-    spool: the folder in which records wait for the store; `None`: beside the SQLite file, or
-           config.yaml. max_spool_bytes: of it.
-    keep_days: of requests; what experiments have learnt from them stays.
+    url:   sqlite:///FILE (a relative path starts at the folder of config.yaml) or postgresql://…
+    usage: required: reject requests that cannot be recorded.
+    spool: the folder in which records wait for the store; `None`: next to the SQLite file, or to
+           config.yaml. max_spool_bytes: its maximum size.
+    keep_days: of requests; experiment results computed from them are kept.
     """
 
     url: Secret = Secret(DEFAULT_STORE)
@@ -138,7 +138,7 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One client's key.
 
     models:       names, aliases or wildcards that it may use.
-    max_priority: the most urgent priority that it may ask for; 1 is the most urgent of all.
+    max_priority: the most urgent priority that it may request; 1 is the most urgent of all.
     """
 
     name: Name
@@ -148,7 +148,7 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Auth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """mode none serves everyone, hence loopback only unless `allow_open`.
+    """mode none serves every client, hence only on loopback unless `allow_open`.
 
     metrics: who may read /metrics under mode keys; metrics_key: a key for that alone.
     """
@@ -166,8 +166,8 @@ class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     revision:   of a model at the Hugging Face hub: a branch, a tag or a commit.
     special_tokens_in_prompts: whether raw prompts may spell special tokens.
-    matryoshka: its vectors may be shortened although its files don't say so; for task embed.
-    token_inputs: whether inputs to embed may be token ids, which have to be the model's own.
+    matryoshka: its embeddings may be shortened although its files don't say so; for task embed.
+    token_inputs: whether embedding inputs may be token ids, which must be the model's own.
     """
 
     name: Name
@@ -182,7 +182,7 @@ class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Lora(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A low-rank adapter, which the local engine serves as a model of its own name.
 
-    base: the model that it adapts; `None` is the only one that generates.
+    base: the model that it adapts; `None`: the only model with task generate.
     """
 
     name: Name
@@ -194,15 +194,16 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The local inference engine of one provider, in one process on one device.
 
     max_new_tokens:   the ceiling and the default for max_tokens; auto: up to the context's end.
-    max_step_tokens:  token budget a step; auto: cpu 512, cuda and npu 8192.
+    max_step_tokens:  token budget per step; auto: cpu 512, cuda and npu 8192.
     kv_cache:         bytes; auto: 0.9 of the free memory on npu and cuda, on cpu 2 GiB or a
-                      quarter of what is available, whichever is less.
-    compile:          kernels for this CPU by its C++ compiler; auto: where there is one.
-    accept_lora:      requests may bring adapters; max_loras and max_lora_bytes of those are kept.
-    draft_tokens:     guessed ahead by prompt lookup, at most; 0: none.
-    max_logits_bytes: context and generation logits of one answer.
-    max_first_token_wait_s: in the queue; makes up for one priority, and for an answer's head start.
-    step_timeout_s:   a step that takes longer means that the engine hangs; it is started again.
+                      quarter of the available memory, whichever is less.
+    compile:          build kernels for this CPU; auto: if a C++ compiler is found.
+    accept_lora:      requests may bring adapters; max_loras and max_lora_bytes limit the cache.
+    draft_tokens:     maximum tokens drafted by prompt lookup; 0: none.
+    max_logits_bytes: context and generation logits of one response.
+    max_first_token_wait_s: a wait in the queue that offsets one priority level, or the head
+                      start of a running sequence.
+    step_timeout_s:   a longer step means that the engine hangs; it is restarted.
     """
 
     models: tuple[EngineModel, ...]
@@ -231,13 +232,13 @@ class Engine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An account or a connection.
 
-    base_url:  scheme, authority and path prefix; may be absent where the adapter has a default.
+    base_url:  scheme, authority and path prefix; optional if the adapter has a default.
     oauth:     instead of an api_key. headers: sent with every request; all of them secrets.
-    aws:       keys that sign, instead of an api_key; its region goes with either.
-    google:    whose tokens go out instead of an api_key; azure: likewise, of Entra ID.
-    tokenizer: a tokenizer.json; proxy: a URL, which may carry a password.
-    client_fields: what clients may send through to it.
-    engine:    for adapter local, and only for it.
+    aws:       keys that sign, instead of an api_key; its region is valid with both.
+    google:    tokens of a Google account instead of an api_key; azure: tokens of Entra ID.
+    tokenizer: a tokenizer.json; proxy: a URL, which may contain a password.
+    client_fields: request fields that clients may pass through to it.
+    engine:    for adapter local only.
     """
 
     name: ProviderName
@@ -259,7 +260,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class BackendRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A provider and its own name for a model; "*" hands the asked-for name on.
+    """A provider and its own name for a model; "*" passes the requested name on.
 
     weight: `None` on all backends of a model shares its traffic evenly.
     """
@@ -270,17 +271,17 @@ class BackendRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Mirror(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A copy of `share` of the requests goes to `backend` after the client was served."""
+    """Send a copy of `share` of the requests to `backend` after the client was served."""
 
     backend: BackendName
     share: Share
 
 
 class WhenRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Requests of which all of this is true go to these backends alone.
+    """Route requests that match all conditions to these backends only.
 
-    header, metadata: values by name; key: of the client's. Each may end in `*`.
-    tokens_over: of the prompt, estimated. features: fields that are used, or kinds of content.
+    header, metadata: values by name; key: the name of the client's. Each may end in `*`.
+    tokens_over: of the prompt, estimated. features: fields in use, or kinds of content.
     """
 
     header: Mapping[str, str] = {}
@@ -291,15 +292,15 @@ class WhenRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     backends: tuple[BackendName, ...]
 
 
-class Detour(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Requests that failed with one of these codes are tried on these models, in order."""
+class ErrorFallback(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Retry requests that failed with one of these codes on these models, in order."""
 
     codes: tuple[Name, ...]
     models: tuple[Name, ...]
 
 
 class RequestFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Request fields that the operator sets; in config.yaml they all stand at one level."""
+    """Request fields that the operator sets; in config.yaml they are all on one level."""
 
     sampling: Annotated[Sampling, Meta(extra={"flatten": True})] = Sampling()
     reasoning_effort: str | UnsetType = UNSET
@@ -310,12 +311,12 @@ class RequestFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A name that clients ask for.
+    """A model that clients can request.
 
     name:       may end in "*", a wildcard.
-    deadline_s: over all attempts and fallbacks.
-    require:    only backends that honour every field, also those that a dialect lets go.
-    defaults:   used where the request is silent; overrides win over the request.
+    deadline_s: for all attempts and fallbacks together.
+    require:    only backends that honour every field, including those that a dialect may ignore.
+    defaults:   for fields that the request does not set; overrides replace the request's.
     """
 
     name: Name
@@ -326,7 +327,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     deadline_s: Seconds = 600.0
     retry: Retry = Retry()
     fallback: tuple[Name, ...] = ()
-    fallback_by_error: tuple[Detour, ...] = ()
+    fallback_by_error: tuple[ErrorFallback, ...] = ()
     require: bool = False
     breaker: Breaker = Breaker()
     hedge_after_s: Seconds | None = None
@@ -338,7 +339,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`None` for key or model is every one; `exact` pays a round trip instead of a lease."""
+    """`None` for key or model means all; `exact` pays a round trip instead of a lease."""
 
     key: Name | None = None
     model: Name | None = None
@@ -349,9 +350,9 @@ class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """US dollars for a million tokens.
+    """US dollars per million tokens.
 
-    match: a backend, or the beginning of several with a `*`; an exact one wins, then the longest.
+    match: a backend, or a prefix of several with `*`; an exact match wins, then the longest.
     cached_input, cache_write: `None` costs the same as input; cache_write_1h: as cache_write;
     reasoning: as output.
     """
@@ -375,7 +376,7 @@ class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Telemetry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """otlp_endpoint: where OpenTelemetry spans go."""
+    """otlp_endpoint: receives OpenTelemetry spans."""
 
     otlp_endpoint: str | None = None
 

@@ -1,4 +1,4 @@
-"""How a provider on the network is reached: its time limits, certificates, tokens and keys."""
+"""Connection settings of a provider: timeouts, certificates, tokens and keys."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from schemas.secret import Secret
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """first_token_s and between_tokens_s apply where the provider streams to the gateway."""
+    """first_token_s and between_tokens_s apply if the provider streams to the gateway."""
 
     connect_s: Seconds = 5.0
     first_token_s: Seconds = 60.0
@@ -18,7 +18,7 @@ class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a provider's certificate is checked, and ours for it, as PEM files."""
+    """Verification of a provider's certificate, and our client certificate; PEM files."""
 
     verify: bool = True
     ca_file: Path | None = None
@@ -27,10 +27,10 @@ class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class OAuth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A service's name and secret (RFC 6749, 4.4), for which tokens are fetched and refreshed.
+    """Client credentials (RFC 6749, 4.4) with which the gateway fetches and refreshes tokens.
 
-    token_url: scope: `None` takes the adapter's own; an adapter without one needs a token_url.
-    client_auth: name and secret in an authorization header, or in the form.
+    token_url, scope: `None`: the adapter's own; an adapter without one needs a token_url.
+    client_auth: id and secret in an authorization header, or in the form.
     """
 
     client_id: Name
@@ -41,12 +41,12 @@ class OAuth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Fetch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How images that a request names by URL are fetched for providers that need the bytes.
+    """Download of images by URL, for providers that need the bytes.
 
-    max_bytes: of all images of one request. timeout_s: for each, redirects included.
-    max_total_bytes: of the images of all requests, from the first byte until the answer is over.
-    connections:     of one request; max_connections: of all requests.
-    allow:     networks that may be fetched from although they are not public; deny: that may not.
+    max_bytes: of all images of one request. timeout_s: per image, redirects included.
+    max_total_bytes: of the images of all requests, until their responses are complete.
+    connections:     per request; max_connections: of all requests.
+    allow:     networks that are allowed although not public; deny: networks never contacted.
     ca_file:   certificates to trust instead of the system's, PEM.
     """
 
@@ -61,10 +61,10 @@ class Fetch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ClientFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which request fields a client may send through to a provider, beyond the adapter's rules.
+    """Which request fields a client may pass through to a provider, beyond the adapter's rules.
 
     Patterns of adapters.client_fields.patterns: `provider`, `messages[].cache_control`, `*`. deny
-    also takes the names of known fields (`user`).
+    also accepts the names of known fields (`user`).
     """
 
     allow: tuple[Name, ...] = ()
@@ -72,11 +72,11 @@ class ClientFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Aws(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a provider of AWS is, and whose keys sign its requests.
+    """The region of an AWS provider, and the keys that sign its requests.
 
-    region: `None` is read off the base URL.
-    access_key_id: `None` has botocore look for keys, in `profile` if that is given.
-    role_arn:      a role to assume with those keys; external_id: what its owner asks for.
+    region: `None`: taken from the base URL.
+    access_key_id: `None`: botocore looks for keys, in `profile` if that is given.
+    role_arn:      a role to assume with those keys; external_id: as required by its owner.
     """
 
     region: Name | None = None
@@ -89,11 +89,11 @@ class Aws(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Google(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose tokens go to Vertex AI, or another service of Google's.
+    """The account whose tokens are sent to Vertex AI or another Google service.
 
-    credentials_file: JSON, of a type that google-auth knows; `None` has it look as Google's own
-                      tools do (Application Default Credentials).
-    scopes:           () is `cloud-platform`. quota_project: the project that is charged.
+    credentials_file: JSON, of a type that google-auth knows; `None`: Application Default
+                      Credentials, as Google's own tools use them.
+    scopes:           () means `cloud-platform`. quota_project: the project that is charged.
     """
 
     credentials_file: Path | None = None
@@ -102,12 +102,12 @@ class Google(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Azure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose tokens of Entra ID go to a provider, where there is no secret to give.
+    """The Entra ID identity whose tokens are sent to a provider, in place of a secret.
 
-    identity:  of the machine (managed), of a federated token in a file (workload), or of whoever
-               has logged in with the Azure CLI (cli).
+    identity:  of the machine (managed), of a federated token in a file (workload), or of the
+               user logged in with the Azure CLI (cli).
     client_id: of a user-assigned identity, or of the application that trusts the federated token.
-    scope:     `None` takes the adapter's own; an adapter without one needs it.
+    scope:     `None`: the adapter's own; an adapter without one needs it.
     """
 
     identity: Literal["managed", "workload", "cli"] = "managed"

@@ -15,7 +15,7 @@ Label = Annotated[
         description="up to 64 letters, digits and . - _, starting with a letter or digit",
     ),
 ]
-"""A name that travels in headers and paths."""
+"""A name that is sent in headers and paths."""
 
 AssignBy = Annotated[
     str,
@@ -27,9 +27,9 @@ AssignBy = Annotated[
 
 
 class VariantFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a variant changes in a request; in config.yaml all at one level.
+    """The request fields that a variant sets; in config.yaml all on one level.
 
-    system: put in front of the conversation's own system message.
+    system: prepended to the conversation's own system message.
     """
 
     sampling: Annotated[Sampling, Meta(extra={"flatten": True})] = Sampling()
@@ -46,14 +46,14 @@ class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Guardrail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Pauses the experiment when a variant's metric is worse by so much beyond doubt."""
+    """Pause the experiment when a variant's metric is significantly worse by `worse_by` or more."""
 
     metric: MetricName
     worse_by: Annotated[float, Meta(gt=0)]
 
 
 class NotWorse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """by: how much worse it may be; a part for times."""
+    """by: the tolerated difference; relative for times."""
 
     metric: MetricName
     by: Annotated[float, Meta(gt=0)]
@@ -69,14 +69,15 @@ class Decide(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An A/B test over one model. The first variant is the control.
 
-    decide:   what must hold for a variant to be shipped; its outcome is the verdict.
-    per:      what a mean is over: all observations, or the units' own means.
-    alpha:    that the primary metric's intervals ever miss, over all looks and treatments.
-    planned:  units in all, where the intervals are narrowest; fixed before the experiment begins.
-    smallest: the least difference of the primary metric that matters; a part for times.
+    decide:   the conditions for shipping a variant; their outcome is the verdict.
+    per:      a mean is over all observations, or over the units' own means.
+    alpha:    probability that the primary metric's intervals ever miss, over all looks and
+              treatments.
+    planned:  total units at which the intervals are narrowest; fixed before the experiment starts.
+    smallest: the smallest difference of the primary metric that matters; relative for times.
     aa:       all variants are the same, and the experiment tests the gateway.
-    contracts: the configuration's `metrics`, which `with_contracts` puts here: a report of an
-              experiment that was removed needs them after they are gone from the file.
+    contracts: the configuration's `metrics`, set by `with_contracts`: the report of a removed
+              experiment needs them after they are gone from the file.
     """
 
     name: Label
@@ -97,7 +98,7 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return next((one for one in self.contracts if one.name == metric), None)
 
     def decided_by(self, metric: str) -> bool:
-        """Whether the metric is the primary one, one of `decide`, or watched by a guardrail."""
+        """True if the metric is the primary one, one of `decide`, or one of a guardrail."""
         names = [self.primary, *(one.metric for one in self.guardrails)]
         if self.decide is not None:
             names += [self.decide.better, *(one.metric for one in self.decide.not_worse)]

@@ -1,4 +1,4 @@
-"""What the configuration says about backends that fail: `models[].retry` and `models[].breaker`."""
+"""The schema of `models[].retry` and `models[].breaker`: how to handle failing backends."""
 
 from msgspec import Struct
 
@@ -15,7 +15,7 @@ EVERY_KIND: tuple[RetryKind, ...] = (
 
 
 class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """attempts: at most so many for a request, over all of its backends and fallbacks."""
+    """attempts: the maximum per request, over all of its backends and fallbacks."""
 
     attempts: Count = 3
     on: tuple[RetryKind, ...] = EVERY_KIND
@@ -24,13 +24,13 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Breaker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a failing backend is not asked for a while, and for how long.
+    """When the circuit of a failing backend opens, and for how long.
 
-    min_requests:   so many failures in a row open it. A success takes back
+    min_requests:   consecutive failures that open it. A success takes back
                     failure_rate / (1 - failure_rate) of them.
-    window_s:       a failure is forgotten when none followed it for so long.
-    max_cooldown_s: `None` is 10, or cooldown_s where that is more.
-    max_retry_after_s: the longest cooldown that a backend may ask for.
+    window_s:       a failure is forgotten if no other follows within this time.
+    max_cooldown_s: `None`: 10, or cooldown_s if that is more.
+    max_retry_after_s: the longest retry-after of a backend that is honoured.
     """
 
     failure_rate: Share = 0.5

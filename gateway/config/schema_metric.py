@@ -1,7 +1,7 @@
-"""The shape of `metrics`: the contract of each metric of feedback.
+"""The schema of `metrics`: the contract of each feedback metric.
 
-For the whole gateway rather than for an experiment: feedback comes for requests of every model, in
-an experiment or not, and a name must mean the same in all of them.
+Contracts apply to the whole gateway and not to one experiment: feedback arrives for requests of
+every model, in an experiment or not, and a name must mean the same everywhere.
 """
 
 from typing import Annotated, Literal
@@ -9,23 +9,23 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 FEEDBACK_METRIC = r"[a-z][a-z0-9_]{0,63}"
-"""What feedback may call its metrics."""
+"""Allowed names of feedback metrics."""
 
 MetricName = Annotated[
     str,
     Meta(
         pattern=f"^{FEEDBACK_METRIC}$",
-        description="up to 64 small letters, digits and _, starting with a letter",
+        description="up to 64 lower-case letters, digits and _, starting with a letter",
     ),
 ]
 
 
 class MetricContract(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the values of one metric of feedback are. Whatever else comes is refused, not stored.
+    """The valid values of one feedback metric. Any other value is rejected, not stored.
 
-    range:     the least and the greatest value of a number; () of a boolean.
-    higher_is: which way is better, for verdicts and guardrails.
-    cap:       a greater value counts as this one; `None`: none does.
+    range:     the minimum and maximum of a number; () for a boolean.
+    higher_is: which direction is better, for verdicts and guardrails.
+    cap:       a greater value counts as this one; `None`: no cap.
     level:     unit: a unit counts once, with the mean of its values.
     """
 
@@ -38,18 +38,18 @@ class MetricContract(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Between which every value lies that is sent."""
+        """The smallest and greatest valid value."""
         return (0.0, 1.0) if self.type == "boolean" else (self.range[0], self.range[-1])
 
     @property
     def kind(self) -> str:
-        """In words what a value is: `true or false`, `a number from 1 to 5`."""
+        """Describe a value: `true or false`, `a number from 1 to 5`."""
         low, high = self.bounds
         return "true or false" if self.type == "boolean" else f"a number from {low:g} to {high:g}"
 
     @property
     def words(self) -> str:
-        """All of it in words, for reports."""
+        """Describe the contract, for reports."""
         parts = [self.kind]
         if self.higher_is == "worse":
             parts.append("higher is worse")

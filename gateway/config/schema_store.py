@@ -1,4 +1,4 @@
-"""Where the store and its spool are, and whether the addresses in `store` can be some."""
+"""Validate the addresses in `store`, and resolve the paths of the store and its spool."""
 
 from pathlib import Path
 
@@ -16,30 +16,30 @@ _MEMORY = ":memory:"
 
 
 def check_store(store: Store, problems: Problems) -> None:
-    """Addresses are never shown, for they may hold passwords."""
+    """Check `store`. Messages never show addresses, because they may contain passwords."""
     address = store.url.reveal()
     sqlite = address.startswith(SQLITE) and address != SQLITE
     if not (sqlite or address.startswith(POSTGRES)) and not problems.at(("store", "url")):
-        problems.add(("store", "url"), "begins neither with sqlite:///FILE nor with postgresql://")
+        problems.add(("store", "url"), "must be sqlite:///FILE or postgresql://HOST/NAME")
     elif sqlite and address.endswith(_MEMORY):
         problems.add(
             ("store", "url"),
-            "a database in memory is each process's own, and gone with it; give a file",
+            "an in-memory database is private to a process and lost when it exits; give a file",
         )
     path = ("store", "redis_url")
     redis = store.redis_url
     if redis is not None and not redis.reveal().startswith(REDIS) and not problems.at(path):
-        problems.add(path, "begins with none of redis://HOST, rediss://HOST and unix:///SOCKET")
+        problems.add(path, "must be redis://HOST, rediss://HOST or unix:///SOCKET")
 
 
 def with_store_placed(config: Config, folder: Path) -> Config:
-    """The configuration with its SQLite file and its spool as paths that start at `folder`."""
+    """Return the configuration with the paths of its SQLite file and spool resolved at `folder`."""
     store = config.store
-    address, beside = store.url.reveal(), folder
+    address, neighbour = store.url.reveal(), folder
     if address.startswith(SQLITE):
         file = folder / address.removeprefix(SQLITE)
-        address, beside = f"{SQLITE}{file}", file.parent
+        address, neighbour = f"{SQLITE}{file}", file.parent
     placed = msgspec.structs.replace(
-        store, url=Secret(address), spool=store.spool or str(beside / SPOOL)
+        store, url=Secret(address), spool=store.spool or str(neighbour / SPOOL)
     )
     return msgspec.structs.replace(config, store=placed)

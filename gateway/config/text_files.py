@@ -1,4 +1,4 @@
-"""Text files of the operator's, read whole: bounded in size, and in time where they are pipes."""
+"""Read the operator's text files: bounded in size, and in time for pipes."""
 
 import os
 import select
@@ -6,10 +6,10 @@ import stat
 from pathlib import Path
 
 LARGEST = 2 * 1024 * 1024
-"""Bytes of one file. A configuration of 10,000 client keys takes half of it."""
+"""Bytes of one file. A configuration with 10,000 client keys takes half of it."""
 
 PIPE_S = 5.0
-"""To wait for what a pipe holds. Without a writer a blocking read would never return."""
+"""Timeout of a read from a pipe: a blocking read without a writer would never return."""
 
 
 class TooLarge(ValueError):
@@ -17,7 +17,7 @@ class TooLarge(ValueError):
 
 
 def read_text(path: Path) -> str:
-    """The file as UTF-8.
+    """Read the file as UTF-8.
 
     Raises OSError, TooLarge, and UnicodeDecodeError.
     """
@@ -48,7 +48,7 @@ def _from_pipe(fd: int) -> bytes:
     waiting.register(fd, select.POLLIN | select.POLLHUP)
     while len(data) <= LARGEST:
         if not waiting.poll(PIPE_S * 1000):
-            raise TimeoutError(None, f"the pipe brought nothing for {PIPE_S:g} s")
+            raise TimeoutError(None, f"no data from the pipe for {PIPE_S:g} s")
         piece = os.read(fd, LARGEST + 1 - len(data))
         if not piece:
             break

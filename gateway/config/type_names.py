@@ -1,4 +1,4 @@
-"""The types of config.yaml's fields, taken apart and said in words."""
+"""The types of config.yaml's fields, analysed and described for messages."""
 
 import types
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ class Kind(Struct, frozen=True, kw_only=True):
 
     whole:   the type as written, for msgspec.
     members: the types that it unites, without `None` and `UnsetType`.
-    extra:   the steering words of its Annotated members (gateway.config.units).
+    extra:   the markers of its Annotated members (gateway.config.units).
     """
 
     whole: object
@@ -30,12 +30,12 @@ class Kind(Struct, frozen=True, kw_only=True):
 
     @property
     def item(self) -> object:
-        """The type of a list's items; `None` where the field is no list."""
+        """The type of a list's items; `None` if the field is not a list."""
         return get_args(self._only)[0] if get_origin(self._only) is tuple else None
 
     @property
     def entry(self) -> tuple[object, object] | None:
-        """The types of a mapping's keys and values; `None` where the field is no mapping."""
+        """The types of a mapping's keys and values; `None` if the field is not a mapping."""
         if get_origin(self._only) in (Mapping, dict):
             key, value = get_args(self._only)
             return key, value
@@ -43,7 +43,7 @@ class Kind(Struct, frozen=True, kw_only=True):
 
     @property
     def container(self) -> bool:
-        """Left empty in the file, it holds what it would hold by default."""
+        """True if an empty value in the file means the default."""
         return (self.struct or self.item or self.entry) is not None
 
     @property
@@ -52,7 +52,7 @@ class Kind(Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that a Literal allows."""
+        """The texts that a Literal allows."""
         return tuple(
             word
             for member in self.members
@@ -63,7 +63,7 @@ class Kind(Struct, frozen=True, kw_only=True):
 
     @property
     def bare(self) -> tuple[object, ...]:
-        """The members without their Annotated."""
+        """The members without Annotated."""
         return tuple(_bare(member) for member in self.members)
 
     @property

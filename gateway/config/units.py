@@ -1,9 +1,9 @@
-"""The kinds of numbers and words that config.yaml knows, with their ranges.
+"""The types of numbers and texts in config.yaml, with their ranges.
 
 The `extra` entries of a Meta steer `gateway.config.decode`:
 `size` also accepts text such as 512MiB, `path` and `model_path` resolve a relative path against
 the folder of config.yaml,
-`flatten` puts a Struct's fields at the level of its parent, and `resolved` is worked out from other
+`flatten` puts a Struct's fields at the level of its parent, and `resolved` is computed from other
 places of the file and cannot be set in it.
 """
 
@@ -27,15 +27,15 @@ Size = Annotated[int, Meta(ge=1, extra={"size": True})]
 Seconds = Annotated[float, Meta(gt=0)]
 
 SecondsOrZero = Annotated[float, Meta(ge=0)]
-"""Seconds, where 0 means not at all."""
+"""Seconds; 0 turns the feature off."""
 
 Share = Annotated[float, Meta(gt=0, le=1)]
-"""A part of the whole: above 0, at most 1."""
+"""A share of the whole: above 0, at most 1."""
 
 Weight = Annotated[float, Meta(ge=0)]
 
 Usd = Annotated[float, Meta(ge=0)]
-"""US dollars for a million tokens."""
+"""US dollars per million tokens."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 

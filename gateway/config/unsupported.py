@@ -1,6 +1,6 @@
-"""What config.yaml describes and this version cannot do yet: refused, never ignored.
+"""Settings that config.yaml describes and this version does not support: rejected, not ignored.
 
-Whoever builds one of these deletes its row.
+Delete a row when its feature is built.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from gateway.config.schema import Config
 
 
 class UnsupportedSetting(Struct, frozen=True):
-    """path: `[]` after a field goes through its list. allowed: the values that work today."""
+    """path: `[]` after a field means each item of its list. allowed: the supported values."""
 
     path: str
     allowed: tuple[object, ...]

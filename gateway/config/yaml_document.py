@@ -1,4 +1,4 @@
-"""YAML 1.2 text to plain values: only true and false are booleans, and a key stands once."""
+"""YAML 1.2 text to plain values: only true and false are booleans, and keys are unique."""
 
 import re
 
@@ -8,16 +8,16 @@ from yaml import MappingNode, Node, ScalarNode, SequenceNode
 from gateway.config.problems import Path, Problems
 
 Tree = None | bool | int | float | str | list["Tree"] | dict[str, "Tree"]
-"""What a document holds. Keys are text, whatever they look like."""
+"""A document's value. Keys are always text."""
 
 DEEPEST = 32
-"""Levels of lists and mappings, one inside the other."""
+"""Maximum levels of nested lists and mappings."""
 
 MOST = 100_000
-"""Values and keys, those that aliases repeat counted each time: what takes seconds to check."""
+"""Maximum values and keys, with repetitions by aliases: checking them takes seconds."""
 
 LONGEST_NUMBER = 64
-"""Characters; what is longer stays text."""
+"""Characters; a longer scalar stays text."""
 
 _INT = re.compile(r"[-+]?[0-9]+(_[0-9]+)*")
 _PREFIXED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
@@ -30,15 +30,15 @@ _WORDS: dict[str, Tree] = {
 _TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
 _HALVES = re.compile("[\ud800-\udfff]")
 _TAB = r"\t"
-"""As PyYAML names one."""
+"""PyYAML's name of a tab."""
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 def parse(text: str, problems: Problems) -> Tree:
-    """The document's values; `None` for an empty one or one that cannot be parsed.
+    """Return the document's values; `None` for an empty one or one that cannot be parsed.
 
-    The parser stops at its first fault; duplicate keys are all found. What is nested more than
-    DEEPEST, or has more than MOST values, is refused while it is read.
+    The parser stops at its first fault, but reports all duplicate keys. A document that is nested
+    deeper than DEEPEST or has more than MOST values is rejected while it is read.
     """
     try:
         node = _Loader(text).get_single_node()
@@ -51,7 +51,7 @@ def parse(text: str, problems: Problems) -> Tree:
 
 
 def scalar(text: str) -> Tree:
-    """A plain scalar by YAML 1.2's core schema, and underscores between digits."""
+    """Convert a plain scalar by YAML 1.2's core schema, with underscores between digits."""
     if text in _WORDS:
         return _WORDS[text]
     if len(text) > LONGEST_NUMBER:
@@ -66,11 +66,11 @@ def scalar(text: str) -> Tree:
 
 
 class _Unbounded(Exception):
-    """The document has more than is read."""
+    """The document is larger or deeper than allowed."""
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's, which calls itself for each level and has no bound of its own."""
+    """PyYAML's loader with limits, because it recurses for each level and has none."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -98,7 +98,9 @@ class _Reader:
     def value(self, node: Node, path: Path, inside: tuple[Node, ...]) -> Tree:
         self._nodes += 1
         if self._nodes > MOST:
-            raise _Unbounded(f"has more than {MOST:,} values, those of its aliases (*…) included")
+            raise _Unbounded(
+                f"has more than {MOST:,} values, including those repeated by aliases (*…)"
+            )
         if node in inside or len(inside) > DEEPEST:
             self._problems.add(path, f"line {_line(node)}: nested too deeply, or inside itself")
             return None
@@ -115,7 +117,7 @@ class _Reader:
             case MappingNode(tag=tag) if tag in _TAGS:
                 return self._mapping(node, path, (*inside, node))
             case _:
-                self._problems.add(path, f"line {_line(node)}: YAML tags (!…) have no meaning here")
+                self._problems.add(path, f"line {_line(node)}: YAML tags (!…) are not supported")
                 return None
 
     def _mapping(self, node: MappingNode, path: Path, inside: tuple[Node, ...]) -> dict[str, Tree]:
@@ -123,7 +125,7 @@ class _Reader:
         values: dict[str, Tree] = {}
         for key, item in node.value:
             if not isinstance(key, ScalarNode):
-                self._problems.add(path, f"line {_line(key)}: a key must be a word")
+                self._problems.add(path, f"line {_line(key)}: a key must be text")
                 continue
             name = self._text(str(key.value), key, path)
             if name in seen:
@@ -136,13 +138,15 @@ class _Reader:
         return values
 
     def _text(self, text: str, node: Node, path: Path) -> str:
-        """Joins a character that was escaped in two halves, as JSON does it."""
+        """Join a character that was escaped as a surrogate pair, as JSON does."""
         if not _HALVES.search(text):
             return text
         try:
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            self._problems.add(path, f"line {_line(node)}: holds half a character (\\ud800 …)")
+            self._problems.add(
+                path, f"line {_line(node)}: contains half of a surrogate pair (\\ud800 …)"
+            )
             return ""
 
 
@@ -151,9 +155,9 @@ def _line(node: Node) -> int:
 
 
 def _syntax(exc: yaml.YAMLError, lines: list[str]) -> str:
-    """Where and what, without the snippet of the file and the names that PyYAML would show."""
+    """Describe a syntax error without the snippet and the names that PyYAML would show."""
     if not isinstance(exc, yaml.MarkedYAMLError) or exc.problem_mark is None:
-        return "this is no text that YAML allows; save it as UTF-8 without control characters"
+        return "contains characters that YAML forbids; save it as UTF-8 without control characters"
     mark = exc.problem_mark
     said = ", ".join(part for part in (exc.context, exc.problem) if part)
     what = _QUOTED.sub(_parsers_own, said)
@@ -165,7 +169,7 @@ def _syntax(exc: yaml.YAMLError, lines: list[str]) -> str:
 
 
 def _parsers_own(quoted: re.Match[str]) -> str:
-    """PyYAML's own words are single characters or stand in angle brackets; the rest is hidden."""
+    """Keep PyYAML's own tokens (single characters, or in angle brackets); hide the file's text."""
     word = quoted[1] or quoted[2] or ""
     known = len(word) <= 1 or word == _TAB or word.startswith("<")
     return quoted[0] if known else "it"

@@ -1,4 +1,4 @@
-"""Whether the backends of models and variants can honour what the operator sets in requests."""
+"""Check that backends of models and variants support the fields that the operator sets."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,7 +15,7 @@ from schemas.sampling import Sampling
 
 
 class _Set(Struct, frozen=True):
-    """Where the configuration sets fields, and a backend that would get them."""
+    """A place of the configuration that sets fields, and a backend that would receive them."""
 
     path: Path
     sampling: Sampling
@@ -24,10 +24,10 @@ class _Set(Struct, frozen=True):
 
 
 def check_honoured(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) -> None:
-    """Warnings: a request may come that says otherwise, and another backend may do.
+    """Warn only: a request may replace the fields, and another backend may support them.
 
-    Of engines on this machine, which honour nearly everything, and of providers with a tokenizer,
-    which may do what their adapter cannot, nothing is said.
+    Skips local engines, which support nearly everything, and providers with a tokenizer, which
+    may support what their adapter cannot.
     """
     if not isinstance(adapters, Installed):
         return
@@ -44,12 +44,12 @@ def check_honoured(config: Config, problems: Problems, adapters: Mapping[str, De
         given = _given(one.sampling)
         for fault in unsupported(_request(one.sampling, supports), supports):
             if fault.field in given:
-                told = f"{fault.reason} by {one.backend} (adapter {provider.adapter}), {one.so}"
-                problems.warn((*one.path, fault.field), told)
+                text = f"{fault.reason} by {one.backend} (adapter {provider.adapter}), {one.so}"
+                problems.warn((*one.path, fault.field), text)
 
 
 def _of_models(config: Config) -> Iterator[_Set]:
-    so = "which gets no request with it while another can honour it"
+    so = "which gets no request with it while another backend supports it"
     for index, model in enumerate(config.models):
         for group, fields in (("defaults", model.defaults), ("overrides", model.overrides)):
             for ref in model.backends:
@@ -58,7 +58,7 @@ def _of_models(config: Config) -> Iterator[_Set]:
 
 
 def _of_variants(config: Config) -> Iterator[_Set]:
-    so = "so others answer for this variant"
+    so = "so other backends answer for this variant"
     for index, experiment in enumerate(config.experiments):
         for place, variant in enumerate(experiment.variants):
             path: Path = ("experiments", index, "variants", place, "set")
@@ -66,7 +66,7 @@ def _of_variants(config: Config) -> Iterator[_Set]:
 
 
 def _supports(provider: Provider, adapters: Installed) -> Supports | None:
-    """`None` where it cannot be told, or no text is generated there."""
+    """`None` if unknown, or if the backend generates no text."""
     if provider.adapter == LOCAL or provider.tokenizer is not None:
         return None
     found = adapters.supports(provider.adapter, provider.base_url)

@@ -1,4 +1,4 @@
-"""Cross-checks of a decoded configuration: what no single field can know."""
+"""Cross-checks of a decoded configuration: rules that involve several fields."""
 
 import ipaddress
 import re
@@ -19,14 +19,14 @@ from gateway.config.schema import Config, Model, Server
 from gateway.config.schema_store import check_store
 
 SHORTEST_KEY = 12
-"""Characters of a key that is not warned of."""
+"""Characters of a key; shorter ones get a warning."""
 
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#@A-Z\s]+/?")
-"""As browsers send it, or "*" for any; a / at the end is forgiven. https://www.rfc-editor.org/rfc/rfc6454#section-6.2"""
+"""As browsers send it, or "*" for any; a trailing / is allowed. https://www.rfc-editor.org/rfc/rfc6454#section-6.2"""
 
 
 def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) -> None:
-    """Records what is wrong, and skips places that are already known to be."""
+    """Record faults; skip places that already have one."""
     _server(config.server, problems)
     check_providers(config.providers, problems, adapters)
     check_client_fields(config.providers, problems, adapters)
@@ -50,16 +50,16 @@ def _server(server: Server, problems: Problems) -> None:
             problems.add(
                 place,
                 Found(origin),
-                " is no origin, so no page has it; write it as https://app.example.com, with its "
-                "port if need be, in small letters and without a path",
+                " is not an origin, so it matches no page; write it as https://app.example.com, "
+                "with the port if it has one, in lower case and without a path",
             )
     path: Path = ("server", "max_body_bytes")
     sizes = (path, ("server", "max_buffered_bytes"))
     if server.max_body_bytes > server.max_buffered_bytes and not any(map(problems.at, sizes)):
         problems.add(
             path,
-            f"{server.max_body_bytes} is more than server.max_buffered_bytes, "
-            f"{server.max_buffered_bytes}, which holds all bodies together",
+            f"{server.max_body_bytes} is more than server.max_buffered_bytes "
+            f"({server.max_buffered_bytes}), the limit for all bodies together",
         )
 
 
@@ -77,8 +77,8 @@ def _networks(networks: tuple[str, ...], path: Path, problems: Problems) -> None
             ipaddress.ip_network(network)
         except ValueError:
             if not problems.at((*path, index)):
-                told = " is no network; write it as 10.1.0.0/16"
-                problems.add((*path, index), Found(network), told)
+                text = " is not a network; write it as 10.1.0.0/16"
+                problems.add((*path, index), Found(network), text)
 
 
 def _default_model(config: Config, problems: Problems) -> None:
@@ -99,14 +99,14 @@ def _auth(config: Config, problems: Problems) -> None:
     elif auth.mode == "none" and not auth.allow_open and not is_loopback(host):
         problems.add(
             mode,
-            "none serves everyone who can reach server.host ",
+            "none serves every client that can reach server.host ",
             Found(host),
             "; use mode: keys, a loopback host such as 127.0.0.1, or allow_open: true",
         )
     if auth.mode == "keys" and not auth.keys and not problems.at(("auth", "keys")):
-        problems.add(("auth", "keys"), "mode keys needs at least one key, or nobody could call")
+        problems.add(("auth", "keys"), "mode keys requires at least one key")
     if auth.mode == "none" and auth.keys and not problems.under(("auth",)):
-        problems.add(("auth", "keys"), "mode none asks for no key; use mode: keys")
+        problems.add(("auth", "keys"), "mode none ignores keys; use mode: keys")
     _keys(config, problems)
 
 
@@ -124,7 +124,7 @@ def _keys(config: Config, problems: Problems) -> None:
             continue
         secret = key.key.reveal()
         if not secret:
-            problems.add((*path, "key"), "is empty; anyone could guess it")
+            problems.add((*path, "key"), "is empty; give a random key")
             continue
         check_key(key.key, (*path, "key"), problems)
         _warn_short(secret, (*path, "key"), problems)
@@ -132,7 +132,7 @@ def _keys(config: Config, problems: Problems) -> None:
         if first != index:
             problems.add(
                 (*path, "key"),
-                f"auth.keys[{first}] is the same; give each client a key of its own",
+                f"is the same as auth.keys[{first}]; give each client its own key",
             )
     _admin_key(config, secrets, problems)
     for index, key in enumerate(config.auth.keys):
@@ -141,7 +141,7 @@ def _keys(config: Config, problems: Problems) -> None:
 
 
 def _admin_key(config: Config, secrets: dict[str, int], problems: Problems) -> None:
-    """secrets: the clients' keys, and whose they are."""
+    """secrets: index in auth.keys by key."""
     auth = config.auth
     for path, secret, whose in (
         (("auth", "admin_key"), auth.admin_key, "the operator's key"),
@@ -153,17 +153,19 @@ def _admin_key(config: Config, secrets: dict[str, int], problems: Problems) -> N
         _warn_short(secret.reveal(), path, problems)
         first = secrets.get(secret.reveal())
         if first is not None:
-            problems.add(path, f"auth.keys[{first}] is the same; no client may have {whose}")
+            problems.add(path, f"is the same as auth.keys[{first}]; no client may have {whose}")
     if auth.metrics_key.reveal() and auth.metrics_key.reveal() == auth.admin_key.reveal():
-        problems.add(("auth", "metrics_key"), "is the admin key; a scraper gets one of its own")
+        problems.add(
+            ("auth", "metrics_key"), "is the same as auth.admin_key; give the scraper its own key"
+        )
 
 
 def _warn_short(secret: str, path: Path, problems: Problems) -> None:
     if len(secret) < SHORTEST_KEY:
         problems.warn(
             path,
-            f"has {len(secret)} characters and can be guessed; use 16 random ones or "
-            "more, such as `openssl rand -hex 16` prints",
+            f"has only {len(secret)} characters and can be guessed; use 16 random ones or "
+            "more, for example from `openssl rand -hex 16`",
         )
 
 
@@ -172,13 +174,15 @@ def _key_model(pattern: str, path: Path, models: tuple[Model, ...], problems: Pr
     if problems.at(path) or (problems.under(("models",)) and "" in names) or pattern == "*":
         return
     if "*" in pattern[:-1]:
-        problems.add(path, Found(pattern), " has a * before its end; only a last * is a wildcard")
+        problems.add(
+            path, Found(pattern), " contains a * before its end; * is a wildcard only at the end"
+        )
     elif not any(matches(pattern, name) or matches(name, pattern) for name in names):
         problems.add(path, "no model is named ", Found(pattern), nearest(pattern, names))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a listener at `host`."""
+    """True if only this machine can reach a listener at `host`."""
     if host == "localhost":
         return True
     try:

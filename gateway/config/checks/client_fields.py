@@ -1,4 +1,4 @@
-"""Cross-checks of `providers[].client_fields`: patterns that match nothing are mostly misspelt."""
+"""Cross-checks of `providers[].client_fields`: a pattern without a match is probably misspelt."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -12,10 +12,10 @@ from schemas.fields import FIELDS
 from schemas.unknown_fields import KNOWN
 
 NEEDED = frozenset({"model", "messages", "prompt", "input", "stream", "n"})
-"""Parts of a request that the gateway itself needs."""
+"""Request fields that the gateway itself needs."""
 _PLACES = ("messages", "tools", "tool_choice", "response_format")
 _ALIKE = 0.8
-"""How alike two names are of which one is taken for the other, misspelt."""
+"""Similarity, 0 to 1, from which a name counts as a misspelling of another."""
 
 
 def check_client_fields(
@@ -43,25 +43,27 @@ def _shape(pattern: str, path: Path, problems: Problems) -> None:
         problems.add(
             path,
             Found(pattern),
-            " is no path of a field; write names joined by dots, [] behind a list, "
-            "as messages[].cache_control, and * for any characters of a name",
+            " is not a field path; write names joined by dots, [] after a list, "
+            "as in messages[].cache_control, and * for any characters of a name",
         )
     elif pattern in NEEDED:
-        problems.add(path, Found(pattern), " is a field that every request needs; leave it out")
+        problems.add(path, Found(pattern), " is a field that every request needs; remove it")
 
 
 def _effect(provider: Provider, supports: Supports, path: Path, problems: Problems) -> None:
     rules = provider.client_fields
     for place, pattern in enumerate(rules.allow):
         if pattern in rules.deny:
-            problems.add((*path, "allow", place), Found(pattern), " is denied, too; give one")
+            problems.add(
+                (*path, "allow", place), Found(pattern), " is both allowed and denied; give one"
+            )
             continue
         withheld = [*_withheld(supports), *rules.deny]
         if not any(covers(one, pattern) or covers(pattern, one) for one in withheld):
             problems.warn(
                 (*path, "allow", place),
                 Found(pattern),
-                " has no effect: nothing of the kind is withheld from adapter ",
+                " has no effect: no such field is withheld from adapter ",
                 Found(provider.adapter),
                 _meant(pattern, _withheld(supports)),
             )
@@ -76,7 +78,7 @@ def _effect(provider: Provider, supports: Supports, path: Path, problems: Proble
             problems.warn(
                 (*path, "deny", place),
                 Found(pattern),
-                f' is no field that is known; did you mean "{meant[0]}"?',
+                f' is not a known field; did you mean "{meant[0]}"?',
             )
         elif not supports.extra and not open_ended:
             problems.warn(
@@ -93,7 +95,7 @@ def _withheld(supports: Supports) -> list[str]:
 
 
 def _sent(supports: Supports) -> set[str]:
-    """The names that an operator may deny: known fields, and those of the adapter's own list."""
+    """Fields that an operator can deny: known fields, and those of the adapter's list."""
     return set[str]().union(*FIELDS.values(), *supports.extra_fields.values())
 
 

@@ -1,4 +1,4 @@
-"""A provider that would send requests without a credential to a vendor that always wants one."""
+"""Check for a provider without credentials at a vendor that always requires them."""
 
 from gateway.config.adapter_names import Defaults
 from gateway.config.aws import BEDROCK, aws_base_url
@@ -10,7 +10,7 @@ def check_keyless(
     provider: Provider, path: Path, problems: Problems, defaults: Defaults | None
 ) -> None:
     """path: the provider's. defaults: of its adapter."""
-    # Late, because it reads the catalogue.
+    # Late: the module reads the catalogue.
     from adapters.hosts_with_keys import any_credential, wants_credential
 
     given = provider.api_key or provider.oauth or provider.aws or provider.google or provider.azure
@@ -23,9 +23,8 @@ def check_keyless(
     address = address or (defaults.base_url if defaults is not None else "")
     if not wants_credential(address):
         return
-    instead = "aws, or an API key" if provider.adapter == BEDROCK else "a key"
+    needed = "aws, or an API key" if provider.adapter == BEDROCK else "a key"
     problems.add(
         (*path, "api_key"),
-        "is missing, and so is every other credential; this vendor answers no request without "
-        f"{instead}",
+        f"is missing, and so is every other credential; this vendor requires {needed}",
     )

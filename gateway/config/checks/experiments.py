@@ -1,4 +1,4 @@
-"""Cross-checks of `experiments`: what an experiment names must exist, and be comparable."""
+"""Cross-checks of `experiments`: models, backends and metrics exist and are comparable."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -15,7 +15,7 @@ from gateway.config.schema_experiment import Decide, Experiment, Variant
 from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT
 
 ALIKE = 0.8
-"""A name so near to one of our own metrics is taken for a slip of the keys."""
+"""Similarity, 0 to 1, from which a name counts as a misspelt metric of the gateway."""
 
 FOREIGN_METRIC_NAMES = {
     "error_rate": "error",
@@ -39,7 +39,7 @@ FOREIGN_METRIC_NAMES = {
     "price": "cost_usd",
     "usd": "cost_usd",
 }
-"""What other programs call our own metrics."""
+"""Names that other programs use for our metrics."""
 
 
 def check_experiments(config: Config, problems: Problems) -> None:
@@ -68,7 +68,9 @@ def _decide(
     experiment: Experiment, decide: Decide, path: Path, config: Config, problems: Problems
 ) -> None:
     if experiment.aa and not problems.at(path):
-        problems.add(path, "aa: true says that all variants are the same, so there is no decision")
+        problems.add(
+            path, "aa: true means that all variants are the same, so there is nothing to decide"
+        )
     places: list[tuple[str, Path]] = [(decide.better, (*path, "better"))]
     for place, clause in enumerate(decide.not_worse):
         places.append((clause.metric, (*path, "not_worse", place, "metric")))
@@ -77,7 +79,7 @@ def _decide(
         _metric(name, config, where, problems)
         _alike_votes(name, experiment, where, problems)
         if name in seen and not problems.at(where):
-            problems.add(where, Found(name), " has a clause already; one metric has one clause")
+            problems.add(where, Found(name), " already has a clause; give one clause per metric")
         seen.add(name)
 
 
@@ -102,14 +104,17 @@ def _model(
     if name in aliases and aliases[name] in exact:
         problems.add(path, Found(name), f' is an alias; write "{aliases[name]}"')
     elif name not in names:
-        hint = nearest(name, exact) or "; wildcards have no experiments, so give models one"
+        hint = (
+            nearest(name, exact)
+            or "; wildcards cannot have experiments, so add the model to models"
+        )
         problems.add(path, "no model is named ", Found(name), hint)
     elif name.endswith("*"):
         problems.add(
             path,
             Found(name),
-            " is a wildcard, which means a different model with each request; give the model of "
-            "the experiment a name of its own in models",
+            " is a wildcard, which can be a different model in each request; add the model of "
+            "the experiment to models under its own name",
         )
     else:
         _once(models, name, "the model", index, path, problems)
@@ -120,7 +125,9 @@ def _variants(experiment: Experiment, path: Path, config: Config, problems: Prob
     if problems.at(variants):
         return
     if len(experiment.variants) < 2:
-        problems.add(variants, "an experiment compares at least two; the first is the control")
+        problems.add(
+            variants, "an experiment needs at least two variants; the first is the control"
+        )
     providers = {provider.name: provider for provider in config.providers}
     seen: dict[str, int] = {}
     for place, variant in enumerate(experiment.variants):
@@ -135,19 +142,19 @@ def _variants(experiment: Experiment, path: Path, config: Config, problems: Prob
         check_values(variant.set.sampling, (*where, "set"), problems)
     weights = [variant.weight for variant in experiment.variants]
     if weights and not any(weights) and not problems.under(variants):
-        problems.add(variants, "all weights are 0, so nobody could be assigned; raise one")
+        problems.add(variants, "all weights are 0, so no unit can be assigned; raise one")
     _check_distinct(experiment, variants, problems)
 
 
 def _backend(variant: Variant, path: Path, problems: Problems) -> None:
     if variant.backend.endswith("/*") and not problems.at(path):
         problems.add(
-            path, Found(variant.backend), " names no model; write the one that this variant gets"
+            path, Found(variant.backend), " does not name a model; write the model of this variant"
         )
 
 
 def _check_distinct(experiment: Experiment, path: Path, problems: Problems) -> None:
-    """Two variants that are the same are an A/A test, and must say so."""
+    """Reject identical variants unless the experiment is marked as an A/A test."""
     if experiment.aa or problems.under(path):
         return
     seen: dict[bytes, int] = {}
@@ -156,8 +163,7 @@ def _check_distinct(experiment: Experiment, path: Path, problems: Problems) -> N
         if first != place:
             problems.add(
                 (*path, place),
-                f"changes nothing that variants[{first}] does not; for a test of the gateway "
-                "itself say aa: true",
+                f"is identical to variants[{first}]; for a test of the gateway itself set aa: true",
             )
 
 
@@ -165,7 +171,9 @@ def _alike(experiment: Experiment, path: Path, problems: Problems) -> None:
     for place, (one, other) in enumerate(pairwise(experiment.variants), 1):
         where: Path = (*path, "variants", place)
         if _changes(one) != _changes(other) and not problems.under(where):
-            problems.add(where, "aa: true says that all variants are the same, and this one is not")
+            problems.add(
+                where, "aa: true means that all variants are the same, but this one differs"
+            )
 
 
 def _changes(variant: Variant) -> bytes:
@@ -176,11 +184,11 @@ def _metric(name: str, config: Config, path: Path, problems: Problems) -> None:
     if problems.at(path):
         return
     if name == "cost_usd" and not config.prices and not problems.at(("prices",)):
-        problems.add(path, "is cost_usd, and prices is empty, so that no cost is known; fill it")
+        problems.add(path, "is cost_usd, but prices is empty, so no cost is known; add prices")
     if name in BUILT_IN:
         return
     if name == COMMENT:
-        problems.add(path, "a comment has no value that could be measured; name another metric")
+        problems.add(path, "a comment has no measurable value; name another metric")
     close = (
         [FOREIGN_METRIC_NAMES[name]] if name in FOREIGN_METRIC_NAMES else _nearly(name, BUILT_IN)
     )
@@ -188,13 +196,13 @@ def _metric(name: str, config: Config, path: Path, problems: Problems) -> None:
         problems.add(
             path,
             Found(name),
-            f' is no metric of the gateway; did you mean "{close[0]}"? Feedback needs a name that '
-            "cannot be taken for it",
+            f' is not a metric of the gateway; did you mean "{close[0]}"? A feedback metric needs '
+            "a name that cannot be confused with it",
         )
 
 
 def _alike_votes(name: str, experiment: Experiment, path: Path, problems: Problems) -> None:
-    """Two names of feedback that differ by a letter may be meant for one."""
+    """Warn of two feedback metrics with nearly the same name."""
     primary = experiment.primary
     if name in BUILT_IN or name == primary:
         return
@@ -202,14 +210,18 @@ def _alike_votes(name: str, experiment: Experiment, path: Path, problems: Proble
         problems.warn(
             path,
             Found(name),
-            " is nearly ",
+            " resembles ",
             Found(primary),
-            ", the primary metric; it is a metric of its own, for which votes of its own must come",
+            ", the primary metric, but is a separate metric that needs its own feedback",
         )
 
 
 def _ramps(experiment: Experiment, path: Path, problems: Problems) -> None:
-    """Rendezvous hashing moves users into the variant whose weight was raised alone."""
+    """Warn of weights that add up to 1 or 100, which suggests lowering one to raise another.
+
+    Rendezvous hashing moves users only into the variant whose weight was raised, if the other
+    weights stay the same.
+    """
     weights = [variant.weight for variant in experiment.variants if variant.weight]
     if problems.under(path) or len(weights) < 3 or len(set(weights)) == 1:
         return
@@ -217,13 +229,13 @@ def _ramps(experiment: Experiment, path: Path, problems: Problems) -> None:
         problems.warn(
             path,
             f"the weights add up to {sum(weights):g}; to ramp one of several variants, raise its "
-            "weight and leave the others, whatever the sum: where control's is lowered for it, "
-            "users also move between variants whose weights stay",
+            "weight and keep the others, whatever the sum: if you lower the control's weight for "
+            "it, users also move between variants with unchanged weights",
         )
 
 
 def _standbys(experiment: Experiment, config: Config, path: Path, problems: Problems) -> None:
-    """A backend that answers when an arm fails must not be another arm under another name."""
+    """Warn if a fallback of a variant is another variant's backend under another name."""
     if problems.under(path) or problems.at(("providers",)):
         return
     servers = {
@@ -247,15 +259,17 @@ def _standbys(experiment: Experiment, config: Config, path: Path, problems: Prob
                 problems.warn(
                     path,
                     Found(where),
-                    f' of model "{name}" answers when an arm fails, and is the server and model of '
-                    f'variant "{arm}" under another name: answers of that arm would count for '
-                    "another",
+                    f' of model "{name}" answers if a variant fails, and is the same server and '
+                    f'model as variant "{arm}" under another name: responses of variant "{arm}" '
+                    "would count for another variant",
                 )
 
 
 def _unit(experiment: Experiment, config: Config, path: Path, problems: Problems) -> None:
     if experiment.assign_by == "api_key" and config.auth.mode == "none":
-        problems.warn(path, "with auth.mode none no request has a key, so nobody would take part")
+        problems.warn(
+            path, "with auth.mode none no request has a key, so the experiment would have no units"
+        )
 
 
 def _nearly(name: str, known: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Warnings of settings that can be served and hardly do what whoever wrote them meant."""
+"""Warnings of valid settings that probably do not have the intended effect."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from gateway.config.schema_experiment import Experiment
 from gateway.experiments.statistics.metrics import BUILT_IN
 
 LARGEST_PART = 5.0
-"""Of a time, five times as much again; more was meant as milliseconds or per cent."""
+"""A relative difference of a time; a larger one was probably meant as milliseconds or per cent."""
 
 
 def warn_ineffective(config: Config, problems: Problems) -> None:
@@ -26,7 +26,7 @@ def warn_ineffective(config: Config, problems: Problems) -> None:
 
 
 def _attempts(model: Model, models: Mapping[str, Model], path: Path, problems: Problems) -> None:
-    """Each backend is an attempt, so the last in a chain may have none left."""
+    """Warn if the attempts do not reach the end of a chain: each backend takes one."""
     place = (*path, "retry", "attempts")
     attempts = model.retry.attempts
     before = [model, *(models[name] for name in model.fallback[:-1] if name in models)]
@@ -41,8 +41,9 @@ def _attempts(model: Model, models: Mapping[str, Model], path: Path, problems: P
         return
     problems.warn(
         place,
-        f"is {attempts}, over all backends and fallbacks, so {last} is reached only while others "
-        f"before it rest; give at least {ahead + 1}",
+        f"{attempts} {'attempt is' if attempts == 1 else 'attempts are'} shared by all backends "
+        f"and fallbacks, so {last} is only used while others are unavailable; set at least "
+        f"{ahead + 1}",
     )
 
 
@@ -51,17 +52,19 @@ def _hedging(model: Model, path: Path, problems: Problems) -> None:
     if model.hedge_after_s is None or problems.under((*path, "backends")):
         return
     if len(model.backends) < 2 and not model.fallback and not model.when:
-        problems.warn(
-            place, "the model has one backend and no fallback, so there is no next to ask"
-        )
+        problems.warn(place, "has no effect: the model has one backend and no fallback")
     elif model.retry.attempts < 2:
-        problems.warn(place, "retry.attempts is 1, and a hedge is an attempt; give at least 2")
+        problems.warn(
+            place, "has no effect: a hedge is an attempt, and retry.attempts is 1; set at least 2"
+        )
     elif model.hedge_after_s >= model.deadline_s:
-        problems.warn(place, f"is not before deadline_s, {model.deadline_s:g}, when all is over")
+        problems.warn(
+            place, f"has no effect: it is not less than deadline_s ({model.deadline_s:g})"
+        )
 
 
 def _bounds(experiment: Experiment, path: Path, problems: Problems) -> None:
-    """Differences that no data could show."""
+    """Warn of differences that no data can show."""
     for place, guardrail in enumerate(experiment.guardrails):
         where = (*path, "guardrails", place, "worse_by")
         _bound(guardrail.metric, guardrail.worse_by, where, problems)
@@ -75,11 +78,12 @@ def _bound(name: str, value: float, path: Path, problems: Problems) -> None:
         return
     if metric.bounds is not None and value >= 1:
         problems.warn(
-            path, f"is {value:g}, and no share of requests differs by so much; 0.02 is 2 of 100"
+            path,
+            f"{value:g} is impossible: shares of requests differ by less than 1; 0.02 means 2 %",
         )
     elif metric.scale == "log" and value >= LARGEST_PART:
         problems.warn(
-            path, f"is {value:g}, which of {name} is a part: {value:,.0%}; 0.2 is 20 % slower"
+            path, f"{value:g} is relative to {name} and means {value:,.0%}; 0.2 means 20 % slower"
         )
 
 
@@ -90,14 +94,14 @@ def _alone(
     path: Path,
     problems: Problems,
 ) -> None:
-    """Backends that answered for each other do so no more when each is an arm's."""
+    """Warn if every backend belongs to a variant: variants do not answer for each other."""
     arms = {variant.backend for variant in experiment.variants}
     asked = (model, *(models[name] for name in model.fallback if name in models))
     backends = {f"{ref.provider}/{ref.model}" for one in asked for ref in one.backends}
     if len(backends) > 1 and backends <= arms:
         problems.warn(
             (*path, "model"),
-            "each of its backends, and of its fallbacks', is a variant's, and variants do not "
-            "answer for each other, so nobody answers for one that fails; give the model another "
-            "backend, at weight 0, or a fallback",
+            "every backend of the model and of its fallbacks belongs to a variant, and variants do "
+            "not answer for each other, so a failing variant has no fallback; give the model "
+            "another backend, at weight 0, or a fallback",
         )

@@ -1,4 +1,4 @@
-"""Cross-checks of `metrics`: what a contract promises must be possible."""
+"""Cross-checks of `metrics`: contracts must be possible."""
 
 from difflib import get_close_matches
 
@@ -32,37 +32,41 @@ def _name(contract: MetricContract, path: Path, problems: Problems) -> None:
         problems.add(
             path,
             Found(contract.name),
-            " is measured by the gateway, and no feedback; a contract is for a metric of feedback",
+            " is measured by the gateway; contracts are for feedback metrics",
         )
     elif contract.name == COMMENT:
-        problems.add(path, "a comment has no value, and so no contract; name another metric")
+        problems.add(
+            path, "a comment has no value, so it cannot have a contract; name another metric"
+        )
 
 
 def _values(contract: MetricContract, path: Path, problems: Problems) -> None:
     if contract.type == "boolean":
         for field, given in (("range", contract.range), ("cap", contract.cap)):
             if given not in ((), None):
-                problems.add((*path, field), "is for numbers, and the type is boolean; remove it")
+                problems.add(
+                    (*path, field), "is only for numbers, but the type is boolean; remove it"
+                )
         return
     if not contract.range:
         problems.add(
             (*path, "range"),
-            "is missing; give the least and the greatest value of the number, such as [1, 5]: "
+            "is missing; give the minimum and maximum of the number, such as [1, 5]: "
             "without it one wrong value could decide an experiment",
         )
     elif len(contract.range) != 2 or not contract.range[0] < contract.range[1]:
-        problems.add((*path, "range"), "expected [LEAST, GREATEST], such as [1, 5]")
+        problems.add((*path, "range"), "expected [MINIMUM, MAXIMUM], such as [1, 5]")
     elif max(map(abs, contract.range)) > LARGEST:
-        problems.add((*path, "range"), f"at most {LARGEST:g}, either way of 0")
+        problems.add((*path, "range"), f"must be between -{LARGEST:g} and {LARGEST:g}")
     elif contract.cap is not None and not contract.range[0] < contract.cap < contract.range[1]:
         low, high = contract.range
-        problems.add((*path, "cap"), f"has no effect outside of {low:g} to {high:g}, the range")
+        problems.add((*path, "cap"), f"has no effect outside the range, {low:g} to {high:g}")
 
 
 def _differences(
     experiment: Experiment, known: dict[str, MetricContract], path: Path, problems: Problems
 ) -> None:
-    """Of means that lie in a range, none is as wide as the range."""
+    """Warn of differences that are not possible within a metric's range."""
     limits: list[tuple[str, float, Path]] = [
         (guardrail.metric, guardrail.worse_by, (*path, "guardrails", place, "worse_by"))
         for place, guardrail in enumerate(experiment.guardrails)
@@ -79,14 +83,14 @@ def _differences(
         if contract is not None and value >= contract.bounds[1] - contract.bounds[0]:
             problems.warn(
                 where,
-                f"is {value:g}, and {name} is {contract.kind}, so no two means differ by so much",
+                f"{value:g} is impossible: {name} is {contract.kind}, so means differ by less",
             )
 
 
 def _slips(
     experiment: Experiment, known: dict[str, MetricContract], path: Path, problems: Problems
 ) -> None:
-    """A name that is nearly a contract's, and has none, is a metric that no vote may come for."""
+    """Warn of a metric without a contract whose name resembles one that has a contract."""
     names: list[tuple[str, Path]] = [(experiment.primary, (*path, "primary"))]
     for place, guardrail in enumerate(experiment.guardrails):
         names.append((guardrail.metric, (*path, "guardrails", place, "metric")))
@@ -102,7 +106,7 @@ def _slips(
             problems.warn(
                 where,
                 Found(name),
-                " has no contract and is nearly ",
+                " has no contract, but resembles ",
                 Found(close[0]),
-                ", which has",
+                ", which has one",
             )

@@ -34,11 +34,11 @@ RANGES: Mapping[str, Range] = {
     "top_p_decay": Range(above=0, maximum=1),
     "top_p_min": Range(above=0, maximum=1),
 }
-"""The widest bounds of any surface: an operator's value must be one that a client could send."""
+"""The widest bounds of all APIs: a client must be able to send the operator's value."""
 
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""Of `reasoning_effort`, by any vendor that we know; others may have more."""
+"""Known values of `reasoning_effort`, of all vendors; vendors may have more."""
 
 
 def check_models(config: Config, problems: Problems) -> None:
@@ -61,7 +61,7 @@ def check_models(config: Config, problems: Problems) -> None:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """`name` is `pattern`, or `pattern` ends in `*` and `name` begins with the rest."""
+    """True if `name` is `pattern`, or starts with a `pattern` that ends in `*`."""
     return name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))
 
 
@@ -72,11 +72,11 @@ def _names(models: tuple[Model, ...], problems: Problems) -> None:
             continue
         alias = "aliases" in path
         if not _NAME.fullmatch(name) and (alias or not _WILDCARD.fullmatch(name)):
-            allowed = "letters, digits and . - _ / : @ +, not starting or ending in one of . - _"
-            wild = "" if alias else "; a last * is a wildcard"
-            problems.add(
-                path, Found(name), f" is no name that a client can ask for: {allowed}{wild}"
+            allowed = (
+                "use letters, digits and . - _ / : @ +, with none of . - _ at the start or end"
             )
+            wild = "" if alias else "; a * at the end is a wildcard"
+            problems.add(path, Found(name), f" is not a valid model name; {allowed}{wild}")
         elif name in taken:
             problems.add(path, Found(name), f" is already {taken[name]}")
         else:
@@ -102,7 +102,7 @@ def _backend(
     if ref.model == "*" and not model.name.endswith("*") and not problems.at((*path, "model")):
         problems.add(
             (*path, "model"),
-            'is "*", which hands the asked-for name on; only a model whose name ends in * has one',
+            'is "*", which passes the requested name on; only models whose name ends in * allow it',
         )
     place = (*path, "provider")
     if problems.at(place) or problems.at(("providers",)) or "" in providers:
@@ -135,7 +135,7 @@ def _twice(model: Model, path: Path, problems: Problems) -> None:
         place = (*path, "backends", index)
         first = seen.setdefault((ref.provider, ref.model), index)
         if first != index and not problems.under(place) and not problems.at(place):
-            problems.add(place, f"is the same as backends[{first}]; leave one of them out")
+            problems.add(place, f"is the same as backends[{first}]; remove one of them")
 
 
 def _weights(model: Model, path: Path, problems: Problems) -> None:
@@ -145,16 +145,16 @@ def _weights(model: Model, path: Path, problems: Problems) -> None:
     if not given or problems.under(place) or problems.at((*path, "policy")):
         return
     if model.policy == "in_order":
-        problems.add(place, "weights have no effect under policy: in_order; leave them out")
+        problems.add(place, "weights have no effect under policy: in_order; remove them")
     elif len(given) < len(weights):
         lacking = ", ".join(f"[{index}]" for index, w in enumerate(weights) if w is None)
-        problems.add(place, f"{lacking} has no weight while others have; give one to each")
+        problems.add(place, f"{lacking} has no weight, but others have one; give a weight to each")
     elif not any(given):
-        problems.add(place, "all weights are 0, so none would get traffic; raise one")
+        problems.add(place, "all weights are 0, so no backend would get traffic; raise one")
 
 
 def _order(model: Model, path: Path, problems: Problems) -> None:
-    """Pairs of which one bounds the other."""
+    """Check pairs of fields of which one bounds the other."""
     pairs = (
         ("retry", "backoff_s", model.retry.backoff_s, "max_backoff_s", model.retry.max_backoff_s),
         (
@@ -168,11 +168,11 @@ def _order(model: Model, path: Path, problems: Problems) -> None:
     for group, low, least, high, most in pairs:
         place = (*path, group)
         if least > most and not problems.under(place):
-            problems.add((*place, low), f"{least:g} is more than {high}, {most:g}")
+            problems.add((*place, low), f"{least:g} is more than {high} ({most:g})")
 
 
 def check_values(sampling: Sampling, path: Path, problems: Problems) -> None:
-    """Each number within the widest bounds of any surface."""
+    """Check each number against the widest bounds of all APIs."""
     for name, bounds in RANGES.items():
         value: object = getattr(sampling, name)
         if value is UNSET or not isinstance(value, int | float) or problems.at((*path, name)):
@@ -184,7 +184,7 @@ def check_values(sampling: Sampling, path: Path, problems: Problems) -> None:
 def _effort(fields: RequestFields, path: Path, problems: Problems) -> None:
     effort = fields.reasoning_effort
     if isinstance(effort, str) and effort not in EFFORTS and (hint := nearest(effort, EFFORTS)):
-        problems.warn(path, Found(effort), " is no level that is known here", hint)
+        problems.warn(path, Found(effort), " is not a known level", hint)
 
 
 def _inside(value: float, bounds: Range) -> bool:
@@ -197,13 +197,13 @@ def _inside(value: float, bounds: Range) -> bool:
 
 
 def _words(bounds: Range) -> str:
-    said = (
+    parts = (
         ("of at least", bounds.minimum),
         ("above", bounds.above),
         ("at most", bounds.maximum),
         ("below", bounds.below),
     )
-    return ", ".join(f"{words} {_number(bound)}" for words, bound in said if bound is not None)
+    return ", ".join(f"{words} {_number(bound)}" for words, bound in parts if bound is not None)
 
 
 def _number(bound: float) -> str:
@@ -231,23 +231,23 @@ def _fallbacks(
                 problems.add(path, Found(name), " is named twice")
             seen.add(name)
     for index, circle in _circles(models, names):
-        problems.add(("models", index, "fallback"), f"goes in a circle: {' → '.join(circle)}")
+        problems.add(("models", index, "fallback"), f"is circular: {' → '.join(circle)}")
 
 
-_NONE = "; there is no other"
+_NONE = "; models has no other"
 
 
 def _instead(name: str, providers: Mapping[str, Provider]) -> str:
-    """The end of a sentence about a backend where a model belongs; "" about anything else."""
+    """The end of a sentence about a backend in place of a model; "" for anything else."""
     if name.partition("/")[0] not in providers:
         return ""
-    return "; fallback takes models of this list, and a backend goes into backends, at weight 0"
+    return "; fallback lists models; add a backend to backends, with weight 0"
 
 
 def _circles(
     models: tuple[Model, ...], names: Mapping[str, Model]
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Each circle once, at the model of it that stands first in the file."""
+    """Find each circle once, at its first model in the file."""
     order = {model.name: index for index, model in enumerate(models)}
     for index, model in enumerate(models):
         trails: list[tuple[str, ...]] = [(model.name,)]

@@ -18,7 +18,7 @@ from schemas.secret import Secret
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _BEARER = re.compile(r"bearer\s", re.IGNORECASE)
 _V1 = ("vllm", "sglang")
-"""Adapters without an address of their own whose servers are at `/v1`."""
+"""Adapters without a default address whose servers use the path `/v1`."""
 _ONE_ROUTE = ("/chat/completions", "/completions", "/embeddings", "/messages")
 _VISIBLE = re.compile(r"[\x20-\x7e]*")
 _OURS = frozenset(
@@ -34,10 +34,10 @@ _OURS = frozenset(
         "upgrade",
     }
 )
-"""Headers of the connection, or of the body, that an operator's value would break."""
+"""Headers of the connection or body that the gateway sets itself."""
 
 TOKENIZER_PACKAGES = ("tokenizers", "jinja2")
-"""What a provider's tokenizer needs; the extra `tokens` brings them."""
+"""Packages for a provider's tokenizer; the extra `tokens` installs them."""
 
 REMOTE_ONLY: Mapping[str, object] = {
     "base_url": None,
@@ -53,7 +53,7 @@ REMOTE_ONLY: Mapping[str, object] = {
     "proxy": None,
     "client_fields": ClientFields(),
 }
-"""Settings, and their defaults, that mean nothing for the engine on this machine."""
+"""Settings, with their defaults, that do not apply to the local engine."""
 
 
 def check_providers(
@@ -71,19 +71,21 @@ def check_providers(
 
 
 def check_credential(secret: Secret, path: Path, problems: Problems) -> None:
-    """Credentials travel in headers: visible ASCII, and no spaces at the ends."""
+    """Check that a header can carry the credential: visible ASCII, no spaces at the ends."""
     value = secret.reveal()
     if not _VISIBLE.fullmatch(value) or value != value.strip():
         problems.add(
-            path, "holds a space at an end, a line break or a character that no header can carry"
+            path,
+            "starts or ends with a space, or contains a line break or another character that "
+            "headers cannot carry",
         )
 
 
 def check_key(secret: Secret, path: Path, problems: Problems) -> None:
-    """A credential that goes behind `Bearer`, or behind whatever word a vendor wants there."""
+    """Check a credential that is sent after `Bearer` or another scheme name."""
     check_credential(secret, path, problems)
     if _BEARER.match(secret.reveal()) and not problems.at(path):
-        problems.add(path, "begins with the word Bearer, which is no part of a key; leave it out")
+        problems.add(path, "starts with the word Bearer, which is not part of a key; remove it")
 
 
 def _adapter(
@@ -95,7 +97,7 @@ def _adapter(
     if provider.adapter not in adapters:
         problems.add(
             place,
-            "there is no adapter ",
+            "no adapter is named ",
             Found(provider.adapter),
             nearest(provider.adapter, adapters),
         )
@@ -108,10 +110,10 @@ def _adapter(
 def _local(provider: Provider, path: Path, problems: Problems) -> None:
     for name, default in REMOTE_ONLY.items():
         if getattr(provider, name) != default and not problems.under((*path, name)):
-            problems.add((*path, name), "adapter local calls nobody; leave it out")
+            problems.add((*path, name), "adapter local opens no connections; remove it")
     if provider.engine is None:
         if not problems.under((*path, "engine")):
-            problems.add((*path, "engine"), "is missing; adapter local needs one")
+            problems.add((*path, "engine"), "is missing; adapter local requires it")
         return
     _engine(provider.engine, (*path, "engine"), problems)
 
@@ -132,7 +134,7 @@ def _engine(engine: Engine, path: Path, problems: Problems) -> None:
 
 
 def _loras(engine: Engine, path: Path, problems: Problems, models: Mapping[str, int]) -> None:
-    """Their names are beside the models' own; each adapts a model that generates."""
+    """Check names, which must differ from the models', and bases, which must generate text."""
     bases = [model.name for model in engine.models if model.task == "generate"]
     names: dict[str, int] = {}
     for index, lora in enumerate(engine.loras):
@@ -152,12 +154,12 @@ def _loras(engine: Engine, path: Path, problems: Problems, models: Mapping[str, 
             if len(bases) != 1:
                 problems.add(
                     (*place, "base"),
-                    f"is missing; the engine has {len(bases)} models that generate, name one",
+                    f"is missing; the engine has {len(bases)} models with task: generate, name one",
                 )
         elif lora.base not in bases:
             problems.add(
                 (*place, "base"),
-                "no model that generates is named ",
+                "no model with task: generate is named ",
                 Found(lora.base),
                 nearest(lora.base, bases),
             )
@@ -169,7 +171,7 @@ def _remote(
     if provider.engine is not None and not problems.at((*path, "engine")):
         problems.add(
             (*path, "engine"),
-            "only adapter local has an engine, and this is ",
+            "requires adapter local, found ",
             Found(provider.adapter),
         )
     place = (*path, "base_url")
@@ -184,7 +186,7 @@ def _remote(
         and not problems.at(place)
     ):
         problems.add(
-            place, "is missing; adapter ", Found(provider.adapter), " has no address of its own"
+            place, "is missing; adapter ", Found(provider.adapter), " has no default address"
         )
     check_key(provider.api_key, (*path, "api_key"), problems)
     _headers(provider, path, problems)
@@ -218,7 +220,7 @@ def _oauth(
 ) -> None:
     place = (*path, "oauth")
     if provider.api_key and not problems.at((*path, "api_key")):
-        problems.add(place, "api_key stands beside it; give one of them")
+        problems.add(place, "conflicts with api_key; give one of them")
     if any(name.lower() == "authorization" for name in provider.headers):
         problems.add(place, "its token and headers.authorization are the same header; give one")
     if not oauth.client_secret and not problems.at((*place, "client_secret")):
@@ -233,7 +235,7 @@ def _oauth(
             url,
             "is missing; adapter ",
             Found(provider.adapter),
-            " has no token endpoint of its own",
+            " has no default token endpoint",
         )
 
 
@@ -248,30 +250,31 @@ def _tokenizer_packages(path: Path, problems: Problems) -> None:
 
 
 def _headers(provider: Provider, path: Path, problems: Problems) -> None:
-    """Names that cannot be names are not shown: they may be a value in the wrong place."""
+    """Invalid names are not shown: they may be a value in the wrong place."""
     seen: set[str] = set()
     for position, (name, value) in enumerate(provider.headers.items()):
         place = (*path, "headers", name)
         lower = name.lower()
         if not _HEADER_NAME.fullmatch(name):
             problems.add(
-                (*path, "headers"), f"entry {position + 1}: a header's name has no such characters"
+                (*path, "headers"),
+                f"entry {position + 1}: the name contains characters that header names cannot have",
             )
             continue
         if lower in _OURS:
-            problems.add(place, "the gateway sets this header itself; leave it out")
+            problems.add(place, "the gateway sets this header itself; remove it")
         if lower in seen:
-            problems.add(place, "is given twice; upper and lower case are the same in a header")
+            problems.add(place, "is given twice; header names are case-insensitive")
         seen.add(lower)
         if not problems.at(place):
             check_credential(value, place, problems)
 
 
 def _url(url: str, path: Path, problems: Problems) -> None:
-    """Never shown: a password may stand in it."""
+    """Check a URL. Messages never show it, because it may contain a password."""
     parts = _split(url)
     if parts is None or parts.scheme not in ("http", "https"):
-        problems.add(path, "expected http://HOST or https://HOST, a port and a path if need be")
+        problems.add(path, "expected http://HOST or https://HOST, optionally with port and path")
         return
     for fault in _url_faults(parts, url):
         problems.add(path, fault)
@@ -280,29 +283,29 @@ def _url(url: str, path: Path, problems: Problems) -> None:
 def _place_of_v1(
     provider: Provider, url: str, defaults: Defaults | None, path: Path, problems: Problems
 ) -> None:
-    """Without it such a server says 404, which reads as a model that it does not know."""
-    spoken = defaults is not None and defaults.base_url.endswith("/v1")
-    if not (spoken or provider.adapter in _V1) or problems.at(path):
+    """Warn of a missing /v1: the server then returns 404, which looks like an unknown model."""
+    openai = defaults is not None and defaults.base_url.endswith("/v1")
+    if not (openai or provider.adapter in _V1) or problems.at(path):
         return
     if not urlsplit(url).path:
-        problems.warn(path, "has no path; servers of OpenAI's dialect are mostly at HOST/v1")
+        problems.warn(path, "has no path; OpenAI-compatible servers usually use HOST/v1")
 
 
 def _url_faults(parts: SplitResult, url: str) -> Iterator[str]:
     if parts.username is not None or parts.password is not None:
-        yield "must not hold a user or a password; use api_key or headers"
+        yield "must not contain a user or a password; use api_key or headers"
     if parts.fragment or url.endswith(("?", "#")):
-        yield "must not have a # part or an empty ? part"
+        yield "must not contain a fragment (#…) or an empty query (?)"
     if parts.path.endswith("/"):
-        yield "must not end its path in a slash"
+        yield "must not end with a slash"
     if parts.path.endswith(_ONE_ROUTE):
-        yield "names one route of the provider; give what comes before it"
+        yield "ends with a route; give only the part before it"
     if re.search(r"[^\x21-\x7e]", url):
         yield "must be ASCII without spaces; write other characters as %XX"
 
 
 def _split(url: str) -> SplitResult | None:
-    """`None` for what is no URL with a host and, if it has one, a valid port."""
+    """Split a URL; `None` if it has no host or an invalid port."""
     try:
         parts = urlsplit(url)
         usable = bool(parts.hostname) and parts.port != 0
@@ -317,12 +320,12 @@ def _tls(tls: Tls, path: Path, problems: Problems) -> None:
         if file is not None:
             check_file(file, (*path, name), problems)
     if tls.client_key is not None and tls.client_cert is None and not problems.under(path):
-        problems.add((*path, "client_cert"), "is missing; client_key needs its certificate")
+        problems.add((*path, "client_cert"), "is missing; client_key requires its certificate")
     if tls.ca_file is not None and not tls.verify and not problems.under(path):
-        problems.add((*path, "ca_file"), "has no effect under verify: false; leave one of them out")
+        problems.add((*path, "ca_file"), "has no effect under verify: false; remove one of them")
 
 
 def check_file(name: str, path: Path, problems: Problems) -> None:
-    """Records a file or folder that is not there."""
+    """Record a fault if a file or folder does not exist."""
     if not problems.at(path) and not FilePath(name).exists():
-        problems.add(path, "there is no file or folder ", Found(name))
+        problems.add(path, "no such file or folder: ", Found(name))

@@ -1,4 +1,4 @@
-"""Cross-checks of what routing follows: mirrors, detours, policies and prices."""
+"""Cross-checks of routing: mirrors, fallbacks by error, policies and prices."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -16,7 +16,7 @@ def check_routing(config: Config, problems: Problems) -> None:
         path: Path = ("models", index)
         if model.mirror is not None:
             check_backend(model.mirror.backend, (*path, "mirror", "backend"), providers, problems)
-        _detours(model, path, names, problems)
+        _fallback_by_error(model, path, names, problems)
         _policy(model, path, config, problems)
     _prices(config, providers, problems)
 
@@ -24,7 +24,7 @@ def check_routing(config: Config, problems: Problems) -> None:
 def check_backend(
     name: str, path: Path, providers: Mapping[str, Provider], problems: Problems
 ) -> None:
-    """A PROVIDER/MODEL of whom the provider, and a local engine's model, must exist."""
+    """Check PROVIDER/MODEL: the provider must exist, and the model if it is a local engine's."""
     if problems.at(path) or problems.at(("providers",)) or "" in providers:
         return
     owner, _, theirs = name.partition("/")
@@ -43,7 +43,9 @@ def check_backend(
             )
 
 
-def _detours(model: Model, path: Path, names: Mapping[str, Model], problems: Problems) -> None:
+def _fallback_by_error(
+    model: Model, path: Path, names: Mapping[str, Model], problems: Problems
+) -> None:
     for index, row in enumerate(model.fallback_by_error):
         for field, found in (("codes", row.codes), ("models", row.models)):
             place: Path = (*path, "fallback_by_error", index, field)
@@ -66,17 +68,17 @@ def _policy(model: Model, path: Path, config: Config, problems: Problems) -> Non
     if model.sticky_by != "user" and model.policy != "sticky":
         problems.add(
             (*path, "sticky_by"),
-            f"has no effect under policy: {model.policy}; leave it out or say policy: sticky",
+            f"has no effect under policy: {model.policy}; remove it or set policy: sticky",
         )
     elif model.sticky_by == "api_key" and config.auth.mode == "none":
         problems.warn(
             (*path, "sticky_by"),
-            "with auth.mode none no request has a key, so all of them are drawn by weight",
+            "with auth.mode none no request has a key, so every request is assigned by weight",
         )
     if model.policy == "lowest_cost" and not any(_priced(model, config)):
         problems.add(
             (*path, "policy"),
-            "is lowest_cost, and none of its backends has a row in prices; give at least one",
+            "is lowest_cost, but no backend of the model has a row in prices; add at least one",
         )
 
 
@@ -88,7 +90,7 @@ def _priced(model: Model, config: Config) -> Iterator[bool]:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether two names, each of which may end in `*`, can mean the same."""
+    """True if two names, each of which may end in `*`, can match the same name."""
     if one.endswith("*") and other.endswith("*"):
         return one.startswith(other[:-1]) or other.startswith(one[:-1])
     if one.endswith("*"):
@@ -98,7 +100,7 @@ def overlap(one: str, other: str) -> bool:
 
 def _prices(config: Config, providers: Mapping[str, Provider], problems: Problems) -> None:
     seen: dict[str, int] = {}
-    used = list(dict.fromkeys(_asked(config)))
+    used = list(dict.fromkeys(_reachable(config)))
     unpriced = [one for one in used if not any(overlap(one, row.match) for row in config.prices)]
     for index, price in enumerate(config.prices):
         path: Path = ("prices", index, "match")
@@ -106,7 +108,7 @@ def _prices(config: Config, providers: Mapping[str, Provider], problems: Problem
             continue
         first = seen.setdefault(price.match, index)
         if first != index:
-            problems.add(path, f"is the same as prices[{first}]; leave one of them out")
+            problems.add(path, f"is the same as prices[{first}]; remove one of them")
         owner = price.match.partition("/")[0]
         if owner not in providers and "" not in providers and not problems.at(("providers",)):
             problems.add(path, "no provider is named ", Found(owner), nearest(owner, providers))
@@ -117,11 +119,11 @@ def _prices(config: Config, providers: Mapping[str, Provider], problems: Problem
                     path,
                     "no model has the backend ",
                     Found(price.match),
-                    f', and "{close[0]}" has no price; did you mean that?',
+                    f', but "{close[0]}" has no price; did you mean that?',
                 )
 
 
-def _asked(config: Config) -> Iterator[str]:
+def _reachable(config: Config) -> Iterator[str]:
     """Every backend that a request may reach."""
     for model in config.models:
         for ref in model.backends:

@@ -1,4 +1,4 @@
-"""Cross-checks of `when`: a rule can hold for some request, and its backends exist."""
+"""Cross-checks of `when`: each rule can match some request, and its backends exist."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from schemas.fields import FIELDS
 
 STREAM = "stream"
 FEATURES = frozenset({STREAM}.union(*FIELDS.values()))
-"""What `when[].features` may name."""
+"""Valid values of `when[].features`."""
 
 _STREAMED = frozenset({"chat", "completion", "tokens"})
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -37,7 +37,7 @@ def _conditions(rule: WhenRule, path: Path, problems: Problems) -> None:
     if not any(conditions) and not problems.under(path) and not problems.at(path):
         problems.add(
             path,
-            "has no condition, so it would always hold; give header, key, metadata, tokens_over "
+            "has no condition, so it would always match; give header, key, metadata, tokens_over "
             "or features",
         )
     if not rule.backends and not problems.at((*path, "backends")):
@@ -45,23 +45,19 @@ def _conditions(rule: WhenRule, path: Path, problems: Problems) -> None:
 
 
 def _headers(rule: WhenRule, path: Path, problems: Problems) -> None:
-    """A name in either case is the same, and one that no header can have is on no request."""
+    """Check header names, which are case-insensitive, and their values."""
     seen: set[str] = set()
     for name, wanted in rule.header.items():
         if problems.at((*path, name)):
             continue
         if not _HEADER_NAME.fullmatch(name):
-            problems.add(
-                (*path, name), "no header can have such a name; it has letters, digits and - _"
-            )
+            problems.add((*path, name), "is not a valid header name; use letters, digits and - _")
         elif name.lower() in seen:
-            problems.add(
-                (*path, name), "is given twice; upper and lower case are the same in a header"
-            )
+            problems.add((*path, name), "is given twice; header names are case-insensitive")
         elif wanted != wanted.strip():
             problems.warn(
-                (*path, name), "begins or ends in a blank, which no header's value does, so the "
-                "rule never holds",
+                (*path, name), "starts or ends with a blank, which no header value does, so the "
+                "rule never matches",
             )  # fmt: skip
         seen.add(name.lower())
 
@@ -71,7 +67,7 @@ def _key(rule: WhenRule, path: Path, config: Config, problems: Problems) -> None
         return
     names = [key.name for key in config.auth.keys]
     if config.auth.mode == "none":
-        problems.warn(path, "with auth.mode none no request has a key, so the rule never holds")
+        problems.warn(path, "with auth.mode none no request has a key, so the rule never matches")
     elif not any(matches(rule.key, name) for name in names):
         problems.add(path, "no key is named ", Found(rule.key), nearest(rule.key, names))
 
@@ -81,7 +77,7 @@ def _features(rule: WhenRule, path: Path, problems: Problems) -> None:
         if feature not in FEATURES and not problems.at((*path, place)):
             problems.add(
                 (*path, place),
-                "there is no feature ",
+                "unknown feature ",
                 Found(feature),
                 nearest(feature, sorted(FEATURES)),
             )
@@ -94,23 +90,26 @@ def _features(rule: WhenRule, path: Path, problems: Problems) -> None:
         if asked <= fields | ({STREAM} if task in _STREAMED else frozenset())
     }
     if not tasks:
-        problems.warn(path, "no kind of request has all of these, so the rule never holds")
+        problems.warn(path, "no type of request has all of these, so the rule never matches")
     elif rule.metadata and "chat" not in tasks:
         problems.warn(
-            path, "only chat requests have metadata, and none has these, so the rule never holds"
+            path,
+            "only chat requests have metadata, and none has these, so the rule never matches",
         )
 
 
 def _reached(rule: WhenRule, before: Sequence[WhenRule], path: Path, problems: Problems) -> None:
-    """The first rule that holds decides, so one that asks for no less than a former is in vain."""
+    """Warn of a rule behind one that matches the same requests: the first match decides."""
     for place, other in enumerate(before):
         if not problems.under((*path[:-1], place)) and _follows(other, rule):
-            problems.warn(path, f"never decides, for when[{place}] holds wherever it does")
+            problems.warn(
+                path, f"never decides: when[{place}] matches every request that it matches"
+            )
             return
 
 
 def _follows(other: WhenRule, rule: WhenRule) -> bool:
-    """Whether `other` holds for every request for which `rule` does."""
+    """True if `other` matches every request that `rule` matches."""
     lowered = {name.lower(): value for name, value in rule.header.items()}
     return (
         _within({name.lower(): value for name, value in other.header.items()}, lowered)
@@ -129,7 +128,7 @@ def _within(wanted: Mapping[str, str], given: Mapping[str, str]) -> bool:
 
 
 def _covers(pattern: str, other: str) -> bool:
-    """Whether all that `other` means is meant by `pattern`; each may end in `*`."""
+    """True if `pattern` matches everything that `other` matches; each may end in `*`."""
     if pattern.endswith("*"):
         return other.removesuffix("*").startswith(pattern[:-1])
     return pattern == other

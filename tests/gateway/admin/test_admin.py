@@ -97,10 +97,10 @@ def test_the_key_for_metrics_is_nobody_elses() -> None:
     clients = "mode: keys, keys: [{name: a, key: same-key}], admin_key: key-of-admin"
 
     assert faults(f"{GOOD}auth: {{metrics_key: same-key, {clients}}}\n") == [
-        "auth.metrics_key: auth.keys[0] is the same; no client may have the key for /metrics"
+        "auth.metrics_key: is the same as auth.keys[0]; no client may have the key for /metrics"
     ]
     assert faults(f"{GOOD}auth: {{metrics_key: key-of-admin, {clients}}}\n") == [
-        "auth.metrics_key: is the admin key; a scraper gets one of its own"
+        "auth.metrics_key: is the same as auth.admin_key; give the scraper its own key"
     ]
 
 
@@ -118,9 +118,9 @@ def test_the_operators_key_must_be_nobody_elses_and_fit_a_header() -> None:
     clients = "mode: keys, keys: [{name: a, key: same-key}]"
 
     assert faults(f"{GOOD}auth: {{admin_key: same-key, {clients}}}\n") == [
-        "auth.admin_key: auth.keys[0] is the same; no client may have the operator's key"
+        "auth.admin_key: is the same as auth.keys[0]; no client may have the operator's key"
     ]
     assert faults(f"{GOOD}auth: {{admin_key: ' a'}}\n") == [
-        "auth.admin_key: holds a space at an end, a line break or a character that no header "
-        "can carry"
+        "auth.admin_key: starts or ends with a space, or contains a line break or another "
+        "character that headers cannot carry"
     ]

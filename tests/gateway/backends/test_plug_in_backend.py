@@ -204,7 +204,7 @@ def test_the_configuration_must_say_where_it_is(
     lines = CONFIG.format(url="https://cf.test").splitlines()
     config = "\n".join(line for line in lines if "base_url" not in line)
 
-    with pytest.raises(InvalidConfig, match='adapter "workers-ai" has no address of its own'):
+    with pytest.raises(InvalidConfig, match='adapter "workers-ai" has no default address'):
         read_config(config, source="config.yaml", env={})
 
 

@@ -118,8 +118,8 @@ def test_what_can_never_match_goes_to_stderr_and_is_no_fault(good: Path) -> None
 
     assert result.exit_code == 0, result.output
     assert result.stderr == (
-        f"warning: {good}: models[2].when[0].features: no kind of request has all of these, so the "
-        "rule never holds\n"
+        f"warning: {good}: models[2].when[0].features: no type of request has all of these, so the "
+        "rule never matches\n"
     )
 
 
@@ -277,7 +277,7 @@ def test_an_unknown_adapter_is_a_wrong_usage() -> None:
     result = run("models", "opnai")
 
     assert result.exit_code == 2
-    assert "there is no adapter 'opnai'; did you mean \"openai\"?" in result.stderr
+    assert "no adapter is named 'opnai'; did you mean \"openai\"?" in result.stderr
 
 
 def test_doctor_tells_versions_and_devices() -> None:
@@ -320,7 +320,9 @@ def test_serve_refuses_an_open_host_from_the_command_line(good: Path) -> None:
     result = run("serve", "--config", str(good), "--host", "0.0.0.0", env=ENV)
 
     assert result.exit_code == 1
-    assert 'auth.mode: none serves everyone who can reach server.host "0.0.0.0"' in result.stderr
+    assert (
+        'auth.mode: none serves every client that can reach server.host "0.0.0.0"' in result.stderr
+    )
 
 
 def test_only_commands_that_work_are_listed() -> None:

@@ -14,22 +14,23 @@ from tests.gateway.config.configs import (
 )
 
 LOCAL = "adapter: local, engine: {models: [{name: t, path: 'bundled:t'}]}"
-ALLOWED = "letters, digits and . - _ / : @ +, not starting or ending in one of . - _"
+ALLOWED = "use letters, digits and . - _ / : @ +, with none of . - _ at the start or end"
 
 
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ("adapter: opnai", 'adapter: there is no adapter "opnai"; did you mean "openai"?'),
-        ("adapter: local", "engine: is missing; adapter local needs one"),
-        (f"{LOCAL}, base_url: 'http://x'", "base_url: adapter local calls nobody; leave it out"),
-        (f"{LOCAL}, tls: {{verify: false}}", "tls: adapter local calls nobody; leave it out"),
+        ("adapter: opnai", 'adapter: no adapter is named "opnai"; did you mean "openai"?'),
+        ("adapter: local", "engine: is missing; adapter local requires it"),
+        (f"{LOCAL}, base_url: 'http://x'", "base_url: adapter local opens no connections; remove "
+                                           "it"),
+        (f"{LOCAL}, tls: {{verify: false}}", "tls: adapter local opens no connections; remove it"),
         ("adapter: local, engine: {models: []}",
          "engine.models: is empty; give at least one model"),
         ("adapter: local, engine: {models: [{name: t, path: a}, {name: t, path: b}]}",
          'engine.models[1].name: "t" is already the name of [0]'),
         ("adapter: local, engine: {models: [{name: t, path: /no/such}]}",
-         'engine.models[0].path: there is no file or folder "/no/such"'),
+         'engine.models[0].path: no such file or folder: "/no/such"'),
         ("adapter: local, engine: {models: [{name: t, path: a}], "
          "loras: [{name: l, path: /dev/null}, {name: l, path: /dev/null}]}",
          'engine.loras[1].name: "l" is already the name of [0]'),
@@ -38,79 +39,83 @@ ALLOWED = "letters, digits and . - _ / : @ +, not starting or ending in one of .
          'engine.loras[0].name: "t" is already the name of a model'),
         ("adapter: local, engine: {models: [{name: t, path: a}], "
          "loras: [{name: l, path: /no/such}]}",
-         'engine.loras[0].path: there is no file or folder "/no/such"'),
+         'engine.loras[0].path: no such file or folder: "/no/such"'),
         ("adapter: local, engine: {models: [{name: first, path: a}], "
          "loras: [{name: l, path: /dev/null, base: frist}]}",
-         'engine.loras[0].base: no model that generates is named "frist"; did you mean "first"?'),
+         'engine.loras[0].base: no model with task: generate is named "frist"; did you mean '
+         '"first"?'),
         ("adapter: local, engine: {models: [{name: t, path: a}, {name: u, path: b}], "
          "loras: [{name: l, path: /dev/null}]}",
-         "engine.loras[0].base: is missing; the engine has 2 models that generate, name one"),
+         "engine.loras[0].base: is missing; the engine has 2 models with task: generate, name one"),
         ("adapter: openai, engine: {models: [{name: t, path: a}]}",
-         'engine: only adapter local has an engine, and this is "openai"'),
+         'engine: requires adapter local, found "openai"'),
         ("adapter: openai, tls: {ca_file: /no/ca.pem}",
-         'tls.ca_file: there is no file or folder "/no/ca.pem"'),
+         'tls.ca_file: no such file or folder: "/no/ca.pem"'),
         ("adapter: openai, tls: {client_key: /dev/null}",
-         "tls.client_cert: is missing; client_key needs its certificate"),
+         "tls.client_cert: is missing; client_key requires its certificate"),
         ("adapter: openai, tls: {verify: false, ca_file: /dev/null}",
-         "tls.ca_file: has no effect under verify: false; leave one of them out"),
+         "tls.ca_file: has no effect under verify: false; remove one of them"),
         ("adapter: openai, tokenizer: /no/t.json",
-         'tokenizer: there is no file or folder "/no/t.json"'),
+         'tokenizer: no such file or folder: "/no/t.json"'),
         ("adapter: openai, api_key: k, oauth: {client_id: i, client_secret: s, "
-         "token_url: 'https://t/token'}", "oauth: api_key stands beside it; give one of them"),
+         "token_url: 'https://t/token'}", "oauth: conflicts with api_key; give one of them"),
         ("adapter: openai, headers: {Authorization: k}, oauth: {client_id: i, client_secret: s, "
          "token_url: 'https://t/token'}",
          "oauth: its token and headers.authorization are the same header; give one"),
         ("adapter: openai, oauth: {client_id: i, client_secret: s}",
-         'oauth.token_url: is missing; adapter "openai" has no token endpoint of its own'),
+         'oauth.token_url: is missing; adapter "openai" has no default token endpoint'),
         ("adapter: openai, oauth: {client_id: i, client_secret: '', token_url: 'https://t/x'}",
          "oauth.client_secret: is empty"),
         ("adapter: openai, oauth: {client_id: i, client_secret: s, token_url: ftp://t/x}",
-         "oauth.token_url: expected http://HOST or https://HOST, a port and a path if need be"),
+         "oauth.token_url: expected http://HOST or https://HOST, optionally with port and path"),
         ("adapter: databricks, oauth: {client_id: i, client_secret: s}",
-         'base_url: is missing; adapter "databricks" has no address of its own'),
+         'base_url: is missing; adapter "databricks" has no default address'),
         (f"{LOCAL}, oauth: {{client_id: i, client_secret: s}}",
-         "oauth: adapter local calls nobody; leave it out"),
+         "oauth: adapter local opens no connections; remove it"),
         ("adapter: openai, aws: {region: eu-west-1}",
-         'aws: only adapter bedrock is AWS\'s, and this is "openai"'),
+         'aws: requires adapter bedrock, found "openai"'),
         ("adapter: bedrock, aws: {}",
-         'base_url: is missing; adapter "bedrock" has no address of its own'),
+         'base_url: is missing; adapter "bedrock" has no default address'),
         ("adapter: bedrock, aws: {region: Ireland}",
-         'aws.region: "Ireland" is no region, such as eu-west-1'),
+         'aws.region: "Ireland" is not a region, such as eu-west-1'),
         ("adapter: bedrock, base_url: 'https://proxy.test', aws: {}",
-         "aws.region: is missing; base_url does not tell it"),
+         "aws.region: is missing, and base_url does not contain it"),
         ("adapter: bedrock, aws: {region: eu-west-1, access_key_id: a}",
-         "aws.secret_access_key: is missing; keys come in pairs"),
+         "aws.secret_access_key: is missing; give both access_key_id and secret_access_key"),
         ("adapter: bedrock, aws: {region: eu-west-1, session_token: a, secret_access_key: s}",
-         "aws.access_key_id: is missing; keys come in pairs"),
+         "aws.access_key_id: is missing; give both access_key_id and secret_access_key"),
         ("adapter: bedrock, aws: {region: eu-west-1, access_key_id: a, secret_access_key: s, "
-         "profile: p}", "aws.profile: stands beside keys; give one of them"),
+         "profile: p}", "aws.profile: conflicts with access_key_id and secret_access_key; give "
+                        "one of them"),
         ("adapter: bedrock, api_key: k, aws: {region: eu-west-1, profile: p}",
-         "aws: api_key stands beside its keys; give one of them"),
+         "aws: its keys conflict with api_key; give one of them"),
         ("adapter: bedrock, headers: {authorization: k}, aws: {region: eu-west-1}",
          "aws: its signature and headers.authorization are the same header; give one"),
         ("adapter: bedrock, aws: {region: eu-west-1}, oauth: {client_id: i, client_secret: s, "
-         "token_url: 'https://t/token'}", "aws: oauth stands beside it; give one of them"),
+         "token_url: 'https://t/token'}", "aws: conflicts with oauth; give one of them"),
         ("adapter: bedrock, aws: {region: eu-west-1, role_arn: gateway}",
-         'aws.role_arn: "gateway" is no role, arn:aws:iam::ACCOUNT:role/NAME'),
+         'aws.role_arn: "gateway" is not a role; write arn:aws:iam::ACCOUNT:role/NAME'),
         ("adapter: bedrock, aws: {region: eu-west-1, external_id: e}",
-         "aws.external_id: goes with a role_arn; leave it out"),
+         "aws.external_id: requires role_arn; remove it"),
         ("adapter: bedrock, api_key: k, aws: {region: eu-west-1, "
          "role_arn: 'arn:aws:iam::123456789012:role/a/b'}",
-         "aws: api_key stands beside its keys; give one of them"),
-        (f"{LOCAL}, aws: {{region: eu-west-1}}", "aws: adapter local calls nobody; leave it out"),
+         "aws: its keys conflict with api_key; give one of them"),
+        (f"{LOCAL}, aws: {{region: eu-west-1}}", "aws: adapter local opens no connections; "
+                                                 "remove it"),
         ("adapter: openai, proxy: socks5://proxy:1080",
          "proxy: expected http://HOST:PORT or https://HOST:PORT"),
         ("adapter: openai, headers: {Host: a}",
-         "headers.Host: the gateway sets this header itself; leave it out"),
+         "headers.Host: the gateway sets this header itself; remove it"),
         ("adapter: openai, headers: {X-A: a, x-a: b}",
-         "headers.x-a: is given twice; upper and lower case are the same in a header"),
+         "headers.x-a: is given twice; header names are case-insensitive"),
         ("adapter: openai, headers: {'x a': b}",
-         "headers: entry 1: a header's name has no such characters"),
+         "headers: entry 1: the name contains characters that header names cannot have"),
         ('adapter: openai, api_key: "two\\nlines"',
-         "api_key: holds a space at an end, a line break or a character that no header can carry"),
+         "api_key: starts or ends with a space, or contains a line break or another character "
+         "that headers cannot carry"),
         ("adapter: openai, headers: {x-a: 'é'}",
-         "headers.x-a: holds a space at an end, a line break or a character that no header "
-         "can carry"),
+         "headers.x-a: starts or ends with a space, or contains a line break or another "
+         "character that headers cannot carry"),
     ],
 )  # fmt: skip
 def test_a_provider_must_make_sense(fields: str, told: str) -> None:
@@ -120,13 +125,13 @@ def test_a_provider_must_make_sense(fields: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("ftp://x", "expected http://HOST or https://HOST, a port and a path if need be"),
-        ("x.test/v1", "expected http://HOST or https://HOST, a port and a path if need be"),
-        ("https://", "expected http://HOST or https://HOST, a port and a path if need be"),
-        ("https://x:99999", "expected http://HOST or https://HOST, a port and a path if need be"),
-        ("https://x/v1/", "must not end its path in a slash"),
-        ("https://x/v1#a", "must not have a # part or an empty ? part"),
-        ("https://u:hunter2@x", "must not hold a user or a password; use api_key or headers"),
+        ("ftp://x", "expected http://HOST or https://HOST, optionally with port and path"),
+        ("x.test/v1", "expected http://HOST or https://HOST, optionally with port and path"),
+        ("https://", "expected http://HOST or https://HOST, optionally with port and path"),
+        ("https://x:99999", "expected http://HOST or https://HOST, optionally with port and path"),
+        ("https://x/v1/", "must not end with a slash"),
+        ("https://x/v1#a", "must not contain a fragment (#…) or an empty query (?)"),
+        ("https://u:hunter2@x", "must not contain a user or a password; use api_key or headers"),
         ("https://x/a b", "must be ASCII without spaces; write other characters as %XX"),
     ],
 )
@@ -150,27 +155,27 @@ def test_a_base_url_may_have_an_ipv6_host_or_a_query(url: str) -> None:
         ("backends: [{provider: here, model: tinny}]",
          'backends[0].model: the engine of here has no model named "tinny"; did you mean "tiny"?'),
         ('backends: [{provider: openai, model: "*"}]',
-         'backends[0].model: is "*", which hands the asked-for name on; '
-         "only a model whose name ends in * has one"),
+         'backends[0].model: is "*", which passes the requested name on; only models whose name '
+         "ends in * allow it"),
         ("backends: [{provider: openai, model: a}, {provider: openai, model: a}]",
-         "backends[1]: is the same as backends[0]; leave one of them out"),
+         "backends[1]: is the same as backends[0]; remove one of them"),
         ("backends: [{provider: openai, model: a, weight: 1}, {provider: openai, model: b}]",
-         "backends: [1] has no weight while others have; give one to each"),
+         "backends: [1] has no weight, but others have one; give a weight to each"),
         ("backends: [{provider: openai, model: a, weight: 0}]",
-         "backends: all weights are 0, so none would get traffic; raise one"),
+         "backends: all weights are 0, so no backend would get traffic; raise one"),
         ("policy: in_order, backends: [{provider: openai, model: a, weight: 1}]",
-         "backends: weights have no effect under policy: in_order; leave them out"),
+         "backends: weights have no effect under policy: in_order; remove them"),
         ("policy: best", 'policy: expected one of "in_order", "weighted", "least_busy", '
          '"lowest_latency", "lowest_cost", "sticky", "prefix_affinity", found "best"'),
         ("fallback: [chta]", 'fallback[0]: no model is named "chta"; did you mean "chat"?'),
         ("fallback: [chat, chat]", 'fallback[1]: "chat" is named twice'),
-        ("fallback: [m]", "fallback: goes in a circle: m → m"),
+        ("fallback: [m]", "fallback: is circular: m → m"),
         ("aliases: [chat]", 'aliases[0]: "chat" is already the name of models[0]'),
         ("aliases: [a, a]", 'aliases[1]: "a" is already an alias of models[2]'),
-        ("aliases: ['a*']", f'aliases[0]: "a*" is no name that a client can ask for: {ALLOWED}'),
-        ("retry: {backoff_s: 9}", "retry.backoff_s: 9 is more than max_backoff_s, 5"),
+        ("aliases: ['a*']", f'aliases[0]: "a*" is not a valid model name; {ALLOWED}'),
+        ("retry: {backoff_s: 9}", "retry.backoff_s: 9 is more than max_backoff_s (5)"),
         ("breaker: {cooldown_s: 400, max_cooldown_s: 300}",
-         "breaker.cooldown_s: 400 is more than max_cooldown_s, 300"),
+         "breaker.cooldown_s: 400 is more than max_cooldown_s (300)"),
         ("breaker: {failure_rate: 1.5}",
          "breaker.failure_rate: expected a number above 0, at most 1, found 1.5"),
         ("on_unsupported: ignore",
@@ -186,8 +191,8 @@ def test_a_name_that_no_client_could_ask_for_is_refused(name: str) -> None:
     text = GOOD.replace("name: chat", f"name: '{name}'")
 
     assert faults(text) == [
-        f'models[0].name: "{name}" is no name that a client can ask for: {ALLOWED}; '
-        "a last * is a wildcard"
+        f'models[0].name: "{name}" is not a valid model name; {ALLOWED}; a * at the end is a '
+        "wildcard"
     ]
 
 
@@ -246,7 +251,7 @@ def test_a_circle_of_fallbacks_is_told_once() -> None:
   - {{name: c, backends: [{{provider: here, model: tiny}}], fallback: [a]}}
 """
 
-    assert faults(text) == ["models[2].fallback: goes in a circle: a → b → c → a"]
+    assert faults(text) == ["models[2].fallback: is circular: a → b → c → a"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
@@ -259,7 +264,7 @@ def test_without_keys_an_open_host_is_refused_unless_allowed(host: str) -> None:
     text = f"{GOOD}server: {{host: '{host}'}}\n"
 
     assert faults(text) == [
-        f'auth.mode: none serves everyone who can reach server.host "{host}"; use mode: keys, '
+        f'auth.mode: none serves every client that can reach server.host "{host}"; use mode: keys, '
         "a loopback host such as 127.0.0.1, or allow_open: true"
     ]
     assert read(f"{text}auth: {{allow_open: true}}").auth.allow_open
@@ -269,19 +274,19 @@ def test_without_keys_an_open_host_is_refused_unless_allowed(host: str) -> None:
 @pytest.mark.parametrize(
     ("auth", "told"),
     [
-        ("mode: keys", "keys: mode keys needs at least one key, or nobody could call"),
-        ("keys: [{name: a, key: secret-a}]", "keys: mode none asks for no key; use mode: keys"),
-        ("mode: keys, keys: [{name: a, key: ''}]", "keys[0].key: is empty; anyone could guess it"),
+        ("mode: keys", "keys: mode keys requires at least one key"),
+        ("keys: [{name: a, key: secret-a}]", "keys: mode none ignores keys; use mode: keys"),
+        ("mode: keys, keys: [{name: a, key: ''}]", "keys[0].key: is empty; give a random key"),
         ("mode: keys, keys: [{name: a, key: secret-a}, {name: a, key: secret-b}]",
          'keys[1].name: "a" is already the name of auth.keys[0]'),
         ("mode: keys, keys: [{name: a, key: secret-a}, {name: b, key: secret-a}]",
-         "keys[1].key: auth.keys[0] is the same; give each client a key of its own"),
+         "keys[1].key: is the same as auth.keys[0]; give each client its own key"),
         ("mode: keys, keys: [{name: a, key: secret-a, models: [chatt]}]",
          'keys[0].models[0]: no model is named "chatt"; did you mean "chat"?'),
         ("mode: keys, keys: [{name: a, key: secret-a, models: ['x-*']}]",
-         'keys[0].models[0]: no model is named "x-*"; there is "chat", "tiny"'),
+         'keys[0].models[0]: no model is named "x-*"; available: "chat", "tiny"'),
         ("mode: keys, keys: [{name: a, key: secret-a, models: ['c*t']}]",
-         'keys[0].models[0]: "c*t" has a * before its end; only a last * is a wildcard'),
+         'keys[0].models[0]: "c*t" contains a * before its end; * is a wildcard only at the end'),
         ("mode: keys, keys: [{name: a, key: secret-a, max_priority: 0}]",
          "keys[0].max_priority: expected an integer from 1 to 5, found 0"),
     ],
@@ -303,8 +308,8 @@ def test_a_key_may_name_models_aliases_and_wildcards_either_way() -> None:
 
 def test_one_body_must_fit_into_the_memory_for_all() -> None:
     assert faults(f"{GOOD}server: {{max_body_bytes: 2MiB, max_buffered_bytes: 1MiB}}") == [
-        "server.max_body_bytes: 2097152 is more than server.max_buffered_bytes, 1048576, "
-        "which holds all bodies together"
+        "server.max_body_bytes: 2097152 is more than server.max_buffered_bytes (1048576), the "
+        "limit for all bodies together"
     ]
 
 

@@ -35,10 +35,11 @@ def test_what_has_an_effect_is_taken(rules: str) -> None:
 
 
 FAULTS = {
-    "{allow: ['a b']}": 'allow[0]: "a b" is no path of a field',
-    "{deny: ['tools[']}": 'deny[0]: "tools[" is no path of a field',
+    "{allow: ['a b']}": 'allow[0]: "a b" is not a field path',
+    "{deny: ['tools[']}": 'deny[0]: "tools[" is not a field path',
     "{deny: [messages]}": 'deny[0]: "messages" is a field that every request needs',
-    "{allow: [provider], deny: [provider]}": 'allow[0]: "provider" is denied, too; give one',
+    "{allow: [provider], deny: [provider]}": 'allow[0]: "provider" is both allowed and denied; '
+    "give one",
 }
 
 
@@ -52,11 +53,11 @@ def test_what_cannot_be_meant_is_refused(rules: str) -> None:
 
 
 WARNINGS = {
-    "{allow: [provder]}": 'allow[0]: "provder" has no effect: nothing of the kind is withheld '
-    'from adapter "openrouter"; did you mean "provider"?',
+    "{allow: [provder]}": 'allow[0]: "provder" has no effect: no such field is withheld from '
+    'adapter "openrouter"; did you mean "provider"?',
     "{allow: [temperature]}": 'allow[0]: "temperature" has no effect',
-    "{deny: [metadta]}": 'deny[0]: "metadta" is no field that is known; did you mean "metadata"?',
-    "{deny: [provder]}": 'deny[0]: "provder" is no field that is known; did you mean "provider"?',
+    "{deny: [metadta]}": 'deny[0]: "metadta" is not a known field; did you mean "metadata"?',
+    "{deny: [provder]}": 'deny[0]: "provder" is not a known field; did you mean "provider"?',
 }
 
 

@@ -39,8 +39,8 @@ def test_the_word_in_front_of_a_key_is_no_part_of_it() -> None:
     (told,) = faults_of_provider("adapter: openai, api_key: 'Bearer sk-0123'")
     (other,) = faults(f"{GOOD}auth: {{mode: keys, keys: [{{name: a, key: 'bearer sk-0123'}}]}}\n")
 
-    assert told.endswith("begins with the word Bearer, which is no part of a key; leave it out")
-    assert other.startswith("auth.keys[0].key: begins with the word Bearer")
+    assert told.endswith("starts with the word Bearer, which is not part of a key; remove it")
+    assert other.startswith("auth.keys[0].key: starts with the word Bearer")
 
 
 def test_a_base_url_is_no_single_route_and_has_a_v1() -> None:
@@ -49,11 +49,9 @@ def test_a_base_url_is_no_single_route_and_has_a_v1() -> None:
     bare = warnings(GOOD.replace("adapter: openai", f"{one}'"))
     whole = warnings(GOOD.replace("adapter: openai", f"{one}/v1'"))
 
-    assert route == (
-        "providers[0].base_url: names one route of the provider; give what comes before it"
-    )
+    assert route == ("providers[0].base_url: ends with a route; give only the part before it")
     assert bare == [
-        "providers[0].base_url: has no path; servers of OpenAI's dialect are mostly at HOST/v1"
+        "providers[0].base_url: has no path; OpenAI-compatible servers usually use HOST/v1"
     ]
     assert whole == []
 
@@ -61,28 +59,28 @@ def test_a_base_url_is_no_single_route_and_has_a_v1() -> None:
 MODELS = [
     ("fallback: chat", "fallback: expected a list, found text; put it between [ and ]"),
     ("fallback: [openai/gpt-5]",
-     'fallback[0]: no model is named "openai/gpt-5"; fallback takes models of this list, and a '
-     "backend goes into backends, at weight 0"),
+     'fallback[0]: no model is named "openai/gpt-5"; fallback lists models; add a backend to '
+     "backends, with weight 0"),
     ("retry: 3",
-     "retry: expected a mapping, found a number; its keys are "
-     '"attempts", "on", "backoff_s", "max_backoff_s"'),
+     'retry: expected a mapping, found a number; its keys: "attempts", "on", "backoff_s", '
+     '"max_backoff_s"'),
     ("num_retries: 3", 'num_retries: unknown key; did you mean "retry"?'),
     ("timeout: 30", 'timeout: unknown key; did you mean "deadline_s"?'),
     ("policy: round_robin",
      'policy: expected one of "in_order", "weighted", "least_busy", "lowest_latency", '
      '"lowest_cost", "sticky", "prefix_affinity", found "round_robin"; did you mean "weighted"?'),
     ("fallback_by_error: {content_filter: [chat]}",
-     "fallback_by_error: expected a list, found a mapping; each entry is a mapping of "
+     "fallback_by_error: expected a list, found a mapping; each entry is a mapping with the keys "
      '"codes", "models"'),
     ("fallback_by_error: [{codes: [content_policy_violation], models: [chat]}]",
-     'fallback_by_error[0].codes[0]: there is no error code "content_policy_violation"; did you '
-     'mean "content_filter"? A vendor\'s own is written as "vendor:content_policy_violation"'),
+     'fallback_by_error[0].codes[0]: unknown error code "content_policy_violation"; did you mean '
+     "\"content_filter\"? Write a vendor's own code as \"vendor:content_policy_violation\""),
     ("when: [{features: [vision], backends: [openai/gpt]}]",
-     'when[0].features[0]: there is no feature "vision"; did you mean "messages.image"?'),
+     'when[0].features[0]: unknown feature "vision"; did you mean "messages.image"?'),
     ("when: [{header: 'x-tier: gold', backends: [openai/gpt]}]",
      "when[0].header: expected a mapping, found text; write it as {NAME: VALUE}"),
     ("mirror: here/tiny",
-     'mirror: expected a mapping, found text; its keys are "backend", "share"'),
+     'mirror: expected a mapping, found text; its keys: "backend", "share"'),
 ]  # fmt: skip
 
 
@@ -95,14 +93,14 @@ def test_a_backend_in_one_word_is_told_its_keys() -> None:
     keys = '"provider", "model", "weight"'
 
     assert faults(GOOD.replace("{provider: openai, model: gpt}", "openai/gpt")) == [
-        f"models[0].backends[0]: expected a mapping, found text; its keys are {keys}"
+        f"models[0].backends[0]: expected a mapping, found text; its keys: {keys}"
     ]
 
 
 def test_an_adapter_by_another_gateways_name_is_told_by_ours() -> None:
     (told,) = faults_of_provider("adapter: azure_openai")
 
-    assert told == 'providers[0].adapter: there is no adapter "azure_openai"; did you mean "azure"?'
+    assert told == 'providers[0].adapter: no adapter is named "azure_openai"; did you mean "azure"?'
 
 
 def test_a_merge_key_is_told_for_what_it_is() -> None:
@@ -138,23 +136,24 @@ def test_a_wildcard_is_not_offered_to_an_experiment() -> None:
 
 VAIN = [
     ("retry: {attempts: 1}, fallback: [chat]",
-     "retry.attempts: is 1, over all backends and fallbacks, so fallback \"chat\" is reached only "
-     "while others before it rest; give at least 2"),
+     "retry.attempts: 1 attempt is shared by all backends and fallbacks, so fallback \"chat\" "
+     "is only used while others are unavailable; set at least 2"),
     (f"retry: {{attempts: 2}}, fallback: [chat], backends: {BOTH}",
-     "retry.attempts: is 2, over all backends and fallbacks, so fallback \"chat\" is reached only "
-     "while others before it rest; give at least 3"),
+     "retry.attempts: 2 attempts are shared by all backends and fallbacks, so fallback \"chat\" "
+     "is only used while others are unavailable; set at least 3"),
     (f"retry: {{attempts: 1}}, policy: in_order, backends: {BOTH}",
-     "retry.attempts: is 1, over all backends and fallbacks, so backends[1] is reached only while "
-     "others before it rest; give at least 2"),
+     "retry.attempts: 1 attempt is shared by all backends and fallbacks, so backends[1] "
+     "is only used while others are unavailable; set at least 2"),
     ("retry: {attempts: 1}, fallback_by_error: [{codes: [content_filter], models: [chat]}]",
-     "retry.attempts: is 1, over all backends and fallbacks, so fallback_by_error is reached only "
-     "while others before it rest; give at least 2"),
+     "retry.attempts: 1 attempt is shared by all backends and fallbacks, so fallback_by_error "
+     "is only used while others are unavailable; set at least 2"),
     ("hedge_after_s: 1, backends: [{provider: openai, model: gpt}]",
-     "hedge_after_s: the model has one backend and no fallback, so there is no next to ask"),
+     "hedge_after_s: has no effect: the model has one backend and no fallback"),
     (f"hedge_after_s: 1, retry: {{attempts: 1}}, backends: {BOTH}",
-     "hedge_after_s: retry.attempts is 1, and a hedge is an attempt; give at least 2"),
+     "hedge_after_s: has no effect: a hedge is an attempt, and retry.attempts is 1; set at least "
+     "2"),
     (f"hedge_after_s: 30, deadline_s: 10, backends: {BOTH}",
-     "hedge_after_s: is not before deadline_s, 10, when all is over"),
+     "hedge_after_s: has no effect: it is not less than deadline_s (10)"),
 ]  # fmt: skip
 
 
@@ -171,11 +170,12 @@ def test_differences_that_no_data_could_show_are_warnings() -> None:
     )
 
     assert warnings(f"{GOOD}experiments: [{text}]\n") == [
-        "experiments[0].guardrails[0].worse_by: is 200, which of latency_ms is a part: 20,000%; "
-        "0.2 is 20 % slower",
-        "experiments[0].guardrails[1].worse_by: is 2, and no share of requests differs by so much; "
-        "0.02 is 2 of 100",
-        "experiments[0].smallest: is 50, which of ttft_ms is a part: 5,000%; 0.2 is 20 % slower",
+        "experiments[0].guardrails[0].worse_by: 200 is relative to latency_ms and means 20,000%; "
+        "0.2 means 20 % slower",
+        "experiments[0].guardrails[1].worse_by: 2 is impossible: shares of requests differ by "
+        "less than 1; 0.02 means 2 %",
+        "experiments[0].smallest: 50 is relative to ttft_ms and means 5,000%; 0.2 means "
+        "20 % slower",
     ]
 
 
@@ -187,6 +187,8 @@ def test_an_experiment_that_ends_a_failover_is_a_warning() -> None:
     other = "  - {name: other, backends: [{provider: openai, model: other}]}\n"
     spared = warnings(with_model(f"backends: {BOTH}, fallback: [other]") + other + text)
 
-    assert told.startswith("experiments[0].model: each of its backends, and of its fallbacks', is ")
+    assert told.startswith(
+        "experiments[0].model: every backend of the model and of its fallbacks belongs to a variant"
+    )
     assert circular == told
     assert spared == []

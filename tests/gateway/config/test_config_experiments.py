@@ -37,32 +37,31 @@ FAULTS = [
     (experiment(model="chatt"),
      'model: no model is named "chatt"; did you mean "chat"?'),
     (experiment(arms="{name: a, backend: openai/gpt, weight: 1}"),
-     "variants: an experiment compares at least two; the first is the control"),
+     "variants: an experiment needs at least two variants; the first is the control"),
     (experiment(arms=ARMS.replace("name: b", "name: a")),
      'variants[1].name: "a" is already the name of variants[0]'),
     (experiment(arms=ARMS.replace("weight: 1", "weight: 0")),
-     "variants: all weights are 0, so nobody could be assigned; raise one"),
+     "variants: all weights are 0, so no unit can be assigned; raise one"),
     (experiment(arms=ARMS.replace("here/", "heer/")),
      'variants[1].backend: no provider is named "heer"; did you mean "here"?'),
     (experiment(arms=ARMS.replace("here/tiny", "here/tinny")),
      'variants[1].backend: the engine of here has no model named "tinny"; did you mean "tiny"?'),
     (experiment(arms=ARMS.replace("openai/gpt", "'openai/*'")),
-     'variants[0].backend: "openai/*" names no model; write the one that this variant gets'),
+     'variants[0].backend: "openai/*" does not name a model; write the model of this variant'),
     (experiment(arms=ARMS.replace("tiny, weight: 1", "tiny, weight: 1, set: {top_p: 2}")),
      "variants[1].set.top_p: expected a number of at least 0, at most 1, found 2.0"),
     (experiment("primary: latncy_ms,"),
-     'primary: "latncy_ms" is no metric of the gateway; did you mean "latency_ms"? Feedback needs '
-     "a name that cannot be taken for it"),
+     'primary: "latncy_ms" is not a metric of the gateway; did you mean "latency_ms"? A feedback '
+     "metric needs a name that cannot be confused with it"),
     (experiment("guardrails: [{metric: errors, worse_by: 0.1}],"),
-     'guardrails[0].metric: "errors" is no metric of the gateway; did you mean "error"? Feedback '
-     "needs a name that cannot be taken for it"),
+     'guardrails[0].metric: "errors" is not a metric of the gateway; did you mean "error"? A '
+     "feedback metric needs a name that cannot be confused with it"),
     (experiment("primary: cost_usd,"),
-     "primary: is cost_usd, and prices is empty, so that no cost is known; fill it"),
+     "primary: is cost_usd, but prices is empty, so no cost is known; add prices"),
     (experiment(arms=SAME),
-     "variants[1]: changes nothing that variants[0] does not; for a test of the gateway itself "
-     "say aa: true"),
+     "variants[1]: is identical to variants[0]; for a test of the gateway itself set aa: true"),
     (experiment("aa: true,"),
-     "variants[1]: aa: true says that all variants are the same, and this one is not"),
+     "variants[1]: aa: true means that all variants are the same, but this one differs"),
 ]  # fmt: skip
 
 
@@ -88,8 +87,8 @@ def test_an_alias_or_a_wildcard_is_no_model_of_an_experiment() -> None:
     found = faults(f"{GOOD}{models}experiments:\n{wild}{alias}")
 
     assert found == [
-        'experiments[0].model: "any-*" is a wildcard, which means a different model with each '
-        "request; give the model of the experiment a name of its own in models",
+        'experiments[0].model: "any-*" is a wildcard, which can be a different model in each '
+        "request; add the model of the experiment to models under its own name",
         'experiments[1].model: "nick" is an alias; write "named"',
     ]
 
@@ -113,7 +112,7 @@ def test_a_ramp_of_three_arms_whose_weights_keep_their_sum_is_warned_of(
     (told,) = warnings(f"{GOOD}experiments:\n{experiment(arms=THREE % weights)}")
 
     assert told.startswith("experiments[0].variants: the weights add up to")
-    assert "raise its weight and leave the others" in told
+    assert "raise its weight and keep the others" in told
 
 
 @pytest.mark.parametrize("weights", [(90, 5, 6), (1, 1, 1), (50, 50, 0)])
@@ -133,6 +132,6 @@ def test_a_standby_that_is_another_arms_server_is_warned_of() -> None:
     (told,) = warnings(f"{text}experiments:\n{experiment(arms=arms)}")
     fine = warnings(f"{text}experiments:\n{experiment(arms=arms.replace('pb/m', 'pb/n'))}")
 
-    assert told.startswith('experiments[0]: "pb2/m" of model "chat" answers when an arm fails')
+    assert told.startswith('experiments[0]: "pb2/m" of model "chat" answers if a variant fails')
     assert 'variant "b" under another name' in told
     assert fine == []

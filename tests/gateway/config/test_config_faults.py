@@ -39,9 +39,9 @@ def test_all_faults_are_told_at_once() -> None:
         'providers[0].timeouts.total_s: expected a number above 0, found ".inf"',
         "providers[1].name: is missing; give up to 128 letters, digits and . - _, "
         "starting with a letter or digit",
-        'providers[2]: expected a mapping, found text; its keys are "name", "adapter", '
-        '"base_url", "api_key", "oauth", "aws", "google", "azure", "headers", "timeouts", '
-        '"max_connections", "tokenizer" and 4 more',
+        'providers[2]: expected a mapping, found text; its keys: "name", "adapter", "base_url", '
+        '"api_key", "oauth", "aws", "google", "azure", "headers", "timeouts", "max_connections", '
+        '"tokenizer" and 4 more',
         'models[0].polcy: unknown key; did you mean "policy"?',
         'models[0].backends[0].weight: expected a number of at least 0 or null, found "lots"',
         "models[0].retry.attempts: expected an integer of at least 1, found 0",
@@ -50,8 +50,8 @@ def test_all_faults_are_told_at_once() -> None:
         'server.port: expected an integer from 0 to 65535, found "80x"',
         "server.cors.allow_origins: expected a list, found text; put it between [ and ]",
         'auth.mode: expected one of "none", "keys", found "kyes"; did you mean "keys"?',
-        'providers[0].adapter: there is no adapter "opnai"; did you mean "openai"?',
-        'models[0].fallback[0]: no model is named "tiny"; there is no other',
+        'providers[0].adapter: no adapter is named "opnai"; did you mean "openai"?',
+        'models[0].fallback[0]: no model is named "tiny"; models has no other',
     ]
 
 
@@ -67,14 +67,14 @@ def test_a_name_that_is_near_nothing_is_told_with_what_there_is() -> None:
     text = GOOD.replace("provider: openai", "provider: zzz")
 
     assert faults(text) == [
-        'models[0].backends[0].provider: no provider is named "zzz"; there is "openai", "here"'
+        'models[0].backends[0].provider: no provider is named "zzz"; available: "openai", "here"'
     ]
 
 
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ("adapter: vllm", 'base_url: is missing; adapter "vllm" has no address of its own'),
+        ("adapter: vllm", 'base_url: is missing; adapter "vllm" has no default address'),
         ("adapter: 5", "adapter: expected text, found 5"),
         ("base_url: https://x", "adapter: is missing; give text"),
         ("adapter: openai, max_connections: true",
@@ -127,7 +127,7 @@ def test_a_wrong_field_of_an_engine_is_told_by_path(fields: str, told: str) -> N
          "overrides.seed: expected a number of at least -9223372036854775808, "
          "below 18446744073709551616, found -9223372036854775809"),
         ("defaults: {embedding_bias: [1]}",
-         'defaults.embedding_bias: unknown key; known are "temperature", "top_p", "top_k", '
+         'defaults.embedding_bias: unknown key; known keys: "temperature", "top_p", "top_k", '
          '"min_p", "typical_p", "do_sample", "max_tokens", "min_tokens", "stop", '
          '"stop_token_ids", "stop_words", "bad_words" and 26 more'),
     ],

@@ -101,8 +101,8 @@ def test_a_reference_that_cannot_be_read_is_told(broken: str) -> None:
     told = faults_of_provider(f'adapter: openai, api_key: "{broken}"', {"A": "a", "B": "b"})
 
     assert told == [
-        "providers[0].api_key: cannot be read; write ${NAME}, ${NAME:-default} or ${file:/path}, "
-        "and $${ for the characters themselves"
+        "providers[0].api_key: invalid reference; write ${NAME}, ${NAME:-default} or "
+        "${file:/path}, and $${ for a literal ${"
     ]
 
 
@@ -111,7 +111,7 @@ def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
 
     told = faults_of_provider(f'adapter: openai, api_key: "${{file:{tmp_path}/key}}"')
 
-    assert told == [f"providers[0].api_key: the file {tmp_path}/key does not hold UTF-8 text"]
+    assert told == [f"providers[0].api_key: the file {tmp_path}/key is not UTF-8 text"]
 
 
 def test_relative_paths_start_at_the_files_folder(tmp_path: Path) -> None:
@@ -143,4 +143,4 @@ def test_a_model_folder_is_a_path_only_if_it_looks_like_one(tmp_path: Path) -> N
 def test_a_variable_that_is_not_text_is_told() -> None:
     told = faults_of_provider('adapter: openai, api_key: "${A}"', {"A": "a\udcff"})
 
-    assert told == ["providers[0].api_key: the environment variable A does not hold UTF-8 text"]
+    assert told == ["providers[0].api_key: the environment variable A is not UTF-8 text"]

@@ -11,7 +11,7 @@ from schemas.errors import InvalidConfig
 
 MISSING = (
     "config.yaml: providers[0].api_key: is missing, and so is every other credential; this vendor "
-    "answers no request without "
+    "requires "
 )
 BEDROCK = "adapter: bedrock, base_url: 'https://bedrock-runtime.eu-west-1.amazonaws.com'"
 

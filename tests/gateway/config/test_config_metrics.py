@@ -38,12 +38,12 @@ def test_every_experiment_has_the_contracts_of_the_file() -> None:
 FAULTS = [
     (
         "{name: error, type: boolean}",
-        'metrics[0].name: "error" is measured by the gateway, and no feedback; a contract is for a '
-        "metric of feedback",
+        'metrics[0].name: "error" is measured by the gateway; contracts are for feedback metrics',
     ),
     (
         "{name: comment, type: boolean}",
-        "metrics[0].name: a comment has no value, and so no contract; name another metric",
+        "metrics[0].name: a comment has no value, so it cannot have a contract; name another "
+        "metric",
     ),
     (
         "{name: a, type: boolean}, {name: a, type: boolean}",
@@ -51,32 +51,32 @@ FAULTS = [
     ),
     (
         "{name: a, type: boolean, range: [0, 1]}",
-        "metrics[0].range: is for numbers, and the type is boolean; remove it",
+        "metrics[0].range: is only for numbers, but the type is boolean; remove it",
     ),
     (
         "{name: a, type: boolean, cap: 1}",
-        "metrics[0].cap: is for numbers, and the type is boolean; remove it",
+        "metrics[0].cap: is only for numbers, but the type is boolean; remove it",
     ),
     (
         "{name: a, type: number}",
-        "metrics[0].range: is missing; give the least and the greatest value of the number, such "
-        "as [1, 5]: without it one wrong value could decide an experiment",
+        "metrics[0].range: is missing; give the minimum and maximum of the number, such as [1, "
+        "5]: without it one wrong value could decide an experiment",
     ),
     (
         "{name: a, type: number, range: [5, 1]}",
-        "metrics[0].range: expected [LEAST, GREATEST], such as [1, 5]",
+        "metrics[0].range: expected [MINIMUM, MAXIMUM], such as [1, 5]",
     ),
     (
         "{name: a, type: number, range: [1]}",
-        "metrics[0].range: expected [LEAST, GREATEST], such as [1, 5]",
+        "metrics[0].range: expected [MINIMUM, MAXIMUM], such as [1, 5]",
     ),
     (
         "{name: a, type: number, range: [0, 1e13]}",
-        "metrics[0].range: at most 1e+12, either way of 0",
+        "metrics[0].range: must be between -1e+12 and 1e+12",
     ),
     (
         "{name: a, type: number, range: [0, 5], cap: 5}",
-        "metrics[0].cap: has no effect outside of 0 to 5, the range",
+        "metrics[0].cap: has no effect outside the range, 0 to 5",
     ),
     (
         "{name: a, type: text}",
@@ -105,10 +105,10 @@ def test_a_slip_in_the_name_of_a_metric_is_warned_of() -> None:
     read_config(text, source="c", env={}, adapters=ADAPTERS, warn=warnings.append)
 
     assert warnings == [
-        "c: experiments[0].decide.not_worse[1].by: is 4, and solved is true or false, so no two "
-        "means differ by so much",
-        'c: experiments[0].decide.not_worse[0].metric: "solve" has no contract and is nearly '
-        '"solved", which has',
+        "c: experiments[0].decide.not_worse[1].by: 4 is impossible: solved is true or false, so "
+        "means differ by less",
+        'c: experiments[0].decide.not_worse[0].metric: "solve" has no contract, but resembles '
+        '"solved", which has one',
     ]
 
 
@@ -118,6 +118,6 @@ def test_a_difference_that_no_two_means_can_have_is_warned_of() -> None:
     read_config(text, source="c", env={}, adapters=ADAPTERS, warn=warnings.append)
 
     assert warnings == [
-        "c: experiments[0].smallest: is 0.2, and stars is a number from 0 to 0.1, so no two means "
-        "differ by so much"
+        "c: experiments[0].smallest: 0.2 is impossible: stars is a number from 0 to 0.1, so "
+        "means differ by less"
     ]

@@ -7,7 +7,7 @@ from tests.gateway.config.configs import GOOD, faults, faults_of_model, read, wi
 FAULTS = [
     (
         "when: [{backends: [openai/gpt]}]",
-        "when[0]: has no condition, so it would always hold; give header, key, metadata, "
+        "when[0]: has no condition, so it would always match; give header, key, metadata, "
         "tokens_over or features",
     ),
     (
@@ -16,7 +16,7 @@ FAULTS = [
     ),
     (
         "when: [{features: [tool], backends: [openai/gpt]}]",
-        'when[0].features[0]: there is no feature "tool"; did you mean "tools"?',
+        'when[0].features[0]: unknown feature "tool"; did you mean "tools"?',
     ),
     (
         "when: [{key: k, backends: [opnai/gpt]}]",
@@ -52,19 +52,19 @@ FAULTS = [
     ),
     (
         "when: [{header: {'x tier': gold}, backends: [openai/gpt]}]",
-        'when[0].header["x tier"]: no header can have such a name; it has letters, digits and - _',
+        'when[0].header["x tier"]: is not a valid header name; use letters, digits and - _',
     ),
     (
         "when: [{header: {X-Tier: gold, x-tier: silver}, backends: [openai/gpt]}]",
-        "when[0].header.x-tier: is given twice; upper and lower case are the same in a header",
+        "when[0].header.x-tier: is given twice; header names are case-insensitive",
     ),
     (
         "sticky_by: api_key",
-        "sticky_by: has no effect under policy: weighted; leave it out or say policy: sticky",
+        "sticky_by: has no effect under policy: weighted; remove it or set policy: sticky",
     ),
     (
         "policy: lowest_cost",
-        "policy: is lowest_cost, and none of its backends has a row in prices; give at least one",
+        "policy: is lowest_cost, but no backend of the model has a row in prices; add at least one",
     ),
 ]
 
@@ -82,7 +82,7 @@ def test_a_price_that_is_given_twice_or_for_nobody_is_refused() -> None:
     ]
 
     assert faults(f"{GOOD}prices: [{', '.join(rows)}]\n") == [
-        "prices[1].match: is the same as prices[0]; leave one of them out",
+        "prices[1].match: is the same as prices[0]; remove one of them",
         'prices[2].match: no provider is named "opnai"; did you mean "openai"?',
     ]
 

@@ -17,7 +17,7 @@ FENCE = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 KEY = re.compile(r"^([A-Za-z_]+):", re.MULTILINE)
 VARIABLE = re.compile(r"\$\{([A-Z_]+)\}")
 BACKEND = re.compile(r"\b([a-z]+)/([a-z][a-z0-9.-]*)")
-ABSENT = re.compile(r"there is no (file|folder)|needs? the package|is not installed|workers-ai")
+ABSENT = re.compile(r"no such file or folder|needs? the package|is not installed|workers-ai")
 """What only the reader's own machine can have: files, packages, a plug-in."""
 HERE = "adapter: local, engine: {models: [{name: tiny-chat, path: 'bundled:tiny-chat'}]}"
 

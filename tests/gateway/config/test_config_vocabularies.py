@@ -24,18 +24,18 @@ def after(codes: str) -> str:
 
 CODE_FAULTS = [
     ("context_lenght_exceeded",
-     'there is no error code "context_lenght_exceeded"; did you mean "context_length_exceeded" '
-     'or "rate_limit_exceeded"? A vendor\'s own is written as "vendor:context_lenght_exceeded"'),
+     'unknown error code "context_lenght_exceeded"; did you mean "context_length_exceeded" or '
+     "\"rate_limit_exceeded\"? Write a vendor's own code as \"vendor:context_lenght_exceeded\""),
     ("upstream_time",
-     'there is no error code "upstream_time"; did you mean "upstream_timeout", "upstream_failed" '
-     'or "upstream_lost"? A vendor\'s own is written as "vendor:upstream_time"'),
+     'unknown error code "upstream_time"; did you mean "upstream_timeout", "upstream_failed" or '
+     "\"upstream_lost\"? Write a vendor's own code as \"vendor:upstream_time\""),
     ("model_not_found",
-     '"model_not_found" is told before any backend is asked, and so leads nowhere; a backend\'s is '
-     '"upstream_model_unknown"'),
+     '"model_not_found" is returned before any attempt, so a fallback has no effect; the code of '
+     'backends is "upstream_model_unknown"'),
     ("deadline_exceeded",
-     '"deadline_exceeded" leaves no time to ask anybody; a backend\'s own is "upstream_timeout"'),
+     '"deadline_exceeded" leaves no time to retry; the code of backends is "upstream_timeout"'),
     ("'vendor:'",
-     '"vendor:" names no code; write the vendor\'s behind the colon'),
+     "\"vendor:\" contains no code; write the vendor's after the colon"),
 ]  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def test_a_code_like_no_other_is_refused_with_all_there_are() -> None:
     (told,) = faults_of_model(after("xyz"))
 
     assert all(f'"{code}"' in told for code in CODES)
-    assert told.endswith('A vendor\'s own is written as "vendor:xyz"')
+    assert told.endswith('Write a vendor\'s own code as "vendor:xyz"')
 
 
 @pytest.mark.parametrize("code", [*sorted(CODES), "'vendor:invalid_prompt'"])
@@ -92,10 +92,10 @@ def test_a_rule_for_a_key_that_nobody_has_is_refused() -> None:
 
 
 METRIC_FAULTS = [
-    ("error_rate", '"error_rate" is no metric of the gateway; did you mean "error"?'),
-    ("latency", '"latency" is no metric of the gateway; did you mean "latency_ms"?'),
-    ("cost", '"cost" is no metric of the gateway; did you mean "cost_usd"?'),
-    ("comment", "a comment has no value that could be measured; name another metric"),
+    ("error_rate", '"error_rate" is not a metric of the gateway; did you mean "error"?'),
+    ("latency", '"latency" is not a metric of the gateway; did you mean "latency_ms"?'),
+    ("cost", '"cost" is not a metric of the gateway; did you mean "cost_usd"?'),
+    ("comment", "a comment has no measurable value; name another metric"),
 ]
 
 
@@ -118,22 +118,22 @@ def test_a_metric_that_would_never_have_a_value_is_refused(
 
 NEVER = [
     ("when: [{key: team-a, backends: [openai/gpt]}]",
-     "when[0].key: with auth.mode none no request has a key, so the rule never holds"),
+     "when[0].key: with auth.mode none no request has a key, so the rule never matches"),
     ("when: [{features: [tools, suffix], backends: [openai/gpt]}]",
-     "when[0].features: no kind of request has all of these, so the rule never holds"),
+     "when[0].features: no type of request has all of these, so the rule never matches"),
     ("when: [{features: [suffix], metadata: {a: b}, backends: [openai/gpt]}]",
      "when[0].features: only chat requests have metadata, and none has these, so the rule never "
-     "holds"),
+     "matches"),
     ("when: [{header: {x-tier: 'gold '}, backends: [openai/gpt]}]",
-     "when[0].header.x-tier: begins or ends in a blank, which no header's value does, so the rule "
-     "never holds"),
+     "when[0].header.x-tier: starts or ends with a blank, which no header value does, so the "
+     "rule never matches"),
     ("when: [{header: {x-tier: 'g*'}, backends: [openai/gpt]}, "
      "{header: {X-Tier: gold}, tokens_over: 5, backends: [here/tiny]}]",
-     "when[1]: never decides, for when[0] holds wherever it does"),
+     "when[1]: never decides: when[0] matches every request that it matches"),
     ("policy: sticky, sticky_by: api_key",
-     "sticky_by: with auth.mode none no request has a key, so all of them are drawn by weight"),
+     "sticky_by: with auth.mode none no request has a key, so every request is assigned by weight"),
     ("defaults: {reasoning_effort: hgih}",
-     'defaults.reasoning_effort: "hgih" is no level that is known here; did you mean "high"?'),
+     'defaults.reasoning_effort: "hgih" is not a known level; did you mean "high"?'),
 ]  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def test_what_can_match_is_no_warning() -> None:
 def test_an_origin_that_no_page_has_is_refused(origin: str) -> None:
     (told,) = faults(f"{GOOD}server: {{cors: {{allow_origins: ['*', '{origin}']}}}}\n")
 
-    assert told.startswith(f'server.cors.allow_origins[1]: "{origin}" is no origin')
+    assert told.startswith(f'server.cors.allow_origins[1]: "{origin}" is not an origin')
 
 
 def test_an_origin_as_browsers_send_it_is_taken() -> None:
@@ -170,7 +170,7 @@ def test_a_price_beside_a_backend_without_one_is_a_warning() -> None:
     rows = "{match: here/tiny, input: 1, output: 2}, {match: openai/gtp, input: 1, output: 2}"
 
     assert warnings(f"{GOOD}prices: [{rows}]\n") == [
-        'prices[1].match: no model has the backend "openai/gtp", and "openai/gpt" has no price; '
+        'prices[1].match: no model has the backend "openai/gtp", but "openai/gpt" has no price; '
         "did you mean that?"
     ]
 
@@ -182,10 +182,10 @@ def test_an_experiment_that_nobody_could_take_part_in_is_a_warning() -> None:
     )
 
     assert warnings(GOOD + text) == [
-        "experiments[0].assign_by: with auth.mode none no request has a key, so nobody would take "
-        "part",
-        'experiments[0].guardrails[0].metric: "thumbs_upp" is nearly "thumbs_up", the primary '
-        "metric; it is a metric of its own, for which votes of its own must come",
+        "experiments[0].assign_by: with auth.mode none no request has a key, so the experiment "
+        "would have no units",
+        'experiments[0].guardrails[0].metric: "thumbs_upp" resembles "thumbs_up", the primary '
+        "metric, but is a separate metric that needs its own feedback",
     ]
 
 
@@ -211,9 +211,9 @@ experiments:
 
     assert told == [
         "c: models[1].defaults.seed: is not supported by a/x (adapter anthropic), which gets no "
-        "request with it while another can honour it",
+        "request with it while another backend supports it",
         "c: models[1].overrides.temperature: is 1.5, at most 1 is supported by a/x (adapter "
-        "anthropic), which gets no request with it while another can honour it",
+        "anthropic), which gets no request with it while another backend supports it",
         "c: experiments[0].variants[1].set.seed: is not supported by a/x (adapter anthropic), so "
-        "others answer for this variant",
+        "other backends answer for this variant",
     ]

@@ -27,7 +27,7 @@ def redis() -> Generator[RedisServer]:
 
 def test_an_address_that_is_none_is_refused_and_not_shown() -> None:
     assert faults(f"{GOOD}store: {{redis_url: 'http://pass-w0rd@x'}}") == [
-        "store.redis_url: begins with none of redis://HOST, rediss://HOST and unix:///SOCKET"
+        "store.redis_url: must be redis://HOST, rediss://HOST or unix:///SOCKET"
     ]
 
 

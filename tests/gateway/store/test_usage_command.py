@@ -83,5 +83,5 @@ def test_an_address_of_no_database_is_refused_without_showing_it(tmp_path: Path)
     result = CliRunner().invoke(strowger, ["check", str(config)])
 
     assert result.exit_code == 1
-    assert "store.url: begins neither with sqlite:///FILE nor with postgresql://" in result.output
+    assert "store.url: must be sqlite:///FILE or postgresql://HOST/NAME" in result.output
     assert "secret-word" not in result.output

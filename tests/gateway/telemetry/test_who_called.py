@@ -198,5 +198,5 @@ def test_the_rightmost_hop_that_is_no_trusted_proxy_is_the_client(
 
 def test_a_trusted_proxy_that_is_no_network_is_refused() -> None:
     assert faults(f"{GOOD}server: {{trusted_proxies: [load-balancer]}}\n") == [
-        'server.trusted_proxies[0]: "load-balancer" is no network; write it as 10.1.0.0/16'
+        'server.trusted_proxies[0]: "load-balancer" is not a network; write it as 10.1.0.0/16'
     ]
