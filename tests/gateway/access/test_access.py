@@ -33,7 +33,9 @@ async def send(
 
 
 @pytest.mark.parametrize("key", [None, "key-of-nobody", "key-of-team-", "key-of-team-ab"])
-async def test_without_a_known_key_nobody_gets_in(key: str | None, tmp_path: Path) -> None:
+async def test_without_a_known_key_every_request_is_refused(
+    key: str | None, tmp_path: Path
+) -> None:
     async with provider() as a, serving(one_model(a.base_url, KEYS), tmp_path) as gateway:
         answer = await send(gateway.url, key)
 
@@ -212,7 +214,7 @@ async def test_a_browser_page_of_an_allowed_origin_may_call(tmp_path: Path) -> N
     assert "access-control-allow-origin" not in stranger.headers
 
 
-def test_a_page_may_read_every_header_that_tells_of_an_answer() -> None:
+def test_a_page_may_read_every_header_about_an_answer() -> None:
     source = (Path(answering.__file__)).read_text("utf-8")
     told = set(re.findall(r'b"(x-gateway-[a-z-]+)"', source))
 

@@ -43,7 +43,7 @@ async def test_without_an_admin_key_there_is_no_admin(tmp_path: Path) -> None:
     ],
     ids=["none", "a client's", "too short", "too long", "another header"],
 )
-async def test_nobody_but_the_operator_gets_in(headers: dict[str, str], tmp_path: Path) -> None:
+async def test_only_the_operator_gets_in(headers: dict[str, str], tmp_path: Path) -> None:
     auth = f"auth: {{admin_key: {KEY}, {CLIENTS}}}"
 
     answer = await get(auth, "/admin/engines", headers, tmp_path)
@@ -60,7 +60,7 @@ async def test_the_operator_sees_that_there_is_no_engine(tmp_path: Path) -> None
     assert answer.json() == {"engines": []}
 
 
-async def test_the_admin_key_is_no_clients_key(tmp_path: Path) -> None:
+async def test_the_admin_key_is_not_a_client_key(tmp_path: Path) -> None:
     auth = f"auth: {{admin_key: {KEY}, {CLIENTS}}}"
 
     answer = await get(auth, "/v1/models", bearer(KEY), tmp_path)
@@ -78,7 +78,7 @@ async def test_the_admin_key_is_no_clients_key(tmp_path: Path) -> None:
         (", metrics: open", 200, 200, 200),
     ],
 )
-async def test_metrics_show_everybodys_traffic_only_to_whom_the_operator_lets(
+async def test_metrics_show_all_traffic_only_to_those_the_operator_permits(
     more: str, nobody: int, client: int, scraper: int, tmp_path: Path
 ) -> None:
     config = f"auth: {{admin_key: {KEY}, {CLIENTS}{more}}}"
@@ -93,7 +93,7 @@ async def test_metrics_show_everybodys_traffic_only_to_whom_the_operator_lets(
     assert found == keys
 
 
-def test_the_key_for_metrics_is_nobody_elses() -> None:
+def test_the_key_for_metrics_must_differ_from_all_others() -> None:
     clients = "mode: keys, keys: [{name: a, key: same-key}], admin_key: key-of-admin"
 
     assert faults(f"{GOOD}auth: {{metrics_key: same-key, {clients}}}\n") == [
@@ -114,7 +114,7 @@ async def test_admin_is_documented_with_its_key_and_its_answer(tmp_path: Path) -
     assert schema["$ref"].rpartition("/")[2] in document["components"]["schemas"]
 
 
-def test_the_operators_key_must_be_nobody_elses_and_fit_a_header() -> None:
+def test_the_operators_key_must_differ_from_all_others_and_fit_a_header() -> None:
     clients = "mode: keys, keys: [{name: a, key: same-key}]"
 
     assert faults(f"{GOOD}auth: {{admin_key: same-key, {clients}}}\n") == [

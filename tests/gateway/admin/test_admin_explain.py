@@ -127,7 +127,7 @@ async def test_only_the_operator_may_ask(up: Serving) -> None:
     assert answer.status_code == 401
 
 
-async def test_a_wrong_key_and_a_silent_port_are_told_in_a_line(
+async def test_a_wrong_key_and_a_silent_port_are_reported_in_one_line(
     up: Serving, tmp_path: Path
 ) -> None:
     file = tmp_path / "request.json"

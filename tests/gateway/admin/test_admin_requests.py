@@ -84,7 +84,7 @@ async def seen(client: httpx.AsyncClient, request_id: str) -> RequestView:
     return msgspec.json.decode(answer.content, type=RequestView)
 
 
-async def test_a_past_request_tells_whom_it_asked_and_why_the_next(
+async def test_a_past_request_has_its_attempts_and_their_reasons(
     client: httpx.AsyncClient,
 ) -> None:
     answer = await chat(client, "talk")
@@ -98,7 +98,7 @@ async def test_a_past_request_tells_whom_it_asked_and_why_the_next(
     assert (past.prompt_tokens, past.usage_source) == (7, "reported")
 
 
-async def test_it_tells_its_rule_and_what_was_dropped(client: httpx.AsyncClient) -> None:
+async def test_it_shows_its_rule_and_the_dropped_fields(client: httpx.AsyncClient) -> None:
     answer = await chat(client, **{"x-tier": "premium", "x-request-id": "the-clients-own"})
 
     past = await seen(client, "the-clients-own")
@@ -106,7 +106,7 @@ async def test_it_tells_its_rule_and_what_was_dropped(client: httpx.AsyncClient)
     assert (past.rule, past.backend) == (0, "p/best")
 
 
-async def test_it_tells_who_was_ruled_out_and_what_reached_nobody(
+async def test_it_shows_backends_ruled_out_and_requests_without_a_backend(
     client: httpx.AsyncClient,
 ) -> None:
     await chat(client, "gone")
@@ -153,7 +153,7 @@ async def test_an_unknown_request_and_a_stranger_get_nothing(
     assert [one.status_code for one in refused] == [401, 401, 401]
 
 
-async def test_backends_tell_their_health_by_model(client: httpx.AsyncClient) -> None:
+async def test_backends_show_their_health_by_model(client: httpx.AsyncClient) -> None:
     await chat(client)
     await chat(client)
 
@@ -224,14 +224,14 @@ async def test_the_page_counts_no_failure_as_an_answer(client: httpx.AsyncClient
     assert "(100 %)" in gone
 
 
-def test_an_address_of_no_gateway_is_told_by_its_option() -> None:
+def test_the_error_for_an_address_without_a_gateway_names_the_option() -> None:
     result = run("routes", "--url", "localhost:8080")
 
     assert result.exit_code == 2
     assert "--url: the URL must begin with http:// or https://" in result.stderr
 
 
-async def test_what_answers_and_is_no_gateway_is_told() -> None:
+async def test_a_server_that_is_not_a_gateway_is_reported() -> None:
     async def other(request: Received, answer: Answer) -> None:
         await answer.json({"models": 3})
 
@@ -258,7 +258,7 @@ async def test_the_answers_are_documented(client: httpx.AsyncClient) -> None:
         assert reference.rpartition("/")[2] in schemas
 
 
-async def test_what_the_memory_has_no_more_is_told_by_the_store(tmp_path: Path) -> None:
+async def test_requests_no_longer_in_memory_come_from_the_store(tmp_path: Path) -> None:
     """After a restart, that is, or a thousand requests."""
     async with provider(answering) as remote:
         text = trialling.config(remote.base_url, other=f"auth: {{admin_key: {KEY}}}")

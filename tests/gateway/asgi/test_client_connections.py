@@ -113,7 +113,7 @@ async def test_a_tunnel_is_refused(gateway: Gateway) -> None:
     assert await client.over()
 
 
-async def test_requests_that_come_at_once_are_answered_in_order(gateway: Gateway) -> None:
+async def test_requests_that_arrive_together_are_answered_in_order(gateway: Gateway) -> None:
     client = await connect(gateway[0].url)
     wrong = post(b"{}")
 

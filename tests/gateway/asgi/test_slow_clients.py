@@ -230,7 +230,7 @@ async def test_memory_is_claimed_as_pieces_come(gateway: Gateway, dial: Dial) ->
     assert running.state.buffered == 0
 
 
-async def test_whoever_is_refused_before_it_has_sent_all_hears_why(dial: Dial) -> None:
+async def test_a_client_that_is_refused_while_it_sends_receives_the_reason(dial: Dial) -> None:
     client = await dial()
     large = 40 * ROOM
 
@@ -241,7 +241,7 @@ async def test_whoever_is_refused_before_it_has_sent_all_hears_why(dial: Dial) -
     assert await client.over()
 
 
-async def test_a_large_body_that_nobody_reads_is_no_head(dial: Dial) -> None:
+async def test_a_large_unread_body_is_not_a_head(dial: Dial) -> None:
     """Its request was refused at its head, and the connection is good for the next one."""
     client = await dial()
     large = 40 * ROOM
@@ -253,7 +253,7 @@ async def test_a_large_body_that_nobody_reads_is_no_head(dial: Dial) -> None:
     assert found == [415, 200]
 
 
-async def test_whoever_goes_on_sending_after_that_is_cut(dial: Dial) -> None:
+async def test_a_client_that_keeps_sending_after_that_is_cut(dial: Dial) -> None:
     client = await dial()
 
     await client.say(head("transfer-encoding: chunked\r\n"))
@@ -288,7 +288,7 @@ async def test_a_client_that_reads_slowly_is_not(gateway: Gateway, dial: Dial) -
     assert under_way == 1
 
 
-async def test_another_limit_holds_at_once() -> None:
+async def test_another_limit_holds_immediately() -> None:
     limits = [60.0]
     seen: list[float] = []
 

@@ -122,7 +122,7 @@ async def test_what_comes_behind_a_body_is_bounded_and_kept_nowhere(
     assert time.process_time() - before < 20
 
 
-async def test_the_loop_never_stands_still_for_a_trailer(gateway: Gateway) -> None:
+async def test_a_trailer_never_blocks_the_loop(gateway: Gateway) -> None:
     running, _ = gateway
     late = 0.0
 

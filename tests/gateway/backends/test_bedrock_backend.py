@@ -139,7 +139,7 @@ async def test_a_server_that_throttles_is_asked_again_and_then_given_up(setting:
     assert len(setting.server.requests) > 1
 
 
-async def test_what_converse_cannot_be_told_is_refused_by_name(setting: Setting) -> None:
+async def test_what_converse_cannot_express_is_refused_by_name(setting: Setting) -> None:
     with pytest.raises(openai.BadRequestError, match="seed") as caught:
         await setting.client.chat.completions.create(model="chat", messages=[HELLO], seed=1)
 
@@ -222,5 +222,5 @@ models: [{name: chat, backends: [{provider: aws, model: m}]}]
         ("proxy.test", ""),
     ],
 )
-def test_an_address_of_aws_tells_its_region(host: str, region: str) -> None:
+def test_an_address_of_aws_contains_its_region(host: str, region: str) -> None:
     assert aws_region(Aws(), f"https://{host}") == region

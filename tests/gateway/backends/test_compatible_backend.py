@@ -83,7 +83,7 @@ async def test_sources_that_come_late_reach_the_client_once(setting: Setting) ->
     assert getattr(chunks[-1], "status", None) == "COMPLETED"
 
 
-async def test_llama_cpp_gets_its_own_names_and_tells_its_timings(setting: Setting) -> None:
+async def test_llama_cpp_gets_its_own_names_and_reports_its_timings(setting: Setting) -> None:
     stream = await setting.client.chat.completions.create(
         model="llama-cpp",
         messages=[HELLO],
@@ -101,7 +101,7 @@ async def test_llama_cpp_gets_its_own_names_and_tells_its_timings(setting: Setti
     assert getattr(chunks[-1], "timings", {})["predicted_n"] == 4
 
 
-async def test_an_error_beside_the_choices_ends_the_stream_as_one(setting: Setting) -> None:
+async def test_an_error_next_to_the_choices_ends_the_stream_with_an_error(setting: Setting) -> None:
     stream = await setting.client.chat.completions.create(
         model="groq", messages=[HELLO], stream=True
     )

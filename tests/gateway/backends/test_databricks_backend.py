@@ -133,7 +133,7 @@ async def test_several_choices_and_their_log_probabilities(setting: Setting) -> 
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_the_served_model_that_answered_is_told(setting: Setting, stream: bool) -> None:
+async def test_the_served_model_that_answered_is_reported(setting: Setting, stream: bool) -> None:
     body = {"model": "chat", "messages": [HELLO], "stream": stream}
 
     answer = await post(setting, body)
@@ -204,7 +204,7 @@ async def test_a_field_that_databricks_lacks_is_refused_by_name(setting: Setting
     assert setting.server.requests == []
 
 
-async def test_what_the_workspace_refuses_is_told_in_its_words(setting: Setting) -> None:
+async def test_refusals_of_the_workspace_keep_its_message(setting: Setting) -> None:
     with pytest.raises(openai.BadRequestError, match="only allowed as the first message"):
         await setting.client.chat.completions.create(
             model="chat", messages=[HELLO, {"role": "system", "content": "Be brief."}]

@@ -68,7 +68,7 @@ async def test_an_answer_has_its_text_its_end_and_its_usage(
 
 
 @of_all
-async def test_a_stream_tells_its_usage_only_to_who_asks(setting: Setting, vendor: Vendor) -> None:
+async def test_a_stream_has_usage_only_on_request(setting: Setting, vendor: Vendor) -> None:
     setting.plays(answering(vendor, Said()))
 
     answer = await setting.ask(vendor, stream=True, usage=False)

@@ -91,7 +91,7 @@ def the_spare_answered(setting: Setting, answer: httpx.Response) -> bool:
 
 @of_all
 @either_way
-async def test_what_the_request_has_wrong_is_told_after_one_attempt(
+async def test_an_error_in_the_request_is_final_after_one_attempt(
     setting: Setting, vendor: Vendor, stream: bool
 ) -> None:
     setting.plays(refusing(vendor, 400))
@@ -106,7 +106,7 @@ async def test_what_the_request_has_wrong_is_told_after_one_attempt(
 @of_all
 @either_way
 @pytest.mark.parametrize("status", [401, 500])
-async def test_what_only_another_can_mend_is_another_backends(
+async def test_what_only_another_backend_can_fix_goes_to_another_backend(
     setting: Setting, vendor: Vendor, stream: bool, status: int
 ) -> None:
     setting.plays(refusing(vendor, status))
@@ -132,7 +132,9 @@ async def test_the_operators_trouble_is_a_502_without_the_key(
 
 
 @of_all
-async def test_a_busy_vendor_rests_as_long_as_it_says(setting: Setting, vendor: Vendor) -> None:
+async def test_a_busy_vendor_cools_down_for_its_retry_after(
+    setting: Setting, vendor: Vendor
+) -> None:
     setting.plays(refusing(vendor, 429))
 
     told = await setting.post(vendor, stream=False, model=BUSY)
@@ -197,7 +199,9 @@ async def test_a_stream_that_breaks_before_content_is_anothers(
 
 
 @of_streams
-async def test_a_failure_told_before_content_is_anothers(setting: Setting, vendor: Vendor) -> None:
+async def test_a_failure_before_content_goes_to_another_backend(
+    setting: Setting, vendor: Vendor
+) -> None:
     told = vendor.dialect.failure()
     setting.plays(streaming(vendor, before_content(vendor), told, ended=True))
 
@@ -218,7 +222,7 @@ def broken_off(setting: Setting, answer: httpx.Response) -> str:
 
 
 @of_streams
-async def test_a_failure_told_in_the_middle_is_an_error_and_no_end(
+async def test_a_failure_in_the_middle_is_an_error_and_not_an_end(
     setting: Setting, vendor: Vendor
 ) -> None:
     told = vendor.dialect.failure()

@@ -147,7 +147,7 @@ async def test_a_result_without_its_call_is_refused_by_its_path(setting: Setting
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_call_that_nobody_can_read_is_tried_again(setting: Setting, stream: bool) -> None:
+async def test_an_unreadable_call_is_tried_again(setting: Setting, stream: bool) -> None:
     with pytest.raises(openai.APIStatusError, match="MALFORMED_FUNCTION_CALL") as caught:
         await setting.client.chat.completions.create(
             model="chat", messages=[{"role": "user", "content": MALFORMED}], stream=stream
@@ -170,7 +170,7 @@ async def test_a_blocked_prompt_is_a_filtered_answer(setting: Setting, stream: b
     assert reason == "content_filter"
 
 
-async def test_a_quota_that_is_used_up_is_waited_for_and_then_told(setting: Setting) -> None:
+async def test_an_exhausted_quota_is_waited_for_and_then_reported(setting: Setting) -> None:
     with pytest.raises(openai.RateLimitError, match="studio: Quota exceeded"):
         await setting.client.chat.completions.create(
             model="chat", messages=[{"role": "user", "content": FAILING}]
@@ -252,7 +252,7 @@ async def test_texts_become_vectors(setting: Setting) -> None:
     assert cast("list[Json]", setting.sent()["requests"])[0]["outputDimensionality"] == 2
 
 
-async def test_the_model_that_answered_is_told(setting: Setting) -> None:
+async def test_the_model_that_answered_is_reported(setting: Setting) -> None:
     raw = await setting.client.chat.completions.with_raw_response.create(
         model="chat", messages=[HELLO]
     )

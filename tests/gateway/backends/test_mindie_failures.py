@@ -78,7 +78,7 @@ async def test_an_answer_that_is_not_streamed_is_tried_again_up_to_its_end(
     ],
     ids=str,
 )
-async def test_a_failure_in_the_middle_of_a_stream_is_told_and_never_an_end(
+async def test_a_failure_in_the_middle_of_a_stream_is_an_error_and_never_an_end(
     fault: Fault, told: str, tmp_path: Path
 ) -> None:
     async with pair(tmp_path, faults=[fault], gap_s=0.02) as here:

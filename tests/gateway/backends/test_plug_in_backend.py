@@ -154,7 +154,7 @@ async def test_its_streams_arrive_in_pieces_with_their_tool_calls(setting: Setti
     assert chunks[-1].choices[0].finish_reason == "tool_calls"
 
 
-async def test_its_failures_are_told_before_and_after_the_first_byte(setting: Setting) -> None:
+async def test_its_failures_are_reported_before_and_after_the_first_byte(setting: Setting) -> None:
     stream = await setting.client.chat.completions.create(
         model="chat", messages=asked("chat-stream-error"), stream=True
     )

@@ -42,7 +42,7 @@ async def writes_to_the_cache(request: Received, answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_cache_writes_of_an_hour_and_searches_are_told_and_booked(
+async def test_cache_writes_of_an_hour_and_searches_are_reported_and_recorded(
     stream: bool, tmp_path: Path
 ) -> None:
     async with (

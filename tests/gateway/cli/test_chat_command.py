@@ -137,7 +137,7 @@ async def test_without_a_name_the_first_model_answers(up: Serving, p: Provider) 
     assert p.requests[-1].json["model"] == "m"
 
 
-async def test_experiments_and_sticky_policies_may_go_by_a_user(up: Serving, p: Provider) -> None:
+async def test_experiments_and_sticky_policies_can_use_a_user(up: Serving, p: Provider) -> None:
     await piped(up, "hi", "chat", "--user", "u-1")
     await piped(up, "hi", "chat")
 

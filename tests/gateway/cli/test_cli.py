@@ -108,7 +108,7 @@ def test_every_problem_goes_to_stderr_and_the_exit_status_is_1(good: Path) -> No
     )
 
 
-def test_what_can_never_match_goes_to_stderr_and_is_no_fault(good: Path) -> None:
+def test_what_can_never_match_goes_to_stderr_and_is_not_an_error(good: Path) -> None:
     rule = "when: [{features: [tools, suffix], backends: [openai/o3]}]"
     good.write_text(
         f"{GOOD}  - {{name: ruled, backends: [{{provider: openai, model: o3}}], {rule}}}\n"
@@ -123,7 +123,7 @@ def test_what_can_never_match_goes_to_stderr_and_is_no_fault(good: Path) -> None
     )
 
 
-def test_a_tokenizer_that_cannot_be_read_is_told_before_anything_is_served(
+def test_an_unreadable_tokenizer_is_reported_before_anything_is_served(
     good: Path, tmp_path: Path
 ) -> None:
     bad = tmp_path / "tokenizer.json"
@@ -143,7 +143,7 @@ def test_a_tokenizer_that_cannot_be_read_is_told_before_anything_is_served(
         (f"adapter: openai, tls: {{ca_file: {ROOT / 'README.md'}}}", "README.md"),
     ],
 )
-def test_what_only_shows_when_it_is_built_is_told_by_the_check(
+def test_what_only_shows_when_it_is_built_is_reported_by_the_check(
     good: Path, change: str, told: str
 ) -> None:
     good.write_text(GOOD.replace("adapter: openai", change))
@@ -171,7 +171,7 @@ def test_the_file_may_be_named_by_a_variable(good: Path) -> None:
     assert run("check", "--config", str(good), env=ENV).exit_code == 0
 
 
-def test_a_file_that_is_not_there_is_told_without_a_traceback(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_without_a_traceback(tmp_path: Path) -> None:
     result = run("check", str(tmp_path / "none.yaml"))
 
     assert result.exit_code == 1
@@ -249,7 +249,7 @@ def test_models_shows_under_which_name_and_in_which_range_a_field_goes_out() -> 
     assert rows["seed"] == ["no"]
 
 
-def test_models_tells_programs_the_same_as_people() -> None:
+def test_models_shows_programs_the_same_as_people() -> None:
     every = json.loads(run("models", "--json").stdout)
     mistral = json.loads(run("models", "mistral", "--json").stdout)
 
@@ -280,7 +280,7 @@ def test_an_unknown_adapter_is_a_wrong_usage() -> None:
     assert "no adapter is named 'opnai'; did you mean \"openai\"?" in result.stderr
 
 
-def test_doctor_tells_versions_and_devices() -> None:
+def test_doctor_shows_versions_and_devices() -> None:
     rows = dict(
         re.split(r" {3,}", line.strip(), maxsplit=1) for line in run("doctor").stdout.splitlines()
     )
@@ -366,7 +366,9 @@ def test_the_entry_checks_the_installation_and_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("package", ["schemas", "adapters", "local_engine"])
-def test_a_stray_package_of_our_name_is_told_and_not_imported(tmp_path: Path, package: str) -> None:
+def test_a_stray_package_of_our_name_is_reported_and_not_imported(
+    tmp_path: Path, package: str
+) -> None:
     (tmp_path / "stray" / package).mkdir(parents=True)
     (tmp_path / "stray" / package / "__init__.py").write_text("raise SystemExit('imported')")
 

@@ -82,7 +82,7 @@ async def test_a_model_that_only_embeds_is_found_to_embed(tmp_path: Path) -> Non
         (500, "remote: "),
     ],
 )
-async def test_a_refusal_is_told_in_words(tmp_path: Path, status: int, words: str) -> None:
+async def test_a_refusal_is_shown_as_text(tmp_path: Path, status: int, words: str) -> None:
     result = await probe_of(tmp_path, refusing(status, "no luck today"))
 
     assert result.exit_code == 1
@@ -135,7 +135,7 @@ async def test_a_host_that_is_not_known_is_a_matter_of_dns(tmp_path: Path) -> No
     assert "DNS: remote: no address for nowhere.invalid" in result.output
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_a_matter_of_tls(tmp_path: Path) -> None:
+async def test_an_untrusted_certificate_is_a_tls_error(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("localhost").configure_cert(context)  # pyright: ignore[reportUnknownMemberType] - pyOpenSSL is not here
     async with raw_server(answering(sized(b"{}")), tls=context, host="localhost") as server:

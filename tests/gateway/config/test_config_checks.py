@@ -243,7 +243,7 @@ def test_a_fallback_must_be_a_name_and_not_an_alias() -> None:
     assert faults(text) == ['models[0].fallback[0]: "talk" is an alias; write "chat"']
 
 
-def test_a_circle_of_fallbacks_is_told_once() -> None:
+def test_a_circle_of_fallbacks_is_reported_once() -> None:
     text = f"""
 {GOOD}
   - {{name: a, backends: [{{provider: here, model: tiny}}], fallback: [chat, b]}}

@@ -74,7 +74,7 @@ def test_retry_on_is_a_key_and_no_boolean() -> None:
     assert read(text).models[2].retry.on == ("connect",)
 
 
-def test_every_duplicate_key_is_told_with_its_line() -> None:
+def test_every_duplicate_key_is_reported_with_its_line() -> None:
     text = f"server:\n  port: 1\n  host: localhost\n  port: 2\n  port: 3\n{GOOD}\nserver: {{}}\n"
 
     assert faults(text) == [
@@ -105,11 +105,11 @@ def test_an_anchor_may_be_used_again() -> None:
         ("a: *sk-secret", "line 1, column 4: not valid YAML: found undefined alias it"),
     ],
 )  # fmt: skip
-def test_broken_yaml_is_told_by_line_and_column(text: str, told: str) -> None:
+def test_broken_yaml_is_reported_with_line_and_column(text: str, told: str) -> None:
     assert faults(text) == [told]
 
 
-def test_a_list_is_no_configuration() -> None:
+def test_a_list_is_not_a_configuration() -> None:
     assert faults("- 1") == ["expected a mapping, found a list"]
 
 
@@ -159,7 +159,7 @@ def test_problems_beyond_two_hundred_are_counted() -> None:
     assert caught.value.problems[-1].endswith("and 101 more problems")
 
 
-def test_a_key_that_is_no_word_is_refused() -> None:
+def test_a_key_that_is_not_a_word_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="line 1: a key must be text"):
         parsed("? [a, b]\n: 1")
 

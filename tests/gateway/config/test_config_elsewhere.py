@@ -35,7 +35,7 @@ def test_a_credential_that_was_filled_in_may_look_like_anything() -> None:
     assert config.auth.admin_key.reveal() == "$OPENAI_API_KEY"
 
 
-def test_the_word_in_front_of_a_key_is_no_part_of_it() -> None:
+def test_the_word_in_front_of_a_key_is_not_part_of_it() -> None:
     (told,) = faults_of_provider("adapter: openai, api_key: 'Bearer sk-0123'")
     (other,) = faults(f"{GOOD}auth: {{mode: keys, keys: [{{name: a, key: 'bearer sk-0123'}}]}}\n")
 
@@ -43,7 +43,7 @@ def test_the_word_in_front_of_a_key_is_no_part_of_it() -> None:
     assert other.startswith("auth.keys[0].key: starts with the word Bearer")
 
 
-def test_a_base_url_is_no_single_route_and_has_a_v1() -> None:
+def test_a_base_url_is_not_a_single_route_and_has_a_v1() -> None:
     one = "adapter: openai, base_url: 'http://127.0.0.1:8000"
     (route,) = faults_of_provider(f"{one}/v1/chat/completions'")
     bare = warnings(GOOD.replace("adapter: openai", f"{one}'"))
@@ -85,11 +85,13 @@ MODELS = [
 
 
 @pytest.mark.parametrize(("fields", "told"), MODELS)
-def test_what_others_write_in_a_model_is_told_in_our_words(fields: str, told: str) -> None:
+def test_spellings_of_other_gateways_in_a_model_are_reported_with_ours(
+    fields: str, told: str
+) -> None:
     assert faults_of_model(fields) == [f"models[2].{told}"]
 
 
-def test_a_backend_in_one_word_is_told_its_keys() -> None:
+def test_the_error_for_a_backend_in_one_word_names_its_keys() -> None:
     keys = '"provider", "model", "weight"'
 
     assert faults(GOOD.replace("{provider: openai, model: gpt}", "openai/gpt")) == [
@@ -97,13 +99,13 @@ def test_a_backend_in_one_word_is_told_its_keys() -> None:
     ]
 
 
-def test_an_adapter_by_another_gateways_name_is_told_by_ours() -> None:
+def test_an_adapter_by_another_gateways_name_is_reported_with_ours() -> None:
     (told,) = faults_of_provider("adapter: azure_openai")
 
     assert told == 'providers[0].adapter: no adapter is named "azure_openai"; did you mean "azure"?'
 
 
-def test_a_merge_key_is_told_for_what_it_is() -> None:
+def test_a_merge_key_is_reported_as_one() -> None:
     (told,) = faults(f"{GOOD}server: {{<<: {{port: 1}}}}\n")
 
     assert told.startswith('server["<<"]: unknown key; YAML 1.2 has no merge keys')

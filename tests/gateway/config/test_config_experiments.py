@@ -77,7 +77,7 @@ def test_a_model_has_one_experiment_and_a_name_is_given_once() -> None:
     ]
 
 
-def test_an_alias_or_a_wildcard_is_no_model_of_an_experiment() -> None:
+def test_an_alias_or_a_wildcard_is_not_a_model_of_an_experiment() -> None:
     models = (
         "  - {name: 'any-*', backends: [{provider: openai, model: '*'}]}\n"
         "  - {name: named, aliases: [nick], backends: [{provider: openai, model: x}]}\n"

@@ -32,7 +32,7 @@ models:
 """
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     assert faults(MANY_FAULTS) == [
         'servr: unknown key; did you mean "server"?',
         "providers[0].timeouts.connect_s: expected a number above 0, found -1",
@@ -55,7 +55,7 @@ def test_all_faults_are_told_at_once() -> None:
     ]
 
 
-def test_a_misspelt_provider_is_told_with_the_nearest_name() -> None:
+def test_a_misspelt_provider_is_reported_with_the_nearest_name() -> None:
     text = MODELS.replace("provider: openai", "provider: opnai")
 
     assert faults(GOOD.replace(MODELS, text)) == [
@@ -63,7 +63,7 @@ def test_a_misspelt_provider_is_told_with_the_nearest_name() -> None:
     ]
 
 
-def test_a_name_that_is_near_nothing_is_told_with_what_there_is() -> None:
+def test_a_name_without_a_near_one_is_reported_with_all_names() -> None:
     text = GOOD.replace("provider: openai", "provider: zzz")
 
     assert faults(text) == [
@@ -86,7 +86,7 @@ def test_a_name_that_is_near_nothing_is_told_with_what_there_is() -> None:
         ("adapter: openai, api_key: 12345678", "api_key: expected text, in quotes; found a number"),
     ],
 )  # fmt: skip
-def test_a_wrong_field_of_a_provider_is_told_by_path(fields: str, told: str) -> None:
+def test_a_wrong_field_of_a_provider_is_reported_by_path(fields: str, told: str) -> None:
     assert faults_of_provider(fields) == [f"providers[0].{told}"]
 
 
@@ -102,7 +102,7 @@ def test_a_wrong_field_of_a_provider_is_told_by_path(fields: str, told: str) -> 
          'max_seq_len: expected an integer of at least 1 or null, found "long"'),
     ],
 )  # fmt: skip
-def test_a_wrong_field_of_an_engine_is_told_by_path(fields: str, told: str) -> None:
+def test_a_wrong_field_of_an_engine_is_reported_by_path(fields: str, told: str) -> None:
     engine = f"adapter: local, engine: {{models: [{{name: t, path: 'bundled:t'}}], {fields}}}"
 
     assert faults_of_provider(engine) == [f"providers[0].engine.{told}"]
@@ -136,7 +136,7 @@ def test_an_operator_value_must_be_one_that_a_client_could_send(fields: str, tol
     assert faults_of_model(fields) == [f"models[2].{told}"]
 
 
-def test_a_key_that_is_no_word_is_quoted_in_the_path() -> None:
+def test_a_key_that_is_not_a_word_is_quoted_in_the_path() -> None:
     assert faults(f'{GOOD}server: {{"a b": 1}}')[0].startswith('server["a b"]: unknown key; ')
 
 
@@ -163,14 +163,14 @@ def test_an_empty_list_or_mapping_is_as_good_as_an_absent_one() -> None:
     ]
 
 
-def test_an_empty_entry_of_a_list_is_told() -> None:
+def test_an_empty_entry_of_a_list_is_reported() -> None:
     assert faults("providers:\n  -\nmodels:\n  - {name: a, backends: [null]}\n") == [
         "providers[0]: expected a mapping, found nothing",
         "models[0].backends[0]: expected a mapping, found nothing",
     ]
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "gone.yaml"
 
     with pytest.raises(InvalidConfig) as caught:
@@ -179,7 +179,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert caught.value.problems == (f"{path}: cannot be read: No such file or directory",)
 
 
-def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_bytes(b"\xff\xfe\x00")
 

@@ -26,7 +26,7 @@ def test_text_around_variables_stays() -> None:
 
 
 @pytest.mark.parametrize("env", [{}, {"KEY": ""}])
-def test_a_default_stands_in_for_an_unset_or_empty_variable(env: dict[str, str]) -> None:
+def test_a_default_replaces_an_unset_or_empty_variable(env: dict[str, str]) -> None:
     assert provider_with('api_key: "${KEY:-sk-d}"', env).api_key.reveal() == "sk-d"
     assert provider_with('api_key: "${KEY:-}"', env).api_key.reveal() == ""
 
@@ -44,7 +44,7 @@ def test_a_variable_may_fill_a_number_or_a_switch() -> None:
     assert provider.tls.verify is False
 
 
-def test_quoted_text_without_a_variable_is_no_number() -> None:
+def test_quoted_text_without_a_variable_is_not_a_number() -> None:
     assert faults_of_provider('adapter: openai, max_connections: "7"') == [
         'providers[0].max_connections: expected an integer of at least 1, found "7"'
     ]
@@ -60,7 +60,7 @@ def test_a_value_is_never_read_as_yaml_or_interpolated_again() -> None:
     assert provider.api_key.reveal() == "a: [${B}]"
 
 
-def test_two_dollars_stand_for_one() -> None:
+def test_two_dollars_mean_one() -> None:
     assert provider_with('api_key: "$${KEY}$"', {}).api_key.reveal() == "${KEY}$"
 
 
@@ -73,7 +73,7 @@ def test_a_file_is_read_without_the_line_break_at_its_end(tmp_path: Path) -> Non
     assert absolute.api_key.reveal() == relative.api_key.reveal() == "sk-file"
 
 
-def test_all_unset_variables_and_missing_files_are_told_at_once(tmp_path: Path) -> None:
+def test_all_unset_variables_and_missing_files_are_reported_at_once(tmp_path: Path) -> None:
     text = f"""
 providers:
   - {{name: p, adapter: openai, api_key: "${{A_KEY}}", headers: {{x-b: "${{B}} ${{C}}"}}}}
@@ -97,7 +97,7 @@ models: "${{E}}"
 
 
 @pytest.mark.parametrize("broken", ["${}", "${1A}", "${A", "${A:x}", "${A:-${B}}", "${ A }"])
-def test_a_reference_that_cannot_be_read_is_told(broken: str) -> None:
+def test_a_reference_that_cannot_be_read_is_reported(broken: str) -> None:
     told = faults_of_provider(f'adapter: openai, api_key: "{broken}"', {"A": "a", "B": "b"})
 
     assert told == [
@@ -106,7 +106,7 @@ def test_a_reference_that_cannot_be_read_is_told(broken: str) -> None:
     ]
 
 
-def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_reported(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b"\xff")
 
     told = faults_of_provider(f'adapter: openai, api_key: "${{file:{tmp_path}/key}}"')
@@ -140,7 +140,7 @@ def test_a_model_folder_is_a_path_only_if_it_looks_like_one(tmp_path: Path) -> N
     ]
 
 
-def test_a_variable_that_is_not_text_is_told() -> None:
+def test_a_variable_that_is_not_text_is_reported() -> None:
     told = faults_of_provider('adapter: openai, api_key: "${A}"', {"A": "a\udcff"})
 
     assert told == ["providers[0].api_key: the environment variable A is not UTF-8 text"]

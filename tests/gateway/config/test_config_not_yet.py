@@ -33,7 +33,7 @@ telemetry: {{otlp_endpoint: null}}
     assert read(text) == read(GOOD)
 
 
-def test_a_wrong_value_is_told_once_and_not_as_unavailable() -> None:
+def test_a_wrong_value_is_reported_once_and_not_as_unavailable() -> None:
     assert faults(f"{GOOD}store: {{usage: requird}}") == [
         'store.usage: expected one of "best_effort", "required", found "requird"; '
         'did you mean "required"?'

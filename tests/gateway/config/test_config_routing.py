@@ -74,7 +74,7 @@ def test_what_could_do_nothing_is_refused(fields: str, told: str) -> None:
     assert faults_of_model(fields) == [f"models[2].{told}"]
 
 
-def test_a_price_that_is_given_twice_or_for_nobody_is_refused() -> None:
+def test_a_price_that_is_given_twice_or_for_no_backend_is_refused() -> None:
     rows = [
         "{match: openai/gpt, input: 1, output: 2}",
         "{match: openai/gpt, input: 2, output: 2}",

@@ -131,7 +131,7 @@ def test_broken_yaml_does_not_show_the_file(broken: str) -> None:
     assert "sk-1234" not in "\n".join(faults(broken))
 
 
-def test_a_value_that_is_no_secret_stays_readable_beside_a_short_secret() -> None:
+def test_a_value_that_is_not_a_secret_stays_readable_next_to_a_short_secret() -> None:
     text = "server: {port: 80x}\nproviders: [{name: p, adapter: openai, api_key: x}]\nmodels: []"
 
     assert faults(text) == ['server.port: expected an integer from 0 to 65535, found "80x"']

@@ -151,7 +151,7 @@ def test_operator_values_become_sampling() -> None:
     }
 
 
-def test_operator_values_may_name_request_fields_beside_sampling() -> None:
+def test_operator_values_may_name_request_fields_other_than_sampling() -> None:
     fields = "user: bot, priority: 2, timeout_s: 30, reasoning_effort: low"
     text = with_model(f"overrides: {{{fields}}}")
 

@@ -83,7 +83,7 @@ def test_every_code_is_documented() -> None:
     assert set(re.findall(r"^\| `([a-z_]+)` \| [^|]*\|$", table, re.MULTILINE)) == CODES
 
 
-def test_a_rule_for_a_key_that_nobody_has_is_refused() -> None:
+def test_a_rule_for_an_unknown_key_is_refused() -> None:
     rules = "when: [{key: team-b, backends: [openai/gpt]}, {key: 'team-*', backends: [openai/gpt]}]"
 
     assert faults(KEYS + with_model(rules)) == [
@@ -142,7 +142,7 @@ def test_what_can_never_match_is_a_warning(fields: str, told: str) -> None:
     assert warnings(with_model(fields)) == [f"models[2].{told}"]
 
 
-def test_what_can_match_is_no_warning() -> None:
+def test_what_can_match_is_not_a_warning() -> None:
     rules = (
         "when: [{header: {x-tier: gold}, features: [tools, stream], backends: [openai/gpt]}, "
         "{header: {x-tier: 'g*'}, backends: [openai/gpt]}, {metadata: {a: b}, key: 'team-*', "
@@ -166,7 +166,7 @@ def test_an_origin_as_browsers_send_it_is_taken() -> None:
     assert read(f"{GOOD}server: {{cors: {{allow_origins: {origins}}}}}\n").server.cors
 
 
-def test_a_price_beside_a_backend_without_one_is_a_warning() -> None:
+def test_a_price_next_to_a_backend_without_one_is_a_warning() -> None:
     rows = "{match: here/tiny, input: 1, output: 2}, {match: openai/gtp, input: 1, output: 2}"
 
     assert warnings(f"{GOOD}prices: [{rows}]\n") == [
@@ -175,7 +175,7 @@ def test_a_price_beside_a_backend_without_one_is_a_warning() -> None:
     ]
 
 
-def test_an_experiment_that_nobody_could_take_part_in_is_a_warning() -> None:
+def test_an_experiment_without_possible_participants_is_a_warning() -> None:
     text = (
         f"experiments: [{{name: e, model: chat, variants: {ARMS}, primary: thumbs_up, "
         "assign_by: api_key, guardrails: [{metric: thumbs_upp, worse_by: 0.1}]}]\n"

@@ -133,7 +133,7 @@ async def look(*replicas: Replica, seconds: float = 0.25) -> None:
         replica.clock.now += seconds
 
 
-async def test_times_arrive_on_the_clock_of_whoever_hears_them() -> None:
+async def test_times_arrive_on_the_clock_of_the_receiver() -> None:
     one, other = pair(Board())
     await look(one, other)
 
@@ -146,7 +146,7 @@ async def test_times_arrive_on_the_clock_of_whoever_hears_them() -> None:
     assert one.news == []
 
 
-async def test_what_was_heard_goes_no_second_time_and_to_nobody_back() -> None:
+async def test_received_state_is_not_sent_again_or_back() -> None:
     one, other = pair(Board())
     await look(one, other)
     one.say(BreakerUpdate(health={KEY: health(5000.0, 5010.0)}))
@@ -178,7 +178,7 @@ async def test_loads_are_the_sum_of_the_living() -> None:
     assert one.told[-1] == LoadUpdate(attempts={KEY: 0}, in_flight=0, buffered=0)
 
 
-async def test_a_notice_that_stands_still_says_nothing_and_is_taken_down() -> None:
+async def test_a_notice_that_does_not_change_is_ignored_and_removed() -> None:
     board = Board()
     dead, one = pair(board)
     dead.say(BreakerUpdate(health={KEY: health(5000.0, 5010.0)}))
@@ -212,7 +212,7 @@ async def test_gateways_with_other_backends_on_one_redis_do_not_mix(other: str) 
     assert [news for news in stranger.told if isinstance(news, BreakerUpdate)] == []
 
 
-def test_engines_and_what_is_on_another_machines_loopback_are_nobody_elses(
+def test_engines_and_backends_on_another_machines_loopback_are_not_shared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = CONFIG.replace("https://one.test/v1", "http://127.0.0.1:11434/v1")
@@ -231,7 +231,7 @@ models: [{name: chat, backends: [{provider: one, model: m}]}]
 
 
 @pytest.mark.parametrize("body", [b"?", b"12345678?", b"12345678\xc1"])
-async def test_what_cannot_be_read_is_told_once_and_harms_nobody(
+async def test_an_unreadable_message_is_logged_once_and_has_no_effect(
     body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     board = Board()
@@ -249,7 +249,7 @@ async def test_what_cannot_be_read_is_told_once_and_harms_nobody(
     assert len(told) == 1
 
 
-async def test_an_open_breakers_one_probe_goes_round_while_nobody_uses_it() -> None:
+async def test_the_one_probe_of_an_open_breaker_is_passed_on_while_unused() -> None:
     board = Board()
     one, other = pair(board)
     await look(one, other)
@@ -290,7 +290,7 @@ async def test_a_probe_under_way_keeps_the_lease_and_its_news_give_it_back() -> 
     assert (one.probe.available(), other.probe.available()) == (True, True)
 
 
-async def test_while_all_is_well_nobody_asks_for_leases() -> None:
+async def test_while_all_is_well_no_replica_requests_leases() -> None:
     board = Board()
     one, other = pair(board)
 

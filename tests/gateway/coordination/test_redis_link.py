@@ -74,7 +74,7 @@ async def test_a_lease_is_one_replicas_until_it_gives_it_back_or_is_silent(
     assert (taken, lapsed) == ([True], [True, False])
 
 
-async def test_whoever_leaves_takes_its_notice_down(redis: RedisServer) -> None:
+async def test_a_replica_that_leaves_removes_its_notice(redis: RedisServer) -> None:
     one, other = (RedisTransport(Secret(redis.url), name) for name in ("one", "other"))
 
     await one.exchange(b"first", ())
@@ -89,7 +89,9 @@ async def test_whoever_leaves_takes_its_notice_down(redis: RedisServer) -> None:
     assert none == {}
 
 
-async def test_a_refusal_and_an_absence_tell_where_and_no_password(redis: RedisServer) -> None:
+async def test_a_refusal_and_an_absence_show_the_address_and_no_password(
+    redis: RedisServer,
+) -> None:
     refusing = RedisTransport(Secret(f"redis://me:pass-w0rd@127.0.0.1:{redis.port}/0"), "one")
     with pytest.raises(TransportUnavailable) as refused:
         await refusing.exchange(b"", ())

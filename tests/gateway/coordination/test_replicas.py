@@ -178,7 +178,7 @@ async def test_a_breaker_that_opens_in_one_replica_is_open_in_the_other(rig: Rig
     assert backends == ["one/pair-2"] * 4
 
 
-async def test_a_backend_that_asked_one_replica_for_a_rest_has_it_from_all(rig: Rig) -> None:
+async def test_a_cooldown_in_one_replica_holds_in_all(rig: Rig) -> None:
     async def limited(request: Received, answer: Answer) -> None:
         await answer.json({"error": {"message": "slowly"}}, 429, {"retry-after": "60"})
 

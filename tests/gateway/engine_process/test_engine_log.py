@@ -19,7 +19,7 @@ write(b"y" * 20000)
 """
 
 
-async def test_each_line_is_a_message_whoever_wrote_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_line_is_a_message_for_every_writer(caplog: pytest.LogCaptureFixture) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", SPEAKS, stderr=asyncio.subprocess.PIPE
     )

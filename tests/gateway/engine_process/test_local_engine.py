@@ -150,7 +150,7 @@ async def test_the_operator_sees_the_engine_and_what_its_models_do(rig: Rig) -> 
     assert abs(tiny["loaded_since"] - time.time()) < 600
 
 
-async def test_metrics_tell_what_the_models_do(rig: Rig) -> None:
+async def test_metrics_show_what_the_models_do(rig: Rig) -> None:
     async with rig.client() as ask, rig.client("key-of-the-operator") as operator:
         await ask.post("/v1/chat/completions", json={**HELLO, "model": "alone"})
         await asyncio.sleep(1.1)
@@ -215,7 +215,7 @@ async def test_an_engine_that_would_change_needs_a_restart_unless_it_may_be_repl
     assert "needs a restart, or `reload: replace`" in told
 
 
-async def test_a_killed_engine_fails_its_requests_at_once_and_serves_again_after_its_restart(
+async def test_a_killed_engine_fails_its_requests_and_serves_again_after_its_restart(
     rig: Rig,
 ) -> None:
     """One death for all of this, because a start takes seconds."""

@@ -119,7 +119,7 @@ def test_the_order_of_the_variants_does_not_matter(
     assert [one.variant(unit) for unit in UNITS] == [other.variant(unit) for unit in UNITS]
 
 
-def test_a_ramp_of_one_of_three_arms_moves_nobody_between_the_other_two() -> None:
+def test_a_ramp_of_one_of_three_arms_moves_no_unit_between_the_other_two() -> None:
     steps = [assignment("three", {"a": 10, "b": 10, "c": weight}) for weight in (1, 5, 20, 80)]
     paths = [[step.variant(f"user-{number}") for step in steps] for number in range(5_000)]
 

@@ -285,7 +285,7 @@ def test_values_far_from_zero_are_never_taken_for_closer_together_than_they_are(
 
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 1e9 + 0.1])
-def test_values_that_never_differ_tell_nothing_of_how_far_they_may(value: float) -> None:
+def test_values_that_never_differ_do_not_show_how_far_they_may(value: float) -> None:
     """What rounding leaves of their spread is no interval."""
     treated = np.arange(3_000) % 3 == 0
     counts = (np.arange(3_000) % 7 + 1).astype(np.float64)
@@ -294,7 +294,7 @@ def test_values_that_never_differ_tell_nothing_of_how_far_they_may(value: float)
     assert not found_in(outcomes_of([visit])).known
 
 
-def test_sending_every_request_three_times_tells_nothing_new() -> None:
+def test_sending_every_request_three_times_adds_no_evidence() -> None:
     """Only the walk is longer, which moves its boundary a little."""
     visit = crowd(11)[0]
     thrice = msgspec.structs.replace(visit, count=3 * visit.count, total=3 * visit.total)

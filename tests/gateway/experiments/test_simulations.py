@@ -212,7 +212,7 @@ def test_the_interval_covers_a_known_effect_at_every_look() -> None:
 @pytest.mark.parametrize(
     ("harm", "seldom", "soon"), [(0.0, 0.01, 0.0), (0.02, 0.01, 0.0), (0.2, 1.0, 0.99)]
 )
-def test_a_guardrail_watched_all_the_time_stops_harm_and_leaves_the_rest_alone(
+def test_a_guardrail_watched_continuously_stops_harm_and_nothing_else(
     harm: float, seldom: float, soon: float
 ) -> None:
     """Errors 3 % in control; 2 points more are allowed. At most 1 % of such variants is paused."""
@@ -232,7 +232,7 @@ def test_a_guardrail_watched_all_the_time_stops_harm_and_leaves_the_rest_alone(
     assert soon <= paused / 300 <= seldom
 
 
-def test_a_ramp_moves_nobody_back() -> None:
+def test_a_ramp_moves_no_unit_back() -> None:
     steps = [
         Assignment("ramp", [Arm(name="control", weight=100 - w), Arm(name="treatment", weight=w)])
         for w in (10, 20, 50)

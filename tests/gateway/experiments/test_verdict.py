@@ -106,7 +106,7 @@ def test_too_little_data_says_about_how_many_more_units() -> None:
     assert "more units; so far no difference in thumbs_up larger than 0.0951" in verdict.sentence
 
 
-def test_a_beginning_is_not_told_as_hopeless() -> None:
+def test_a_beginning_is_not_reported_as_hopeless() -> None:
     verdict = judged(Outcomes(), smallest=0.05)
 
     assert verdict.kind == "undecided"
@@ -286,7 +286,7 @@ def test_an_experiment_without_a_treatment_is_an_error() -> None:
         judged(Outcomes(), treatments=())
 
 
-def test_an_interval_beyond_all_numbers_is_told_as_one() -> None:
+def test_an_interval_beyond_all_numbers_is_reported_as_one() -> None:
     """A sample that is planned so large that its interval is nowhere near after the first units."""
     latency = BUILT_IN["latency_ms"]
     rows = [

@@ -124,7 +124,7 @@ async def test_an_answer_names_who_gave_it_and_is_never_taken_for_markup(page: P
     assert "TTFT" in facts
 
 
-async def test_the_box_asks_for_whom_it_is_told_and_shows_the_variant(page: Page) -> None:
+async def test_the_box_sends_the_user_and_shows_the_variant(page: Page) -> None:
     await page.select_option("select[name=model]", "small")
     told: list[str] = []
     for user in ("", "session-1"):

@@ -82,7 +82,7 @@ def test_contracts_are_shown_with_what_their_caps_did_and_what_breaks_them() -> 
     assert "strowger experiments votes e --metric good --outside." in page
 
 
-def test_the_vote_rate_is_a_row_where_somebody_votes() -> None:
+def test_the_vote_rate_is_a_row_if_there_are_votes() -> None:
     without = [{"variant": one, **MEASURED, "mean": 0.0} for one in ("a", "b")]
     rate = {**METRIC, "name": "vote_rate", "primary": False}
 

@@ -20,7 +20,7 @@ BEARER = {"authorization": f"Bearer {KEY}"}
 
 
 @asynchronous
-async def test_what_decided_a_request_is_told_in_words(tmp_path: Path) -> None:
+async def test_the_decisions_on_a_request_are_shown_as_text(tmp_path: Path) -> None:
     async with crowded(tmp_path) as up:
         await ask(up, 16)
         async with httpx.AsyncClient(base_url=up.url, headers=BEARER) as client:
@@ -78,7 +78,7 @@ BESIDE = AttemptRecord(backend="b/x", outcome="ok", ms=20, hedge=True)
          "failed.</p>"),
     ],
 )  # fmt: skip
-def test_who_came_into_play_and_why_is_told(
+def test_the_backends_tried_and_the_reasons_are_shown(
     attempts: tuple[AttemptRecord, ...], error: str, told: str
 ) -> None:
     served = next((one.backend for one in attempts if one.outcome == "ok"), "a/x")

@@ -270,5 +270,5 @@ def test_a_session_with_any_bit_turned_holds_no_more(place: int, bit: int) -> No
 
 
 @given(value=st.text(max_size=90))
-def test_what_is_no_session_is_refused_and_breaks_nothing(value: str) -> None:
+def test_an_invalid_session_is_refused_and_breaks_nothing(value: str) -> None:
     assert not Sessions(admin_key(), Nothing()).holds(value)

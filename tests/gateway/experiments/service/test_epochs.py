@@ -86,7 +86,7 @@ def test_what_is_prepared_begins_its_epoch_and_the_old_one_goes_on_until_it_is_i
     assert len(store.epochs("trial")) == 3
 
 
-def test_two_configurations_side_by_side_begin_no_epochs_by_being_looked_at(
+def test_two_configurations_side_by_side_begin_no_epochs_when_read(
     store: SqlStore,
 ) -> None:
     old, new = ExperimentPoller(store), ExperimentPoller(store)

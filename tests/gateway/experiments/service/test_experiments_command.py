@@ -131,7 +131,7 @@ def test_a_pause_is_kept_with_its_reason_until_resumed(file: Path) -> None:
     assert resumed == ["trial is resumed\n", "trial was not paused\n"]
 
 
-def test_a_name_that_nobody_has_is_told_with_the_nearest(file: Path) -> None:
+def test_an_unknown_name_is_reported_with_the_nearest(file: Path) -> None:
     found = run(file, "report", "trail")
 
     assert found.exit_code == 1
@@ -171,7 +171,7 @@ def test_what_was_taken_out_of_the_file_cannot_be_paused(file: Path) -> None:
     assert 'no experiment of the configuration is named "trial"' in found.output
 
 
-def test_what_nobody_knows_any_more_is_listed_and_says_so(file: Path) -> None:
+def test_removed_experiments_are_listed_as_removed(file: Path) -> None:
     store = open_store(Secret(f"sqlite:///{file.parent / 'strowger.db'}"))
     store.define("trial", '{"of": "another version"}', 1.0)
     store.close()
@@ -185,7 +185,7 @@ def test_what_nobody_knows_any_more_is_listed_and_says_so(file: Path) -> None:
     assert "the store does not know what it was" in found.output
 
 
-def test_votes_for_one_arm_alone_are_told_with_what_is_missing(file: Path) -> None:
+def test_votes_for_only_one_arm_are_reported_with_what_is_missing(file: Path) -> None:
     store = open_store(Secret(f"sqlite:///{file.parent / 'strowger.db'}"))
     votes = [
         FeedbackRow(request_id=f"request-{number}", time=3.0, key="", metric="stars", value=4.0)

@@ -91,7 +91,7 @@ async def test_another_keys_request_cannot_be_judged(gateway: Recorded, settled:
     assert votes(gateway, metric) == 0
 
 
-async def test_an_unknown_and_a_foreign_id_are_told_alike(gateway: Recorded) -> None:
+async def test_an_unknown_and_a_foreign_id_get_the_same_error(gateway: Recorded) -> None:
     foreign = await answered(gateway)
     gateway.settle()
 
@@ -144,7 +144,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("body", "param", "told"), FAULTS)
-async def test_what_is_no_feedback_is_refused_by_field(
+async def test_invalid_feedback_is_refused_by_field(
     gateway: Recorded, body: dict[str, object], param: str | None, told: str
 ) -> None:
     answer = await post(gateway, "/v1/feedback", {"request_id": OLD, **body})
@@ -190,7 +190,7 @@ async def test_feedback_is_described_for_clients(gateway: Recorded) -> None:
     assert set(schema["properties"]) == {"request_id", "metric", "value", "comment"}
 
 
-def test_an_id_tells_its_age() -> None:
+def test_an_id_contains_its_age() -> None:
     at = int("01936f2e1234", 16) / 1e3
 
     assert is_young(OLD, at + 59)

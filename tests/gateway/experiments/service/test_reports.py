@@ -212,7 +212,7 @@ async def test_after_a_resume_a_guardrail_looks_at_what_came_since(tmp_path: Pat
     assert again
 
 
-async def test_an_unknown_experiment_is_told_with_the_nearest_name(tmp_path: Path) -> None:
+async def test_an_unknown_experiment_is_reported_with_the_nearest_name(tmp_path: Path) -> None:
     async with provider(behave) as remote:
         async with recorded(config(remote.base_url, other=ADMIN), tmp_path) as up:
             answers = [

@@ -73,7 +73,7 @@ async def test_a_unit_gets_the_same_variant_on_every_gateway_and_after_a_restart
     assert set(here.values()) == {"control", "treatment"}
 
 
-async def test_a_ramp_moves_units_into_the_variant_that_grows_and_nobody_back(
+async def test_a_ramp_moves_units_only_into_the_variant_that_grows(
     gateway: Gateway, tmp_path: Path
 ) -> None:
     treated: list[set[str]] = []
@@ -137,7 +137,7 @@ async def test_where_an_arm_is_too_small_for_a_request_no_other_arm_answers_eith
     assert running.access_lines()[-1].variant == variant
 
 
-async def test_whoever_names_no_unit_gets_control_and_is_counted_as_left_out(
+async def test_a_request_without_a_unit_gets_control_and_is_counted_as_excluded(
     gateway: Gateway,
 ) -> None:
     answers = [await ask(gateway[0]) for _ in range(4)]
@@ -167,7 +167,7 @@ async def test_a_rule_that_matches_wins_and_its_requests_take_no_part(gateway: G
 
 
 @pytest.mark.parametrize("standing", [ExperimentStatus(epoch=2, paused=True), ExperimentStatus()])
-async def test_while_paused_or_unknown_control_serves_everyone_and_nobody_counts(
+async def test_while_paused_or_unknown_control_serves_all_and_no_request_counts(
     gateway: Gateway, standing: ExperimentStatus
 ) -> None:
     running, _ = gateway
@@ -204,7 +204,7 @@ REASONS: list[tuple[ExperimentStatus, str, dict[str, str], str, str]] = [
 
 
 @pytest.mark.parametrize(("standing", "session", "headers", "code", "words"), REASONS)
-async def test_a_past_request_tells_why_it_was_left_out_of_the_experiment(
+async def test_a_past_request_shows_why_it_was_excluded_from_the_experiment(
     gateway: Gateway,
     standing: ExperimentStatus,
     session: str,
@@ -237,7 +237,7 @@ async def test_a_past_request_that_counts_was_left_out_of_nothing(gateway: Gatew
     assert "It still counts for control." in page
 
 
-async def test_what_a_variant_sets_wins_and_control_is_left_alone(tmp_path: Path) -> None:
+async def test_what_a_variant_sets_wins_and_control_is_unchanged(tmp_path: Path) -> None:
     messages = [
         {"role": "system", "content": "You are kind.", "name": "house"},
         {"role": "user", "content": "hi"},

@@ -74,7 +74,7 @@ def report(file: Path) -> Any:
     return json.loads(run(file, "report", "trial", "--json").stdout)
 
 
-def test_a_vote_of_before_its_contract_is_told_found_and_taken_out(file: Path) -> None:
+def test_a_vote_older_than_its_contract_is_reported_found_and_removed(file: Path) -> None:
     before = report(file)
     store = store_of(file)
     store.import_rows("more", 0, 1, [voted("request-7", 1000.0, at=3.0)])
