@@ -1,1 +1,1 @@
-"""One file a provider dialect: schemas to vendor bytes and back, without I/O."""
+"""One folder per provider dialect: translates schemas to vendor bytes and back, without I/O."""

@@ -64,14 +64,14 @@ def offered(supports: Supports, task: Task) -> frozenset[str] | None:
     return getattr(supports, task)
 
 
-def said_as(supports: Supports, task: Task, field: str) -> str | None:
+def sent_as(supports: Supports, task: Task, field: str) -> str | None:
     """Return where a field is sent: see `Supports.translated`; "": unchanged; `None`: not sent."""
     if field not in (offered(supports, task) or _NONE):
         return None
     return supports.translated.get(task, {}).get(field, "")
 
 
-def in_words(bounds: Range) -> str:
+def describe_range(bounds: Range) -> str:
     """Describe a range: `0 … 2`, `> 0, ≤ 1`, `at most 4 entries`; "" for none."""
     words: list[str] = []
     low, high = bounds.minimum, bounds.maximum

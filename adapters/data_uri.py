@@ -1,4 +1,4 @@
-"""Images that a request contains as `data:` URIs, for vendors that want their bytes.
+"""Images that a request contains as `data:` URIs, for vendors that need their bytes.
 
 https://www.rfc-editor.org/rfc/rfc2397
 """

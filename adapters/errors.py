@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from adapters.base import Endpoint
 from adapters.error_message import Problem, problem, redacted
-from adapters.prompt_too_long import rejected_as_too_long, says_too_long
+from adapters.prompt_too_long import is_prompt_too_long, rejected_as_too_long
 from adapters.retry_after import retry_after
 from schemas.errors import (
     GatewayError,
@@ -25,7 +25,7 @@ REFUSED_STATUS = frozenset({401, 402, 403, 405, 407, 410, 411, 421, 426})
 a retired model, a proxy in between. The operator or the gateway is at fault; another backend may
 work."""
 
-REFUSED_WORDS = frozenset(
+REFUSED_CODES = frozenset(
     {
         "insufficient_quota",
         "invalid_api_key",
@@ -39,7 +39,7 @@ REFUSED_WORDS = frozenset(
 """Codes and types that blame the operator's account, whatever the status."""
 
 MODEL_UNKNOWN = "upstream_model_unknown"
-MODEL_WORDS = frozenset({"model_not_found", "endpoint_not_found"})
+MODEL_CODES = frozenset({"model_not_found", "endpoint_not_found"})
 """Codes and types that mean this whatever the status."""
 
 TIMEOUTS = frozenset({408, 504})
@@ -47,7 +47,7 @@ OVERLOADED = frozenset({503, 529})
 FAILED_4XX = frozenset({424, 425, 499})
 """4xx that blame the server: MindIE's and TGI's generation error, too early, upstream closed."""
 
-STATUS_OF_WORD: Mapping[str, int] = {
+STATUS_OF_CODE: Mapping[str, int] = {
     "invalid_request_error": 400,
     "bad_request": 400,
     "bad request": 400,
@@ -86,7 +86,7 @@ def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
     """Return the error for a 200 whose body, or a frame of it, reports a failure."""
     found = problem(body)
     words = (word.lower() for word in (found.code, found.type) if word)
-    known = (STATUS_OF_WORD[word] for word in words if word in STATUS_OF_WORD)
+    known = (STATUS_OF_CODE[word] for word in words if word in STATUS_OF_CODE)
     return _error(endpoint, found.status or next(known, 500), None, found)
 
 
@@ -102,18 +102,18 @@ def _error(endpoint: Endpoint, status: int, wait: float | None, found: Problem) 
     text = redacted(found.message, _secrets(endpoint)) or f"answered with status {status}"
     words = {word.lower() for word in (found.code, found.type) if word}
     absent = status == 404 and found.param in (None, "model")
-    if status in REFUSED_STATUS or words & REFUSED_WORDS:
+    if status in REFUSED_STATUS or words & REFUSED_CODES:
         refused = UpstreamRefused(text, upstream=name, retry_after=wait)
         # Some vendors use a 403 for content moderation; it does not concern the account.
-        refused.counts = status != 403 or bool(words & REFUSED_WORDS)
+        refused.counts = status != 403 or bool(words & REFUSED_CODES)
         return refused
-    if absent or words & MODEL_WORDS:
+    if absent or words & MODEL_CODES:
         return unknown(text, name)
     if status in TIMEOUTS:
         return UpstreamTimeout(text, upstream=name, retry_after=wait)
     if status == 429:
         return UpstreamBusy(text, upstream=name, retry_after=wait)
-    if says_too_long(text, found.code, found.type):
+    if is_prompt_too_long(text, found.code, found.type):
         return rejected_as_too_long(text, upstream=name)
     if status in OVERLOADED:
         return UpstreamOverloaded(text, upstream=name, retry_after=wait)

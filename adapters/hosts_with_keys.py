@@ -44,10 +44,10 @@ DOMAINS: Final = (
 )
 """Suffixes of host names that exist once per account, region or workspace."""
 
-_TELLING: Final = ("auth", "key", "token", "secret", "cookie")
+_CREDENTIAL_WORDS: Final = ("auth", "key", "token", "secret", "cookie")
 
 
-def wants_credential(base_url: str) -> bool:
+def requires_credential(base_url: str) -> bool:
     """Return whether the host always requires a credential."""
     try:
         host = (urlsplit(base_url).hostname or "").lower()
@@ -58,4 +58,4 @@ def wants_credential(base_url: str) -> bool:
 
 def any_credential(headers: Iterable[str]) -> bool:
     """Return whether one of these headers may carry a credential."""
-    return any(word in name.lower() for name in headers for word in _TELLING)
+    return any(word in name.lower() for name in headers for word in _CREDENTIAL_WORDS)

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from msgspec import Raw, Struct
 
-from adapters.client_fields.carried import asks_nothing
+from adapters.client_fields.carried import has_no_effect
 from adapters.unencodable import ENCODE_ERRORS
 from schemas.errors import InvalidRequest
 from schemas.requests import ChatRequest, Request
@@ -22,7 +22,7 @@ lost, unless an earlier request has shown that they are sent."""
 MAX_ENCODED_BYTES: Final = 4 * 1024 * 1024
 """Bytes of content in all encodings of one request: about 20 ms."""
 
-MAX_REMEMBERED: Final = 4096
+MAX_CACHED_PATHS: Final = 4096
 """Cached paths per adapter."""
 
 _LONGEST: Final = 200
@@ -46,7 +46,7 @@ class _Key(Struct, frozen=True, gc=False):
     kind: str
 
 
-class Carrying:
+class LostFields:
     """Implements adapters.client_fields.carried.Carries for one adapter."""
 
     def __init__(self, adapter: Sent) -> None:
@@ -88,7 +88,7 @@ class _LossSearch:
         yield from self._lost(one, one.parent, one.name, value)
 
     def _lost(self, one: Unknown, parent: str, name: str, value: object) -> Iterator[str]:
-        if asks_nothing(value) or self._passes(one, parent):
+        if has_no_effect(value) or self._passes(one, parent):
             return
         path = f"{parent}.{name}" if parent else name
         if not self._changes(one, path, parent, name, value):
@@ -105,13 +105,13 @@ class _LossSearch:
             yield from self._lost_inside(one, place, further, inner)
 
     def _passes(self, one: Unknown, parent: str) -> bool:
-        """The object is sent whole: a member that nobody has heard of reaches the wire."""
+        """Return whether the object is sent with all its members, unknown ones included."""
         key = self._key(one, parent, "")
         found = self._known.get(key)
         return self._differs(key, one, parent, _with_probe) if found is None else found
 
     def _changes(self, one: Unknown, path: str, parent: str, name: str, value: object) -> bool:
-        """What is sent is another without it."""
+        """Return whether the encoded request changes without the field."""
         kind = str(value) if isinstance(value, bool) else type(value).__name__
         key = self._key(one, path, kind)
         found = self._known.get(key)
@@ -133,10 +133,10 @@ class _LossSearch:
         try:
             found = self._adapter.encode(other, self._model) != self._whole
         except (InvalidRequest, *ENCODE_ERRORS):
-            # What an encoder objects to, it has read.
+            # An encoder that rejects a value has read it.
             found = True
         if len(key.path) + len(key.of) <= _LONGEST:
-            if len(self._known) >= MAX_REMEMBERED:
+            if len(self._known) >= MAX_CACHED_PATHS:
                 self._known.clear()
             self._known[key] = found
         return found
@@ -154,7 +154,7 @@ def _without(name: str) -> Change:
 
 
 def _size(request: Request) -> int:
-    """Bytes of what a chat is made of; other tasks are small beside it."""
+    """Return the bytes of a chat's content; other tasks are small in comparison."""
     if not isinstance(request, ChatRequest):
         return sum(len(memoryview(raw)) for raw in request.extra.values())
     pieces = (*request.messages, *(request.tools or ()))

@@ -156,7 +156,7 @@ MAX_SCANNED: Final = 2_000
 _SAYS: Final = re.compile("|".join(f"(?:{form.pattern})" for form in PATTERNS), re.IGNORECASE)
 
 
-def says_too_long(message: str, *codes: str | None) -> bool:
+def is_prompt_too_long(message: str, *codes: str | None) -> bool:
     """Return whether the failure is about the prompt's length. codes: its code and type."""
     return _SAYS.search(message, 0, MAX_SCANNED) is not None or any(
         code is not None and code.lower() in CODES for code in codes

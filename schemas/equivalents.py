@@ -10,7 +10,7 @@ from schemas.fields import STREAM_OPTIONS, stream_members
 from schemas.requests import GenerateRequest
 
 BEAMS: Final = "use_beam_search"
-ASKS_NOTHING: Final[dict[str, bytes]] = {
+DEFAULTS: Final[dict[str, bytes]] = {
     BEAMS: b"false",
     "include_stop_str_in_output": b"false",
     "skip_special_tokens": b"true",
@@ -20,7 +20,7 @@ ASKS_NOTHING: Final[dict[str, bytes]] = {
 _AnyRequest = TypeVar("_AnyRequest", bound=GenerateRequest)
 
 
-def reworded(request: _AnyRequest, known: Collection[str]) -> _AnyRequest:
+def without_do_sample(request: _AnyRequest, known: Collection[str]) -> _AnyRequest:
     """Return the request without `do_sample`, unless `known` includes that field.
 
     `False` becomes temperature 0, at which fields that restrict the candidates have no effect and
@@ -44,7 +44,7 @@ def reworded(request: _AnyRequest, known: Collection[str]) -> _AnyRequest:
     return msgspec.structs.replace(request, sampling=sampling)
 
 
-def in_our_fields(request: _AnyRequest, known: Collection[str]) -> _AnyRequest:
+def in_known_fields(request: _AnyRequest, known: Collection[str]) -> _AnyRequest:
     """Return the request for a backend without unknown fields: express them in our own if possible.
 
     `use_beam_search` becomes `beam_width` if that is `known`: as many beams as `best_of`, or else
@@ -53,7 +53,7 @@ def in_our_fields(request: _AnyRequest, known: Collection[str]) -> _AnyRequest:
     extra = {
         name: raw
         for name, raw in request.extra.items()
-        if ASKS_NOTHING.get(name) != bytes(raw) and (name != STREAM_OPTIONS or stream_members(raw))
+        if DEFAULTS.get(name) != bytes(raw) and (name != STREAM_OPTIONS or stream_members(raw))
     }
     sampling = request.sampling
     width = sampling.n if sampling.best_of is UNSET else sampling.best_of

@@ -13,7 +13,7 @@ GatewayError                      500  a bug of ours
 │  ├─ BodyTooLarge                413
 │  ├─ UnsupportedMediaType        415
 │  ├─ Throttled                   429  a limit of ours
-│  └─ UpstreamRejected            4xx  a backend says that the request itself is wrong
+│  └─ UpstreamRejected            4xx  a backend rejects the request itself
 ├─ Unavailable                    503  draining, nothing healthy, memory for bodies used up
 │  └─ RateLimited                 429  every backend is waiting out a 429; carries retry_after
 ├─ DeadlineExceeded               504  the request's own deadline has passed
@@ -25,7 +25,7 @@ GatewayError                      500  a bug of ours
    ├─ UpstreamRefused             502  our key, quota or deployment name
    ├─ UpstreamFailed              502  a 5xx, or a vendor's marker for a failed generation
    │  └─ UpstreamOverloaded       503  a 503 or 529; carries retry_after if the backend sent it
-   └─ UpstreamBroken              502  an answer that we cannot read, or one cut short
+   └─ UpstreamBroken              502  an unreadable or truncated answer
       └─ UpstreamLost             502  a local engine died with the request
 """
 
@@ -101,7 +101,7 @@ class Forbidden(CallerError):
 
 
 class ModelNotFound(CallerError):
-    """hidden: it exists, but this key may not use it; only the log says so, not the answer."""
+    """hidden: it exists, but this key may not use it; only the log shows it, not the answer."""
 
     hidden: bool = False
     status = 404
@@ -114,7 +114,7 @@ class RouteNotFound(CallerError):
 
 
 class MethodNotAllowed(CallerError):
-    """`allow` goes into the answer's `allow` header."""
+    """allow: the value of the answer's `allow` header."""
 
     status = 405
     code = "method_not_allowed"

@@ -79,7 +79,7 @@ REASONING = "messages.reasoning"
 request, and reported. They cause no rejection and no preference for a backend, because clients send
 them to any backend that answers next."""
 
-NOT_LEFT_OUT = MESSAGES | {"prompt.tokens", "prompt.batch", "input.tokens"}
+NOT_OMITTABLE = MESSAGES | {"prompt.tokens", "prompt.batch", "input.tokens"}
 """Content, which cannot be omitted: the request would mean something else without it."""
 
 TEXT = "answer.text"
@@ -245,7 +245,7 @@ def without(request: _AnyRequest, fields: Collection[str]) -> _AnyRequest:
             raise InvalidRequest(f"{field}: no backend of this model offers it", param="model")
         if field not in known and field not in request.extra:
             raise InvalidRequest(f"{field}: this kind of request has no such field", param=field)
-        if field in NOT_LEFT_OUT:
+        if field in NOT_OMITTABLE:
             raise InvalidRequest(
                 f"{field}: this content cannot be omitted from a request; "
                 "remove it, or use a model that reads it",

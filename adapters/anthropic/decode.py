@@ -111,7 +111,7 @@ class AnthropicDecoder:
             found += self._blocks[index].close()
         end = BlockDelta(stop_reason=message.stop_reason, stop_sequence=message.stop_sequence)
         self._note(end, NULL)
-        self._tell(data)
+        self._store_fields(data)
         return [*found, *self._end()]
 
     def _event(self, name: str, data: bytes) -> Sequence[ours.Event]:
@@ -126,10 +126,10 @@ class AnthropicDecoder:
             case "content_block_stop":
                 return self._opened(event.index).close()
             case "message_start":
-                self._tell(data)
+                self._store_fields(data)
                 return self._start(event.message or MessageHead())
             case "message_delta":
-                self._tell(data)
+                self._store_fields(data)
                 self._note(event.delta, event.usage)
                 return ()
             case "message_stop":
@@ -194,7 +194,7 @@ class AnthropicDecoder:
             raise self._broken(f"a delta of block {index}, which has not started")
         return block
 
-    def _tell(self, data: bytes) -> None:
+    def _store_fields(self, data: bytes) -> None:
         """Store the event's unknown fields of the message."""
         check_room(self._fields, NOTES, "fields", self._endpoint.name)
         self._fields |= about(data)
@@ -217,7 +217,7 @@ class AnthropicDecoder:
             found += self._refusal()
         elif not self._shown:
             found.append(ours.TextDelta(text=""))
-        if self._says_more():
+        if self._exceeds_openai():
             handed = [block.whole() for block in self._in_order()]
             self._fields[CONTENT_BLOCKS] = Raw(_encode(handed))
         if self._fields:
@@ -240,7 +240,7 @@ class AnthropicDecoder:
     def _in_order(self) -> list[OpenBlock]:
         return [self._blocks[index] for index in sorted(self._blocks)]
 
-    def _says_more(self) -> bool:
+    def _exceeds_openai(self) -> bool:
         """Return whether OpenAI's order (reasoning, text, calls) and fields do not suffice."""
         ranks = [block.rank for block in self._in_order()]
         return any(block.opaque for block in self._blocks.values()) or ranks != sorted(ranks)

@@ -39,7 +39,7 @@ class AnthropicConversation(Struct, frozen=True, kw_only=True):
     turns: list[Block]
 
 
-class _Handed(Struct, frozen=True, kw_only=True):
+class _SentBack(Struct, frozen=True, kw_only=True):
     content_blocks: tuple[Raw, ...] = ()
 
 
@@ -49,7 +49,7 @@ class _Kind(Struct, frozen=True, kw_only=True):
     id: str = ""
 
 
-_handed = msgspec.json.Decoder(_Handed).decode
+_read_sent_back = msgspec.json.Decoder(_SentBack).decode
 _kind = msgspec.json.Decoder(_Kind).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -110,7 +110,7 @@ def _content(one: Message, field: str) -> list[Block | Raw]:
         case "tool":
             return [_result(one, field)]
         case "assistant":
-            return _handed_back(one) or _assistant(one, field)
+            return _sent_back(one) or _assistant(one, field)
         case _:
             return blocks(one.content, f"{field}.content")
 
@@ -158,7 +158,7 @@ def _result(one: Message, field: str) -> Block:
 
 
 def _marked(content: list[Block | Raw], one: Message) -> list[Block | Raw]:
-    """Apply a mark on the whole message to its last block."""
+    """Apply a mark on the message to its last block."""
     cache = marks(one.raw).cache_control
     if cache == NULL or not content:
         return content
@@ -169,12 +169,12 @@ def _marked(content: list[Block | Raw], one: Message) -> list[Block | Raw]:
     return content
 
 
-def _handed_back(one: Message) -> list[Block | Raw]:
+def _sent_back(one: Message) -> list[Block | Raw]:
     """Return the answer's own blocks if they still match the message, else []."""
     if isinstance(one.raw, UnsetType) or CONTENT_BLOCKS.encode() not in bytes(one.raw):
         return []
     try:
-        handed = _handed(one.raw).content_blocks
+        handed = _read_sent_back(one.raw).content_blocks
         kinds = [_kind(block) for block in handed]
     except UNREADABLE:
         return []

@@ -175,7 +175,7 @@ class Titles:
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
-    def give(self, filename: str) -> str:
+    def unique(self, filename: str) -> str:
         stem = filename.rpartition(".")[0] or filename
         title = _NOT_IN_TITLES.sub(" ", stem).strip()[: _LONGEST_TITLE - 8] or "document"
         name, count = title, 1
@@ -231,7 +231,7 @@ def _document(part: OpaquePart, field: str, names: Titles) -> Block:
         )
     document: Block = {
         "format": form,
-        "name": names.give(file.filename),
+        "name": names.unique(file.filename),
         "source": {"bytes": data},
     }
     if wire.citations is not None:

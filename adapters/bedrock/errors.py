@@ -12,7 +12,7 @@ from adapters.base import Endpoint
 from adapters.error_message import problem, redacted
 from adapters.errors import unknown
 from adapters.openai.wire import UNREADABLE
-from adapters.prompt_too_long import rejected_as_too_long, says_too_long
+from adapters.prompt_too_long import is_prompt_too_long, rejected_as_too_long
 from adapters.retry_after import retry_after
 from schemas.errors import (
     GatewayError,
@@ -79,7 +79,7 @@ class _ErrorBody(Struct, frozen=True, kw_only=True):
     originalMessage: str = ""  # noqa: N815  the wire's name
 
 
-_said = msgspec.json.Decoder(_ErrorBody).decode
+_read = msgspec.json.Decoder(_ErrorBody).decode
 
 
 def error_from(
@@ -100,7 +100,7 @@ def _error(
     endpoint: Endpoint, status: int, kind: str, wait: float | None, body: bytes
 ) -> GatewayError:
     try:
-        said = _said(body)
+        said = _read(body)
     except UNREADABLE:
         said = _ErrorBody()
     found = problem(body)
@@ -109,7 +109,7 @@ def _error(
     text = redacted(message, _secrets(endpoint)) or name or f"answered with status {status}"
     if name == NO_MODEL or (status == 404 and name not in KINDS):
         return unknown(text, endpoint.name)
-    if name in PROMPT_TOO_LONG and says_too_long(text):
+    if name in PROMPT_TOO_LONG and is_prompt_too_long(text):
         return rejected_as_too_long(text, upstream=endpoint.name)
     blamed = KINDS.get(name) or STATUSES.get(status)
     if blamed is None and 400 <= status < 500:

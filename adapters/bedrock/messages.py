@@ -53,7 +53,7 @@ def conversation(messages: tuple[Message, ...]) -> BedrockConversation:
                 continue
             case "user":
                 role: Side = "user"
-                blocks = _said(message, field, titles)
+                blocks = _speaker_blocks(message, field, titles)
             case "assistant":
                 role = "assistant"
                 blocks = _answered(message, field, titles)
@@ -87,7 +87,7 @@ def _instructions(message: Message, field: str) -> list[Block]:
     return blocks + (cache_point(message.raw, field) if blocks else [])
 
 
-def _said(message: Message, field: str, titles: Titles) -> list[Block]:
+def _speaker_blocks(message: Message, field: str, titles: Titles) -> list[Block]:
     _no_name(message, field)
     blocks = _content(message, field, titles)
     if not blocks:

@@ -25,7 +25,7 @@ class Nothing:
 
     def lost(self, request: Request, model: str, found: Sequence[Unknown]) -> tuple[str, ...]:
         """See Carries."""
-        nested = [one.path for one in found if one.parent and not asks_nothing(one.value)]
+        nested = [one.path for one in found if one.parent and not has_no_effect(one.value)]
         return tuple(dict.fromkeys(nested))
 
 
@@ -45,7 +45,7 @@ class Rendered:
         return () if self._inner is None else self._inner.lost(request, model, found)
 
 
-def asks_nothing(value: object) -> bool:
+def has_no_effect(value: object) -> bool:
     """Return whether it is null, an empty list or an empty object, all without effect."""
     if isinstance(value, Raw):
         return bytes(value) in (b"null", b"[]", b"{}")

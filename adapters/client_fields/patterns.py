@@ -87,7 +87,7 @@ class ClientFields:
         found: dict[str, Refused] = {}
         try:
             for unknown in (*at_top(request), *(below_top(request) if below is None else below)):
-                for one in self._judged(unknown.path, unknown.value)[0]:
+                for one in self._check(unknown.path, unknown.value)[0]:
                     found.setdefault(one.field, one)
         except InvalidRequest as exc:
             field = exc.param or "messages"
@@ -106,7 +106,7 @@ class ClientFields:
     def _paths(self) -> Iterator[str]:
         return (one.path for one in self.table)
 
-    def _judged(self, path: str, value: Raw | object) -> tuple[list[Refused], bool]:
+    def _check(self, path: str, value: Raw | object) -> tuple[list[Refused], bool]:
         """Return what is refused at the path and inside it, and whether that is everything."""
         why = self.verdict(path)
         deeper = self._further.fullmatch(path) is not None
@@ -118,7 +118,7 @@ class ClientFields:
         whole, leaf = True, True
         for place, inner in inside(value, path):
             leaf = False
-            some, all_of_it = self._judged(place, inner)
+            some, all_of_it = self._check(place, inner)
             found.update((one.field, one) for one in some)
             whole = whole and all_of_it
         if leaf:

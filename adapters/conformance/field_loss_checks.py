@@ -15,7 +15,7 @@ from adapters.capabilities import offered, unsupported
 from adapters.conformance.denied_field_checks import MARK, PLANTED, Planted, everywhere
 from adapters.conformance.sample_requests import bare_request
 from adapters.conformance.translation_checks import completed
-from adapters.lost_fields import Carrying
+from adapters.lost_fields import LostFields
 from schemas.errors import InvalidRequest
 from schemas.fields import Task, without
 from schemas.messages import ImagePart, Message, OpaquePart, Part, Role, TextPart, ToolCall
@@ -35,7 +35,7 @@ def check_carried(adapter: Adapter, task: Task, model: str) -> None:
     if offered(adapter.supports, task) is None:
         return
     _check_repeatable(adapter, task, model)
-    carrying = Carrying(adapter)
+    carrying = LostFields(adapter)
     for planted in (*everywhere(task, adapter.supports), *(_of_roles() if task == "chat" else ())):
         request = completed(adapter.supports, planted.request)
         named = {one.field for one in unsupported(request, adapter.supports)}

@@ -30,7 +30,7 @@ from adapters.conformance.sample_requests import (
     with_needs,
 )
 from schemas.errors import InvalidRequest
-from schemas.fields import MESSAGES, NOT_LEFT_OUT, Task, sent_fields, without
+from schemas.fields import MESSAGES, NOT_OMITTABLE, Task, sent_fields, without
 from schemas.requests import Request
 
 REPLACES = MESSAGES | {"tools", "tools.opaque", "prompt.tokens", "prompt.batch", "input.tokens"}
@@ -89,7 +89,7 @@ def check_together(
         assert named == {task}, f"{task} is not offered, but unsupported() names {named}"
         return
     assert named == sent - supported, f"{task}: of {sorted(sent)} these are reported: {named}"
-    content = named & NOT_LEFT_OUT
+    content = named & NOT_OMITTABLE
     if content:
         _check_content_stays(request, named)
         fields = set(fields) - content

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.openai.content_parts import CONTENT_PARTS, handed_back
+from adapters.openai.content_parts import CONTENT_PARTS, sent_back
 from adapters.openai.encode import Body, encode_body, message, part
 from adapters.openai.wire import NULL, UNREADABLE, read_object
 from schemas.messages import Message, OpaquePart, Thought, thoughts_of
@@ -48,10 +48,10 @@ def databricks_message(one: Message) -> Message:
 def _assistant(one: Message) -> Message:
     """Put reasoning first: Claude rejects a turn with tool calls that starts otherwise."""
     fields = _fields(one)
-    parts = handed_back(fields.get(CONTENT_PARTS))
+    parts = sent_back(fields.get(CONTENT_PARTS))
     thoughts: list[Raw | Body] = [raw for kind, raw in parts if kind == "reasoning"]
     others = [raw for kind, raw in parts if kind != "reasoning"]
-    if not _thinks_already(one):
+    if not _has_reasoning_part(one):
         thoughts = [*(_reasoning(thought) for thought in thoughts_of(one)), *thoughts]
     kept = {
         name: value
@@ -73,7 +73,7 @@ def _with_fields(one: Message, fields: Body) -> Message:
     return replace(one, raw=Raw(encode_body(fields)))
 
 
-def _thinks_already(one: Message) -> bool:
+def _has_reasoning_part(one: Message) -> bool:
     """Return whether the client sent the reasoning in Databricks' format."""
     return isinstance(one.content, tuple) and any(
         isinstance(piece, OpaquePart) and piece.type == "reasoning" and _can_be_read(piece)

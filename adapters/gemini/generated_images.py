@@ -35,12 +35,12 @@ class Image(Struct, frozen=True, kw_only=True):
     index: int = 0
 
 
-class _Handed(Struct, frozen=True, kw_only=True):
+class _SentBack(Struct, frozen=True, kw_only=True):
     images: tuple[Image, ...] = ()
 
 
 _inline = msgspec.json.Decoder(_Inline).decode
-_handed = msgspec.json.Decoder(_Handed).decode
+_read_sent_back = msgspec.json.Decoder(_SentBack).decode
 
 
 def image_from(inline: Raw, index: int) -> Image | None:
@@ -59,7 +59,7 @@ def image_of(media_type: str, data: str, index: int) -> Image:
     return Image(image_url=_Url(url=f"data:{media_type};base64,{data}"), index=index)
 
 
-def handed_back(one: Message, field: str) -> list[Body]:
+def sent_back(one: Message, field: str) -> list[Body]:
     """Return the images of an earlier answer; [] if none are readable.
 
     field: the message's path. Raises InvalidRequest, naming it, if an image lacks its bytes.
@@ -67,7 +67,7 @@ def handed_back(one: Message, field: str) -> list[Body]:
     if isinstance(one.raw, UnsetType) or b'"images"' not in bytes(one.raw):
         return []
     try:
-        images = _handed(one.raw).images
+        images = _read_sent_back(one.raw).images
     except UNREADABLE:
         return []
     return [

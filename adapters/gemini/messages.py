@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, UnsetType
 
-from adapters.gemini.generated_images import handed_back
+from adapters.gemini.generated_images import sent_back
 from adapters.gemini.other_parts import own_parts
 from adapters.gemini.parts import Body, part_of
 from adapters.openai.wire import UNREADABLE, read_object
@@ -90,7 +90,7 @@ def _turn(one: Message, place: int, *, proofs: bool) -> list[Body]:
     calls = [_call(call, place, at) for at, call in enumerate(one.tool_calls)]
     if proofs and calls and not any(call.signature for call in one.tool_calls):
         calls[0] = _signed(calls[0], SKIPPED)
-    images = handed_back(one, f"messages[{place}]")
+    images = sent_back(one, f"messages[{place}]")
     return [*thoughts, *own_parts(one), *said, *images, *calls] or [{"text": ""}]
 
 

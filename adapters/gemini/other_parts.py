@@ -24,11 +24,11 @@ READ_BACK: Final = frozenset(
 _MEMBERS: Final = READ_BACK | {"thought", "thoughtSignature"}
 
 
-class _Handed(Struct, frozen=True, kw_only=True):
+class _SentBack(Struct, frozen=True, kw_only=True):
     gemini_parts: tuple[Raw, ...] = ()
 
 
-_handed = msgspec.json.Decoder(_Handed).decode
+_read_sent_back = msgspec.json.Decoder(_SentBack).decode
 
 
 def own_parts(one: Message) -> list[dict[str, object]]:
@@ -36,7 +36,7 @@ def own_parts(one: Message) -> list[dict[str, object]]:
     if isinstance(one.raw, UnsetType) or PARTS.encode() not in bytes(one.raw):
         return []
     try:
-        parts = [read_object(part) for part in _handed(one.raw).gemini_parts]
+        parts = [read_object(part) for part in _read_sent_back(one.raw).gemini_parts]
     except UNREADABLE:
         return []
     kept = (

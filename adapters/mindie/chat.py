@@ -197,7 +197,7 @@ def _image(piece: ImagePart, place: int) -> Body:
     if piece.detail not in (UNSET, "auto"):
         field = f"messages[{place}].content"
         raise InvalidRequest(
-            f"{field}: this backend supports no image_url.detail but auto; leave it out",
+            f"{field}: this backend supports only image_url.detail auto; leave it out",
             param=field,
         )
     return {"type": "image_url", "image_url": piece.url}

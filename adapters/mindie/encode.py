@@ -19,7 +19,7 @@ Parameters = dict[str, object]
 LONGEST = 2**31 - 1
 """The largest limit; the server stops earlier, at its own `maxIterTimes`."""
 
-_AS_IT_IS = ("top_k", "do_sample", "seed", "repetition_penalty")
+_SAME_NAME = ("top_k", "do_sample", "seed", "repetition_penalty")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -57,7 +57,7 @@ def _parameters(sampling: Sampling) -> Parameters:
         parameters["temperature"] = sampling.temperature
     if sampling.top_p is not UNSET and sampling.top_p not in (0, 1):
         parameters["top_p"] = sampling.top_p
-    for name in _AS_IT_IS:
+    for name in _SAME_NAME:
         value: object = getattr(sampling, name)
         if value is not UNSET and value is not None:
             parameters[name] = value

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from adapters.openai.content_parts import CONTENT_PARTS, handed_back
+from adapters.openai.content_parts import CONTENT_PARTS, sent_back
 from adapters.openai.encode import Body, encode_body, message, part
 from adapters.openai.encode import tool as openai_tool
 from adapters.openai.wire import NULL, UNREADABLE, read_object
@@ -69,7 +69,7 @@ def mistral_message(one: Message) -> Message:
     if "tool_call_id" in kept and isinstance(one.tool_call_id, str):
         kept["tool_call_id"] = call_id(one.tool_call_id)
     before = _thinking(one) if one.role == "assistant" else []
-    after = [raw for _, raw in handed_back(fields.get(CONTENT_PARTS))]
+    after = [raw for _, raw in sent_back(fields.get(CONTENT_PARTS))]
     if before or after or isinstance(one.content, tuple):
         kept["content"] = [*before, *_chunks(one), *after]
     return replace(one, raw=Raw(encode_body(kept)))

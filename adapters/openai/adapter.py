@@ -24,12 +24,12 @@ from adapters.openai.encode import (
     COMPLETION_SAMPLING,
     EMBEDDINGS_FIELDS,
     Body,
-    Writes,
+    BodyFields,
+    body_fields,
     chat_body,
     completion_body,
     embeddings_body,
     encode_body,
-    writes,
 )
 from adapters.openai.reasoning import with_thoughts
 from adapters.openai.trailer_fields import TrailerFieldDecoder
@@ -98,8 +98,8 @@ class OpenAIAdapter:
         path, query = base.path.rstrip("/"), f"?{base.query}" if base.query else ""
         self._targets = {one: f"{path}{one}{query}" for one in PATHS}
         self._supports = self.supported()
-        self._writes: dict[Task, Writes] = {
-            task: writes(task, self.vendor, fields)
+        self._body_fields: dict[Task, BodyFields] = {
+            task: body_fields(task, self.vendor, fields)
             for task in TASKS
             if (fields := offered(self._supports, task)) is not None
         }
@@ -117,13 +117,13 @@ class OpenAIAdapter:
             case ChatRequest():
                 if self.vendor.thoughts is not None:
                     request = with_thoughts(request, self.vendor.thoughts)
-                body = chat_body(request, model, self._writes["chat"])
+                body = chat_body(request, model, self._body_fields["chat"])
                 return self._outbound("/chat/completions", body, request, stream=request.stream)
-            case CompletionRequest() if "completion" in self._writes:
-                body = completion_body(request, model, self._writes["completion"])
+            case CompletionRequest() if "completion" in self._body_fields:
+                body = completion_body(request, model, self._body_fields["completion"])
                 return self._outbound("/completions", body, request, stream=request.stream)
-            case EmbeddingsRequest() if "embeddings" in self._writes:
-                body = embeddings_body(request, model, self._writes["embeddings"])
+            case EmbeddingsRequest() if "embeddings" in self._body_fields:
+                body = embeddings_body(request, model, self._body_fields["embeddings"])
                 return self._outbound("/embeddings", body, request, stream=False)
             case _:
                 task = task_of(request)

@@ -82,7 +82,7 @@ class AnswerHead:
             self.known = not self._news
         return chunk
 
-    def tell(self, chunk: OpenChunk, data: bytes, events: list[Event]) -> None:
+    def emit_start(self, chunk: OpenChunk, data: bytes, events: list[Event]) -> None:
         """Append `Started`, and again with more fields if later frames have some.
 
         Azure first sends a frame without id or choices; its fields are held until the next one.

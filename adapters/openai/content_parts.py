@@ -24,7 +24,7 @@ class _Kind(Struct, frozen=True, kw_only=True):
 _kind = msgspec.json.Decoder(_Kind)
 
 
-def handed_back(parts: object) -> list[tuple[str, Raw]]:
+def sent_back(parts: object) -> list[tuple[str, Raw]]:
     """Return the parts with their types; [] if none are readable."""
     if not isinstance(parts, Raw):
         return []

@@ -40,7 +40,7 @@ from schemas.events import (
     Usage,
 )
 
-_NOTHING_SAID = Raw(b"{}")
+_EMPTY_OBJECT = Raw(b"{}")
 _NO_VERDICTS: Mapping[str, Raw] = {}
 
 
@@ -66,7 +66,7 @@ class ChoiceState:
         news = {
             name: raw.copy()
             for name, raw in told.items()
-            if raw not in (NULL, _NOTHING_SAID, self.filters.get(name))
+            if raw not in (NULL, _EMPTY_OBJECT, self.filters.get(name))
         }
         self.filters = {**self.filters, **news}
         return news
@@ -152,15 +152,15 @@ class OpenAIDecoder:
             if loose.error == NULL and loose.choices is not None:
                 return repaired(loose)
         except UNREADABLE as exc:
-            if not self._tells_error(event, data):
+            if not self._is_error(event, data):
                 raise self._broken(data) from exc
-        if self._tells_error(event, data):
+        if self._is_error(event, data):
             raise error_inside(self._endpoint, data)
         if not self._stream:
             raise self._broken(data)
         return None
 
-    def _tells_error(self, event: str, data: bytes) -> bool:
+    def _is_error(self, event: str, data: bytes) -> bool:
         """Return whether the frame contains an error, or text in place of a frame."""
         try:
             fields = read_object(data)
@@ -179,7 +179,7 @@ class OpenAIDecoder:
     def _chunk(self, chunk: OpenChunk, data: bytes) -> Sequence[Event]:
         events: list[Event] = []
         if not self._head.known:
-            self._head.tell(chunk, data, events)
+            self._head.emit_start(chunk, data, events)
         try:
             for choice in chunk.choices:
                 self._choice(choice, events)

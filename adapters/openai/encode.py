@@ -93,7 +93,7 @@ class _Schema(Struct, frozen=True, kw_only=True):
     strict: bool | UnsetType = UNSET
 
 
-class Writes(Struct, frozen=True, kw_only=True):
+class BodyFields(Struct, frozen=True, kw_only=True):
     """The fields of one task's bodies, computed once per endpoint.
 
     sampling:     our names -> the wire's. own: the request's own fields, of the same name.
@@ -113,11 +113,11 @@ class Writes(Struct, frozen=True, kw_only=True):
     base64: bool = False
 
 
-def writes(task: Task, vendor: VendorProfile, supported: Collection[str]) -> Writes:
+def body_fields(task: Task, vendor: VendorProfile, supported: Collection[str]) -> BodyFields:
     """Unsupported fields are never written, even if routing lets them pass."""
     sampling, own = _TASKS[task]
     names = {**sampling, **vendor.names}
-    return Writes(
+    return BodyFields(
         sampling={name: wire for name, wire in names.items() if name in supported},
         own=tuple(name for name in own if name in supported),
         max_tokens=vendor.max_tokens,
@@ -128,7 +128,7 @@ def writes(task: Task, vendor: VendorProfile, supported: Collection[str]) -> Wri
     )
 
 
-def chat_body(request: ChatRequest, model: str, to_write: Writes) -> Body:
+def chat_body(request: ChatRequest, model: str, allowed: BodyFields) -> Body:
     sampling = request.sampling
     body: Body = {
         "model": model,
@@ -136,10 +136,10 @@ def chat_body(request: ChatRequest, model: str, to_write: Writes) -> Body:
     }
     limit = sampling.max_tokens
     if limit is not UNSET and limit is not None:
-        named = "" if to_write.single_max_tokens_field else request.max_tokens_field
-        body[named or to_write.max_tokens] = limit
-    _add_sampling(body, sampling, to_write)
-    if to_write.counted_logprobs:
+        named = "" if allowed.single_max_tokens_field else request.max_tokens_field
+        body[named or allowed.max_tokens] = limit
+    _add_sampling(body, sampling, allowed)
+    if allowed.counted_logprobs:
         _count_logprobs(body)
     if request.tools is not UNSET:
         body["tools"] = [tool(one) for one in request.tools]
@@ -147,31 +147,31 @@ def chat_body(request: ChatRequest, model: str, to_write: Writes) -> Body:
         body["tool_choice"] = tool_choice(request.tool_choice)
     if request.response_format is not UNSET:
         body["response_format"] = response_format(request.response_format)
-    _add_own(body, request, to_write)
-    _add_stream(body, request, to_write)
+    _add_own(body, request, allowed)
+    _add_stream(body, request, allowed)
     return body
 
 
-def completion_body(request: CompletionRequest, model: str, to_write: Writes) -> Body:
+def completion_body(request: CompletionRequest, model: str, allowed: BodyFields) -> Body:
     """Encode a completion; its integer `logprobs` is our `top_logprobs`."""
     prompts = request.prompts
     body: Body = {"model": model, "prompt": prompts if request.batch else prompts[0]}
     sampling = request.sampling
-    _add_sampling(body, sampling, to_write)
+    _add_sampling(body, sampling, allowed)
     if sampling.logprobs is True:
         body["logprobs"] = sampling.top_logprobs or 0
-    _add_own(body, request, to_write)
-    _add_stream(body, request, to_write)
+    _add_own(body, request, allowed)
+    _add_stream(body, request, allowed)
     return body
 
 
-def embeddings_body(request: EmbeddingsRequest, model: str, to_write: Writes) -> Body:
+def embeddings_body(request: EmbeddingsRequest, model: str, allowed: BodyFields) -> Body:
     """Request base64 only if it is known to be float32: old vLLM versions send float64."""
     inputs = request.inputs
     body: Body = {"model": model, "input": inputs if request.batch else inputs[0]}
-    if request.base64 and to_write.base64:
+    if request.base64 and allowed.base64:
         body["encoding_format"] = "base64"
-    _add_own(body, request, to_write)
+    _add_own(body, request, allowed)
     body.update(request.extra)
     return body
 
@@ -269,8 +269,8 @@ def _function(one: FunctionTool) -> _Function:
     )
 
 
-def _add_sampling(body: Body, sampling: Sampling, to_write: Writes) -> None:
-    names = to_write.sampling
+def _add_sampling(body: Body, sampling: Sampling, allowed: BodyFields) -> None:
+    names = allowed.sampling
     plain: dict[str, object] = msgspec.to_builtins(sampling, builtin_types=(bytes,))
     for field, value in plain.items():
         name = names.get(field)
@@ -288,15 +288,15 @@ def _count_logprobs(body: Body) -> None:
 def _add_own(
     body: Body,
     request: ChatRequest | CompletionRequest | EmbeddingsRequest,
-    to_write: Writes,
+    allowed: BodyFields,
 ) -> None:
-    for field in to_write.own:
+    for field in allowed.own:
         value = getattr(request, field)
         if value is not UNSET:
             body[field] = value
 
 
-def _add_stream(body: Body, request: ChatRequest | CompletionRequest, to_write: Writes) -> None:
+def _add_stream(body: Body, request: ChatRequest | CompletionRequest, allowed: BodyFields) -> None:
     """Always request usage; the surface hides it from a client that did not request it."""
     extra = request.extra
     if extra:
@@ -307,7 +307,7 @@ def _add_stream(body: Body, request: ChatRequest | CompletionRequest, to_write: 
     if not request.stream:
         return
     body["stream"] = True
-    if to_write.stream_usage:
+    if allowed.stream_usage:
         body[STREAM_OPTIONS] = (
             INCLUDE_USAGE if own is None else {**_options.decode(own), **INCLUDE_USAGE}
         )

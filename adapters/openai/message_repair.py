@@ -102,7 +102,7 @@ def _message(fields: dict[str, Raw]) -> tuple[WireMessage, dict[str, Raw]]:
     opaque = {
         name: raw.copy()
         for name, raw in fields.items()
-        if (name not in _PLAIN or not _is_text(name, raw)) and _tells_something(raw)
+        if (name not in _PLAIN or not _is_text(name, raw)) and _has_content(raw)
     }
     split = _content(fields.get("content", NULL))
     if split.rest:
@@ -229,7 +229,7 @@ def _joined(pieces: list[str]) -> str | None:
     return "".join(pieces) if pieces else None
 
 
-def _tells_something(raw: Raw) -> bool:
+def _has_content(raw: Raw) -> bool:
     """Return false for null, and for an object with only empty values."""
     text = bytes(raw).strip()
     if text in _EMPTY:

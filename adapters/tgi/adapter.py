@@ -16,7 +16,7 @@ from adapters.base import Decoder, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.errors import error_from
 from adapters.openai.adapter import accept, merged_headers
-from adapters.tgi.chat import CHAT, EXTRA, TgiChat, nucleus
+from adapters.tgi.chat import CHAT, EXTRA, TgiChat, with_valid_top_p
 from adapters.tgi.decode import TgiDecoder, prompt_tokens
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
@@ -152,7 +152,7 @@ class TgiAdapter:
 
 def _parameters(sampling: Sampling) -> Parameters:
     """Set `do_sample` with a temperature, because the server does not infer it from 1."""
-    sampling = nucleus(sampling)
+    sampling = with_valid_top_p(sampling)
     if sampling.typical_p == 1:
         sampling = replace(sampling, typical_p=UNSET)
     given: Parameters = {

@@ -51,7 +51,7 @@ class TgiChat(OpenAIAdapter):
             request = replace(
                 request,
                 messages=tuple(_message(one) for one in request.messages),
-                sampling=nucleus(request.sampling),
+                sampling=with_valid_top_p(request.sampling),
                 response_format=_grammar(form) if form else form,
                 max_tokens_field="max_tokens",
             )
@@ -61,7 +61,7 @@ class TgiChat(OpenAIAdapter):
         return Supports(client_fields=withheld("tgi"), chat=CHAT, extra_fields={"chat": EXTRA})
 
 
-def nucleus(sampling: Sampling) -> Sampling:
+def with_valid_top_p(sampling: Sampling) -> Sampling:
     """Adapt top_p. The server accepts only values between 0 and 1: omit 1; 0 means greedy."""
     if sampling.top_p == 0:
         return replace(sampling, temperature=0.0, top_p=UNSET)

@@ -23,7 +23,7 @@ from adapters.base import Ceilings, Endpoint, Framing, Outbound, Range, Supports
 from adapters.errors import error_from
 from adapters.openai.adapter import accept, merged_headers
 from adapters.triton.ensemble_decode import TextDecoder
-from adapters.triton.sampling import INT64, answers, beams, bound, numbers, returned
+from adapters.triton.sampling import INT64, answers, beams, numbers, returned, token_limit
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.fields import task_of
@@ -52,7 +52,7 @@ WORDS: Mapping[str, str] = {"stop": "stop_words", "bad_words": "bad_words"}
 
 RETURNED = "num_return_sequences"
 
-ASKED: Mapping[str, bool] = {
+REQUESTED: Mapping[str, bool] = {
     "exclude_input_in_output": True,
     "return_num_input_tokens": True,
     "return_num_output_tokens": True,
@@ -129,8 +129,8 @@ class TritonAdapter:
         sampling = request.sampling
         body: dict[str, object] = {
             "text_input": prompt_of(request),
-            "max_tokens": bound(request),
-            **ASKED,
+            "max_tokens": token_limit(request),
+            **REQUESTED,
         }
         for field, value in numbers(sampling, NUMBERS).items():
             body[NUMBERS[field]] = value

@@ -15,7 +15,7 @@ from adapters.errors import error_inside
 from adapters.framing import UnmarkedSSEParser
 from adapters.openai.wire import NULL, UNREADABLE
 from adapters.triton.cumulative_text import CumulativeText
-from adapters.triton.sampling import answers, beams, bound
+from adapters.triton.sampling import answers, beams, token_limit
 from adapters.triton.stop_strings import StopStrings
 from schemas.errors import UpstreamBroken
 from schemas.events import Event, Finished, Started, TextDelta, Usage
@@ -62,7 +62,7 @@ class TextDecoder:
         self._answers = answers(sampling)
         self._beams = beams(sampling)
         self._stops = () if isinstance(sampling.stop, UnsetType) else sampling.stop
-        self._bound = bound(request)
+        self._bound = token_limit(request)
         self._sequences: dict[int, _Sequence] = {}
         self._prompt: int | None = None
         self._started = False

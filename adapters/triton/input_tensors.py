@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import UnsetType
 
 from adapters.triton.open_inference_protocol import DATATYPES, Input, Number
-from adapters.triton.sampling import bound, numbers, returned, stop_words
+from adapters.triton.sampling import numbers, returned, stop_words, token_limit
 from schemas.errors import InvalidRequest
 from schemas.requests import TokenRequest
 from schemas.tensors import Tensor, pack_words
@@ -42,7 +42,7 @@ def inputs(request: TokenRequest) -> Iterator[Input]:
     sampling = request.sampling
     yield _listed("input_ids", "INT32", request.tokens)
     yield _scalar("input_lengths", "INT32", len(request.tokens))
-    yield _scalar("request_output_len", "INT32", bound(request))
+    yield _scalar("request_output_len", "INT32", token_limit(request))
     yield _scalar("exclude_input_in_output", "BOOL", True)
     for field, value in numbers(sampling, NAMES).items():
         name, datatype = SCALARS[field]

@@ -35,7 +35,7 @@ NUMBERS: Mapping[str, str] = {
     )
 }
 
-ASKED: Mapping[str, bool] = {
+REQUESTED: Mapping[str, bool] = {
     "sampling_param_exclude_input_from_output": True,
     "return_finish_reason": True,
     "return_stop_reason": True,
@@ -77,7 +77,7 @@ class TritonLlmApiAdapter:
         if not isinstance(request, CompletionRequest):
             raise not_offered(self.endpoint, request)
         sampling = request.sampling
-        body: dict[str, object] = {"text_input": prompt_of(request), **ASKED}
+        body: dict[str, object] = {"text_input": prompt_of(request), **REQUESTED}
         for field, value in numbers(sampling, NUMBERS).items():
             body[NUMBERS[field]] = value
         if not isinstance(sampling.stop, UnsetType) and sampling.stop:

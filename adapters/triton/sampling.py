@@ -55,7 +55,7 @@ def _draws(sampling: Sampling) -> bool:
     return asked and beams(sampling) == 1
 
 
-def bound(request: CompletionRequest | TokenRequest) -> int:
+def token_limit(request: CompletionRequest | TokenRequest) -> int:
     """Return the token limit. Raises InvalidRequest without one: the server requires it."""
     limit = request.sampling.max_tokens
     if limit is None or isinstance(limit, UnsetType):

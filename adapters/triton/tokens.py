@@ -62,7 +62,7 @@ INPUTS: Mapping[str, tuple[str, ...]] = {
 }
 """Our names -> tensors. (`do_sample: false` is a `runtime_top_k` of 1.)"""
 
-ASKED_FOR = frozenset({"logprobs", "return_context_logits", "return_generation_logits"})
+ADD_OUTPUTS = frozenset({"logprobs", "return_context_logits", "return_generation_logits"})
 """Fields that request additional outputs."""
 
 SUPPORTS = Supports(
@@ -70,7 +70,10 @@ SUPPORTS = Supports(
     translated={
         "tokens": {
             field: " + ".join(
-                [*(f"inputs[{name}]" for name in names), *(["outputs"] * (field in ASKED_FOR))]
+                [
+                    *(f"inputs[{name}]" for name in names),
+                    *(["outputs"] * (field in ADD_OUTPUTS)),
+                ]
             )
             for field, names in INPUTS.items()
         }

@@ -12,7 +12,7 @@ from adapters.base import Endpoint
 from adapters.errors import error_inside
 from adapters.triton.ensemble_decode import INFERRED
 from adapters.triton.open_inference_protocol import error_of
-from adapters.triton.sampling import answers, bound, end_token, stop_words
+from adapters.triton.sampling import answers, end_token, stop_words, token_limit
 from schemas.errors import GatewayError, UpstreamBroken
 from schemas.events import Event, Finished, Started, TokenLogprob, Tokens, Usage
 from schemas.requests import TokenRequest
@@ -46,7 +46,7 @@ class TokenAnswer:
         self._endpoint = endpoint
         self._request = request
         self._answers = answers(sampling)
-        self._bound = bound(request)
+        self._bound = token_limit(request)
         self.scored = sampling.logprobs is True
         self._stops = stop_words(sampling)
         self._end = end_token(sampling)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from adapters.base import Range, Supports
-from adapters.capabilities import offered, said_as
+from adapters.capabilities import offered, sent_as
 from schemas.fields import FIELDS, Task
 
 
@@ -49,7 +49,7 @@ def describe_adapter(name: str, base_url: str, supports: Supports) -> AdapterDes
 
 
 def _field(supports: Supports, task: Task, field: str) -> Field:
-    said = said_as(supports, task, field)
+    said = sent_as(supports, task, field)
     if said is None:
         return Field(supported=False)
     return Field(

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from adapters.base import Endpoint, Supports
-from adapters.capabilities import in_words, offered, said_as
+from adapters.capabilities import describe_range, offered, sent_as
 from adapters.registry import Registry
 from gateway.cli.adapter_json import AdapterDescription, describe_adapter
 from gateway.cli.config_loading import config_option, faults_shown, load
@@ -110,7 +110,7 @@ def _fields(supports: Supports) -> Table:
     for field in sorted({field for task in tasks for field in FIELDS[task]}):
         marks = [_mark(field, task, supports) for task in tasks]
         bounds = supports.ranges.get(field)
-        words = [in_words(bounds) if bounds else ""]
+        words = [describe_range(bounds) if bounds else ""]
         if field in supports.requires:
             words.insert(0, "required")
         table.add_row(field, *map(escape, marks), ", ".join(filter(None, words)))
@@ -124,7 +124,7 @@ def _mark(field: str, task: Task, supports: Supports) -> str:
     """Blank where the task has no such field at all."""
     if field not in FIELDS[task]:
         return ""
-    said = said_as(supports, task, field)
+    said = sent_as(supports, task, field)
     if said is None:
         return "no"
     return f"as {said}" if said else "yes"

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 from msgspec import Struct
 
-from adapters.capabilities import said_as, unsupported
+from adapters.capabilities import sent_as, unsupported
 from gateway.access.auth import Caller, check_model, check_priority
 from gateway.explain.experiment_view import explained_experiment
 from gateway.explain.explanation import (
@@ -261,7 +261,7 @@ def _candidate(
     before = sent_fields(operators) | extra_fields(operators)
     own = one.request or request
     after = sent_fields(own) | extra_fields(own)
-    names = {field: said_as(supports, task, field) or "" for field in sent_fields(own)}
+    names = {field: sent_as(supports, task, field) or "" for field in sent_fields(own)}
     translated = {field: name for field, name in sorted(names.items()) if name not in ("", field)}
     for field in sorted(before - after - {*one.dropped, *one.omitted}):
         translated[field] = ", ".join(sorted(after - before)) or "omitted: it has no effect"

@@ -17,7 +17,7 @@ from adapters.base import (
 )
 from adapters.capabilities import restricted
 from adapters.framing import FRAMING
-from adapters.lost_fields import Carrying
+from adapters.lost_fields import LostFields
 from adapters.unencodable import ENCODE_ERRORS, unencodable
 from gateway.clock import now
 from gateway.config.schema import Timeouts
@@ -63,7 +63,7 @@ class HttpUpstream:
         self.adapter = adapter
         allow, deny = client_fields.allow, client_fields.deny
         supports = restricted(adapter.supports, allow, deny)
-        self.supports = msgspec.structs.replace(supports, carries=Carrying(adapter))
+        self.supports = msgspec.structs.replace(supports, carries=LostFields(adapter))
         self._transport = (
             transport if credentials is None else AuthorizedTransport(transport, credentials)
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from adapters.base import ALL_THOUGHTS, Endpoint, Range, Supports
-from adapters.capabilities import TOOL_PROPERTIES, in_words, offered, said_as
+from adapters.capabilities import TOOL_PROPERTIES, describe_range, offered, sent_as
 from adapters.client_fields.denied import NAMES, VLLMS_OWN
 from adapters.client_fields.denied import VENDORS as VENDORS_WITHHELD
 from adapters.openai.vendor_profiles import VENDORS
@@ -114,13 +114,13 @@ def _offered(supports: Supports, task: Task) -> frozenset[str]:
 
 
 def _cell(supports: Supports, task: Task, field: str) -> str:
-    said = said_as(supports, task, field)
+    said = sent_as(supports, task, field)
     if said is None:
         return "–"
     bounds = supports.ranges.get(field, Range())
-    words = [in_words(bounds)]
+    words = [describe_range(bounds)]
     if field == "tools" and TOOL_PROPERTIES in supports.ranges:
-        words.append(f"properties of each: {in_words(supports.ranges[TOOL_PROPERTIES])}")
+        words.append(f"properties of each: {describe_range(supports.ranges[TOOL_PROPERTIES])}")
     if field in supports.requires:
         words.insert(0, "required")
     return "; ".join([_code(said, field) or "✓", *filter(None, words)])
@@ -165,7 +165,7 @@ def _row(name: str, supports: Supports, known: Supports) -> str:
     }
     everywhere = frozenset[str]().union(*lacking.values())
     refused = [f"`{field}`" for field in sorted(everywhere)]
-    bounds = [f"`{field}`: {in_words(one)}" for field, one in supports.ranges.items()]
+    bounds = [f"`{field}`: {describe_range(one)}" for field, one in supports.ranges.items()]
     more = _offered(supports, "chat") - _offered(known, "chat")
     bounds += [f"`{field}` is honoured" for field in sorted(more)]
     bounds += [

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import Raw
 
-from schemas.equivalents import ASKS_NOTHING, in_our_fields
+from schemas.equivalents import DEFAULTS, in_known_fields
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling
 
@@ -28,7 +28,7 @@ def chat(sampling: Sampling | None = None, **extra: bytes) -> ChatRequest:
     ],
 )
 def test_a_switch_for_beams_becomes_their_number(asked: Sampling, meant: Sampling) -> None:
-    assert in_our_fields(chat(asked, use_beam_search=b"true"), BEAMS) == chat(meant)
+    assert in_known_fields(chat(asked, use_beam_search=b"true"), BEAMS) == chat(meant)
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,11 @@ def test_a_switch_for_beams_becomes_their_number(asked: Sampling, meant: Samplin
 def test_what_has_no_other_words_stays_as_it_is(
     request_: ChatRequest, known: frozenset[str]
 ) -> None:
-    assert in_our_fields(request_, known) == request_
+    assert in_known_fields(request_, known) == request_
 
 
-@pytest.mark.parametrize("name", ASKS_NOTHING)
+@pytest.mark.parametrize("name", DEFAULTS)
 def test_what_asks_for_nothing_is_left_out(name: str) -> None:
-    request = chat(None, **{name: ASKS_NOTHING[name], "other": b"1"})
+    request = chat(None, **{name: DEFAULTS[name], "other": b"1"})
 
-    assert in_our_fields(request, BEAMS) == chat(other=b"1")
+    assert in_known_fields(request, BEAMS) == chat(other=b"1")

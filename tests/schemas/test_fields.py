@@ -10,7 +10,7 @@ from schemas.errors import InvalidRequest
 from schemas.fields import (
     FIELDS,
     NEUTRAL,
-    NOT_LEFT_OUT,
+    NOT_OMITTABLE,
     SAMPLING,
     extra_fields,
     field_value,
@@ -177,7 +177,7 @@ def test_a_template_left_out_is_off() -> None:
     assert without(msgspec.structs.replace(COMPLETION, template=True), {"template"}) == COMPLETION
 
 
-@pytest.mark.parametrize("field", sorted(NOT_LEFT_OUT & FIELDS["chat"]))
+@pytest.mark.parametrize("field", sorted(NOT_OMITTABLE & FIELDS["chat"]))
 def test_content_cannot_be_left_out(field: str) -> None:
     with pytest.raises(InvalidRequest, match=f"{field}: this content cannot be omitted") as caught:
         without(CHAT, {field})

@@ -11,7 +11,7 @@ def check_keyless(
 ) -> None:
     """path: the provider's. defaults: of its adapter."""
     # Late: the module reads the catalogue.
-    from adapters.hosts_with_keys import any_credential, wants_credential
+    from adapters.hosts_with_keys import any_credential, requires_credential
 
     given = provider.api_key or provider.oauth or provider.aws or provider.google or provider.azure
     if given or provider.tls.client_cert is not None or any_credential(provider.headers):
@@ -21,7 +21,7 @@ def check_keyless(
         return
     address = provider.base_url or aws_base_url(provider)
     address = address or (defaults.base_url if defaults is not None else "")
-    if not wants_credential(address):
+    if not requires_credential(address):
         return
     needed = "aws, or an API key" if provider.adapter == BEDROCK else "a key"
     problems.add(

@@ -11,7 +11,7 @@ from adapters.capabilities import Unsupported, has_nested, offered, omitted_cont
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.request_defaults import with_values
 from gateway.routing.planning.route import NO_VALUES, Backend, Route
-from schemas.equivalents import in_our_fields, reworded
+from schemas.equivalents import in_known_fields, without_do_sample
 from schemas.errors import InvalidRequest
 from schemas.fields import task_of, without
 from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
@@ -148,10 +148,10 @@ def translated_for(request: Request, backend: Backend) -> Request:
     if request.extra and not supports.extra:
         task = task_of(request)
         if not request.extra.keys() <= supports.extra_fields.get(task, frozenset()):
-            request = in_our_fields(request, offered(supports, task) or ())
+            request = in_known_fields(request, offered(supports, task) or ())
     if request.sampling.do_sample is UNSET:
         return request
-    return reworded(request, offered(supports, task_of(request)) or ())
+    return without_do_sample(request, offered(supports, task_of(request)) or ())
 
 
 def may_drop(request: Request, problem: Unsupported) -> bool:

@@ -89,7 +89,7 @@ def test_an_answer_that_is_handed_back_says_what_was_said(name: str) -> None:
     fold.add(translate(ANTHROPIC, request, [case.body]))
     answer = fold.answer()
 
-    sent = turns(HELLO, handed_back(answer))[1]["content"]
+    sent = turns(HELLO, sent_back(answer))[1]["content"]
 
     (choice,) = answer.choices
     if "content_blocks" in choice.opaque:
@@ -104,7 +104,7 @@ def test_an_answer_that_is_handed_back_says_what_was_said(name: str) -> None:
         ]
 
 
-def handed_back(answer: Answer) -> Message:
+def sent_back(answer: Answer) -> Message:
     """The answer as the next request holds it; `raw` has what OpenAI's fields have not."""
     (choice,) = answer.choices
     kept = {name: msgspec.json.decode(value) for name, value in choice.opaque.items()}

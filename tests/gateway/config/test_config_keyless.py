@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from adapters.hosts_with_keys import wants_credential
+from adapters.hosts_with_keys import requires_credential
 from adapters.registry import BUILTIN, Registry
 from gateway.config.load import read_config
 from schemas.errors import InvalidConfig
@@ -85,5 +85,5 @@ def test_every_address_of_ours_that_is_a_vendors_wants_a_key() -> None:
         if url and urlsplit(url).hostname not in ("localhost", "127.0.0.1")
     }
 
-    assert public == {name for name, url in addresses.items() if wants_credential(url)}
+    assert public == {name for name, url in addresses.items() if requires_credential(url)}
     assert public > {"openai", "anthropic", "gemini"} & set(BUILTIN)
