@@ -186,14 +186,14 @@ def test_a_fallback_is_proven_without_an_outage(config: Path) -> None:
     assert reasons(found)["chat: openai/gpt"][0].words == "is assumed down"
 
 
-def test_with_everything_down_somebody_is_still_asked(config: Path) -> None:
+def test_with_everything_down_a_backend_is_still_tried(config: Path) -> None:
     found = explained(config, chat("long"), "--down", "other")
 
     assert backends(found) == ["other/long"]
     assert found.candidates[0].health.breaker == "open"
 
 
-def test_the_ways_out_of_certain_errors_and_the_bounds_are_told(config: Path) -> None:
+def test_fallbacks_for_certain_errors_and_the_limits_are_shown(config: Path) -> None:
     found = explained(config, chat(timeout=7))
 
     assert [(one.code, one.models, one.backends) for one in found.fallback_by_error] == [
@@ -204,7 +204,7 @@ def test_the_ways_out_of_certain_errors_and_the_bounds_are_told(config: Path) ->
     assert (found.bounds.attempts, found.bounds.retry_on) == (4, ("connect", "rate_limit"))
 
 
-def test_who_is_asked_beside_and_afterwards_is_told(config: Path) -> None:
+def test_hedges_and_later_candidates_are_shown(config: Path) -> None:
     found = explained(config, chat("raced"))
 
     assert found.bounds is not None
@@ -214,7 +214,7 @@ def test_who_is_asked_beside_and_afterwards_is_told(config: Path) -> None:
     assert found.mirror.unsupported_reason == ""
 
 
-def test_what_a_mirror_cannot_be_asked_is_told(config: Path) -> None:
+def test_what_a_mirror_does_not_support_is_shown(config: Path) -> None:
     found = explained(config, chat("raced", logit_bias={"5": 1}))
 
     assert found.mirror is not None
@@ -246,7 +246,7 @@ def test_costs_decide_where_the_policy_says_so(config: Path) -> None:
     assert found.candidates[2].why == "no price"
 
 
-def test_a_user_sticks_and_nobody_is_drawn(config: Path) -> None:
+def test_a_user_sticks_and_no_backend_is_drawn(config: Path) -> None:
     one = explained(config, chat("sticky", user="u-1"))
     nobody = explained(config, chat("sticky"))
 
@@ -298,7 +298,7 @@ def test_what_would_be_refused_says_so_and_exits_with_1(
         ),
     ],
 )
-def test_the_surface_is_told_by_the_body_or_named(
+def test_the_surface_is_recognised_by_the_body_or_named(
     config: Path, body: object, words: tuple[str, ...], path: str, model: str
 ) -> None:
     result = run("explain", "-", "--config", str(config), "--json", *words, typed=json.dumps(body))
@@ -320,7 +320,7 @@ def test_the_surface_is_told_by_the_body_or_named(
         (json.dumps(chat()), ("--down", "opnai"), 'did you mean "openai"'),
     ],
 )
-def test_a_question_that_makes_no_sense_is_told_on_stderr(
+def test_an_invalid_question_is_reported_on_stderr(
     config: Path, body: str, words: tuple[str, ...], told: str
 ) -> None:
     result = run("explain", "-", "--config", str(config), *words, typed=body)

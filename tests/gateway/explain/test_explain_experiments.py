@@ -77,7 +77,7 @@ def test_a_units_variant_answers_first_and_no_other_ever(
     )
 
 
-def test_what_a_variant_sets_is_told(config: Path) -> None:
+def test_what_a_variant_sets_is_shown(config: Path) -> None:
     found = explained(config, user=user_of("treatment"), temperature=1)
 
     assert found.candidates[0].set == ("temperature", "system")
@@ -92,7 +92,7 @@ def test_without_a_unit_the_control_answers_and_it_does_not_count(config: Path) 
     assert found.candidates[0].variant == "control"
 
 
-def test_whom_a_rule_takes_is_in_no_variant(config: Path) -> None:
+def test_a_request_that_a_rule_takes_is_in_no_variant(config: Path) -> None:
     found = explained(config, "--header", "x-tier: premium", user="u-1")
 
     assert found.experiment is not None

@@ -89,7 +89,9 @@ async def leave(stage: Stage, play: str, cast: str, *, begun: bool) -> None:
 
 
 @pytest.mark.parametrize("play", ["alone", "begun", "paused"])
-async def test_a_client_that_leaves_hangs_up_on_whoever_is_asked(stage: Stage, play: str) -> None:
+async def test_a_client_that_disconnects_closes_the_connection_to_the_backend(
+    stage: Stage, play: str
+) -> None:
     casts = STREAMS if play == "begun" else [*CASTS]
 
     await asyncio.gather(*(leave(stage, play, cast, begun=play == "begun") for cast in casts))
@@ -109,7 +111,7 @@ async def test_a_client_that_leaves_hangs_up_on_whoever_is_asked(stage: Stage, p
         assert line.completion_tokens == (1 if play == "begun" else None), cast
 
 
-async def test_a_backend_that_fails_is_left_alone_once_its_breaker_is_open(stage: Stage) -> None:
+async def test_a_failing_backend_gets_no_requests_once_its_circuit_is_open(stage: Stage) -> None:
     for _ in range(4):
         found = await stage.ask_all("broken")
         for cast, answer in found.items():
@@ -120,7 +122,7 @@ async def test_a_backend_that_fails_is_left_alone_once_its_breaker_is_open(stage
     assert set(heard.values()) == {2}
 
 
-async def test_the_next_try_is_no_sooner_than_the_backend_asked_for(stage: Stage) -> None:
+async def test_the_next_attempt_is_no_sooner_than_the_retry_after(stage: Stage) -> None:
     found = await stage.ask_all("told")
 
     for cast, answer in found.items():

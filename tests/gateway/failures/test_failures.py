@@ -71,7 +71,7 @@ async def test_a_slow_answer_that_is_not_streamed_has_the_total_timeout_alone(
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("status", [413, 422])
-async def test_a_request_that_is_wrong_gets_one_attempt_and_counts_against_nobody(
+async def test_an_invalid_request_gets_one_attempt_and_counts_against_no_backend(
     status: int, stream: bool, tmp_path: Path
 ) -> None:
     async def refuses(request: Received, answer: Answer) -> None:
@@ -94,7 +94,7 @@ async def test_a_request_that_is_wrong_gets_one_attempt_and_counts_against_nobod
     assert b.requests == []
 
 
-async def test_attempts_are_bounded_over_all_backends_and_told(tmp_path: Path) -> None:
+async def test_attempts_are_limited_over_all_backends_and_reported(tmp_path: Path) -> None:
     async with (
         provider(internal_error) as a,
         provider(internal_error) as b,
@@ -120,7 +120,7 @@ async def test_the_deadline_bounds_everything(tmp_path: Path) -> None:
     assert answer.json()["error"]["code"] == "deadline_exceeded"
 
 
-async def test_a_429_is_passed_on_with_its_retry_after_when_nobody_else_can_answer(
+async def test_a_429_is_passed_on_with_its_retry_after_if_no_other_backend_can_answer(
     tmp_path: Path,
 ) -> None:
     async with provider(overloaded) as a, serving(one_model(a.base_url), tmp_path) as gateway:
@@ -175,7 +175,7 @@ async def test_after_a_429_that_does_not_say_for_how_long_others_are_asked_first
     assert (last.status_code, last.headers["x-gateway-backend"]) == (429, "a/m")
 
 
-async def test_a_429_that_does_not_say_for_how_long_shuts_nobody_out(tmp_path: Path) -> None:
+async def test_a_429_without_retry_after_does_not_exclude_a_backend(tmp_path: Path) -> None:
     async def busy(request: Received, answer: Answer) -> None:
         if len(a.requests) <= 3:
             await answer.json({"error": {"message": "slow down"}}, 429)
@@ -194,7 +194,7 @@ async def test_a_429_that_does_not_say_for_how_long_shuts_nobody_out(tmp_path: P
     [("600", {"timeout": 0.05}, "a/m"), ("0.05", {}, "b/m")],
     ids=["the client's deadline", "the operator's deadline"],
 )
-async def test_a_clients_own_deadline_tells_nothing_about_a_backend(
+async def test_a_clients_own_deadline_does_not_count_against_a_backend(
     patience: str, sent: dict[str, float], afterwards: str, tmp_path: Path
 ) -> None:
     async with (
@@ -213,7 +213,7 @@ async def test_a_clients_own_deadline_tells_nothing_about_a_backend(
 
 
 @pytest.mark.parametrize("status", [503, 529])
-async def test_an_overloaded_service_is_a_503_and_left_alone_for_as_long_as_it_asks(
+async def test_an_overloaded_service_is_a_503_and_cools_down_for_its_retry_after(
     status: int, tmp_path: Path
 ) -> None:
     async def too_much(request: Received, answer: Answer) -> None:
@@ -253,7 +253,7 @@ async def test_an_odd_retry_after_is_a_bound_all_the_same(
 
 
 @pytest.mark.parametrize("count", [-7, 10**400])
-async def test_counts_that_nobody_can_mean_cost_no_line_and_are_not_added_up(
+async def test_impossible_counts_cost_no_line_and_are_not_added_up(
     count: int, tmp_path: Path
 ) -> None:
     async def tells(request: Received, answer: Answer) -> None:

@@ -222,7 +222,7 @@ async def test_there_are_never_two_hedges(hedging: Hedging) -> None:
     assert len(line.attempts) == 2
 
 
-async def test_nobody_is_asked_twice_at_once(hedging: Hedging) -> None:
+async def test_no_backend_is_tried_twice_concurrently(hedging: Hedging) -> None:
     _, line = await ask(hedging, "alone")
 
     assert told(line) == [("a/slow", "ok", "", False)]
@@ -252,7 +252,7 @@ async def test_a_client_that_leaves_hangs_up_on_both(hedging: Hedging) -> None:
     assert [one.outcome for one in line.attempts] == ["cancelled", "cancelled"]
 
 
-async def test_a_race_that_was_lost_is_no_failure_and_counts_as_slow(hedging: Hedging) -> None:
+async def test_a_race_that_was_lost_is_not_a_failure_and_counts_as_slow(hedging: Hedging) -> None:
     for _ in range(6):
         await ask(hedging, "hedged")
 

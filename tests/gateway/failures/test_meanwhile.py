@@ -97,7 +97,7 @@ async def beside_a_scout(gateway: Serving, model: str) -> httpx.Response:
     return await under_way
 
 
-async def test_the_next_backend_is_not_asked_while_it_rests(
+async def test_the_next_backend_is_not_tried_while_it_cools_down(
     gateway: tuple[Serving, Provider],
 ) -> None:
     answer = await beside_a_scout(gateway[0], "next")
@@ -107,7 +107,7 @@ async def test_the_next_backend_is_not_asked_while_it_rests(
     assert sum(one.json["model"] == "rests" for one in gateway[1].requests) == 1
 
 
-async def test_a_model_for_certain_errors_is_not_asked_while_it_rests(
+async def test_a_model_for_certain_errors_is_not_tried_while_it_cools_down(
     gateway: tuple[Serving, Provider],
 ) -> None:
     scout = await ask(gateway[0].url, "longer", scout=True)
@@ -118,7 +118,7 @@ async def test_a_model_for_certain_errors_is_not_asked_while_it_rests(
     assert sum(one.json["model"] == "rests-as-well" for one in gateway[1].requests) == 1
 
 
-async def test_nobody_waits_for_a_pause_after_which_the_backend_still_rests(
+async def test_no_request_waits_for_a_backoff_that_ends_within_a_cooldown(
     gateway: tuple[Serving, Provider],
 ) -> None:
     answer = await beside_a_scout(gateway[0], "again")
@@ -127,7 +127,7 @@ async def test_nobody_waits_for_a_pause_after_which_the_backend_still_rests(
     assert answer.headers["x-gateway-attempts"] == "1"
 
 
-async def test_nobody_waits_for_a_pause_that_ends_behind_the_deadline(
+async def test_no_request_waits_for_a_backoff_that_ends_after_the_deadline(
     gateway: tuple[Serving, Provider],
 ) -> None:
     answer = await ask(gateway[0].url, "patient")

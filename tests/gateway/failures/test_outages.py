@@ -114,7 +114,9 @@ async def test_googles_retry_info_is_a_lower_bound_too(tmp_path: Path) -> None:
     assert min(times[1] - times[0], times[2] - times[1]) >= 0.2
 
 
-async def test_a_rest_that_is_too_long_to_wait_for_is_told_to_the_client(tmp_path: Path) -> None:
+async def test_a_cooldown_that_is_too_long_to_wait_for_is_reported_to_the_client(
+    tmp_path: Path,
+) -> None:
     async def busy(request: Received, answer: Answer) -> None:
         await answer.json({"error": {"message": "later"}}, 429, {"retry-after": "3600"})
 
@@ -184,7 +186,7 @@ async def test_a_primary_that_was_down_for_a_minute_is_back_within_seconds(tmp_p
     assert "a/m" in served[15:19]
 
 
-async def test_a_probe_that_shows_content_lets_others_in_at_once(tmp_path: Path) -> None:
+async def test_a_probe_that_shows_content_admits_others_immediately(tmp_path: Path) -> None:
     """A long answer is as good a sign of life at its beginning as at its end."""
     primary = Flapping()
 

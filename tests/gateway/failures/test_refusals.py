@@ -112,7 +112,7 @@ async def test_a_request_that_no_backend_has_words_for_gets_the_first_ones_refus
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("turned", [False, True])
-async def test_the_failure_of_one_that_had_words_is_told_rather_than_a_refusal(
+async def test_a_failure_is_reported_rather_than_a_refusal(
     turned: bool, stream: bool, tmp_path: Path
 ) -> None:
     async with provider() as a, provider(broken) as b:

@@ -127,7 +127,7 @@ async def test_a_request_id_that_is_not_sane_is_replaced(tmp_path: Path) -> None
     assert answer.headers["x-request-id"] == answer.headers["x-gateway-request-id"]
 
 
-async def test_a_base_url_with_a_v1_too_few_or_too_many_is_told_the_right_path(
+async def test_the_error_for_a_base_url_with_a_wrong_v1_names_the_right_path(
     tmp_path: Path,
 ) -> None:
     async with (

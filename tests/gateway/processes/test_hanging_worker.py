@@ -114,7 +114,7 @@ async def test_a_reload_goes_on_without_a_worker_that_hangs_and_another_takes_it
     assert (led.pid(0), "worker 0" in caplog.text) == (other, False)
 
 
-async def test_a_gateway_with_a_worker_that_hangs_ends_when_it_is_told_to(led: Led) -> None:
+async def test_a_gateway_with_a_hanging_worker_exits_on_sigterm(led: Led) -> None:
     os.kill(led.pid(0), signal.SIGSTOP)
 
     led.pool.drain()
@@ -164,7 +164,7 @@ async def test_a_configuration_is_said_to_be_in_force_when_every_worker_has_chan
     assert reload.config == late
 
 
-async def test_whoever_ends_instead_of_changing_over_is_waited_for_no_longer() -> None:
+async def test_a_worker_that_exits_instead_of_switching_is_not_waited_for() -> None:
     process = await asyncio.create_subprocess_exec(sys.executable, "--version", stdout=DEVNULL)
     worker = WorkerHandle(7, process)
 

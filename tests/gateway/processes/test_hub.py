@@ -58,7 +58,7 @@ def test_a_breaker_does_what_another_of_its_backend_has_learnt() -> None:
     assert one.is_available(32.3)
 
 
-def test_old_news_undo_nothing_and_rests_only_grow() -> None:
+def test_old_updates_undo_nothing_and_cooldowns_only_grow() -> None:
     one, other = Breaker(RULE), Breaker(RULE)
     one.cool_down(1.0, 5.0, probe=False)
     one.deprioritise(1.0, 0.5, probe=False)
@@ -74,7 +74,7 @@ def test_old_news_undo_nothing_and_rests_only_grow() -> None:
     assert other.deprioritised_for(1.0) == one.deprioritised_for(1.0) > 0
 
 
-def test_that_a_backend_was_started_anew_is_news_to_whoever_heard_of_its_failures() -> None:
+def test_a_backends_restart_reaches_every_peer_that_received_its_failures() -> None:
     told: list[BreakerSnapshot] = []
     one, other, joining = Breaker(RULE), Breaker(RULE), Breaker(RULE)
     one.changed = lambda: told.append(one.snapshot())
@@ -107,7 +107,7 @@ def test_a_lease_is_one_processs_and_free_again_when_that_is_killed(tmp_path: Pa
 
 
 @pytest.mark.anyio
-async def test_each_peer_hears_the_sum_of_the_others_and_of_their_end() -> None:
+async def test_each_peer_receives_the_sum_of_the_others_and_their_end() -> None:
     hub = StateHub()
     told: dict[int, list[BreakerUpdate | LoadUpdate]] = {0: [], 1: [], 2: []}
     for peer, heard in told.items():
@@ -126,7 +126,7 @@ async def test_each_peer_hears_the_sum_of_the_others_and_of_their_end() -> None:
 
 
 @pytest.mark.anyio
-async def test_whoever_joins_later_hears_what_holds() -> None:
+async def test_a_peer_that_joins_later_receives_the_current_state() -> None:
     hub = StateHub()
     one, other, late = Breaker(RULE), Breaker(RULE), Breaker(RULE)
     told = list[BreakerUpdate | LoadUpdate]()

@@ -150,7 +150,7 @@ async def test_a_provider_that_stays_keeps_its_connections(rig: Rig) -> None:
     assert rig.one.accepted == accepted
 
 
-async def test_a_wrong_edit_is_refused_as_a_whole_and_told_in_full(rig: Rig) -> None:
+async def test_a_wrong_edit_is_refused_as_a_whole_and_reported_in_full(rig: Rig) -> None:
     since = len(rig.up.lines)
     rig.up.edit(rig.text(serves="nobody", more="limit: []\nprices: 3\n"))
     told = await rig.up.said("refused", since=since)
@@ -194,7 +194,7 @@ async def test_what_a_restart_alone_can_change_is_refused_by_name(rig: Rig) -> N
     assert await backends(rig) == {"one/m-1"}
 
 
-async def test_keys_come_and_go_at_once_with_no_moment_in_between(rig: Rig) -> None:
+async def test_keys_are_added_and_removed_at_the_same_moment(rig: Rig) -> None:
     statuses: dict[str, list[int]] = {"anne": [], "bob": []}
     over = asyncio.Event()
 

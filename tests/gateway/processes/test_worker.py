@@ -74,7 +74,7 @@ async def worker(memory: None, tmp_path: Path) -> AsyncGenerator[Followed, None]
 
 
 @pytest.mark.parametrize("why", ["the leader is gone", "a bug of ours"])
-async def test_a_worker_that_has_nobody_to_follow_ends_though_it_has_hardly_begun(
+async def test_a_worker_without_a_leader_exits_even_while_it_starts(
     why: str, worker: Followed, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The bug: it is told something that nobody may tell it."""

@@ -186,7 +186,7 @@ class Crowd:
             await asyncio.sleep(0.02)
 
 
-async def test_a_ramp_by_edits_moves_units_into_what_grows_and_fails_nobody(rig: Rig) -> None:
+async def test_a_ramp_by_edits_moves_units_into_what_grows_and_fails_no_request(rig: Rig) -> None:
     """Ten, twenty, fifty per cent, beside two arms that keep their weights, under traffic."""
     begun = len(rig.epochs("ramp")) - 1
     phases: list[Mapping[str, str]] = []

@@ -117,7 +117,7 @@ async def test_one_scrape_of_any_worker_has_what_all_have_counted(rig: Rig) -> N
     assert scraped[1].count("# TYPE strowger_requests_total counter") == 1
 
 
-async def test_a_request_that_one_worker_answered_is_told_by_every_other(rig: Rig) -> None:
+async def test_every_worker_returns_a_request_that_another_one_answered(rig: Rig) -> None:
     operator = {"authorization": "Bearer key-of-the-operator"}
     async with AsyncExitStack() as stack:
         clients = [await connected(rig.up, stack, worker) for worker in (0, 1)]
@@ -208,7 +208,7 @@ async def test_requests_under_way_are_counted_over_all_workers(rig: Rig) -> None
     assert refused == [503, 503]
 
 
-async def test_a_killed_worker_takes_nobody_elses_stream_and_its_counts_stay(rig: Rig) -> None:
+async def test_a_killed_worker_breaks_no_other_stream_and_its_counts_stay(rig: Rig) -> None:
     rig.remote.behaviour = rig.waits
     async with AsyncExitStack() as stack:
         doomed = await connected(rig.up, stack, 0)

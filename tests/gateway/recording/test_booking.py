@@ -49,7 +49,9 @@ async def post(gateway: Serving, **more: object) -> httpx.Response:
 
 
 @pytest.mark.anyio
-async def test_a_failed_attempt_has_a_row_beside_the_one_that_served(tmp_path: Path) -> None:
+async def test_a_failed_attempt_has_a_row_in_addition_to_the_one_that_served(
+    tmp_path: Path,
+) -> None:
     kept = Kept()
     async with (
         provider(internal_error) as a,
@@ -115,7 +117,7 @@ async def test_a_hedge_costs_what_both_backends_were_sent(tmp_path: Path) -> Non
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("fails", ["first", "hedge"])
-async def test_of_two_at_once_the_one_that_fails_is_booked_with_what_it_tells(
+async def test_of_two_concurrent_attempts_the_failed_one_is_recorded_with_its_usage(
     fails: str, tmp_path: Path
 ) -> None:
     async def gives_up(request: Received, answer: Answer) -> None:

@@ -115,7 +115,7 @@ def test_rows_wait_in_the_spool_until_the_disk_takes_them_each_once(
     assert words in caplog.records[0].message
 
 
-async def test_experiments_go_on_as_they_stand_and_a_pause_says_why_it_cannot_be(
+async def test_experiments_continue_unchanged_and_a_pause_fails_with_the_reason(
     disk: Disk,
 ) -> None:
     (experiment,) = read(config("http://127.0.0.1:9/v1")).experiments

@@ -151,7 +151,7 @@ def test_an_import_that_breaks_again_and_again_counts_nothing_twice(
     assert found == EXPECTED
 
 
-def test_a_store_that_is_away_is_told_once_and_loses_nothing(
+def test_an_unreachable_store_is_logged_once_and_loses_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "not-there-yet"

@@ -93,7 +93,7 @@ LISTS = st.sampled_from(
 
 
 @given(TRIPS, LISTS)
-def test_the_access_line_tells_all_of_a_request_with_one_attempt(
+def test_the_access_line_has_everything_of_a_request_with_one_attempt(
     record: RequestRecord, prices: Prices
 ) -> None:
     """The oracle is the attempt's row as it is made where there are several."""

@@ -59,7 +59,7 @@ async def ask(up: Recorded, model: str, *, stream: bool = False) -> None:
         assert answer.status_code == 200, answer.text
 
 
-async def test_the_metrics_and_the_store_tell_the_same_of_what_was_spent(tmp_path: Path) -> None:
+async def test_the_metrics_and_the_store_agree_on_what_was_spent(tmp_path: Path) -> None:
     async with provider(behave) as remote:
         async with recorded(MODELS.format(url=remote.base_url), tmp_path) as up:
             await ask(up, "chat")

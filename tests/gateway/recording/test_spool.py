@@ -301,7 +301,7 @@ def test_frames_end_after_so_many_requests() -> None:
     assert sizes == [256, 256, 64]
 
 
-def test_a_spool_that_somebody_removes_is_made_anew_with_what_was_not_imported(
+def test_a_removed_spool_is_recreated_with_what_was_not_imported(
     store: SqlStore, tmp_path: Path
 ) -> None:
     spool = Spool(tmp_path / "spool")

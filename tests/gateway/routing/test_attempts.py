@@ -170,7 +170,7 @@ async def test_what_is_not_a_backends_fault_never_opens_its_breaker(end: str) ->
     assert plan.candidates[0].backend.breaker.state(loop_time()) == "closed"
 
 
-async def test_whom_a_hurried_client_cut_counts_as_slow_all_the_same() -> None:
+async def test_a_backend_that_an_impatient_client_cut_still_counts_as_slow() -> None:
     plan = a_plan(backend("a"))
 
     one = await begun(plan)
@@ -181,7 +181,7 @@ async def test_whom_a_hurried_client_cut_counts_as_slow_all_the_same() -> None:
     assert 0.9 < known < 1.1
 
 
-async def test_a_success_ends_the_doubling_of_how_long_a_busy_backend_is_spared() -> None:
+async def test_a_success_resets_how_long_a_busy_backend_is_deprioritised() -> None:
     plan, at = a_plan(backend("a")), loop_time()
     breaker = plan.candidates[0].backend.breaker
     busy = UpstreamBusy("later", upstream="a")
@@ -203,7 +203,7 @@ async def hedge_of(plan: Plan) -> str | None:
     return None if hedge is None else hedge.candidate.name
 
 
-async def test_a_hedge_goes_to_nobody_whose_breaker_has_opened_since() -> None:
+async def test_a_hedge_never_goes_to_a_backend_whose_circuit_has_opened() -> None:
     plan = a_plan(backend("a"), backend("b"), backend("c"))
 
     broken(plan.candidates[1].backend)
@@ -211,7 +211,7 @@ async def test_a_hedge_goes_to_nobody_whose_breaker_has_opened_since() -> None:
     assert await hedge_of(plan) == "c"
 
 
-async def test_a_hedge_goes_to_nobody_who_would_have_to_do_with_less() -> None:
+async def test_a_hedge_never_goes_to_a_backend_that_supports_less() -> None:
     a, b, c = (backend(name) for name in "abc")
 
     assert await hedge_of(a_plan(a, b, dropped={"b": ("template",)})) is None
@@ -263,7 +263,7 @@ async def test_no_more_than_so_many_requests_wait_for_one_backend() -> None:
         await first_turn(plan, record(loop_time()))
 
 
-async def test_nobody_is_asked_once_the_deadline_has_passed() -> None:
+async def test_no_backend_is_tried_after_the_deadline() -> None:
     plan = a_plan(backend("a"))
 
     with pytest.raises(DeadlineExceeded):
@@ -382,7 +382,7 @@ async def test_a_stream_is_timed_by_its_first_content_and_not_by_its_end(hedged:
     assert 0.0 <= (load.first_content.measured or 0.0) < 50.0
 
 
-async def test_what_one_backend_had_to_do_without_is_not_told_of_the_next() -> None:
+async def test_fields_dropped_for_one_backend_are_not_reported_for_the_next() -> None:
     plan = a_plan(backend("a"), backend("b"), dropped={"a": ("n",)})
     asking = record(loop_time())
 

@@ -80,7 +80,7 @@ def test_a_success_takes_back_as_many_failures_as_the_rate_allows_for_it(
     assert breaker.state(100) == state
 
 
-def test_a_burst_among_many_requests_is_no_evidence_and_an_outage_is() -> None:
+def test_a_burst_among_many_requests_is_not_evidence_and_an_outage_is() -> None:
     breaker = Breaker(RULE)
     results(breaker, "." * 3000 + "x" * 60)
     before = breaker.state(100)
@@ -254,7 +254,7 @@ def test_a_probe_whose_client_left_frees_the_place_of_the_probe() -> None:
     assert breaker.is_available(115)
 
 
-def test_a_rest_is_a_lower_bound_and_a_longer_one_is_never_shortened() -> None:
+def test_a_cooldown_is_a_lower_bound_and_a_longer_one_is_never_shortened() -> None:
     breaker = Breaker(RULE)
     breaker.cool_down(100, 20, probe=False)
     breaker.cool_down(101, 1, probe=False)
@@ -279,7 +279,7 @@ def test_a_cooldown_of_no_length_is_none(asked: float) -> None:
     assert breaker.is_available(100)
 
 
-def test_rests_do_not_count_as_failures() -> None:
+def test_cooldowns_do_not_count_as_failures() -> None:
     breaker = Breaker(RULE)
     for _ in range(50):
         breaker.cool_down(100, 0, probe=False)
@@ -287,7 +287,7 @@ def test_rests_do_not_count_as_failures() -> None:
     assert breaker.state(100) == "closed"
 
 
-def test_429s_without_a_word_on_how_long_spare_it_ever_longer_until_it_answers() -> None:
+def test_repeated_429s_without_retry_after_deprioritise_it_ever_longer() -> None:
     breaker, now, spared = Breaker(RULE), 100.0, list[float]()
     for _ in range(8):
         breaker.deprioritise(now, 0.999_999, probe=False)
@@ -308,7 +308,7 @@ def test_429s_of_one_burst_are_one() -> None:
     assert breaker.deprioritised_for(100) == 0.75
 
 
-def test_who_is_spared_may_be_asked_and_is_not_as_good_as_any() -> None:
+def test_a_deprioritised_backend_is_available_but_not_preferred() -> None:
     breaker = Breaker(RULE)
     breaker.deprioritise(100, 0.5, probe=False)
 

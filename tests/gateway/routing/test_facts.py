@@ -60,7 +60,7 @@ def test_all_conditions_of_a_rule_must_hold() -> None:
     assert not matches(both, chat(), RequestFacts(caller="guest", headers=ASKED.headers))
 
 
-def test_a_rule_goes_by_metadata_and_only_by_its_strings() -> None:
+def test_a_rule_matches_metadata_and_only_its_strings() -> None:
     assert matches(rule(metadata={"team": "red-*"}), chat(), ASKED)
     assert not matches(rule(metadata={"n": "1"}), chat(), ASKED)
     assert not matches(rule(metadata={"team": "red-1"}), chat(metadata=b"[]"), ASKED)
@@ -70,7 +70,7 @@ def test_a_rule_goes_by_metadata_and_only_by_its_strings() -> None:
     assert not matches(rule(metadata={"team": "red-1"}), deep, ASKED)
 
 
-def test_a_rule_goes_by_what_a_request_asks_for() -> None:
+def test_a_rule_matches_the_features_of_a_request() -> None:
     picture = ImagePart(url="https://pictures.test/1.png")
     seeing = chat(Message(role="user", content=(picture,)))
 
@@ -79,7 +79,7 @@ def test_a_rule_goes_by_what_a_request_asks_for() -> None:
     assert not matches(rule(features=("tools",)), seeing, ASKED)
 
 
-def test_a_rule_goes_by_the_prompts_length() -> None:
+def test_a_rule_matches_the_prompts_length() -> None:
     long = CompletionRequest(model="m", prompts=("x" * 400,))
 
     assert matches(rule(tokens_over=99), long, ASKED)

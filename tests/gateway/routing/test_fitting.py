@@ -252,7 +252,7 @@ def test_a_wildcard_is_kept_apart_for_the_model_that_is_an_arms() -> None:
     assert names == [["b/old"], ["b/old", "a/other"], ["b/old"]]
 
 
-def test_the_draw_decides_anew_for_every_request_of_a_kind() -> None:
+def test_every_request_of_a_kind_is_drawn_separately() -> None:
     route = route_of(*(backend(name, SUPPORTS["everything"]) for name in ("a/m", "b/m")))
     table = RouteTable([route], {})
 

@@ -80,7 +80,7 @@ def named(answer: httpx.Response) -> list[str]:
     return answer.headers.get("x-gateway-dropped-params", "").split(", ")
 
 
-async def test_hints_are_left_out_and_named_and_divert_nobody(tmp_path: Path) -> None:
+async def test_hints_are_dropped_and_named_and_divert_no_request(tmp_path: Path) -> None:
     async with (
         provider(answers) as remote,
         serving(CONFIG.format(url=remote.base_url), tmp_path) as gateway,
@@ -164,7 +164,7 @@ async def test_a_strict_model_refuses_a_hint_by_name(tmp_path: Path, field: str)
         ("stream_options.x", {"include_obfuscation": False, "x": 1}),
     ],
 )
-async def test_what_changes_the_answer_is_no_hint(
+async def test_what_changes_the_answer_is_not_a_hint(
     tmp_path: Path, field: str, value: object
 ) -> None:
     async with (
@@ -267,7 +267,7 @@ async def test_a_bound_that_the_vendor_requires_is_the_models_own_and_is_named(
     assert "x-gateway-defaulted-params" not in says.headers
 
 
-async def test_a_strict_model_gets_no_bound_that_nobody_sent(tmp_path: Path) -> None:
+async def test_a_strict_model_gets_no_limit_that_was_not_sent(tmp_path: Path) -> None:
     async with (
         provider(answers) as remote,
         serving(CONFIG.format(url=remote.base_url), tmp_path) as gateway,

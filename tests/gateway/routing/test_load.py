@@ -5,7 +5,7 @@ import math
 from gateway.routing.resilience.load import OFTEN_S, TAU_S, Load, PeakAverage
 
 
-def test_a_slow_answer_is_believed_at_once_and_fast_ones_slowly() -> None:
+def test_a_slow_answer_counts_immediately_and_fast_ones_slowly() -> None:
     average = PeakAverage()
 
     average.add(1.0, now=0.0)
@@ -17,7 +17,7 @@ def test_a_slow_answer_is_believed_at_once_and_fast_ones_slowly() -> None:
     assert 4.0 < (average.at(2.0) or 0.0) < 5.0
 
 
-def test_a_backend_that_nobody_asks_counts_as_ever_faster() -> None:
+def test_an_idle_backend_counts_as_ever_faster() -> None:
     average = PeakAverage()
     average.add(2.0, now=0.0)
 
@@ -38,7 +38,7 @@ def test_of_answers_within_a_millisecond_the_worst_counts_and_the_others_do_not(
     assert average.at(OFTEN_S / 2) == 2.0
 
 
-def test_streams_and_whole_answers_are_timed_apart_and_stand_in_for_each_other() -> None:
+def test_streams_and_whole_answers_are_timed_separately_and_replace_each_other() -> None:
     load = Load()
 
     unknown = load.latency(0.0, stream=True)
@@ -52,7 +52,7 @@ def test_streams_and_whole_answers_are_timed_apart_and_stand_in_for_each_other()
     assert load.latency(0.0, stream=False) == 3.0
 
 
-def test_what_people_are_told_does_not_sink_while_nobody_asks() -> None:
+def test_displayed_latencies_do_not_sink_while_idle() -> None:
     average = PeakAverage()
 
     average.add(0.2, 0.0)

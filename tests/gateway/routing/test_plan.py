@@ -114,7 +114,7 @@ def test_where_every_field_is_required_one_that_lacks_what_is_optional_is_not_as
     assert names == ["b"]
 
 
-def test_what_is_not_optional_is_refused_beside_what_is() -> None:
+def test_required_fields_are_refused_next_to_optional_ones() -> None:
     request = tokens("typical_p", sampling=Sampling(typical_p=0.5, min_p=0.1))
 
     with pytest.raises(InvalidRequest, match=r"a: min_p is not supported$") as caught:
@@ -178,7 +178,7 @@ def test_an_answer_that_a_timeout_only_cuts_has_the_time_to_be_cut() -> None:
     assert 5.0 < found.deadline_s <= 10.0
 
 
-def test_backends_that_are_all_open_are_kept_for_want_of_others() -> None:
+def test_backends_are_kept_if_all_circuits_are_open() -> None:
     first, second, third = backend("a"), backend("b"), backend("c")
     for at, one in ((10.0, second), (11.0, first)):
         for _ in range(one.breaker.rule.min_requests):
@@ -197,7 +197,7 @@ def test_backends_that_are_all_open_are_kept_for_want_of_others() -> None:
     assert found(first, second) == ([], ["a", "b"], ("a", "b"))
 
 
-def test_who_rests_for_longer_than_a_request_waits_is_not_waited_for() -> None:
+def test_a_cooldown_longer_than_a_request_may_wait_is_not_waited_for() -> None:
     short, long = backend("a"), backend("b")
     short.breaker.cool_down(12.0, 3.0, probe=False)
     long.breaker.cool_down(12.0, 9.0, probe=False)
@@ -241,7 +241,7 @@ def test_the_last_priority_asks_for_nothing() -> None:
     assert order(urgent) == ["hurried"]
 
 
-def test_text_for_tokens_is_preferred_and_its_lack_is_told() -> None:
+def test_text_for_tokens_is_preferred_and_its_lack_is_reported() -> None:
     request = replace(tokens("answer.text"), text=True)
     telling = backend("telling")
     silent = replace(

@@ -38,7 +38,7 @@ def test_a_kind_without_a_price_costs_what_its_whole_costs() -> None:
     assert cost_of(USAGE, PLAIN) == pytest.approx(10 + 4)
 
 
-def test_what_the_backend_does_not_tell_is_unknown_and_not_free() -> None:
+def test_what_the_backend_does_not_report_is_unknown_and_not_free() -> None:
     assert cost_of(Usage(completion_tokens=5), PLAIN) is None
 
 

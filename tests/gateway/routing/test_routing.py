@@ -130,9 +130,7 @@ async def test_a_user_stays_at_one_backend_and_users_are_spread(gateway: Gateway
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_requests_that_come_together_go_to_whoever_is_idle(
-    gateway: Gateway, stream: bool
-) -> None:
+async def test_concurrent_requests_go_to_idle_backends(gateway: Gateway, stream: bool) -> None:
     found = await asyncio.gather(
         *(backend_of(gateway, "idle", "wait", stream=stream) for _ in range(6))
     )
@@ -163,7 +161,7 @@ async def test_a_wildcards_price_is_that_of_the_model_that_answered(gateway: Gat
     assert line.cost_usd == pytest.approx((7 * 5 + 3 * 15) / 1e6)
 
 
-async def test_a_cost_that_nobody_knows_is_counted_as_unknown(gateway: Gateway) -> None:
+async def test_an_unknown_cost_is_counted_as_unknown(gateway: Gateway) -> None:
     await backend_of(gateway, "long")
 
     line = gateway[0].access_lines()[-1]
@@ -174,7 +172,7 @@ async def test_a_cost_that_nobody_knows_is_counted_as_unknown(gateway: Gateway) 
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_prompt_that_is_too_long_goes_to_the_longer_model_at_once(
+async def test_a_prompt_that_is_too_long_goes_directly_to_the_longer_model(
     gateway: Gateway, stream: bool
 ) -> None:
     answer = await ask(gateway, "led", stream=stream)

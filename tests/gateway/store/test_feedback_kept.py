@@ -63,7 +63,7 @@ def test_a_comment_in_the_place_of_a_number_takes_the_number_away(store: SqlStor
     assert store.metrics("e") == {}
 
 
-def test_metrics_are_told_with_whether_all_their_votes_are_boolean(store: SqlStore) -> None:
+def test_metrics_are_listed_with_whether_all_their_votes_are_boolean(store: SqlStore) -> None:
     rows = [
         request_row("r1"),
         request_row("r2"),

@@ -247,7 +247,7 @@ async def test_every_alert_that_the_documentation_has_is_about_a_metric(rig: Rig
     assert len(alerts) > 5
 
 
-async def test_a_gateway_whose_database_hangs_still_ends_when_it_is_told_to(rig: Rig) -> None:
+async def test_a_gateway_whose_database_hangs_still_exits_on_sigterm(rig: Rig) -> None:
     """While it hangs, not when it goes on."""
     await rig.arrive()
     rig.postgres.hang()

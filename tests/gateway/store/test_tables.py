@@ -28,7 +28,7 @@ def test_a_database_of_a_newer_program_is_refused(url: Secret) -> None:
         open_store(url).prepare()
 
 
-def test_tables_that_a_newer_program_has_changed_meanwhile_are_as_good_as_away(
+def test_tables_changed_by_a_newer_program_count_as_unreachable(
     url: Secret, store: SqlStore
 ) -> None:
     """Where replicas are replaced one by one, the older ones go on, and their records wait."""
@@ -162,7 +162,7 @@ def test_old_requests_go_and_what_experiments_learnt_stays(store: SqlStore) -> N
     assert store.outcomes("e", "stars").cells[0].total == 5.0
 
 
-def test_what_was_used_is_told_by_day_key_model_and_backend(store: SqlStore) -> None:
+def test_usage_is_reported_by_day_key_model_and_backend(store: SqlStore) -> None:
     rows = [
         *(request_row("r1", key="a"), attempt_row("r1"), attempt_row("r1", 2)),
         *(request_row("r2", key="b"), attempt_row("r2")),
@@ -182,7 +182,7 @@ def test_what_was_used_is_told_by_day_key_model_and_backend(store: SqlStore) -> 
     assert [row.key for row in store.usage(since=NOON + 1)] == ["a"]
 
 
-def test_a_request_is_told_with_its_attempts_by_its_id_and_by_its_time(store: SqlStore) -> None:
+def test_a_request_is_found_with_its_attempts_by_id_and_by_time(store: SqlStore) -> None:
     rows = [
         *(request_row("r1", time=NOON + 1), attempt_row("r1", 2), attempt_row("r1", role="failed")),
         *(request_row("r2", time=NOON + 2, variant="b", fallback=True), attempt_row("r2")),
@@ -210,13 +210,13 @@ def test_of_all_that_use_a_store_one_has_a_turn(store: SqlStore) -> None:
     assert store.claim("another", 5.0, 100.0)
 
 
-def test_a_turn_of_a_clock_that_is_wrong_holds_nobody_up(store: SqlStore) -> None:
+def test_a_wrong_clock_delays_no_request(store: SqlStore) -> None:
     store.claim("t", 5.0, 1e9)
 
     assert store.claim("t", 5.0, 100.0)
 
 
-def test_two_that_change_the_store_at_once_wait_for_each_other(url: Secret) -> None:
+def test_concurrent_changes_of_the_store_wait_for_each_other(url: Secret) -> None:
     """Else both would find no epoch, or count the same unit."""
     import threading
 

@@ -44,5 +44,5 @@ def test_an_export_that_is_broken_off_leaves_the_store_in_order(store: SqlStore)
     assert [(one.unit, one.count, one.total) for one in errors] == [("u", 2, 1.0), ("v", 1, 0.0)]
 
 
-def test_of_an_experiment_that_nobody_took_part_in_there_is_no_page(store: SqlStore) -> None:
+def test_an_experiment_without_participants_has_no_page(store: SqlStore) -> None:
     assert list(store.units("e")) == []

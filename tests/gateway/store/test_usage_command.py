@@ -44,7 +44,7 @@ def used(folder: Path, *words: str) -> str:
     return result.output
 
 
-def test_the_last_thirty_days_are_told_as_what_was_served_and_what_was_spent_in_all(
+def test_the_last_thirty_days_show_what_was_served_and_what_was_spent_in_total(
     tmp_path: Path,
 ) -> None:
     lines = used(tmp_path).splitlines()
@@ -65,7 +65,7 @@ def test_more_days_and_json_can_be_asked_for(tmp_path: Path) -> None:
     assert rows[0]["cost_usd"] == 0.5
 
 
-def test_a_store_that_is_away_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_an_unreachable_store_is_reported_in_a_sentence(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(f"{CONFIG}\nstore: {{url: 'sqlite:///no-folder/x.db'}}\n")
 

@@ -45,7 +45,7 @@ async def test_a_backend_that_honours_every_field_is_preferred(tmp_path: Path) -
     assert remote.requests[1].json["seed"] == 7
 
 
-async def test_a_field_that_nobody_honours_is_refused_by_name(tmp_path: Path) -> None:
+async def test_a_field_that_no_backend_supports_is_refused_by_name(tmp_path: Path) -> None:
     async with provider() as remote, serving(config(remote.base_url), tmp_path) as gateway:
         answer = await post(gateway.url, model="narrow", seed=7)
 
@@ -80,7 +80,7 @@ async def test_an_absent_field_is_never_sent_as_null_nor_with_a_default_of_ours(
     assert set(remote.requests[1].json) == {"model", "messages"}
 
 
-async def test_fields_and_parts_that_nobody_knows_travel_unchanged(tmp_path: Path) -> None:
+async def test_unknown_fields_and_parts_are_passed_on_unchanged(tmp_path: Path) -> None:
     part = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
     message = {"role": "user", "content": [part, {"type": "hologram", "data": "x"}], "mood": 1}
     async with provider() as remote, serving(one_model(remote.base_url), tmp_path) as gateway:

@@ -167,7 +167,7 @@ async def test_a_copy_of_tokens_is_compared_by_its_ids(between: Between, surface
     assert line.mirror_dropped == (("answer.text",) if surface.startswith("infer") else ())
 
 
-async def test_what_a_mirror_has_no_words_for_is_not_sent_but_told_and_counted(
+async def test_what_a_mirror_cannot_express_is_not_sent_but_logged_and_counted(
     between: Between,
 ) -> None:
     asked = len(between.mindie.requests)
@@ -199,7 +199,9 @@ async def test_one_that_lacks_what_is_optional_answers_when_the_better_one_is_do
     assert usual.headers["x-gateway-backend"] == OWN["control"]
 
 
-async def test_being_late_is_no_reason_for_a_lesser_answer_but_failing_is(between: Between) -> None:
+async def test_only_a_failure_leads_to_an_answer_with_less_and_not_lateness(
+    between: Between,
+) -> None:
     between.mindie.faults += [Hang()]
 
     answer = await between.ask("hedged", "infer_token, streamed")

@@ -77,7 +77,7 @@ def test_a_request_counts_where_it_ended_and_an_attempt_where_it_was_made() -> N
         (499, "client_closed", (0, 0)),
     ],
 )
-def test_what_backends_did_wrong_is_told_from_what_callers_did(
+def test_failures_of_backends_are_separate_from_errors_of_callers(
     status: int, error: str, expected: tuple[int, int]
 ) -> None:
     series = TimeSeries()
@@ -176,7 +176,7 @@ def test_quantiles_are_within_five_per_cent_of_the_true_ones() -> None:
         assert sketch.quantile(share) == pytest.approx(true, rel=0.05)
 
 
-def test_of_nothing_there_is_no_quantile() -> None:
+def test_no_values_have_no_quantile() -> None:
     assert QuantileSketch().quantile(0.5) is None
 
 

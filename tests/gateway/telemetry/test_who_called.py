@@ -185,7 +185,7 @@ PROXIES = ("10.0.0.0/8", "fd00::/8")
         ("10.0.0.1", {"forwarded": "for=6.6.6.6", "x-forwarded-for": "1.2.3.4"}, "10.0.0.1"),
     ],
 )
-def test_the_rightmost_hop_that_is_no_trusted_proxy_is_the_client(
+def test_the_rightmost_hop_that_is_not_a_trusted_proxy_is_the_client(
     peer: str, headers: dict[str, str], client: str
 ) -> None:
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -196,7 +196,7 @@ def test_the_rightmost_hop_that_is_no_trusted_proxy_is_the_client(
     assert ClientAddresses(PROXIES, shown=False).of(scope) == ""
 
 
-def test_a_trusted_proxy_that_is_no_network_is_refused() -> None:
+def test_a_trusted_proxy_that_is_not_a_network_is_refused() -> None:
     assert faults(f"{GOOD}server: {{trusted_proxies: [load-balancer]}}\n") == [
         'server.trusted_proxies[0]: "load-balancer" is not a network; write it as 10.1.0.0/16'
     ]

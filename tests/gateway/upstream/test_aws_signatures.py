@@ -188,7 +188,7 @@ async def test_no_keys_at_all_is_the_operators_affair(nowhere: Path) -> None:
     assert not server.requests
 
 
-async def test_a_profile_that_is_not_there_is_told_by_its_name(nowhere: Path) -> None:
+async def test_a_missing_profile_is_reported_by_its_name(nowhere: Path) -> None:
     async with (
         provider(answer_all) as server,
         signing(server, keys=None, profile="nobody") as transport,

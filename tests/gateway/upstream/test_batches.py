@@ -51,7 +51,7 @@ def test_a_request_that_fits_goes_as_it_is_and_so_does_its_answer() -> None:
     assert joined([answer]) is answer
 
 
-def test_a_count_that_one_part_does_not_tell_is_not_known() -> None:
+def test_a_count_that_one_part_does_not_report_is_unknown() -> None:
     silent = Embeddings(vectors=([1.0],))
 
     assert joined([embedded(EmbeddingsRequest(model="m", inputs=("1",))), silent]).usage == Usage()

@@ -93,7 +93,7 @@ async def test_requests_carry_a_token_in_place_of_the_adapters_header(auth: str)
     assert (b"client_secret" in token_request.body) == (auth == "body")
 
 
-async def test_a_hundred_requests_at_once_fetch_one_token() -> None:
+async def test_a_hundred_concurrent_requests_fetch_one_token() -> None:
     async with databricks_server() as server, authorized(server) as transport:
         server.token_delay_s = 0.05
         answers = await asyncio.gather(*(ask(transport) for _ in range(100)))
@@ -244,7 +244,7 @@ async def test_a_provider_that_refuses_every_token_is_not_hammered() -> None:
         (200, {"access_token": "a\r\nx: y"}, UpstreamRefused, "characters that cannot be sent"),
     ],
 )
-async def test_why_there_is_no_token_is_said(
+async def test_the_reason_for_a_missing_token_is_reported(
     status: int, body: dict[str, object], kind: type[UpstreamError], text: str
 ) -> None:
     async with databricks_server() as server, authorized(server) as transport:
@@ -391,7 +391,7 @@ def counted(lifetime_s: float) -> Callable[[], Awaitable[Lease[int]]]:
     return fetch
 
 
-async def test_a_value_is_replaced_ahead_of_its_end_and_nobody_waits() -> None:
+async def test_a_value_is_replaced_before_its_end_and_no_request_waits() -> None:
     """A fetch takes 0.1 s and begins 0.18 s before the end."""
     fetch = counted(1.2)
 
@@ -412,7 +412,7 @@ async def test_a_value_is_replaced_ahead_of_its_end_and_nobody_waits() -> None:
     assert slowest < 0.09
 
 
-async def test_a_failed_refresh_fails_nobody_while_the_value_is_valid(
+async def test_a_failed_refresh_fails_no_request_while_the_value_is_valid(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fetch = counted(1.0)

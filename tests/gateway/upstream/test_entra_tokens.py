@@ -222,7 +222,7 @@ async def test_a_workload_that_lacks_its_settings_is_the_operators_affair() -> N
     await of.aclose()
 
 
-async def test_whoever_has_logged_in_with_the_cli_gives_the_token(
+async def test_the_token_comes_from_the_login_of_the_cli(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     answer = {"accessToken": "of-the-cli", "expires_on": int(time.time()) + 3600}

@@ -117,7 +117,7 @@ async def test_a_gcloud_login_is_renewed_at_google_through_the_providers_proxy(
 
 
 @pytest.mark.usefixtures("nowhere")
-async def test_a_workloads_own_token_is_exchanged_and_read_anew_each_time(tmp_path: Path) -> None:
+async def test_a_workloads_own_token_is_exchanged_and_read_again_each_time(tmp_path: Path) -> None:
     cloud = GoogleCloud()
     own = tmp_path / "token"
     own.write_text("of-kubernetes-1")
@@ -148,7 +148,7 @@ async def test_a_workloads_own_token_is_exchanged_and_read_anew_each_time(tmp_pa
 
 
 @pytest.mark.usefixtures("nowhere")
-async def test_a_workload_may_stand_for_a_service_account(tmp_path: Path) -> None:
+async def test_a_workload_may_impersonate_a_service_account(tmp_path: Path) -> None:
     cloud = GoogleCloud()
     (tmp_path / "token").write_text("of-kubernetes")
     async with provider(cloud) as server:

@@ -42,7 +42,7 @@ async def test_a_service_account_signs_for_its_token(tmp_path: Path) -> None:
     assert expires - issued == 3600
 
 
-async def test_fifty_requests_at_once_fetch_one_token(tmp_path: Path) -> None:
+async def test_fifty_concurrent_requests_fetch_one_token(tmp_path: Path) -> None:
     cloud = GoogleCloud()
     async with provider(cloud) as server:
         file = service_account(tmp_path, server)
@@ -112,7 +112,7 @@ async def test_scopes_and_the_project_that_is_charged_are_the_operators(tmp_path
         ),
     ],
 )
-async def test_why_there_is_no_token_is_said_after_one_call(
+async def test_the_reason_for_a_missing_token_is_reported_after_one_call(
     tmp_path: Path, status: int, body: dict[str, object], kind: type[Exception], told: str
 ) -> None:
     cloud = GoogleCloud()

@@ -214,7 +214,7 @@ async def again(engine: Engine) -> Answer:
     pytest.fail("the engine did not come back")
 
 
-async def test_what_cannot_be_served_is_told_and_not_tried_again(tmp_path: Path) -> None:
+async def test_what_cannot_be_served_is_reported_and_not_tried_again(tmp_path: Path) -> None:
     process = EngineProcess("here", config(tmp_path / "missing"), tmp_path)
 
     await process.start()

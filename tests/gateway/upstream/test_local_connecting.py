@@ -29,7 +29,7 @@ async def ask(upstream: LocalUpstream, model: str = "m") -> Answer:
     return fold.answer()
 
 
-async def test_after_a_restart_nobody_sits_out_the_pause_between_tries(tmp_path: Path) -> None:
+async def test_after_a_restart_no_request_waits_for_the_backoff(tmp_path: Path) -> None:
     upstream = LocalUpstream("here", tmp_path / "opens.sock")
     with pytest.raises(UpstreamStarting):
         await ask(upstream)

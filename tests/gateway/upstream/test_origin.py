@@ -44,7 +44,7 @@ def test_scheme_host_and_port_are_taken_from_the_url(
         "https://[::1",
     ],
 )
-def test_what_is_no_base_url_is_refused_without_repeating_a_password(url: str) -> None:
+def test_an_invalid_base_url_is_refused_without_repeating_a_password(url: str) -> None:
     with pytest.raises(InvalidConfig, match=r"^up: base_url") as caught:
         origin_of(url, upstream="up")
 

@@ -140,7 +140,7 @@ async def test_the_sdk_finds_no_endpoint_that_the_key_may_not_use(
         await asyncio.to_thread(workspace.serving_endpoints.get, name)
 
 
-async def test_the_sdk_is_told_what_is_wrong(workspace: WorkspaceClient, gateway: Serving) -> None:
+async def test_the_sdk_shows_what_is_wrong(workspace: WorkspaceClient, gateway: Serving) -> None:
     query = workspace.serving_endpoints.query
     stranger = await asyncio.to_thread(lambda: WorkspaceClient(host=gateway.url, token="other"))
 
@@ -208,7 +208,7 @@ async def test_mlflow_lists_and_shows_endpoints(mlflow: Deployments) -> None:
     assert shown["task"] == "llm/v1/embeddings"
 
 
-async def test_mlflow_tells_what_is_wrong(mlflow: Deployments) -> None:
+async def test_mlflow_shows_what_is_wrong(mlflow: Deployments) -> None:
     with pytest.raises(IOError, match=r"400 Client Error.*exactly one of messages"):
         await asyncio.to_thread(lambda: mlflow.predict(endpoint="chat", inputs={"n": 1}))
     with pytest.raises(IOError, match=r"404 Client Error.*RESOURCE_DOES_NOT_EXIST"):
@@ -241,7 +241,7 @@ async def test_openais_client_speaks_through_the_services_base_path(gateway: Ser
     assert chunks[-1].usage is not None
 
 
-async def test_openais_client_is_told_what_is_wrong(gateway: Serving) -> None:
+async def test_openais_client_shows_what_is_wrong(gateway: Serving) -> None:
     url = f"{gateway.url}/serving-endpoints"
     async with openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
         with pytest.raises(openai.NotFoundError, match="there is no model 'nobody'") as caught:

@@ -71,7 +71,7 @@ async def test_a_chat_goes_on_as_the_client_wrote_it_and_nothing_is_added(tmp_pa
     assert a.requests[0].json == {"model": "m-1", "messages": [HELLO]}
 
 
-async def test_a_prompt_goes_raw_where_nobody_knows_templates_and_the_client_is_told(
+async def test_a_prompt_is_sent_raw_if_there_is_no_template_and_the_client_sees_that(
     tmp_path: Path,
 ) -> None:
     async with provider(continues) as a, serving(one_model(a.base_url), tmp_path) as gateway:

@@ -155,7 +155,7 @@ async def test_a_name_is_shown_to_those_who_may_use_it(
     assert status == 200 or answer.json()["error_code"] == "RESOURCE_DOES_NOT_EXIST"
 
 
-async def test_an_endpoint_whose_only_backend_rests_is_not_ready(tmp_path: Path) -> None:
+async def test_an_endpoint_whose_only_backend_cools_down_is_not_ready(tmp_path: Path) -> None:
     async def busy(request: Received, answer: Answer) -> None:
         await answer.json({"error": {"message": "slow down"}}, 429, {"retry-after": "60"})
 
@@ -181,7 +181,7 @@ async def test_an_endpoint_whose_only_backend_rests_is_not_ready(tmp_path: Path)
     assert states == [("READY", "NOT_READY", "DEPLOYMENT_RECOVERING")] * 2
 
 
-async def test_what_serves_a_model_is_told_in_the_services_words(tmp_path: Path) -> None:
+async def test_what_serves_a_model_is_shown_in_the_services_terms(tmp_path: Path) -> None:
     async with provider() as a, serving(CONFIG.format(url=a.base_url), tmp_path) as gateway:
         shown = (await get(gateway, f"{URL}/split")).json()
 

@@ -56,7 +56,7 @@ def test_a_body_is_a_request_or_an_error_that_says_why(body: dict[str, object]) 
 
 
 @given(st.binary(max_size=40))
-def test_bytes_are_no_exception(body: bytes) -> None:
+def test_bytes_are_not_an_exception(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         parse_invocation(body, model="m")
 

@@ -89,7 +89,9 @@ def test_every_other_value_is_refused_by_the_fields_name(
         ({"input": "x", "prompt": None, "messages": None}, EmbeddingsRequest),
     ],
 )
-def test_an_invocations_task_is_told_by_its_field(body: dict[str, object], task: type) -> None:
+def test_an_invocations_task_is_recognised_by_its_field(
+    body: dict[str, object], task: type
+) -> None:
     assert type(invoked(**body)) is task
 
 
@@ -112,7 +114,7 @@ def test_an_invocation_asks_for_exactly_one_thing(body: dict[str, object], found
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"messages":', b'{"model":5}', b"\xff"])
-def test_what_is_no_request_at_all_is_refused(body: bytes) -> None:
+def test_what_is_not_a_request_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         parse_invocation(body, model="m")
 

@@ -85,7 +85,7 @@ async def test_a_token_is_asked_for_as_the_sdk_asks(auth: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("ask", QUERIES.values(), ids=QUERIES.keys())
-async def test_the_sdk_hears_the_same_with_the_gateway_in_between(ask: Ask, tmp_path: Path) -> None:
+async def test_the_sdk_gets_the_same_through_the_gateway(ask: Ask, tmp_path: Path) -> None:
     async with databricks_server() as server, serving(config(server), tmp_path) as gateway:
         near = await asyncio.to_thread(
             lambda: ask(WorkspaceClient(host=server.base_url, token=server.key))
@@ -99,7 +99,7 @@ async def test_the_sdk_hears_the_same_with_the_gateway_in_between(ask: Ask, tmp_
     assert told(through) == told(near)
 
 
-async def test_the_sdk_hears_the_same_errors(tmp_path: Path) -> None:
+async def test_the_sdk_gets_the_same_errors(tmp_path: Path) -> None:
     wrong = [*HELLO, ChatMessage(role=ChatMessageRole.SYSTEM, content="Be brief.")]
 
     def ask(host: str) -> QueryEndpointResponse:

@@ -162,7 +162,7 @@ async def test_a_prompt_is_asked_as_in_a_chat_unless_it_is_raw(client: httpx.Asy
     assert raw.usage["prompt_tokens"] < asked.usage["prompt_tokens"]
 
 
-async def test_a_completion_goes_on_past_sixteen_tokens_when_nobody_says_stop(
+async def test_a_completion_continues_past_sixteen_tokens_without_a_limit(
     client: httpx.AsyncClient,
 ) -> None:
     endless = await complete(client, ignore_eos=True)
@@ -174,7 +174,7 @@ async def test_a_completion_goes_on_past_sixteen_tokens_when_nobody_says_stop(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_the_prompt_stands_before_an_answer_and_the_suffix_behind(
+async def test_the_prompt_comes_before_an_answer_and_the_suffix_after_it(
     stream: bool, client: httpx.AsyncClient
 ) -> None:
     body = {

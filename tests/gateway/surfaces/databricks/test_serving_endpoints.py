@@ -123,7 +123,7 @@ def test_an_endpoint_is_ready_when_someone_can_answer(
         (("tokens",), ""),
     ],
 )
-def test_an_endpoints_task_is_the_most_telling_one(tasks: tuple[Task, ...], word: str) -> None:
+def test_an_endpoints_task_is_the_most_specific_one(tasks: tuple[Task, ...], word: str) -> None:
     served = ServedEntity(name="a/m", model="m", adapter="other", weight=1, tasks=tasks)
 
     endpoint = read(served)

@@ -86,7 +86,7 @@ def test_text_is_one_object() -> None:
     assert whole(text(REPLY), TEXT_EVENTS) == {**HEAD, "text_output": "Hello"}
 
 
-def test_what_was_asked_for_stands_beside_the_text() -> None:
+def test_requested_outputs_come_with_the_text() -> None:
     assert whole(text(ALL), TEXT_EVENTS) == {
         **HEAD,
         "id": "7",
@@ -233,7 +233,7 @@ def test_a_backend_that_leaves_out_what_was_asked_for_is_an_error() -> None:
         whole(text(ALL), plain)
 
 
-def test_sums_that_a_backend_tells_are_taken_from_it() -> None:
+def test_sums_that_a_backend_reports_are_taken_from_it() -> None:
     events: list[Event] = [
         TextDelta(text="a", logprobs=(logprob(-0.5),)),
         Finished(reason="stop", cum_logprob=-2.0),

@@ -239,7 +239,7 @@ def test_a_prompt_table_may_be_one_row_of_numbers_as_the_seed_writes_it() -> Non
         ),
     ],
 )
-def test_tensors_that_cannot_stand_together_or_alone_are_refused(
+def test_invalid_combinations_of_tensors_are_refused(
     tensors: dict[str, Wire], param: str, said: str
 ) -> None:
     error = refused(tensors)
@@ -380,7 +380,7 @@ def test_parameters_of_the_protocol_become_ours() -> None:
         ({"inputs": {}}, "inputs must be a list of tensors"),
     ],
 )
-def test_fields_beside_the_tensors_are_checked_too(fields: dict[str, object], said: str) -> None:
+def test_fields_next_to_the_tensors_are_checked_too(fields: dict[str, object], said: str) -> None:
     assert said in refused(None, **fields).message
 
 

@@ -113,7 +113,7 @@ async def test_a_models_configuration_says_which_tensors_are_mandatory(gateway: 
     assert found["max_batch_size"] == 0
 
 
-async def test_a_model_is_ready_unless_its_backends_rest(
+async def test_a_model_is_ready_unless_its_backends_cool_down(
     gateway: Serving, remote: Provider
 ) -> None:
     async def fails(request: Received, answer: Answer) -> None:

@@ -35,7 +35,7 @@ def outputs(*choices: Choice, context: Tensor | None = None, with_input: bool = 
     return Outputs(answer, prompt=(1, 2), pad=9, with_input=with_input)
 
 
-def test_shorter_rows_are_filled_up_and_their_length_is_told() -> None:
+def test_shorter_rows_are_padded_and_their_length_is_reported() -> None:
     found = outputs(choice([5, 6, 7]), choice([8]))
 
     assert found.tensor("output_ids") == int32((2, 3), (5, 6, 7, 8, 9, 9))
@@ -44,7 +44,7 @@ def test_shorter_rows_are_filled_up_and_their_length_is_told() -> None:
     assert found.tensor("num_output_tokens") == int32((1,), (4,))
 
 
-def test_the_prompt_stands_before_every_row_and_counts_where_it_is_wanted() -> None:
+def test_the_prompt_precedes_every_row_and_counts_if_it_is_requested() -> None:
     found = outputs(choice([5, 6]), choice([8]), with_input=True)
 
     assert found.tensor("output_ids") == int32((2, 4), (1, 2, 5, 6, 1, 2, 8, 9))
@@ -63,7 +63,7 @@ def test_log_probs_and_logits_of_shorter_rows_end_in_zeros() -> None:
     assert found.tensor("context_logits") == float32((1, 2, 2), (7, 8, 9, 10))
 
 
-def test_a_sum_that_the_backend_told_is_taken() -> None:
+def test_a_sum_that_the_backend_reported_is_taken() -> None:
     told = choice([5], logprobs=[-1.0])
     told.finish = msgspec.structs.replace(Finished(reason="stop"), cum_logprob=-3.0)
 
@@ -76,7 +76,7 @@ def test_a_backend_that_leaves_a_tensor_out_is_at_fault(name: str) -> None:
         outputs(choice([5])).tensor(name)
 
 
-def test_text_is_a_tensor_of_strings_with_numbers_beside_it() -> None:
+def test_text_is_a_tensor_of_strings_with_numbers_next_to_it() -> None:
     answer = Answer(
         started=Started(),
         choices=[

@@ -94,7 +94,7 @@ def test_the_examples_are_the_documents(example: str) -> None:
 
 
 @pytest.mark.parametrize("example", [ONE_TURN, SEVERAL_TURNS])
-async def test_the_documents_requests_are_answered_as_they_stand(
+async def test_the_documents_requests_are_answered_unchanged(
     gateway: Serving, example: str
 ) -> None:
     answer = await answered(gateway, request(example))
@@ -123,7 +123,7 @@ async def test_streamed_they_end_with_their_reason_and_the_end_mark(
     assert chunks[-1].choices[0].finish_reason in ("stop", "length")
 
 
-async def test_the_vendors_own_word_for_the_end_stands_beside_openais(gateway: Serving) -> None:
+async def test_the_vendors_finish_reason_comes_with_openais(gateway: Serving) -> None:
     body = question(temperature=0)
 
     whole = (await post(gateway, body)).json()["choices"][0]

@@ -85,7 +85,7 @@ REFUSED = [
 PLACES = {"max_new_tokens": "max_tokens"}
 
 
-def test_the_documents_own_request_is_taken_as_it_stands() -> None:
+def test_the_documents_own_request_is_accepted_unchanged() -> None:
     request = parse_infer_token(EXAMPLE.encode(), model="m")
 
     assert request == TokenRequest(
@@ -216,7 +216,7 @@ def test_text_is_sent_to_the_route_that_takes_it(body: bytes) -> None:
     assert "/v1/completions" in refusal.message
 
 
-def test_a_null_for_text_is_no_text() -> None:
+def test_a_null_for_text_is_not_text() -> None:
     assert infer_token(inputs=None) == infer_token()
 
 
@@ -243,7 +243,7 @@ def test_unknown_fields_are_kept_under_their_paths() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PARAMETERS))
-def test_a_parameter_outside_parameters_is_told_its_place(name: str) -> None:
+def test_the_error_for_a_parameter_outside_parameters_names_its_place(name: str) -> None:
     refusal = refused_with(**{name: 1})
 
     assert refusal.param == name
@@ -251,14 +251,14 @@ def test_a_parameter_outside_parameters_is_told_its_place(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["input_id", "stream"])
-def test_a_field_of_the_top_inside_parameters_is_told_its_place(name: str) -> None:
+def test_the_error_for_a_top_level_field_inside_parameters_names_its_place(name: str) -> None:
     refusal = refused_with({name: True})
 
     assert refusal.param == f"parameters.{name}"
     assert "beside parameters" in refusal.message
 
 
-def test_a_model_in_the_body_is_told_its_place() -> None:
+def test_the_error_for_a_model_in_the_body_names_its_place() -> None:
     refusal = refused_with(model="other")
 
     assert refusal.param == "model"

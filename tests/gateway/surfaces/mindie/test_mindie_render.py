@@ -92,7 +92,7 @@ def one_by_one(*events: Event) -> list[list[Event]]:
     return [[event] for event in events]
 
 
-def test_the_documents_own_answer_is_written_as_it_stands() -> None:
+def test_the_documents_own_answer_is_rendered_unchanged() -> None:
     ids = tuple(range(20))
 
     answer = whole(Tokens(ids=ids, text=EXAMPLE_TEXT), LENGTH)
@@ -106,7 +106,7 @@ def test_details_are_there_only_when_they_were_asked_for() -> None:
     assert whole(Tokens(ids=(5,), text="x"), LENGTH, details=False) == {"generated_text": "x"}
 
 
-def test_the_documents_own_stream_is_written_as_it_stands() -> None:
+def test_the_documents_own_stream_is_rendered_unchanged() -> None:
     quoted = steps(EXAMPLE_STREAM)
     (*firsts, last) = quoted
     whole_text = last.generated_text
@@ -257,7 +257,7 @@ def test_the_seed_is_the_one_that_was_used_else_the_one_that_was_asked_for() -> 
     ]
 
 
-def test_the_backends_own_count_is_told() -> None:
+def test_the_backends_own_count_is_reported() -> None:
     (step,) = steps(streamed([[Tokens(ids=(1,), text="a"), LENGTH, Usage(completion_tokens=21)]]))
 
     assert isinstance(step.details, Details)

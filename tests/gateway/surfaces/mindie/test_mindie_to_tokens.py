@@ -93,7 +93,7 @@ async def test_the_providers_tokenizer_gives_them_their_text(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("model", ["silent", "spelt"])
-async def test_times_are_measured_where_the_backend_tells_none(tmp_path: Path, model: str) -> None:
+async def test_times_are_measured_if_the_backend_reports_none(tmp_path: Path, model: str) -> None:
     async with client(tmp_path, Trouble(gap_s=GAP_S)) as asking:
         answer = await ask(asking, model, stream=True)
 

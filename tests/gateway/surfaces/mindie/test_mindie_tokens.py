@@ -171,7 +171,7 @@ async def test_times_are_measured(gateway: Serving) -> None:
     assert first.prefill_time + sum(decoding) <= took
 
 
-async def test_without_details_only_the_text_is_told(gateway: Serving) -> None:
+async def test_without_details_only_the_text_is_returned(gateway: Serving) -> None:
     answer = await post(gateway, {"input_id": QUESTION})
 
     assert answer.json() == {"generated_text": ANSWER}
@@ -186,7 +186,7 @@ async def test_twenty_tokens_are_generated_where_nothing_else_is_said(gateway: S
     assert (details.generated_tokens, details.finish_reason) == (20, "length")
 
 
-async def test_a_seed_repeats_its_answer_and_is_told(gateway: Serving) -> None:
+async def test_a_seed_repeats_its_answer_and_is_reported(gateway: Serving) -> None:
     seed = 2**64 - 1
     hot = {"temperature": 3.0, "top_k": 2**31 - 1, "top_p": 0.999, "typical_p": 1.0, "seed": seed}
     request = {**example(**hot), "input_id": QUESTION[:3]}
@@ -213,7 +213,7 @@ async def test_silence_takes_the_likeliest_tokens_and_a_temperature_draws(
     assert len(drawn) > 1
 
 
-async def test_a_watermark_is_no_fault_and_its_absence_is_told(gateway: Serving) -> None:
+async def test_a_watermark_is_not_an_error_and_its_absence_is_reported(gateway: Serving) -> None:
     answer = await post(gateway, example(watermark=True))
 
     assert answer.status_code == 200
@@ -243,7 +243,7 @@ async def test_what_is_dropped_is_named_in_a_header_whatever_its_name(gateway: S
         ({"input_id": QUESTION * 100}, "and the prompt has 1400; shorten"),
     ],
 )
-async def test_what_is_wrong_is_told_in_the_dialects_envelope(
+async def test_errors_are_in_the_dialects_envelope(
     gateway: Serving, body: object, says: str
 ) -> None:
     answer = await post(gateway, body)

@@ -63,7 +63,7 @@ def test_the_official_client_reads_an_answer() -> None:
     assert answer.usage is not None
 
 
-def test_choices_stand_in_the_order_of_their_index() -> None:
+def test_choices_are_in_the_order_of_their_index() -> None:
     answer = chat_answer(
         TextDelta(text="b", index=1),
         TextDelta(text="a"),
@@ -90,7 +90,7 @@ def test_a_pure_tool_call_has_null_for_content() -> None:
     }
 
 
-def test_empty_text_beside_a_tool_call_is_null_too() -> None:
+def test_empty_text_next_to_a_tool_call_is_null_too() -> None:
     read = message(TextDelta(text=""), ToolDelta(tool=0, id="c1", name="f"), CALLED)
 
     assert read["content"] is None
@@ -114,13 +114,13 @@ def test_a_choice_that_said_nothing_has_empty_content() -> None:
     assert message(STOP)["content"] == ""
 
 
-def test_a_refusal_stands_in_its_own_field() -> None:
+def test_a_refusal_has_its_own_field() -> None:
     read = message(RefusalDelta(text="I will not"), STOP)
 
     assert (read["content"], read["refusal"]) == (None, "I will not")
 
 
-def test_thinking_stands_beside_the_text() -> None:
+def test_thinking_is_next_to_the_text() -> None:
     read = message(ReasoningDelta(text="hm", signature="s"), TextDelta(text="4"), STOP)
 
     assert read["content"] == "4"
@@ -128,13 +128,13 @@ def test_thinking_stands_beside_the_text() -> None:
     assert read["reasoning_signature"] == "s"
 
 
-def test_fields_that_we_do_not_know_stand_in_the_message() -> None:
+def test_unknown_fields_are_in_the_message() -> None:
     read = message(OpaqueDelta(fields={"annotations": Raw(b"[]")}), TextDelta(text="4"), STOP)
 
     assert read["annotations"] == []
 
 
-def test_log_probabilities_stand_beside_the_message() -> None:
+def test_log_probabilities_are_next_to_the_message() -> None:
     item = TokenLogprob(token="4", logprob=-0.5)
 
     answer = chat_answer(TextDelta(text="4", logprobs=(item,)), STOP)
@@ -144,7 +144,7 @@ def test_log_probabilities_stand_beside_the_message() -> None:
     assert answer.choices[0].logprobs.content[0].bytes == [52]
 
 
-def test_the_vendors_own_word_stands_beside_ours() -> None:
+def test_the_vendors_finish_reason_is_next_to_ours() -> None:
     answer = chat_answer(Finished(reason="stop", native="eos_token", stop_match="END"))
 
     choice = answer.choices[0].model_dump()
@@ -204,7 +204,7 @@ def test_the_vendors_own_word_stands_beside_ours() -> None:
         ),
     ],
 )
-def test_usage_tells_what_is_known(usage: Usage, wire: dict[str, object]) -> None:
+def test_usage_has_what_is_known(usage: Usage, wire: dict[str, object]) -> None:
     body = chat_renderer().answer(folded(TextDelta(text="4"), STOP, usage))
 
     read = msgspec.json.decode(body, type=dict[str, Raw])

@@ -328,7 +328,7 @@ def test_fields_that_we_do_not_know_travel_as_they_came() -> None:
     assert request.sampling.n == 2
 
 
-def test_a_range_still_holds_beside_an_unknown_field() -> None:
+def test_a_range_still_holds_next_to_an_unknown_field() -> None:
     assert refused(chat, store=False, temperature=3).param == "temperature"
 
 

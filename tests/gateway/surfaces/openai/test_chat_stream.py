@@ -176,7 +176,7 @@ def test_a_call_cut_short_by_the_length_stays_so() -> None:
     assert last.choices[0].finish_reason == "length"
 
 
-def test_the_vendors_own_word_stands_beside_ours() -> None:
+def test_the_vendors_finish_reason_is_next_to_ours() -> None:
     *_, last = decoded(chat_renderer().events([Finished(reason="stop", native="eos_token")]))
 
     assert msgspec.json.encode(last).endswith(
@@ -185,7 +185,7 @@ def test_the_vendors_own_word_stands_beside_ours() -> None:
 
 
 @pytest.mark.parametrize("match", ["END", 7])
-def test_what_stopped_the_answer_is_told_where_the_backend_tells(match: str | int) -> None:
+def test_what_stopped_the_answer_is_reported_if_the_backend_reports_it(match: str | int) -> None:
     *_, last = chat_stream(Finished(reason="stop", stop_match=match))
 
     assert last.choices[0].model_dump()["stop_reason"] == match
@@ -219,17 +219,17 @@ def test_the_proof_of_thinking_goes_out_too() -> None:
     assert delta["reasoning_signature"] == "s"
 
 
-def test_a_refusal_is_no_content() -> None:
+def test_a_refusal_is_not_content() -> None:
     assert deltas(RefusalDelta(text="I will not")) == [{"refusal": "I will not"}]
 
 
-def test_fields_that_we_do_not_know_stand_in_the_delta() -> None:
+def test_unknown_fields_are_in_the_delta() -> None:
     audio = Raw(b'{"id":\n "a1"}')
 
     assert deltas(OpaqueDelta(fields={"audio": audio})) == [{"audio": {"id": "a1"}}]
 
 
-def test_short_unknown_fields_stand_in_every_chunk_and_long_ones_in_the_first() -> None:
+def test_short_unknown_fields_are_in_every_chunk_and_long_ones_in_the_first() -> None:
     renderer = chat_renderer()
     first = started(system_fingerprint=b'"fp"', prompt_filter_results=b'[{\r\n"a":1}]')
 

@@ -57,7 +57,7 @@ def test_a_stream_has_each_block_whole_where_it_ends() -> None:
     assert said == [[DETAILS[0]], [DETAILS[1]]]
 
 
-def test_thinking_that_nobody_asks_for_again_has_no_blocks() -> None:
+def test_thinking_that_is_not_needed_again_has_no_blocks() -> None:
     events = (ReasoningDelta(text="hm"), TextDelta(text="4"), STOP)
 
     assert "reasoning_details" not in message(*events)
@@ -73,7 +73,7 @@ def test_what_an_answer_had_comes_back_as_it_was() -> None:
     )
 
 
-def test_blocks_say_more_than_the_text_beside_them() -> None:
+def test_blocks_have_more_than_the_text_next_to_them() -> None:
     detail = {"type": "reasoning.summary", "summary": "sums", "format": "x", "id": None}
 
     returned = read(content="4", reasoning="sums", reasoning_details=[detail])
@@ -82,9 +82,7 @@ def test_blocks_say_more_than_the_text_beside_them() -> None:
 
 
 @pytest.mark.parametrize(("format", "flat"), [("", "s"), (CLAUDE, "s"), (GEMINI, None)])
-def test_only_a_proof_that_claude_would_take_stands_without_its_format(
-    format: str, flat: str | None
-) -> None:
+def test_only_a_signature_that_claude_accepts_has_no_format(format: str, flat: str | None) -> None:
     events = (ReasoningDelta(text="hm", signature="s", format=format), TextDelta(text="4"), STOP)
 
     told = [message(*events), *deltas(*events)]

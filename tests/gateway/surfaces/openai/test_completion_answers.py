@@ -156,7 +156,7 @@ def test_usage_comes_last_and_only_if_asked_for() -> None:
     assert b"usage" not in without
 
 
-def test_thinking_and_unknown_fields_stand_in_the_choice() -> None:
+def test_thinking_and_unknown_fields_are_in_the_choice() -> None:
     data = completion_renderer().events(
         [ReasoningDelta(text="hm"), OpaqueDelta(fields={"x": Raw(b'{"y":\n1}')})]
     )
@@ -166,7 +166,7 @@ def test_thinking_and_unknown_fields_stand_in_the_choice() -> None:
     assert b'"x":{"y":1}}]' in unknown
 
 
-def test_thinking_and_unknown_fields_stand_in_the_choice_of_a_whole_answer() -> None:
+def test_thinking_and_unknown_fields_are_in_the_choice_of_a_whole_answer() -> None:
     answer = completion_answer(
         ReasoningDelta(text="hm"), OpaqueDelta(fields={"x": Raw(b"1")}), TextDelta(text="a"), STOP
     )

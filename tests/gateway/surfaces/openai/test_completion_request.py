@@ -79,7 +79,7 @@ def test_what_is_peculiar_to_completions_arrives() -> None:
     assert request.sampling == Sampling(best_of=3, n=2, logprobs=True, top_logprobs=5, max_tokens=0)
 
 
-def test_how_many_tokens_is_left_to_whoever_generates() -> None:
+def test_the_backend_decides_the_number_of_tokens() -> None:
     assert completion().sampling.max_tokens is UNSET
     assert COMPLETION_MAX_TOKENS == 16
 

@@ -173,7 +173,7 @@ def test_an_answer_without_counts_has_no_usage() -> None:
     assert b"usage" not in rendered([1.0], usage=Usage())
 
 
-def test_one_count_of_an_embedding_stands_for_both() -> None:
+def test_one_count_of_an_embedding_serves_as_both() -> None:
     both = b'"usage":{"prompt_tokens":3,"total_tokens":3'
 
     assert both in rendered([1.0], usage=Usage(total_tokens=3))

@@ -74,7 +74,7 @@ async def test_each_model_says_what_it_is_for(client: openai.AsyncOpenAI) -> Non
     assert chats.value.param == embeds.value.param == "model"
 
 
-async def test_what_is_wrong_with_an_input_is_told_by_its_place(
+async def test_the_error_for_an_input_names_its_place(
     client: openai.AsyncOpenAI,
 ) -> None:
     with pytest.raises(openai.BadRequestError, match=r"input\[1\] has 62; shorten") as long:

@@ -107,7 +107,7 @@ def test_a_body_is_json(parse: Parse, body: bytes) -> None:
         parse(body)
 
 
-def test_malformed_json_is_told_by_its_place() -> None:
+def test_the_error_for_malformed_json_names_its_place() -> None:
     with pytest.raises(InvalidRequest, match=r"\(byte 12\)"):
         parse_chat(b'{"model":"m"!')
 

@@ -35,7 +35,7 @@ def test_each_route_reads_its_own_task(surface: Surface, body: bytes, kind: type
     assert surface.parse(Inbound(body=body, max_choices=1, model="path")).model == "path"
 
 
-def test_the_surfaces_tell_their_name_and_task() -> None:
+def test_the_surfaces_have_their_name_and_task() -> None:
     assert {surface.name for surface in SURFACES} == {"openai"}
     assert [surface.task for surface in SURFACES] == ["chat", "completion", "embeddings"]
     assert {surface.keep_alive for surface in SURFACES} == {b": keep-alive\n\n"}

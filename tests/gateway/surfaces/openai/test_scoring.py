@@ -187,7 +187,7 @@ async def test_every_token_that_usage_counts_has_a_log_probability(
     check_offsets(text, columns)
 
 
-async def test_an_end_token_is_named_and_stands_at_the_end_of_the_text(gateway: Serving) -> None:
+async def test_an_end_token_is_named_and_is_at_the_end_of_the_text(gateway: Serving) -> None:
     text, columns, usage = scored(await completed(gateway, prompt=SUM, max_tokens=16))
 
     assert columns.tokens[-1] == "<|end|>"

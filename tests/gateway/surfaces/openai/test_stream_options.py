@@ -102,7 +102,7 @@ async def test_continuous_usage_is_on_every_chunk_and_adds_up(rig: Rig, path: st
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_continuous_usage_needs_include_usage_beside_it(rig: Rig, path: str) -> None:
+async def test_continuous_usage_requires_include_usage(rig: Rig, path: str) -> None:
     answer, chunks = await streamed(rig, "tiny", {"continuous_usage_stats": True}, path)
 
     assert answer.status_code == 200
@@ -119,7 +119,7 @@ async def test_an_option_of_false_asks_for_nothing(rig: Rig, model: str) -> None
     assert isinstance(chunks[-1].usage, Counts)
 
 
-async def test_openais_dialect_is_told_not_to_obfuscate(rig: Rig) -> None:
+async def test_openais_dialect_is_asked_not_to_obfuscate(rig: Rig) -> None:
     await streamed(rig, "unknown", {"include_obfuscation": False})
 
     assert rig.remote.requests[-1].json["stream_options"] == {

@@ -254,7 +254,7 @@ async def test_mindies_client_reaches_a_text_model_of_tensorrt_llm(tmp_path: Pat
     assert TOKENIZER.decode(body["details"]["generated_token_ids"]) == body["generated_text"]
 
 
-async def test_tokens_that_are_no_text_of_the_model_are_refused(tmp_path: Path) -> None:
+async def test_tokens_that_are_not_text_of_the_model_are_refused(tmp_path: Path) -> None:
     async with tensorrt(tmp_path, "triton", "ensemble") as both:
         answer = await both.post("/infer_token", input_id=[5, 300, 301], parameters={})
 

@@ -94,7 +94,7 @@ async def test_long_work_leaves_the_event_loop_alone() -> None:
     assert await aside(INLINE + 1, threading.get_ident) != here
 
 
-def test_a_provider_that_lacks_nothing_is_left_alone() -> None:
+def test_a_provider_that_lacks_nothing_is_unchanged() -> None:
     everything = Supports(
         chat=frozenset({"stop"}),
         completion=frozenset({"stop", "echo", "append_suffix", "prompt.batch"}),

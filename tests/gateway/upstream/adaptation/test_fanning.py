@@ -150,7 +150,7 @@ async def test_choices_without_a_seed_get_different_ones() -> None:
     assert len({one.sampling.seed for one in far.asked}) == 4
 
 
-async def test_usage_that_one_call_does_not_tell_is_not_made_up() -> None:
+async def test_usage_that_one_call_does_not_report_is_not_made_up() -> None:
     def script(request: GenerateRequest) -> Sequence[Step]:
         usage = Usage(prompt_tokens=1) if prompt_of(request) == "a" else Usage(
             prompt_tokens=2, completion_tokens=2
@@ -164,7 +164,7 @@ async def test_usage_that_one_call_does_not_tell_is_not_made_up() -> None:
     assert answer.usage == Usage(prompt_tokens=3)
 
 
-def test_a_backend_that_takes_several_prompts_is_left_alone() -> None:
+def test_a_backend_that_accepts_several_prompts_is_unchanged() -> None:
     far = Scripted(Supports(completion=frozenset({"prompt.batch"})), echoes)
 
     assert fanning_out(far, choices=False) is far

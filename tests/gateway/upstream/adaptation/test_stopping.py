@@ -120,7 +120,7 @@ async def test_a_stop_string_ends_a_token_answer_and_closes_the_backend() -> Non
     assert far.closed == 1
 
 
-async def test_the_backend_streams_and_hears_nothing_of_what_it_does_not_know() -> None:
+async def test_the_backend_streams_and_receives_nothing_that_it_does_not_support() -> None:
     far = Scripted(TOKENS, lambda _: token_answer(*WORDS))
 
     await answer_of(Enforcing(far).generate(asks(stop=("x",), max_tokens=9, pad_id=0), CALL))
@@ -228,7 +228,7 @@ async def test_conversations_are_cut_at_stop_strings_too() -> None:
     assert far.closed == 1
 
 
-async def test_an_end_token_that_is_the_models_own_is_no_demand() -> None:
+async def test_an_end_token_that_is_the_models_own_adds_no_requirement() -> None:
     tokenizer = family("byte-level")
     far = Scripted(TOKENS, lambda _: token_answer(*WORDS))
 
@@ -253,7 +253,7 @@ def test_no_end_token_at_all_is_refused_where_the_backend_cannot_ignore_its_own(
     assert ranges["end_id"].minimum == 0
 
 
-async def test_a_stop_token_among_others_is_an_error_where_its_text_cannot_be_told() -> None:
+async def test_a_stop_token_among_others_is_an_error_if_its_text_is_unknown() -> None:
     far = Scripted(TOKENS, lambda _: [[Tokens(ids=(7, 9), text="one three")]])
 
     with pytest.raises(UpstreamFailed, match="token 9, which ends the answer"):
@@ -292,7 +292,7 @@ def test_a_token_that_text_never_shows_cannot_end_an_answer(field: str, value: o
     assert caught.value.param == field
 
 
-def test_stop_strings_are_not_offered_where_nobody_knows_the_text() -> None:
+def test_stop_strings_are_not_offered_if_the_text_is_unknown() -> None:
     silent = msgspec.structs.replace(TOKENS, text_of_tokens=False)
 
     without = enforcing(Scripted(silent, lambda _: [])).supports.tokens
@@ -303,7 +303,7 @@ def test_stop_strings_are_not_offered_where_nobody_knows_the_text() -> None:
     assert with_one - without == {"stop"}
 
 
-def test_a_backend_that_knows_every_stop_is_left_alone() -> None:
+def test_a_backend_that_supports_every_stop_is_unchanged() -> None:
     far = Scripted(Supports(chat=frozenset({"stop"}), completion=frozenset({"stop"})), lambda _: [])
 
     assert enforcing(far) is far

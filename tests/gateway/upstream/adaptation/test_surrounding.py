@@ -109,7 +109,7 @@ async def test_what_the_backend_does_itself_is_left_to_it() -> None:
     assert sent.echo is True
 
 
-def test_a_backend_that_lacks_nothing_is_left_alone() -> None:
+def test_a_backend_that_lacks_nothing_is_unchanged() -> None:
     whole = Scripted(Supports(completion=frozenset({"echo", "append_suffix"})), lambda _: [])
     chats = Scripted(Supports(chat=frozenset()), lambda _: [])
 

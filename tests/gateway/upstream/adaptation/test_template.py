@@ -138,7 +138,7 @@ def test_a_developer_is_a_system_where_the_template_knows_none() -> None:
     assert (plain, knowing) == ("system", "developer")
 
 
-def test_parts_that_are_no_text_are_named() -> None:
+def test_parts_that_are_not_text_are_named() -> None:
     parts = (TextPart(text="look"), ImagePart(url="data:,"))
 
     with pytest.raises(InvalidRequest, match="reads text only") as caught:

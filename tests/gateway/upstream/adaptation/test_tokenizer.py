@@ -115,7 +115,7 @@ def test_half_a_character_is_named_by_its_bytes() -> None:
     assert b"".join(bytes(raw or ()) for _, raw in halves) == "\u0489".encode()
 
 
-def test_special_tokens_and_the_end_come_from_the_files_beside(tmp_path: Path) -> None:
+def test_special_tokens_and_the_end_come_from_the_neighbouring_files(tmp_path: Path) -> None:
     byte_level().save(str(tmp_path / "tokenizer.json"))
     config = {"eos_token": {"content": "</s>", "lstrip": False}, "chat_template": None}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))

@@ -146,7 +146,7 @@ async def test_the_time_of_a_token_is_measured_from_the_one_before() -> None:
     assert 75 <= sum(times) < 1000
 
 
-async def test_log_probabilities_tell_which_tokens_they_were() -> None:
+async def test_log_probabilities_name_their_tokens() -> None:
     tokenizer = family("byte-level")
     ids = tokenizer.encode("the", special=False)
     scored = TokenLogprob(token="the", logprob=-0.5, top=(TokenLogprob(token="a", logprob=-1.0),))
@@ -213,7 +213,7 @@ async def test_a_text_reaches_a_backend_of_tokens(name: str) -> None:
     assert (answer.choices[0].text or "").strip() == "the lazy dog 你好"
 
 
-async def test_a_completion_is_as_long_as_the_dialect_says_where_nobody_said() -> None:
+async def test_a_completion_without_a_limit_is_as_long_as_the_dialect_says() -> None:
     far = Scripted(TOKENS, lambda _: token_answer((5, "x")))
 
     await answer_of(

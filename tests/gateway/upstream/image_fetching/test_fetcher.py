@@ -95,7 +95,7 @@ async def test_an_image_comes_with_its_type(site: Site) -> None:
         (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
     ],
 )
-async def test_an_image_without_a_type_is_told_by_how_it_begins(
+async def test_an_image_without_a_type_is_recognised_by_how_it_begins(
     site: Site, body: bytes, kind: str
 ) -> None:
     script = answering(image(body, "application/octet-stream"))
@@ -103,7 +103,7 @@ async def test_an_image_without_a_type_is_told_by_how_it_begins(
         assert (await fetcher.image(f"{server.base_url}/x", WHERE, Meter(1000))).media_type == kind
 
 
-async def test_what_is_no_image_is_refused(site: Site) -> None:
+async def test_what_is_not_an_image_is_refused(site: Site) -> None:
     async with site.serving(answering(image(b"<html>", "text/html"))) as (server, fetcher):
         error = await refused(fetcher.image(f"{server.base_url}/x", WHERE, Meter(1000)))
 
@@ -147,7 +147,7 @@ async def test_a_host_that_no_resolver_can_be_asked_for_is_not_known() -> None:
     assert "which is not known or not public" in str(error)
 
 
-async def test_redirects_are_followed_and_each_is_looked_at(site: Site) -> None:
+async def test_redirects_are_followed_and_each_is_checked(site: Site) -> None:
     async def script(peer: Peer) -> None:
         asked = await peer.request()
         await peer.send(redirect("/second") if asked.path == "/first" else image())
@@ -220,13 +220,13 @@ async def test_an_image_that_never_comes_is_given_up(site: Site) -> None:
 
 
 @pytest.mark.parametrize("status", ["404 Not Found", "500 Oops", "304 Not Modified"])
-async def test_a_status_that_brings_no_image_is_told(site: Site, status: str) -> None:
+async def test_a_status_without_an_image_is_reported(site: Site, status: str) -> None:
     async with site.serving(answering(sized(b"", status))) as (server, fetcher):
         error = await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, Meter(1000)))
 
     assert f"status {status[:3]}" in str(error)
 
 
-def test_certificates_that_cannot_be_read_are_told_at_the_start() -> None:
+def test_unreadable_certificates_are_reported_at_the_start() -> None:
     with pytest.raises(InvalidConfig, match=r"server\.fetch\.ca_file"):
         Fetcher(Fetch(ca_file="/no/such.pem"))

@@ -67,7 +67,7 @@ async def test_of_a_body_without_bounds_the_beginning_is_enough(open_transport: 
             assert ERROR_BODY_BYTES <= len(body) < 2 * ERROR_BODY_BYTES
 
 
-async def test_nobody_waits_long_for_words(
+async def test_no_request_waits_long_for_an_error_message(
     open_transport: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failures, "PATIENCE_S", 0.05)
@@ -82,7 +82,7 @@ async def test_nobody_waits_long_for_words(
         assert soon(0) - before < 1
 
 
-def test_a_date_to_wait_for_is_measured_from_now_where_the_server_tells_no_time() -> None:
+def test_a_date_to_wait_for_is_measured_from_now_if_the_server_sends_no_time() -> None:
     until = {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}
 
     added = parsedate_to_datetime(dated(until)["date"])

@@ -97,7 +97,7 @@ async def test_cancelling_closes_the_socket_while_the_request_is_still_on_its_wa
             await gone.wait()
 
 
-async def test_cancelling_in_the_queue_costs_nobody_a_connection(open_transport: Open) -> None:
+async def test_cancelling_in_the_queue_costs_no_connection(open_transport: Open) -> None:
     async with raw_server(answering([sized(b"hello")[:-1], 0.2, b"o"])) as server:
         transport = open_transport(server.base_url, max_connections=1)
         holder = await post(transport)

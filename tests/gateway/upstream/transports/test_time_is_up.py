@@ -37,7 +37,7 @@ async def test_a_handshake_that_never_happens_ends_at_the_connect_deadline(
             await peer.gone()
 
 
-async def test_a_connection_that_nobody_accepts_ends_at_the_connect_deadline(
+async def test_a_connection_that_is_not_accepted_ends_at_the_connect_deadline(
     open_transport: Open,
 ) -> None:
     with full_backlog() as port:

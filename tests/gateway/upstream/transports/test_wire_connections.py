@@ -149,7 +149,7 @@ async def test_exchanges_over_the_limit_wait_and_are_served_in_order(open_wire: 
         assert sorted(int(request.body) for request in server.requests) == list(range(20))
 
 
-async def test_whoever_waits_gets_the_slot_of_an_exchange_that_failed(open_wire: OpenWire) -> None:
+async def test_a_waiter_gets_the_slot_of_an_exchange_that_failed(open_wire: OpenWire) -> None:
     async with raw_server(answering([0.02, "reset"])) as server:
         transport = open_wire(server.base_url, max_connections=1)
 
@@ -161,7 +161,7 @@ async def test_whoever_waits_gets_the_slot_of_an_exchange_that_failed(open_wire:
         assert len(server.connections) == 5
 
 
-async def test_whoever_is_cancelled_in_the_moment_of_their_turn_passes_it_on(
+async def test_a_waiter_cancelled_in_the_moment_of_its_turn_passes_it_on(
     open_wire: OpenWire,
 ) -> None:
     async with raw_server(answering([sized(b"ok")])) as server:

@@ -61,7 +61,7 @@ async def test_a_connection_that_lives_is_handed_on() -> None:
     assert len(rig.dialled) == 1
 
 
-async def test_nobody_overtakes_the_queue() -> None:
+async def test_no_request_overtakes_the_queue() -> None:
     rig = Rig()
     first = await rig.pool.acquire(soon())
     waiting = await rig.queue()
