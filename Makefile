@@ -123,12 +123,12 @@ $(VENV)/.ready-dev: pyproject.toml constraints.txt requirements/dev.txt requirem
 	$(call install,dev)
 	@touch $@ $(VENV)/.ready
 
-# UPGRADE=--upgrade takes the newest versions that pyproject.toml and constraints.txt allow.
-COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
-	--no-header --excludes requirements/excluded.txt $(UPGRADE)
 figures: setup-dev  ## Copy the figures of docs/benchmarks.md into the README
 	$(BIN)/python -m tools.readme_figures
 
+# UPGRADE=--upgrade takes the newest versions that pyproject.toml and constraints.txt allow.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-header --excludes requirements/excluded.txt $(UPGRADE)
 lock: setup-dev  ## Write the versions and hashes in requirements/ (needs PyPI); UPGRADE=--upgrade for new versions
 	$(PIP) install 'uv>=0.13,<0.14'
 	$(COMPILE) -c constraints.txt --extra local --extra dev pyproject.toml requirements/extra.in -o requirements/dev.txt
