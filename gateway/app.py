@@ -170,7 +170,7 @@ def _bug(gateway: Gateway, request: _Request, exc: Exception) -> Response[bytes]
 async def _slow(gateway: Gateway, exc: Exception, scope: Scope) -> None:
     """Hold back the answer to a wrong key; see `gateway.access.wrong_keys`."""
     if isinstance(exc, WrongKey) and scope["type"] == "http":
-        scope["state"][_SLOWED] = await gateway.guesses.slow(
+        scope["state"][_SLOWED] = await gateway.guesses.delay_answer(
             scope, gateway.runtime.clients.of(scope)
         )
 

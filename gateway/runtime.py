@@ -33,20 +33,20 @@ from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.load import Load
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.telemetry.logs import line_style
-from gateway.upstream.adaptation.compose import bridged
+from gateway.upstream.adaptation.compose import adapt
 from gateway.upstream.base import Upstream
 from gateway.upstream.credentials.factory import credentials_of
 from gateway.upstream.http import HttpUpstream
-from gateway.upstream.image_fetching.image import Images
-from gateway.upstream.image_fetching.upstream import fetching
+from gateway.upstream.image_fetching.image import ImageSource
+from gateway.upstream.image_fetching.upstream import with_image_fetching
 from gateway.upstream.local_engine import LocalUpstream
 from gateway.upstream.origin import addresses_of
-from gateway.upstream.tls import Contexts
+from gateway.upstream.tls import TlsContexts
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
 
 if TYPE_CHECKING:
-    from gateway.upstream.image_fetching.fetcher import Fetcher
+    from gateway.upstream.image_fetching.fetcher import ImageFetcher
 
 HEDGES_FLOOR, HEDGES_SHARE = 10, 0.1
 """So many of a model's requests in any 10 seconds are hedged, or this part, if that is more."""
@@ -94,10 +94,10 @@ class Runtime:
         self.links: dict[str, LocalUpstream] = {}
         self.upstreams: dict[str, Upstream] = {}
         same_fetch = before is not None and before.config.server.fetch == config.server.fetch
-        self._fetcher: Fetcher | None = before._fetcher if before and same_fetch else None
+        self._fetcher: ImageFetcher | None = before._fetcher if before and same_fetch else None
         if config.server.fetch.ca_file is not None:
             self._images()  # which says so where it cannot be read, needed or not
-        remote = partial(_remote, registry=Registry(), images=self._images, contexts=Contexts())
+        remote = partial(_remote, registry=Registry(), images=self._images, contexts=TlsContexts())
         for provider in config.providers:
             name = provider.name
             kept = before._same(provider, self.engines.get(name), same_fetch) if before else None
@@ -159,12 +159,12 @@ class Runtime:
             self.engines[name].unwatch(hear)
         self._watching.clear()
 
-    def _images(self) -> Images:
+    def _images(self) -> ImageSource:
         """Made for the first provider that needs it: few do, and it takes 7 MB."""
         if self._fetcher is None:
-            from gateway.upstream.image_fetching.fetcher import Fetcher
+            from gateway.upstream.image_fetching.fetcher import ImageFetcher
 
-            self._fetcher = Fetcher(self.config.server.fetch)
+            self._fetcher = ImageFetcher(self.config.server.fetch)
         return self._fetcher
 
     def _same(
@@ -182,7 +182,7 @@ class Runtime:
         """A process that has just become ready is not to blame for what the one before it did."""
         if status == READY:
             upstream = self.links[provider]
-            upstream.renew()
+            upstream.on_engine_ready()
             at = now()
             for backend in self.backends.values():
                 if backend.upstream is upstream:
@@ -313,8 +313,8 @@ def _remote(
     provider: Provider,
     *,
     registry: Registry,
-    images: Callable[[], Images],
-    contexts: Contexts,
+    images: Callable[[], ImageSource],
+    contexts: TlsContexts,
 ) -> Upstream:
     base_url = (provider.base_url or registry.base_url(provider.adapter)).rstrip("/")
     endpoint = ProviderEndpoint(
@@ -333,13 +333,13 @@ def _remote(
         client_fields=provider.client_fields,
         addresses=addresses_of(base_url),
     )
-    return bridged(
-        fetching(upstream, images),
+    return adapt(
+        with_image_fetching(upstream, images),
         None if provider.tokenizer is None else Path(provider.tokenizer),
     )
 
 
-def _transport(provider: Provider, base_url: str, contexts: Contexts) -> Transport:
+def _transport(provider: Provider, base_url: str, contexts: TlsContexts) -> Transport:
     """Our own client, unless a proxy is in the way."""
     if provider.proxy is not None:
         # Late, because httpx takes 6 MB.

@@ -51,7 +51,7 @@ class WrongKeyThrottle:
         self._tallies: OrderedDict[str, _Tally] = OrderedDict()
         self._waiting = 0
 
-    async def slow(self, scope: HTTPScope, shown: str) -> float:
+    async def delay_answer(self, scope: HTTPScope, shown: str) -> float:
         """Note a wrong key, and hold its answer back. Returns seconds for `retry-after`, or 0.
 
         shown: the client's address as the log shows it, "" where it shows none.

@@ -120,7 +120,7 @@ class Endpoint:
         try:
             caller = runtime.keyring.caller(scope["headers"])
         except WrongKey:
-            if retry_after := await gateway.guesses.slow(scope, runtime.clients.of(scope)):
+            if retry_after := await gateway.guesses.delay_answer(scope, runtime.clients.of(scope)):
                 raise too_many_wrong_keys(retry_after) from None
             raise
         record.caller = caller.name

@@ -9,7 +9,7 @@ from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest
 
 
-def batches(request: EmbeddingsRequest, most: int) -> list[EmbeddingsRequest]:
+def split_batches(request: EmbeddingsRequest, most: int) -> list[EmbeddingsRequest]:
     """The request in parts of at most `most` inputs, in order; by itself where it is one part."""
     inputs = request.inputs
     if len(inputs) <= most:
@@ -20,7 +20,7 @@ def batches(request: EmbeddingsRequest, most: int) -> list[EmbeddingsRequest]:
     ]
 
 
-def joined(parts: Sequence[Embeddings]) -> Embeddings:
+def join_answers(parts: Sequence[Embeddings]) -> Embeddings:
     """One answer of several, in order; a count is known where every part tells it."""
     if len(parts) == 1:
         return parts[0]

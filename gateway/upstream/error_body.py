@@ -40,7 +40,7 @@ async def error_body(reply: Reply, by: float) -> bytes:
     return _unpacked(body) if coding not in ("", "identity") else body
 
 
-def dated(headers: Mapping[str, str]) -> Mapping[str, str]:
+def with_date(headers: Mapping[str, str]) -> Mapping[str, str]:
     """With the time of now, from which a date to wait for is measured, where the server has none.
 
     https://www.rfc-editor.org/rfc/rfc9110#field.date: who receives an answer may add it.
@@ -50,7 +50,7 @@ def dated(headers: Mapping[str, str]) -> Mapping[str, str]:
     return {**headers, "date": formatdate(time.time(), usegmt=True)}
 
 
-def hide(error: GatewayError, addresses: Sequence[str]) -> None:
+def hide_addresses(error: GatewayError, addresses: Sequence[str]) -> None:
     """Take the provider's own addresses out of what clients are told; the log keeps them.
 
     A server repeats them now and then, and proxies in front of it write pages that do.

@@ -25,9 +25,9 @@ from gateway.config.schema_connection import ClientFields
 from gateway.upstream.base import Call
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport
-from gateway.upstream.embedding_batches import batches, joined
-from gateway.upstream.error_body import dated, error_body, hide
-from gateway.upstream.lora_scope import scoped
+from gateway.upstream.embedding_batches import join_answers, split_batches
+from gateway.upstream.error_body import error_body, hide_addresses, with_date
+from gateway.upstream.lora_scope import scope_lora_ids
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, UpstreamBroken, UpstreamError, UpstreamTimeout
@@ -77,7 +77,7 @@ class HttpUpstream:
         self, request: GenerateRequest, call: Call
     ) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate."""
-        sent = scoped(request, call.tenant) if isinstance(request, TokenRequest) else request
+        sent = scope_lora_ids(request, call.tenant) if isinstance(request, TokenRequest) else request
         if call.large:
             outbound = await asyncio.to_thread(self._encode, sent, call.model)
         else:
@@ -124,7 +124,7 @@ class HttpUpstream:
             tail = [event for name, data in parser.close() for event in decoder.feed(name, data)]
             yield [*tail, *decoder.close()]
         except GatewayError as exc:
-            hide(exc, self._addresses)
+            hide_addresses(exc, self._addresses)
             raise
         finally:
             await reply.aclose()
@@ -138,8 +138,8 @@ class HttpUpstream:
         over = min(now() + self._timeouts.total_s, call.deadline)
         if most is None:
             return await self._embed(request, call, over)
-        parts = batches(request, most)
-        return joined([await self._embed(one, call, over) for one in parts])
+        parts = split_batches(request, most)
+        return join_answers([await self._embed(one, call, over) for one in parts])
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -155,7 +155,7 @@ class HttpUpstream:
             await self._check(reply, over)
             return self.adapter.embeddings(request, await reply.body(over, ANSWER_BYTES))
         except GatewayError as exc:
-            hide(exc, self._addresses)
+            hide_addresses(exc, self._addresses)
             raise
         finally:
             await reply.aclose()
@@ -190,7 +190,7 @@ class HttpUpstream:
                 f"a redirect (status {reply.status}); check base_url", upstream=self.name
             )
         body = await error_body(reply, by)
-        raise self.adapter.error(reply.status, dated(reply.headers), body)
+        raise self.adapter.error(reply.status, with_date(reply.headers), body)
 
     def _end_marked(self, decoder: Decoder) -> EndMarked | None:
         """The decoder, if its dialect has an end mark. Asked of a class once, for it is slow."""

@@ -20,7 +20,7 @@ from gateway.upstream.origin import origin_of
 from gateway.upstream.request_validation import check
 from gateway.upstream.socket_options import SOCKET_OPTIONS
 from gateway.upstream.tls import client_context
-from gateway.upstream.wire.head import Headers, Limits
+from gateway.upstream.wire.head import Limits, ReplyHeaders
 from schemas.errors import (
     GatewayError,
     InvalidConfig,
@@ -94,7 +94,7 @@ class HttpxTransport:
         except BaseException:
             await self._done()
             raise
-        headers = Headers.of(response.headers.raw)
+        headers = ReplyHeaders.of(response.headers.raw)
         reply = HttpxReply(response, headers, self._name, self._done)
         problem = headers.fault(_LIMITS, response.status_code)
         if problem is not None:

@@ -149,7 +149,7 @@ class LocalUpstream:
         if self._link is not None:
             self._link.close()
 
-    def renew(self) -> None:
+    def on_engine_ready(self) -> None:
         """The engine says that it is ready: the next request connects, without a pause before."""
         self._failures, self._retry_at = 0, 0.0
 

@@ -11,7 +11,7 @@ from schemas.requests import GenerateRequest, TokenRequest
 _AnyRequest = TypeVar("_AnyRequest", bound=GenerateRequest)
 
 
-def scoped(request: _AnyRequest, tenant: str) -> _AnyRequest:
+def scope_lora_ids(request: _AnyRequest, tenant: str) -> _AnyRequest:
     """The request with a task id of the tenant's own: 64 bits, the same for the same two.
 
     tenant: the key's name; "" (without keys) keeps the client's id.

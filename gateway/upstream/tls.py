@@ -27,7 +27,7 @@ def client_context(tls: Tls | None, *, upstream: str) -> ssl.SSLContext:
     return context
 
 
-class Contexts:
+class TlsContexts:
     """Of one configuration: providers with the same settings share a context.
 
     One takes 0.8 MB and 50 ms, for it holds every certificate of the machine's authorities.

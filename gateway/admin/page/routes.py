@@ -81,7 +81,7 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
         if not key.is_key(fields.get("key", [""])[0].strip().encode()):
             request.scope["state"][DENIED] = "wrong operator key"
             client = gateway.runtime.clients.of(request.scope)
-            if retry_after := await gateway.guesses.slow(request.scope, client):
+            if retry_after := await gateway.guesses.delay_answer(request.scope, client):
                 raise too_many_wrong_keys(retry_after)
             return _html(sign_in_page("Wrong operator key."), 401)
         request.scope["state"][ACTOR] = "admin key"

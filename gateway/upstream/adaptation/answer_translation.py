@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.upstream.adaptation.stream_tokenizer import Speller
+from gateway.upstream.adaptation.stream_tokenizer import StreamTokenizer
 from gateway.upstream.adaptation.tokenizer import TextTokenizer
 from schemas.errors import UpstreamFailed
 from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usage
 
 
-class TokensOfText:
+class TextToTokens:
     """The events of a text answer as those of a token answer; times by the caller's clock."""
 
     def __init__(
@@ -59,7 +59,7 @@ class TokensOfText:
 
     def _choice(self, index: int) -> "_Written":
         if index not in self._choices:
-            speller = Speller(self._tokenizer, self._prompt, self._upstream)
+            speller = StreamTokenizer(self._tokenizer, self._prompt, self._upstream)
             self._choices[index] = _Written(
                 index, speller, self._tokenizer, self._upstream, self._started
             )
@@ -72,7 +72,7 @@ class _Written:
     def __init__(
         self,
         index: int,
-        speller: Speller,
+        speller: StreamTokenizer,
         tokenizer: TextTokenizer,
         upstream: str,
         started: float,
@@ -128,7 +128,7 @@ class _Written:
         return one if id is None else msgspec.structs.replace(one, id=id)
 
 
-class TextOfTokens:
+class TokensToText:
     """The events of a token answer as those of a text answer."""
 
     def __init__(self, prompt: Sequence[int]) -> None:

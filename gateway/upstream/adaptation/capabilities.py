@@ -9,7 +9,7 @@ from adapters.base import READABLE, Supports
 from adapters.client_fields.carried import Rendered
 from schemas.fields import SAMPLING
 
-Way = Literal["own", "ids", "text", "tokens"]
+TranslationPath = Literal["own", "ids", "text", "tokens"]
 """How a task reaches the backend: as it is, as a completion of token ids or of text, or as tokens.
 
 A completion of ids comes first, because the backend then does both halves of the work that are
@@ -22,29 +22,29 @@ INPUT_IDS = "input.tokens"
 _SAMPLING = frozenset(SAMPLING)
 
 
-class Ways(Struct, frozen=True, kw_only=True):
+class TranslationPaths(Struct, frozen=True, kw_only=True):
     """`None`: the task cannot be offered."""
 
-    chat: Way | None
-    completion: Way | None
-    tokens: Way | None
+    chat: TranslationPath | None
+    completion: TranslationPath | None
+    tokens: TranslationPath | None
 
 
-def ways_to(supports: Supports, *, template: bool, faithful: bool) -> Ways:
+def translation_paths(supports: Supports, *, template: bool, faithful: bool) -> TranslationPaths:
     """template: the model has one. faithful: its tokenizer gives back what it reads."""
-    completion: Way | None = None
+    completion: TranslationPath | None = None
     if supports.completion is not None:
         completion = "ids" if PROMPT_IDS in supports.completion else "text"
-    tokens: Way | None = None if supports.tokens is None else "tokens"
+    tokens: TranslationPath | None = None if supports.tokens is None else "tokens"
     bare = "ids" if completion == "ids" else tokens or completion
-    return Ways(
+    return TranslationPaths(
         chat=bare if supports.chat is None and template else _own(supports.chat),
         completion=_own(supports.completion) or tokens,
         tokens=_own(supports.tokens) or (completion if faithful else None),
     )
 
 
-def widened(supports: Supports, ways: Ways, *, template: bool) -> Supports:
+def extend_capabilities(supports: Supports, ways: TranslationPaths, *, template: bool) -> Supports:
     """`supports` with the tasks that can be translated."""
     own_completion = supports.completion or frozenset()
     completion_sampling = own_completion & _SAMPLING
@@ -81,5 +81,5 @@ def widened(supports: Supports, ways: Ways, *, template: bool) -> Supports:
     )
 
 
-def _own(fields: frozenset[str] | None) -> Way | None:
+def _own(fields: frozenset[str] | None) -> TranslationPath | None:
     return None if fields is None else "own"

@@ -2,20 +2,20 @@
 
 from pathlib import Path
 
-from gateway.upstream.adaptation.echo_and_suffix import surrounding
-from gateway.upstream.adaptation.fan_out import fanning_out
-from gateway.upstream.adaptation.stop_enforcement import enforcing
+from gateway.upstream.adaptation.echo_and_suffix import with_echo_and_suffix
+from gateway.upstream.adaptation.fan_out import with_fan_out
+from gateway.upstream.adaptation.stop_enforcement import with_stop_enforcement
 from gateway.upstream.base import Upstream
 
 
-def try_tokenizer(path: Path) -> None:
+def check_tokenizer(path: Path) -> None:
     """Read a provider's tokenizer and what stands beside it. Raises InvalidConfig."""
     from gateway.upstream.adaptation.tokenizer import load_tokenizer
 
     load_tokenizer(path)
 
 
-def bridged(upstream: Upstream, tokenizer: Path | None) -> Upstream:
+def adapt(upstream: Upstream, tokenizer: Path | None) -> Upstream:
     """The upstream with all that can be done for it; itself where nothing is to be done.
 
     tokenizer: a tokenizer.json, or the folder that holds one. Only then are the tokenizers and
@@ -26,15 +26,15 @@ def bridged(upstream: Upstream, tokenizer: Path | None) -> Upstream:
     """
     choices = upstream.supports.tokens is not None
     if tokenizer is None:
-        return fanning_out(surrounding(enforcing(upstream)), choices=choices)
+        return with_fan_out(with_echo_and_suffix(with_stop_enforcement(upstream)), choices=choices)
     from gateway.upstream.adaptation.detokenizing import Detokenizing
-    from gateway.upstream.adaptation.request_translation import Translating
+    from gateway.upstream.adaptation.request_translation import RequestTranslation
     from gateway.upstream.adaptation.tokenizer import load_tokenizer
 
     reads = load_tokenizer(tokenizer)
     if upstream.supports.tokens is not None:
         upstream = Detokenizing(upstream, reads)
-    translating = Translating(enforcing(upstream, reads), reads)
+    translating = RequestTranslation(with_stop_enforcement(upstream, reads), reads)
     spelt = translating.ways.tokens != "own"
-    whole = surrounding(enforcing(translating, reads, spelt=spelt), reads)
-    return fanning_out(whole, choices=choices)
+    whole = with_echo_and_suffix(with_stop_enforcement(translating, reads, spelt=spelt), reads)
+    return with_fan_out(whole, choices=choices)

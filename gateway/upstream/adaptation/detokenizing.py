@@ -39,7 +39,7 @@ class Detokenizing:
         await self._inner.aclose()
 
     async def _filled(self, request: TokenRequest, call: Call) -> AsyncGenerator[list[Event], None]:
-        choices: dict[int, Filler] = {}
+        choices: dict[int, ChoiceDetokenizer] = {}
         async with aclosing(self._inner.generate(request, call)) as source:
             async for batch in source:
                 events: list[Event] = []
@@ -48,14 +48,14 @@ class Detokenizing:
                         events.append(event)
                         continue
                     if event.index not in choices:
-                        choices[event.index] = Filler(
+                        choices[event.index] = ChoiceDetokenizer(
                             self._tokenizer, request.tokens, silent=self._silent
                         )
                     events += choices[event.index].feed(event)
                 yield events
 
 
-class Filler:
+class ChoiceDetokenizer:
     """One choice of an answer."""
 
     def __init__(self, tokenizer: TextTokenizer, prompt: Sequence[int], *, silent: bool) -> None:

@@ -21,14 +21,14 @@ from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateReque
 AROUND = frozenset({"echo", "append_suffix"})
 
 
-class Decodes(Protocol):
+class TokenDecoder(Protocol):
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str: ...
 
 
-class Surrounding:
+class EchoAndSuffix:
     """An upstream whose completions have what belongs around them. See Upstream."""
 
-    def __init__(self, inner: Upstream, tokenizer: Decodes | None = None) -> None:
+    def __init__(self, inner: Upstream, tokenizer: TokenDecoder | None = None) -> None:
         """tokenizer: writes prompts of tokens out; without one they cannot be echoed."""
         self.name = inner.name
         self._inner = inner
@@ -36,7 +36,7 @@ class Surrounding:
         own = inner.supports.completion or frozenset()
         self._echoes = "echo" in own
         self._adds = "append_suffix" in own
-        self.supports = widened(inner.supports)
+        self.supports = extend_capabilities(inner.supports)
 
     def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate. Raises InvalidRequest for an echo that nobody can write."""
@@ -104,15 +104,15 @@ class Surrounding:
         return self._tokenizer.decode(prompt)
 
 
-def widened(supports: Supports) -> Supports:
+def extend_capabilities(supports: Supports) -> Supports:
     """`supports` with completions that have text around them."""
     if supports.completion is None:
         return supports
     return msgspec.structs.replace(supports, completion=supports.completion | AROUND)
 
 
-def surrounding(inner: Upstream, tokenizer: Decodes | None = None) -> Upstream:
+def with_echo_and_suffix(inner: Upstream, tokenizer: TokenDecoder | None = None) -> Upstream:
     """`inner` itself where it lacks nothing."""
-    if widened(inner.supports) == inner.supports:
+    if extend_capabilities(inner.supports) == inner.supports:
         return inner
-    return Surrounding(inner, tokenizer)
+    return EchoAndSuffix(inner, tokenizer)

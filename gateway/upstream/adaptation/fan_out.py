@@ -21,7 +21,7 @@ from schemas.events import Event, Started, Usage
 from schemas.fields import Task, task_of
 from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateRequest
 
-AT_ONCE = 8
+MAX_PARALLEL_CALLS = 8
 """Calls of one request that run at a time."""
 
 WAITING = 64
@@ -42,7 +42,7 @@ class _Part(Struct, frozen=True, kw_only=True):
     counts: bool
 
 
-class FanningOut:
+class FanOut:
     """An upstream that takes several prompts and several choices. See Upstream."""
 
     def __init__(self, inner: Upstream, *, choices: bool) -> None:
@@ -50,7 +50,7 @@ class FanningOut:
         self.name = inner.name
         self._inner = inner
         self._own = inner.supports
-        self.supports = widened(self._own, choices=choices)
+        self.supports = extend_capabilities(self._own, choices=choices)
 
     def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate."""
@@ -89,7 +89,7 @@ class FanningOut:
     async def _merged(self, parts: list[_Part], call: Call) -> AsyncGenerator[list[Event], None]:
         """The parts' events as they come; what a part raises is raised here."""
         arrived: asyncio.Queue[list[Event] | asyncio.Task[None]] = asyncio.Queue()
-        room, turn = asyncio.Semaphore(WAITING), asyncio.Semaphore(AT_ONCE)
+        room, turn = asyncio.Semaphore(WAITING), asyncio.Semaphore(MAX_PARALLEL_CALLS)
         merge = _Merge()
 
         async def run(part: _Part) -> None:
@@ -163,7 +163,7 @@ class _Merge:
         )
 
 
-def widened(supports: Supports, *, choices: bool) -> Supports:
+def extend_capabilities(supports: Supports, *, choices: bool) -> Supports:
     """`supports` with several prompts in one completion and, with `choices`, `n` everywhere."""
     more: dict[Task, frozenset[str]] = {}
     for task in GENERATING:
@@ -175,11 +175,11 @@ def widened(supports: Supports, *, choices: bool) -> Supports:
     return msgspec.structs.replace(supports, **more)
 
 
-def fanning_out(inner: Upstream, *, choices: bool) -> Upstream:
+def with_fan_out(inner: Upstream, *, choices: bool) -> Upstream:
     """`inner` itself where it lacks nothing."""
-    if widened(inner.supports, choices=choices) == inner.supports:
+    if extend_capabilities(inner.supports, choices=choices) == inner.supports:
         return inner
-    return FanningOut(inner, choices=choices)
+    return FanOut(inner, choices=choices)
 
 
 def _beams(request: GenerateRequest) -> bool:

@@ -15,8 +15,13 @@ from msgspec import UNSET, Struct
 from adapters.base import Supports
 from adapters.capabilities import unsupported
 from gateway.clock import now
-from gateway.upstream.adaptation.answer_translation import TextOfTokens, TokensOfText
-from gateway.upstream.adaptation.capabilities import INPUT_IDS, PROMPT_IDS, ways_to, widened
+from gateway.upstream.adaptation.answer_translation import TextToTokens, TokensToText
+from gateway.upstream.adaptation.capabilities import (
+    INPUT_IDS,
+    PROMPT_IDS,
+    extend_capabilities,
+    translation_paths,
+)
 from gateway.upstream.adaptation.tokenizer import TextTokenizer, aside, reading
 from gateway.upstream.base import Call, Upstream
 from local_engine.child_process.text_encoder import Offload
@@ -48,7 +53,7 @@ class _Read(Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-class Translating:
+class RequestTranslation:
     """An upstream that also reads what only its tokenizer lets it read. See Upstream."""
 
     def __init__(self, inner: Upstream, tokenizer: TextTokenizer) -> None:
@@ -57,8 +62,8 @@ class Translating:
         self._tokenizer = tokenizer
         self._own = inner.supports
         template = tokenizer.chat is not None
-        self.ways = ways_to(self._own, template=template, faithful=tokenizer.faithful)
-        self.supports = widened(self._own, self.ways, template=template)
+        self.ways = translation_paths(self._own, template=template, faithful=tokenizer.faithful)
+        self.supports = extend_capabilities(self._own, self.ways, template=template)
         self._takes_ids = PROMPT_IDS in (self._own.completion or ())
 
     def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
@@ -105,7 +110,7 @@ class Translating:
             timeout_s=request.timeout_s,
             extra=request.extra,
         )
-        answer = TokensOfText(self._tokenizer, request.tokens, self.name, started)
+        answer = TextToTokens(self._tokenizer, request.tokens, self.name, started)
         async with aclosing(self._inner.generate(sent, call)) as source:
             async for batch in source:
                 work = partial(answer.turn, batch, now())
@@ -119,7 +124,7 @@ class Translating:
         read = await self._rendered(request.messages, call.tenant)
         if self.ways.chat == "tokens":
             source = self._continued(
-                self._as_tokens(request, read.ids), call, TextOfTokens(read.ids)
+                self._as_tokens(request, read.ids), call, TokensToText(read.ids)
             )
         else:
             sent = CompletionRequest(
@@ -149,7 +154,7 @@ class Translating:
             sampling = msgspec.structs.replace(request.sampling, max_tokens=COMPLETION_TOKENS)
             request = msgspec.structs.replace(request, sampling=sampling)
         sent = self._as_tokens(request, read.ids)
-        source = self._continued(sent, call, TextOfTokens(read.ids))
+        source = self._continued(sent, call, TokensToText(read.ids))
         async with aclosing(source):
             async for batch in source:
                 yield batch
@@ -168,7 +173,7 @@ class Translating:
             if len(request.prompts) == 1 and not self._takes_ids:
                 sent = self._as_tokens(request, read.ids)
                 if self._fits(request, sent):
-                    source = self._continued(sent, call, TextOfTokens(read.ids))
+                    source = self._continued(sent, call, TokensToText(read.ids))
                     break
             prompts.append(await self._sendable(read, field))
         else:
@@ -179,7 +184,7 @@ class Translating:
                 yield batch
 
     async def _continued(
-        self, request: TokenRequest, call: Call, answer: TextOfTokens
+        self, request: TokenRequest, call: Call, answer: TokensToText
     ) -> AsyncGenerator[list[Event], None]:
         async with aclosing(self._inner.generate(request, call)) as source:
             async for batch in source:

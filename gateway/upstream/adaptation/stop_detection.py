@@ -51,7 +51,7 @@ class _Match(Struct, frozen=True, kw_only=True):
     silent: bool
 
 
-class Stopper:
+class StopDetector:
     """One choice's events, up to where a rule ends it.
 
     ended: its Finished is out; cut: because of a rule.

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from adapters.base import Range, Supports
 from adapters.capabilities import offered
-from gateway.upstream.adaptation.stop_detection import Stopper, StopRules
+from gateway.upstream.adaptation.stop_detection import StopDetector, StopRules
 from gateway.upstream.base import Call, Upstream
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest
@@ -38,7 +38,7 @@ ENFORCED: dict[Task, frozenset[str]] = {
 }
 
 
-class Reads(Protocol):
+class TokenLookup(Protocol):
     """What a tokenizer adds to this: which id ends an answer, and which have no text."""
 
     end: int | None
@@ -47,18 +47,18 @@ class Reads(Protocol):
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str: ...
 
 
-class Enforcing:
+class StopEnforcement:
     """An upstream whose `supports` has every stop in it. See Upstream."""
 
     def __init__(
-        self, inner: Upstream, tokenizer: Reads | None = None, *, spelt: bool = False
+        self, inner: Upstream, tokenizer: TokenLookup | None = None, *, spelt: bool = False
     ) -> None:
         """spelt: the tokens of its answers are made from text, so none of them is special."""
         self.name = inner.name
         self._inner = inner
         self._tokenizer = tokenizer
         self._spelt = spelt
-        self._lacking = lacking(inner.supports, filled=tokenizer is not None)
+        self._lacking = unsupported_stops(inner.supports, filled=tokenizer is not None)
         self.supports = _widened(inner.supports, self._lacking)
 
     def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
@@ -87,7 +87,7 @@ class Enforcing:
         prompts = len(request.prompts) if isinstance(request, CompletionRequest) else 1
         choices = prompts * (request.sampling.n or 1)
         decode = self._tokenizer.decode if self._tokenizer else None
-        stoppers = [Stopper(rules, index, self.name, decode) for index in range(choices)]
+        stoppers = [StopDetector(rules, index, self.name, decode) for index in range(choices)]
         sent = msgspec.structs.replace(request, stream=True)
         async with aclosing(self._inner.generate(sent, call)) as source:
             async for batch in source:
@@ -157,7 +157,7 @@ class Enforcing:
                 )
 
 
-def lacking(supports: Supports, *, filled: bool) -> dict[Task, frozenset[str]]:
+def unsupported_stops(supports: Supports, *, filled: bool) -> dict[Task, frozenset[str]]:
     """Of each task that is offered, the stops that the backend does not know.
 
     filled: a tokenizer gives tokens their text. Where nobody does, no string is found in it.
@@ -172,11 +172,13 @@ def lacking(supports: Supports, *, filled: bool) -> dict[Task, frozenset[str]]:
     return found
 
 
-def enforcing(inner: Upstream, tokenizer: Reads | None = None, *, spelt: bool = False) -> Upstream:
+def with_stop_enforcement(
+    inner: Upstream, tokenizer: TokenLookup | None = None, *, spelt: bool = False
+) -> Upstream:
     """`inner` itself where it lacks nothing."""
-    if not any(lacking(inner.supports, filled=tokenizer is not None).values()):
+    if not any(unsupported_stops(inner.supports, filled=tokenizer is not None).values()):
         return inner
-    return Enforcing(inner, tokenizer, spelt=spelt)
+    return StopEnforcement(inner, tokenizer, spelt=spelt)
 
 
 def _widened(supports: Supports, missing: dict[Task, frozenset[str]]) -> Supports:
@@ -190,7 +192,7 @@ def _widened(supports: Supports, missing: dict[Task, frozenset[str]]) -> Support
     return msgspec.structs.replace(supports, **wide, ranges=ranges)
 
 
-def _through(event: Event, stoppers: list[Stopper]) -> list[Event]:
+def _through(event: Event, stoppers: list[StopDetector]) -> list[Event]:
     index: int | None = getattr(event, "index", None)
     if index is None or not 0 <= index < len(stoppers):
         return [event]
@@ -202,7 +204,7 @@ def _through(event: Event, stoppers: list[Stopper]) -> list[Event]:
     return stopper.finish(event) if isinstance(event, Finished) else [event]
 
 
-def _usage(request: GenerateRequest, stoppers: list[Stopper]) -> list[Event]:
+def _usage(request: GenerateRequest, stoppers: list[StopDetector]) -> list[Event]:
     """What the backend would have counted, had it not been cut short; only ids can be counted."""
     if not isinstance(request, TokenRequest):
         return []

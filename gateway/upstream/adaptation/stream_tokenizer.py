@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from gateway.upstream.adaptation.tokenizer import TextTokenizer, Unspellable
+from gateway.upstream.adaptation.tokenizer import NotTokenizable, TextTokenizer
 from local_engine.text.detokenizer import Detokenizer
 from schemas.errors import UpstreamFailed
 
@@ -40,7 +40,7 @@ def next_part(text: str, *, over: bool) -> int:
     return len(text) if over else 0
 
 
-class Speller:
+class StreamTokenizer:
     """Feed it the text of one answer; it gives tokens, each with the text that it completes."""
 
     def __init__(self, tokenizer: TextTokenizer, prompt: Sequence[int], upstream: str) -> None:
@@ -65,7 +65,7 @@ class Speller:
     def _spelt(self, part: str) -> list[Piece]:
         try:
             ids = self._tokenizer.spell(part)
-        except Unspellable as exc:
+        except NotTokenizable as exc:
             raise UpstreamFailed(
                 f"the tokenizer has no tokens for {part!r}, which is part of the answer",
                 upstream=self._upstream,

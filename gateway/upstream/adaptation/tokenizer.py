@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar, cast
 import tokenizers
 
 from gateway.upstream.adaptation.chat_template import ChatTemplate
-from gateway.upstream.adaptation.tokenizer_files import read_beside, tokenizer_file
+from gateway.upstream.adaptation.tokenizer_files import read_tokenizer_files, tokenizer_file
 from local_engine.child_process.text_encoder import (
     INLINE,
     Encoding,
@@ -44,7 +44,7 @@ SAMPLE = "Hello  world,\n\tcafé №12345 — 你好 🎉 (x_1)"
 _Result = TypeVar("_Result")
 
 
-class Library(Protocol):
+class TokenizerLibrary(Protocol):
     """The part of `tokenizers.Tokenizer` that is used."""
 
     @property
@@ -78,7 +78,7 @@ class AddedToken(Protocol):
     special: bool
 
 
-class Unspellable(Exception):
+class NotTokenizable(Exception):
     """There are no tokens that give exactly this text."""
 
 
@@ -92,7 +92,7 @@ class TextTokenizer:
     """
 
     def __init__(
-        self, library: Library, *, end: str = "", chat: ChatTemplate | None = None
+        self, library: TokenizerLibrary, *, end: str = "", chat: ChatTemplate | None = None
     ) -> None:
         library.no_truncation()
         library.no_padding()
@@ -142,14 +142,14 @@ class TextTokenizer:
     ) -> tuple[int, ...]:
         """A prompt of any length. A conversation's control tokens are those of its template.
 
-        errand: see TextEncoder.encode. Raises InvalidRequest and Unavailable as that does.
+        offload: see TextEncoder.encode. Raises InvalidRequest and Unavailable as that does.
         """
         encoder = self._encoder
         text = prompt if isinstance(prompt, str) else prompt.text
         if isinstance(prompt, Rendered) and prompt.spelled:
             encoder, text = self.respelt, prompt.spelled
         ids, count = encoder.encode(text, special=special, most=MAX_TOKENS, offload=offload)
-        refuse_many(count)
+        check_length(count)
         return tuple(ids)
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
@@ -164,7 +164,7 @@ class TextTokenizer:
 
         known: a text to try first. Raises InvalidRequest, without a field, where there is none.
         """
-        refuse_many(len(ids))
+        check_length(len(ids))
         for place, id in enumerate(ids):
             if self._library.id_to_token(id) is None:
                 raise InvalidRequest(f"token {id} at place {place} is not in the vocabulary")
@@ -209,7 +209,7 @@ class TextTokenizer:
         ids = tuple(id for id in found if id is not None)
         _, before, shown = self._anchors[0]
         if len(ids) < len(found) or self.decode(before + ids, special=True) != shown + text:
-            raise Unspellable(text)
+            raise NotTokenizable(text)
         return ids
 
     def _candidates(self, ids: tuple[int, ...], known: str) -> list[str]:
@@ -252,12 +252,12 @@ class TextTokenizer:
     def _gives_back(self, text: str) -> bool:
         try:
             self._spell(text)
-        except Unspellable:
+        except NotTokenizable:
             return False
         return True
 
 
-def refuse_many(count: int) -> None:
+def check_length(count: int) -> None:
     """Raises InvalidRequest for a prompt of more than MAX_TOKENS."""
     if count > MAX_TOKENS:
         raise InvalidRequest(
@@ -289,10 +289,10 @@ _reading = reading_gate("this gateway")
 @lru_cache(maxsize=32)
 def _loaded(file: Path, changed: int) -> TextTokenizer:
     try:
-        library = cast("Library", tokenizers.Tokenizer.from_file(str(file)))
+        library = cast("TokenizerLibrary", tokenizers.Tokenizer.from_file(str(file)))
     except Exception as exc:  # tokenizers raises nothing narrower
         raise InvalidConfig((f"{file}: no tokenizer can be read from it: {exc}",)) from exc
-    beside = read_beside(file)
+    beside = read_tokenizer_files(file)
     try:
         chat = ChatTemplate(beside.template, beside.special) if beside.template else None
     except InvalidConfig as exc:

@@ -44,7 +44,7 @@ class _Config(_Special, frozen=True, kw_only=True):
     chat_template: str | list[_NamedTemplate] | None = None
 
 
-class Beside(Struct, frozen=True, kw_only=True):
+class TokenizerFiles(Struct, frozen=True, kw_only=True):
     """special: spellings by name (`eos_token`). template: source, "" where there is none."""
 
     special: dict[str, str]
@@ -59,7 +59,7 @@ def tokenizer_file(path: Path) -> Path:
     return path / TOKENIZER if path.is_dir() else path
 
 
-def read_beside(file: Path) -> Beside:
+def read_tokenizer_files(file: Path) -> TokenizerFiles:
     """Raises InvalidConfig for a file that is there and cannot be read."""
     folder = file.parent
     config = _read(folder / "tokenizer_config.json", _Config) or _Config()
@@ -69,7 +69,7 @@ def read_beside(file: Path) -> Beside:
         spelling: _Spelling = getattr(config, name) or getattr(others, name)
         if spelling is not None:
             special[name] = spelling if isinstance(spelling, str) else spelling.content
-    return Beside(special=special, template=_template(folder, config))
+    return TokenizerFiles(special=special, template=_template(folder, config))
 
 
 def _template(folder: Path, config: _Config) -> str:

@@ -22,7 +22,7 @@ _log = logging.getLogger("strowger.credentials")
 T = TypeVar("T")
 
 
-class Lease(Struct, Generic[T], frozen=True, kw_only=True):
+class ExpiringValue(Struct, Generic[T], frozen=True, kw_only=True):
     """lifetime_s: from the moment at which it was asked for."""
 
     value: T
@@ -49,7 +49,7 @@ class _Failure(Struct, frozen=True, kw_only=True):
     until: float
 
 
-class Refreshed(Generic[T]):
+class AutoRefresh(Generic[T]):
     """fetch: raises UpstreamError, whose text is logged; it must have a time limit of its own.
 
     clock, draw: for tests; see gateway.upstream.credentials.refresh_schedule.
@@ -57,7 +57,7 @@ class Refreshed(Generic[T]):
 
     def __init__(
         self,
-        fetch: Callable[[], Awaitable[Lease[T]]],
+        fetch: Callable[[], Awaitable[ExpiringValue[T]]],
         *,
         upstream: str,
         clock: Callable[[], float] = now,
@@ -157,7 +157,7 @@ class Refreshed(Generic[T]):
         finally:
             self._fetching = None
 
-    def _succeeded(self, lease: Lease[T], asked: float) -> None:
+    def _succeeded(self, lease: ExpiringValue[T], asked: float) -> None:
         if self._failures:
             _log.info("%s: there is a new credential again", self._upstream)
         self._failures, self._failure = 0, None

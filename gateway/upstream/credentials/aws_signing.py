@@ -9,10 +9,10 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
 from collections.abc import Callable
 
 from adapters.base import Outbound
-from gateway.upstream.credentials.auto_refresh import Lease, Refreshed
+from gateway.upstream.credentials.auto_refresh import AutoRefresh, ExpiringValue
 from gateway.upstream.credentials.base import Headers
-from gateway.upstream.credentials.blocking_calls import Aside
-from gateway.upstream.credentials.botocore_keys import Chain, Keys, signature
+from gateway.upstream.credentials.blocking_calls import BlockingCalls
+from gateway.upstream.credentials.botocore_keys import KeyChain, Keys, signature
 from schemas.errors import UpstreamUnreachable
 
 KEPT_S = 60.0
@@ -36,18 +36,18 @@ class AwsSignatures:
         *,
         upstream: str,
         keys: Keys | None,
-        chain: Callable[[], Chain],
+        chain: Callable[[], KeyChain],
     ) -> None:
         self._origin = origin
         self._region = region
         self._upstream = upstream
         self._keys = keys
         self._new_chain = chain
-        self._aside = Aside(FIND_S)
+        self._aside = BlockingCalls(FIND_S)
         # The mutable state: where keys are looked for, and those that were found last.
-        self._chain: Chain | None = None
+        self._chain: KeyChain | None = None
         self._last: Keys | None = None
-        self._found: Refreshed[Keys] = Refreshed(self._look, upstream=upstream)
+        self._found: AutoRefresh[Keys] = AutoRefresh(self._look, upstream=upstream)
 
     def __repr__(self) -> str:
         return f"AwsSignatures({self._upstream!r}, {self._region})"
@@ -74,7 +74,7 @@ class AwsSignatures:
         await self._found.aclose()
         self._aside.close()
 
-    async def _look(self) -> Lease[Keys]:
+    async def _look(self) -> ExpiringValue[Keys]:
         if self._chain is None:
             self._chain = self._new_chain()
         try:
@@ -83,4 +83,4 @@ class AwsSignatures:
             raise UpstreamUnreachable(
                 "no AWS credentials: looking for them took too long", upstream=self._upstream
             ) from exc
-        return Lease(value=keys, lifetime_s=KEPT_S)
+        return ExpiringValue(value=keys, lifetime_s=KEPT_S)

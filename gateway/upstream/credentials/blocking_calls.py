@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Aside:
+class BlockingCalls:
     """One call at a time: another one waits for its turn, within its own limit.
 
     limit_s: for a call, its turn included. What outlasts it goes on, and its outcome is dropped.

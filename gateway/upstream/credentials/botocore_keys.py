@@ -107,7 +107,7 @@ class _Botocore(Protocol):
     ) -> _Request: ...
 
 
-class Chain:
+class KeyChain:
     """Where AWS's tools look for keys. `keys` blocks, and is called by one thread at a time.
 
     profile: of ~/.aws. keys: are there already. role: is assumed with whatever is found.

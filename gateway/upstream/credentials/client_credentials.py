@@ -15,7 +15,7 @@ from adapters.base import Outbound, unauthenticated
 from adapters.error_message import problem, redacted
 from adapters.retry_after import retry_after
 from gateway.clock import now
-from gateway.upstream.credentials.auto_refresh import Lease, Refreshed
+from gateway.upstream.credentials.auto_refresh import AutoRefresh, ExpiringValue
 from gateway.upstream.credentials.base import Headers
 from gateway.upstream.credentials.refresh_schedule import ASSUMED_LIFETIME_S
 from gateway.upstream.transport import Reply, Transport
@@ -85,7 +85,7 @@ class ClientCredentials:
         self._lapsed = lapsed
         self._outbound = _outbound(grant)
         self._secrets = _forms(grant)
-        self._token: Refreshed[Secret] = Refreshed(self._fetch, upstream=upstream)
+        self._token: AutoRefresh[Secret] = AutoRefresh(self._fetch, upstream=upstream)
 
     def __repr__(self) -> str:
         return f"ClientCredentials({self._upstream!r})"
@@ -108,7 +108,7 @@ class ClientCredentials:
         await self._token.aclose()
         await self._transport.aclose()
 
-    async def _fetch(self) -> Lease[Secret]:
+    async def _fetch(self) -> ExpiringValue[Secret]:
         asked = now()
         over = asked + FETCH_S
         try:
@@ -129,7 +129,7 @@ class ClientCredentials:
             raise self._refusal(reply, body)
         return self._lease(body)
 
-    def _lease(self, body: bytes) -> Lease[Secret]:
+    def _lease(self, body: bytes) -> ExpiringValue[Secret]:
         try:
             answer = _answer.decode(body)
             seconds = ASSUMED_LIFETIME_S if answer.expires_in is None else float(answer.expires_in)
@@ -141,7 +141,7 @@ class ClientCredentials:
             raise self._unusable("its token holds characters that cannot be sent")
         if not answer.access_token or not seconds > 0:
             raise self._unusable("its token is empty, or has expired already")
-        return Lease(value=Secret(answer.access_token), lifetime_s=seconds)
+        return ExpiringValue(value=Secret(answer.access_token), lifetime_s=seconds)
 
     def _unusable(self, reason: str) -> UpstreamRefused:
         return UpstreamRefused(

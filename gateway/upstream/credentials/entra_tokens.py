@@ -16,7 +16,7 @@ from azure.identity import (
 )
 
 from gateway.config.schema_connection import Azure
-from gateway.upstream.credentials.auto_refresh import Lease
+from gateway.upstream.credentials.auto_refresh import ExpiringValue
 from gateway.upstream.credentials.library_http import LibraryCalls
 from gateway.upstream.credentials.library_tokens import Bearer
 from schemas.secret import Secret
@@ -36,7 +36,7 @@ class EntraTokens:
         self._calls = calls
         self._upstream = upstream
 
-    def bearer(self) -> Lease[Bearer]:
+    def bearer(self) -> ExpiringValue[Bearer]:
         """See TokenSource."""
         calls = self._calls()
         with calls.session() as session:
@@ -45,7 +45,7 @@ class EntraTokens:
                 token = self._credential(transport).get_token(self._scope)
             except (AzureError, ValueError, OSError) as exc:
                 raise calls.error(exc, upstream=self._upstream) from exc
-        return Lease(
+        return ExpiringValue(
             value=Bearer(token=Secret(token.token)), lifetime_s=token.expires_on - time.time()
         )
 

@@ -77,7 +77,7 @@ def _library_tokens(provider: Provider, registry: Registry) -> Credentials:
 def _signatures(name: str, aws: Aws, base_url: str) -> Credentials:
     # Late, because only a provider that signs needs botocore.
     from gateway.upstream.credentials.aws_signing import AwsSignatures
-    from gateway.upstream.credentials.botocore_keys import Chain, Keys, Role
+    from gateway.upstream.credentials.botocore_keys import KeyChain, Keys, Role
 
     keys = (
         Keys(
@@ -92,8 +92,8 @@ def _signatures(name: str, aws: Aws, base_url: str) -> Credentials:
     region = aws_region(aws, base_url)
     role = None if aws.role_arn is None else Role(arn=aws.role_arn, external_id=aws.external_id)
 
-    def chain() -> Chain:
-        return Chain(aws.profile, region=region, keys=keys, role=role, upstream=name)
+    def chain() -> KeyChain:
+        return KeyChain(aws.profile, region=region, keys=keys, role=role, upstream=name)
 
     return AwsSignatures(
         f"{origin.scheme}://{origin.authority}",

@@ -19,8 +19,8 @@ from google.oauth2 import credentials as user
 from google.oauth2 import service_account
 
 from gateway.config.schema_connection import Google
-from gateway.upstream.credentials.auto_refresh import Lease
-from gateway.upstream.credentials.library_http import LibraryCalls, refused, said
+from gateway.upstream.credentials.auto_refresh import ExpiringValue
+from gateway.upstream.credentials.library_http import LibraryCalls, library_reason, refused
 from gateway.upstream.credentials.library_tokens import Bearer
 from gateway.upstream.credentials.refresh_schedule import ASSUMED_LIFETIME_S
 from schemas.errors import UpstreamRefused
@@ -121,7 +121,7 @@ class GoogleTokens:
         self._calls = calls
         self._upstream = upstream
 
-    def bearer(self) -> Lease[Bearer]:
+    def bearer(self) -> ExpiringValue[Bearer]:
         """See TokenSource."""
         calls = self._calls()
         with calls.session() as session:
@@ -130,7 +130,7 @@ class GoogleTokens:
                 found = self._found(request)
                 found.refresh(request)
             except exceptions.DefaultCredentialsError as exc:
-                raise self._refused(said(exc)) from exc
+                raise self._refused(library_reason(exc)) from exc
             except (exceptions.GoogleAuthError, ValueError, OSError) as exc:
                 raise calls.error(exc, upstream=self._upstream) from exc
         return self._lease(found)
@@ -158,13 +158,13 @@ class GoogleTokens:
             # What the library says may repeat the key.
             raise self._refused(f"{file} is no usable file of its type {info['type']!r}") from exc
 
-    def _lease(self, found: _Found) -> Lease[Bearer]:
+    def _lease(self, found: _Found) -> ExpiringValue[Bearer]:
         expiry, seconds = found.expiry, ASSUMED_LIFETIME_S
         if expiry is not None:
             seconds = (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
         project = self._google.quota_project or found.quota_project_id or ""
         bearer = Bearer(token=Secret(found.token or ""), project=project)
-        return Lease(value=bearer, lifetime_s=seconds)
+        return ExpiringValue(value=bearer, lifetime_s=seconds)
 
     def _refused(self, why: str) -> UpstreamRefused:
         return refused(why, upstream=self._upstream)

@@ -2,7 +2,7 @@
 
 The libraries ask for `requests`, and repeat failed calls after naps of their own. A service that
 is down therefore fails here as a connection does, which ends the naps of most; how often a token
-is tried again is decided by `Refreshed`.
+is tried again is decided by `AutoRefresh`.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ SHOWN = 300
 _DOWN = frozenset({408, 429, *range(500, 600)})
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+class CallFailure(Struct, frozen=True, kw_only=True):
     """A call that may go better another time. wait: seconds that the service asks for."""
 
     reason: str
@@ -56,7 +56,7 @@ class LibraryCalls(HTTPAdapter):
         self._connect_s = connect_s
         self._clock = clock
         self._until = clock() + ALL_CALLS_S
-        self.failure: Failure | None = None
+        self.failure: CallFailure | None = None
 
     def session(self) -> requests.Session:
         """Whose every call goes through here; the environment's proxies and .netrc do not count."""
@@ -70,7 +70,7 @@ class LibraryCalls(HTTPAdapter):
         """What the library's failure is to us: the service's, or else the operator's."""
         failure = self.failure
         if failure is None:
-            return refused(said(exc), upstream=upstream)
+            return refused(library_reason(exc), upstream=upstream)
         return UpstreamUnreachable(
             f"no access token: {failure.reason}", upstream=upstream, retry_after=failure.wait
         )
@@ -100,13 +100,13 @@ class LibraryCalls(HTTPAdapter):
                 proxies=self._proxies,
             )
         except requests.RequestException as exc:
-            self.failure = Failure(reason=_reason(exc))
+            self.failure = CallFailure(reason=_reason(exc))
             raise
         self.failure = None
         if reply.status_code in _DOWN:
             status, wait = reply.status_code, retry_after(_lower(reply.headers))
             reply.close()
-            self.failure = Failure(reason=f"the service answered {status}", wait=wait)
+            self.failure = CallFailure(reason=f"the service answered {status}", wait=wait)
             raise requests.ConnectionError(self.failure.reason)
         return reply
 
@@ -123,7 +123,7 @@ def refused(why: str, *, upstream: str) -> UpstreamRefused:
     return UpstreamRefused(problem, upstream=upstream, detail=f"{problem}: {why}")
 
 
-def said(exc: Exception) -> str:
+def library_reason(exc: Exception) -> str:
     """A library's reason, on one line; of Google's, which carry more, the first part."""
     first: object = exc.args[0] if exc.args else exc
     return " ".join(str(first).split())[:SHOWN]

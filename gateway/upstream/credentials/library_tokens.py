@@ -6,9 +6,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from adapters.base import Outbound, unauthenticated
-from gateway.upstream.credentials.auto_refresh import Lease, Refreshed
+from gateway.upstream.credentials.auto_refresh import AutoRefresh, ExpiringValue
 from gateway.upstream.credentials.base import Headers
-from gateway.upstream.credentials.blocking_calls import Aside
+from gateway.upstream.credentials.blocking_calls import BlockingCalls
 from schemas.errors import UpstreamRefused, UpstreamUnreachable
 from schemas.secret import Secret
 
@@ -28,7 +28,7 @@ class Bearer(Struct, frozen=True, kw_only=True):
 class TokenSource(Protocol):
     """Where tokens come from."""
 
-    def bearer(self) -> Lease[Bearer]:
+    def bearer(self) -> ExpiringValue[Bearer]:
         """A new one. Blocks. Raises UpstreamRefused for what the operator must cure, and
         UpstreamUnreachable for what may go better another time."""
         ...
@@ -50,8 +50,8 @@ class LibraryTokens:
         self._source = source
         self._upstream = upstream
         self._lapsed = lapsed
-        self._aside = Aside(FETCH_S)
-        self._bearer: Refreshed[Bearer] = Refreshed(self._fetch, upstream=upstream)
+        self._aside = BlockingCalls(FETCH_S)
+        self._bearer: AutoRefresh[Bearer] = AutoRefresh(self._fetch, upstream=upstream)
 
     def __repr__(self) -> str:
         return f"LibraryTokens({self._upstream!r})"
@@ -75,7 +75,7 @@ class LibraryTokens:
         await self._bearer.aclose()
         self._aside.close()
 
-    async def _fetch(self) -> Lease[Bearer]:
+    async def _fetch(self) -> ExpiringValue[Bearer]:
         try:
             lease = await self._aside.run(self._source.bearer)
         except TimeoutError as exc:

@@ -33,7 +33,7 @@ Network = IPv4Network | IPv6Network
 _LOW = 0xFFFFFFFF
 
 
-class Allowed:
+class AllowedAddresses:
     """networks: may be reached although they are not public, as `10.1.0.0/16`.
 
     denied: may not be reached, whatever else is said of them.

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from schemas.errors import InvalidRequest
 
 
-class Shares:
+class FairSlots:
     """A number of places (connections, bytes) that keys share; who finds none waits.
 
     Waiting keys get their turns one after another, each key's own in order. A named key holds at
@@ -29,7 +29,7 @@ class Shares:
         """What a key may hold of that many places."""
         return min(places, self._most(key))
 
-    async def take(self, key: str, places: int) -> None:
+    async def acquire(self, key: str, places: int) -> None:
         """places: at most `bounded` of them."""
         if not self._waiting and self._fits(key, places):
             self._grant(key, places)
@@ -41,13 +41,13 @@ class Shares:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self.give(key, places)
+                self.release(key, places)
             else:
                 self._forget(key, future)
                 self._serve()
             raise
 
-    def give(self, key: str, places: int) -> None:
+    def release(self, key: str, places: int) -> None:
         """Back, or a part of it."""
         self._left += places
         self._held[key] -= places
@@ -57,11 +57,11 @@ class Shares:
 
     @asynccontextmanager
     async def holding(self, key: str, places: int) -> AsyncGenerator[None]:
-        await self.take(key, places)
+        await self.acquire(key, places)
         try:
             yield
         finally:
-            self.give(key, places)
+            self.release(key, places)
 
     def _most(self, key: str) -> int:
         return max(1, self._places // 2) if key else self._places
@@ -106,7 +106,7 @@ class Shares:
             del self._waiting[key]
 
 
-class Meter:
+class ByteMeter:
     """Counts the bytes of one request's images as they arrive. limit: of all together."""
 
     def __init__(self, limit: int) -> None:

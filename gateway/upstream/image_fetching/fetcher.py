@@ -10,8 +10,8 @@ import httpx
 from msgspec import Struct
 
 from gateway.config.schema_connection import Fetch
-from gateway.upstream.image_fetching.allowed_addresses import Allowed, literal
-from gateway.upstream.image_fetching.budget import Meter, Shares
+from gateway.upstream.image_fetching.allowed_addresses import AllowedAddresses, literal
+from gateway.upstream.image_fetching.budget import ByteMeter, FairSlots
 from gateway.upstream.image_fetching.image import Image
 from schemas.errors import InvalidConfig, InvalidRequest
 
@@ -45,7 +45,7 @@ async def resolve(host: str, port: int) -> list[str]:
     return [str(address[0]) for _, _, _, _, address in found]
 
 
-class Fetcher:
+class ImageFetcher:
     """Safe for concurrent use. Connects to the address that was looked at, and to no other."""
 
     def __init__(
@@ -60,10 +60,10 @@ class Fetcher:
         self.max_bytes = config.max_bytes
         self._timeout_s = config.timeout_s
         self.connections = config.connections
-        self.lines = Shares(config.max_connections)
-        self.memory = Shares(config.max_total_bytes)
+        self.lines = FairSlots(config.max_connections)
+        self.memory = FairSlots(config.max_total_bytes)
         self._settle_s = settle_s
-        self._allowed = Allowed(config.allow, config.deny)
+        self._allowed = AllowedAddresses(config.allow, config.deny)
         self._resolve = resolve_host
         # Kept connections would go by address, not by name; how many there are `lines` says.
         self._client = httpx.AsyncClient(
@@ -74,7 +74,7 @@ class Fetcher:
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
         )
 
-    async def image(self, url: str, where: str, meter: Meter) -> Image:
+    async def image(self, url: str, where: str, meter: ByteMeter) -> Image:
         """See Images.image."""
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -86,7 +86,7 @@ class Fetcher:
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    async def _follow(self, url: str, where: str, meter: Meter) -> Image:
+    async def _follow(self, url: str, where: str, meter: ByteMeter) -> Image:
         for _ in range(REDIRECTS + 1):
             answer = await self._get(url, where, meter)
             if not answer.location:
@@ -100,7 +100,7 @@ class Fetcher:
             url = urljoin(url, answer.location)
         raise _refused(where, f"leads through more than {REDIRECTS} redirects")
 
-    async def _get(self, url: str, where: str, meter: Meter) -> _Answer:
+    async def _get(self, url: str, where: str, meter: ByteMeter) -> _Answer:
         parts = _checked(url, where)
         address = await self._address(parts, where)
         try:
@@ -169,7 +169,7 @@ def _pinned(parts: SplitResult, address: str) -> httpx.URL:
     return httpx.URL(scheme="https", host=address, port=parts.port, raw_path=raw)
 
 
-async def _read(response: httpx.Response, where: str, meter: Meter) -> bytes:
+async def _read(response: httpx.Response, where: str, meter: ByteMeter) -> bytes:
     """The body as it comes. Compressed, a little of it could become more than fits."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gateway.upstream.image_fetching.budget import Meter, Shares
+from gateway.upstream.image_fetching.budget import ByteMeter, FairSlots
 
 
 class Image(Struct, frozen=True, kw_only=True):
@@ -14,7 +14,7 @@ class Image(Struct, frozen=True, kw_only=True):
     data: bytes
 
 
-class Images(Protocol):
+class ImageSource(Protocol):
     """Where images are had.
 
     max_bytes:   of all images of a request together.
@@ -24,10 +24,10 @@ class Images(Protocol):
 
     max_bytes: int
     connections: int
-    lines: Shares
-    memory: Shares
+    lines: FairSlots
+    memory: FairSlots
 
-    async def image(self, url: str, where: str, meter: Meter) -> Image:
+    async def image(self, url: str, where: str, meter: ByteMeter) -> Image:
         """What is at the URL.
 
         where: the URL's path in the request. meter: counts what comes.

@@ -9,8 +9,8 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from gateway.upstream.base import Call, Upstream
-from gateway.upstream.image_fetching.budget import Meter
-from gateway.upstream.image_fetching.image import Image, Images
+from gateway.upstream.image_fetching.budget import ByteMeter
+from gateway.upstream.image_fetching.image import Image, ImageSource
 from schemas.answers import Embeddings
 from schemas.errors import DeadlineExceeded, InvalidRequest
 from schemas.events import Event
@@ -29,19 +29,19 @@ class _Place(Struct, frozen=True, kw_only=True):
         return f"messages[{self.message}].content[{self.part}].image_url.url"
 
 
-def fetching(upstream: Upstream, images: Callable[[], Images]) -> Upstream:
+def with_image_fetching(upstream: Upstream, images: Callable[[], ImageSource]) -> Upstream:
     """The upstream with what its backend lacks; itself if that fetches images, or sees none.
 
     images: called where there is something to fetch.
     """
     chat = upstream.supports.chat or frozenset()
-    return Fetching(upstream, images()) if INLINE in chat and REMOTE not in chat else upstream
+    return ImageFetching(upstream, images()) if INLINE in chat and REMOTE not in chat else upstream
 
 
-class Fetching:
+class ImageFetching:
     """See Upstream. Raises InvalidRequest for an image that cannot be had."""
 
-    def __init__(self, inner: Upstream, fetcher: Images) -> None:
+    def __init__(self, inner: Upstream, fetcher: ImageSource) -> None:
         self.name = inner.name
         self._inner = inner
         self._fetcher = fetcher
@@ -70,17 +70,17 @@ class Fetching:
         claimed = memory.bounded(tenant, self._fetcher.max_bytes)
         try:
             async with asyncio.timeout_at(call.deadline):
-                await memory.take(tenant, claimed)
+                await memory.acquire(tenant, claimed)
         except TimeoutError as exc:
             raise DeadlineExceeded("the request's deadline has passed") from exc
         try:
-            meter = Meter(claimed)
+            meter = ByteMeter(claimed)
             try:
                 async with asyncio.timeout_at(call.deadline):
                     fetched = await self._fetch(images, meter, tenant)
             except TimeoutError as exc:
                 raise DeadlineExceeded("the request's deadline has passed") from exc
-            memory.give(tenant, claimed - meter.used)
+            memory.release(tenant, claimed - meter.used)
             claimed = meter.used
             messages = tuple(
                 _with_parts(message, at, fetched) for at, message in enumerate(request.messages)
@@ -90,10 +90,10 @@ class Fetching:
                 async for batch in source:
                     yield batch
         finally:
-            memory.give(tenant, claimed)
+            memory.release(tenant, claimed)
 
     async def _fetch(
-        self, images: dict[_Place, ImagePart], meter: Meter, tenant: str
+        self, images: dict[_Place, ImagePart], meter: ByteMeter, tenant: str
     ) -> dict[_Place, ImagePart]:
         """A few at a time, each URL once; the first that cannot be had ends the others."""
         places: dict[str, list[_Place]] = {}

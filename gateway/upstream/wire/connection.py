@@ -3,13 +3,13 @@
 The protocol's callbacks put what arrives into the exchange's state and wake the one coroutine
 that may wait for it; there is no task and no timer of the exchange's own.
 
-When an unanswered request may be sent again (`Stale`): the connection had served an exchange
-before, it was lost without one byte of an answer, and within `STALE_S` of sending. Servers close
-idle connections whenever they like, and that may cross our request on the way
+When an unanswered request is sent again (`StaleConnection`): the connection served an exchange
+before, it was lost without one byte of an answer, and that happened within `STALE_S` of sending.
+Servers close idle connections at any time, and the close may cross a request on the way
 (https://www.rfc-editor.org/rfc/rfc9112#section-9.6); the peer's kernel then answers the request
-with a reset that the server's program never saw. Such a reset is back within a round trip, so
-a later one, or one on a fresh connection, means that a server died over the request, and that is
-for routing to decide on. The second connection is always fresh, hence there is no third.
+with a reset, and the server's program never sees the request. Such a reset arrives within a round
+trip. A later one, or one on a fresh connection, means that a server died over the request, which
+routing has to handle. The second connection is always fresh, so there is no third attempt.
 """
 
 import asyncio
@@ -19,23 +19,23 @@ import httptools
 from httptools.parser.errors import HttpParserError, HttpParserUpgrade
 
 from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.head import Headers, Limits, head_of
+from gateway.upstream.wire.head import Limits, ReplyHeaders, head_of
 from schemas.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 
 STALE_S = 1.0
 BUFFER_BYTES = 256 * 1024
 
-_NONE = Headers(b"")
+_NONE = ReplyHeaders(b"")
 
 
-class Stale(Exception):
+class StaleConnection(Exception):
     """The request was never looked at; send it again on a fresh connection."""
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """Whose slot a connection fills."""
 
-    def keep(self, connection: "Connection") -> None:
+    def keep(self, connection: "HttpConnection") -> None:
         """The exchange is over and the connection can carry another."""
         ...
 
@@ -43,12 +43,12 @@ class Owner(Protocol):
         """The exchange is over and so is its connection."""
         ...
 
-    def forget(self, connection: "Connection") -> None:
+    def forget(self, connection: "HttpConnection") -> None:
         """An idle connection is gone."""
         ...
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """Carries one exchange at a time: `send`, then `read` until b"", then `release`."""
 
     __slots__ = (
@@ -82,7 +82,9 @@ class Connection(asyncio.Protocol):
         "upstream",
     )
 
-    def __init__(self, upstream: str, owner: Owner, deadlines: Deadlines, limits: Limits) -> None:
+    def __init__(
+        self, upstream: str, owner: ConnectionOwner, deadlines: Deadlines, limits: Limits
+    ) -> None:
         self.upstream = upstream
         self.by = 0.0
         self.idle = False
@@ -103,7 +105,7 @@ class Connection(asyncio.Protocol):
         self._barren = 0
         self._sent_at = 0.0
         self._waiter: asyncio.Future[None] | None = None
-        self._error: UpstreamError | Stale | None = None
+        self._error: UpstreamError | StaleConnection | None = None
         self.complete = True
         self._reusable = True
         self._reused = False
@@ -255,7 +257,7 @@ class Connection(asyncio.Protocol):
             and not self.status
             and self.clock() - self._sent_at < STALE_S
         ):
-            self._error = Stale()
+            self._error = StaleConnection()
             self._wake()
         else:
             where = "in the middle of its answer" if self.status else "without an answer"
@@ -285,7 +287,7 @@ class Connection(asyncio.Protocol):
                 problem = "switched to another protocol unasked"
                 self._fail(UpstreamBroken(problem, upstream=self.upstream))
             return
-        self.headers = Headers(head_of(self._head, self._informational))
+        self.headers = ReplyHeaders(head_of(self._head, self._informational))
         problem = self.headers.fault(self._limits, status)
         if problem is not None:
             self._fail(UpstreamBroken(problem, upstream=self.upstream))

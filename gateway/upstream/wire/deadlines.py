@@ -10,7 +10,7 @@ RESOLUTION_S = 0.02
 _NEVER = float("inf")
 
 
-class Timed(Protocol):
+class Expiring(Protocol):
     """Something that waits. `by` is loop time; it may change while not waiting."""
 
     by: float
@@ -28,13 +28,13 @@ class Deadlines:
     __slots__ = ("_at", "_timer", "_waiting", "discard")
 
     def __init__(self) -> None:
-        self._waiting: set[Timed] = set()
-        self.discard: Callable[[Timed], None] = self._waiting.discard
+        self._waiting: set[Expiring] = set()
+        self.discard: Callable[[Expiring], None] = self._waiting.discard
         """Forget an item, which may be unknown."""
         self._at = _NEVER
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, item: Timed) -> None:
+    def add(self, item: Expiring) -> None:
         """Call `item.expire()` once at `item.by`, unless it is discarded before."""
         self._waiting.add(item)
         if item.by < self._at:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from gateway.upstream.origin import Origin
 from gateway.upstream.socket_options import SOCKET_OPTIONS
-from gateway.upstream.wire.connection import Connection
+from gateway.upstream.wire.connection import HttpConnection
 from schemas.errors import UpstreamTimeout, UpstreamUnreachable
 
 Address = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
@@ -35,7 +35,7 @@ class Dialer:
         self,
         origin: Origin,
         context: ssl.SSLContext | None,
-        make: Callable[[], Connection],
+        make: Callable[[], HttpConnection],
         *,
         upstream: str,
         resolve: Resolve = resolve,
@@ -47,7 +47,7 @@ class Dialer:
         self._resolve = resolve
         self._answered: Address | None = None
 
-    async def dial(self, by: float) -> Connection:
+    async def dial(self, by: float) -> HttpConnection:
         """Raises UpstreamUnreachable, or UpstreamTimeout at `by`. Cancelling closes the socket."""
         scope = asyncio.timeout_at(by)
         try:
@@ -77,7 +77,7 @@ class Dialer:
                 return sock
         raise problem
 
-    async def _started(self, sock: socket.socket) -> Connection:
+    async def _started(self, sock: socket.socket) -> HttpConnection:
         _, connection = await asyncio.get_running_loop().create_connection(
             self._make,
             sock=sock,

@@ -18,7 +18,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     headers: int = 256
 
 
-class Headers(Mapping[str, str]):
+class ReplyHeaders(Mapping[str, str]):
     """Lower-case names; a repeated header's values are joined by ", ".
 
     It keeps the head as it came and looks for a name when it is asked for one: a vendor sends
@@ -46,7 +46,7 @@ class Headers(Mapping[str, str]):
         value = self._head[start + len(needle) : end].strip().decode("latin-1")
         if (again := self._lower.find(needle, end)) < 0:
             return value
-        return ", ".join([value, Headers(self._head[again:])[name]])
+        return ", ".join([value, ReplyHeaders(self._head[again:])[name]])
 
     def __iter__(self) -> Iterator[str]:
         lines = self._lower.split(b"\r\n")[1:-1]
@@ -56,7 +56,7 @@ class Headers(Mapping[str, str]):
         return sum(1 for _ in self)
 
     def __repr__(self) -> str:
-        return f"Headers({dict(self)})"
+        return f"ReplyHeaders({dict(self)})"
 
     def fault(self, limits: Limits, status: int) -> str | None:
         """Why an answer with this head cannot be read. An error's body may be compressed."""
@@ -82,7 +82,7 @@ class Headers(Mapping[str, str]):
 
 
 def head_of(received: bytes, after: int) -> bytes:
-    """The first head in `received` behind `after` informational ones, for Headers.
+    """The first head in `received` behind `after` informational ones, for ReplyHeaders.
 
     A parser has seen that it is there.
     """
@@ -105,7 +105,7 @@ _HEADS_KEPT = 256
 _Sent = tuple[tuple[str, str], ...]
 
 
-class Heads:
+class RequestHeads:
     """Renders requests to one origin, remembering the last head sent to each target."""
 
     __slots__ = ("_authority", "_kept")

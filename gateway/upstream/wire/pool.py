@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
-from gateway.upstream.wire.connection import Connection
+from gateway.upstream.wire.connection import HttpConnection
 from gateway.upstream.wire.deadlines import Deadlines
 from schemas.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
 
@@ -22,7 +22,7 @@ class Pool:
 
     def __init__(
         self,
-        dial: Callable[[float], Awaitable[Connection]],
+        dial: Callable[[float], Awaitable[HttpConnection]],
         deadlines: Deadlines,
         *,
         upstream: str,
@@ -35,13 +35,13 @@ class Pool:
         self._maximum = maximum
         self._idle_s = idle_s
         self._open = 0
-        self._idle: dict[Connection, None] = {}
+        self._idle: dict[HttpConnection, None] = {}
         self._waiting: OrderedDict[_Ticket, None] = OrderedDict()
         self._closed = False
         self.by = 0.0
         self._timed = False
 
-    def take(self) -> Connection | None:
+    def take_idle(self) -> HttpConnection | None:
         """An idle connection and its slot, if there is one."""
         if not self._idle:
             return None
@@ -49,14 +49,14 @@ class Pool:
         connection.idle = False
         return connection
 
-    async def acquire(self, by: float) -> Connection:
+    async def acquire(self, by: float) -> HttpConnection:
         """A connection, idle or fresh, and its slot.
 
         Raises UpstreamTimeout at `by`, UpstreamUnreachable if none can be opened.
         """
         if self._closed:
             raise self._refusal()
-        connection = self.take()
+        connection = self.take_idle()
         if connection is not None:
             return connection
         if self._open < self._maximum:
@@ -67,7 +67,7 @@ class Pool:
                 return connection
         return await self.replace(by)
 
-    async def replace(self, by: float) -> Connection:
+    async def replace(self, by: float) -> HttpConnection:
         """A fresh connection for a slot already held; the slot is lost if that fails."""
         try:
             return await self._dial(by)
@@ -75,7 +75,7 @@ class Pool:
             self.free()
             raise
 
-    def keep(self, connection: Connection) -> None:
+    def keep(self, connection: HttpConnection) -> None:
         """See Owner."""
         if self._closed:
             connection.abort()
@@ -92,7 +92,7 @@ class Pool:
         if not self._hand_over(None):
             self._open -= 1
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: HttpConnection) -> None:
         """See Owner."""
         self._idle.pop(connection, None)
         self.free()
@@ -121,7 +121,7 @@ class Pool:
         self._deadlines.discard(self)
         self._deadlines.rest()
 
-    def _hand_over(self, connection: Connection | None) -> bool:
+    def _hand_over(self, connection: HttpConnection | None) -> bool:
         """Give the slot to who has waited longest; false if nobody waits."""
         while self._waiting:
             ticket, _ = self._waiting.popitem(last=False)
@@ -130,7 +130,7 @@ class Pool:
                 return True
         return False
 
-    async def _queue(self, by: float) -> Connection | None:
+    async def _queue(self, by: float) -> HttpConnection | None:
         """Wait for a slot; with it comes a connection, or `None`: dial one."""
         ticket = _Ticket(by, self)
         self._waiting[ticket] = None
@@ -145,7 +145,7 @@ class Pool:
             self._waiting.pop(ticket, None)
             self._deadlines.discard(ticket)
 
-    def _give_back(self, connection: Connection | None) -> None:
+    def _give_back(self, connection: HttpConnection | None) -> None:
         if connection is not None and connection.usable:
             self.keep(connection)
         else:
@@ -169,7 +169,7 @@ class _Ticket:
         self.by = by
         self._pool = pool
         loop = asyncio.get_running_loop()
-        self.granted: asyncio.Future[Connection | None] = loop.create_future()
+        self.granted: asyncio.Future[HttpConnection | None] = loop.create_future()
 
     def expire(self) -> None:
         self.refuse(self._pool.full())

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from adapters.base import Outbound
 from gateway.config.schema import Tls
 from gateway.upstream.origin import origin_of
-from gateway.upstream.tls import Contexts
-from gateway.upstream.wire.connection import Connection, Stale
+from gateway.upstream.tls import TlsContexts
+from gateway.upstream.wire.connection import HttpConnection, StaleConnection
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.dialing import Dialer
-from gateway.upstream.wire.head import Heads, Limits
+from gateway.upstream.wire.head import Limits, RequestHeads
 from gateway.upstream.wire.pool import Pool
 from schemas.errors import GatewayError, UpstreamBroken
 
@@ -20,10 +20,10 @@ class WireReply:
 
     __slots__ = ("_connection", "headers", "status")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: HttpConnection) -> None:
         self.status = connection.status
         self.headers: Mapping[str, str] = connection.headers
-        self._connection: Connection | None = connection
+        self._connection: HttpConnection | None = connection
 
     async def chunk(self, by: float) -> bytes:
         """See Reply."""
@@ -81,15 +81,15 @@ class WireTransport:
         max_connections: int = 512,
         idle_s: float = IDLE_S,
         limits: Limits = _LIMITS,
-        contexts: Contexts | None = None,
+        contexts: TlsContexts | None = None,
     ) -> None:
         origin = origin_of(base_url, upstream=name)
         context = None
         if origin.scheme == "https":
-            context = (contexts or Contexts()).http1(tls, upstream=name)
+            context = (contexts or TlsContexts()).http1(tls, upstream=name)
         self._name = name
         self._limits = limits
-        self._heads = Heads(origin.authority)
+        self._heads = RequestHeads(origin.authority)
         self._deadlines = Deadlines()
         self._pool = Pool(
             Dialer(origin, context, self._connection, upstream=name).dial,
@@ -106,10 +106,10 @@ class WireTransport:
         """See Transport."""
         request = self._heads.render(outbound)
         head_only = outbound.method == "HEAD"
-        connection = self._pool.take() or await self._pool.acquire(connect_by)
+        connection = self._pool.take_idle() or await self._pool.acquire(connect_by)
         try:
             await connection.send(request, head_by, head_only=head_only)
-        except Stale:
+        except StaleConnection:
             connection = await self._pool.replace(connect_by)
             await connection.send(request, head_by, head_only=head_only)
         return WireReply(connection)
@@ -119,5 +119,5 @@ class WireTransport:
         self._pool.close()
         await asyncio.sleep(0)  # aborted sockets are closed in the loop's next turn
 
-    def _connection(self) -> Connection:
-        return Connection(self._name, self._pool, self._deadlines, self._limits)
+    def _connection(self) -> HttpConnection:
+        return HttpConnection(self._name, self._pool, self._deadlines, self._limits)

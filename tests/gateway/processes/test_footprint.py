@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.schema_connection import Tls
-from gateway.upstream.tls import Contexts
+from gateway.upstream.tls import TlsContexts
 
 ROOT = Path(__file__).parents[3]
 
@@ -88,12 +88,12 @@ def test_who_leads_loads_nothing_that_answers_requests(tmp_path: Path) -> None:
 
 
 def test_providers_with_the_same_settings_share_what_their_certificates_are_checked_with() -> None:
-    contexts = Contexts()
+    contexts = TlsContexts()
     first = contexts.http1(None, upstream="one")
 
     assert contexts.http1(Tls(), upstream="two") is first
     assert contexts.http1(Tls(verify=False), upstream="three") is not first
-    assert Contexts().http1(None, upstream="four") is not first
+    assert TlsContexts().http1(None, upstream="four") is not first
 
 
 @pytest.mark.parametrize("name", UNUSED)

@@ -15,7 +15,7 @@ from adapters.registry import Registry
 from gateway.config.schema import Provider as Configured
 from gateway.config.schema_connection import Aws
 from gateway.upstream.credentials.base import Credentials
-from gateway.upstream.credentials.botocore_keys import Chain, Keys, Role
+from gateway.upstream.credentials.botocore_keys import KeyChain, Keys, Role
 from gateway.upstream.credentials.factory import credentials_of
 from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
 from schemas.secret import Secret
@@ -216,7 +216,7 @@ async def test_keys_near_their_end_are_renewed_before_they_are_used(
     async with provider(amazon) as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.origin)
         given = Keys(access_key_id="AKIDGIVEN", secret_access_key=Secret("s"))
-        chain = Chain(None, region="eu-west-1", upstream="aws", keys=given, role=Role(arn=ROLE))
+        chain = KeyChain(None, region="eu-west-1", upstream="aws", keys=given, role=Role(arn=ROLE))
         first = await asyncio.to_thread(chain.keys)
         amazon.life_s = 3600
         second, third = [await asyncio.to_thread(chain.keys) for _ in range(2)]

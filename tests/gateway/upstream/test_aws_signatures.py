@@ -10,7 +10,7 @@ import pytest
 
 from adapters.base import Outbound
 from gateway.upstream.credentials.aws_signing import AwsSignatures
-from gateway.upstream.credentials.botocore_keys import Chain, Keys
+from gateway.upstream.credentials.botocore_keys import KeyChain, Keys
 from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.wire import WireTransport
 from schemas.errors import UpstreamRefused, UpstreamUnreachable
@@ -43,7 +43,7 @@ def signatures(server: Provider, **changes: object) -> AwsSignatures:
         "eu-west-1",
         upstream="aws",
         keys=keys if isinstance(keys, Keys) else None,
-        chain=lambda: Chain(
+        chain=lambda: KeyChain(
             profile if isinstance(profile, str) else None, region="eu-west-1", upstream="aws"
         ),
     )

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.adaptation.fan_out import AT_ONCE
-from gateway.upstream.embedding_batches import batches, joined
+from gateway.upstream.adaptation.fan_out import MAX_PARALLEL_CALLS
+from gateway.upstream.embedding_batches import join_answers, split_batches
 from schemas.answers import Embeddings
 from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest
@@ -34,8 +34,8 @@ def test_every_input_has_its_vector_in_its_place(count: int, most: int) -> None:
         model="m", inputs=tuple(str(one) for one in range(count)), dimensions=3, batch=True
     )
 
-    parts = batches(request, most)
-    answer = joined([embedded(one) for one in parts])
+    parts = split_batches(request, most)
+    answer = join_answers([embedded(one) for one in parts])
 
     assert all(1 <= len(one.inputs) <= most for one in parts)
     assert all(one.dimensions == 3 for one in parts)
@@ -47,14 +47,17 @@ def test_a_request_that_fits_goes_as_it_is_and_so_does_its_answer() -> None:
     request = EmbeddingsRequest(model="m", inputs=("1", "2"))
     answer = embedded(request)
 
-    assert batches(request, 2) == [request]
-    assert joined([answer]) is answer
+    assert split_batches(request, 2) == [request]
+    assert join_answers([answer]) is answer
 
 
 def test_a_count_that_one_part_does_not_report_is_unknown() -> None:
     silent = Embeddings(vectors=([1.0],))
 
-    assert joined([embedded(EmbeddingsRequest(model="m", inputs=("1",))), silent]).usage == Usage()
+    assert (
+        join_answers([embedded(EmbeddingsRequest(model="m", inputs=("1",))), silent]).usage
+        == Usage()
+    )
 
 
 CONFIG = """
@@ -100,7 +103,9 @@ async def test_the_time_of_one_attempt_is_that_of_all_its_choices(tmp_path: Path
         async with serving(CHOICES.format(url=remote.origin), tmp_path) as gateway:
             async with httpx.AsyncClient(base_url=gateway.url) as client:
                 few = await client.post("/v1/completions", json={**body, "n": 2})
-                many = await client.post("/v1/completions", json={**body, "n": AT_ONCE * 4})
+                many = await client.post(
+                    "/v1/completions", json={**body, "n": MAX_PARALLEL_CALLS * 4}
+                )
 
     assert (few.status_code, len(few.json()["choices"])) == (200, 2)
     assert many.status_code == 504

@@ -9,7 +9,7 @@ import pytest
 
 from adapters.base import Outbound
 from adapters.databricks.oauth import TOKENS
-from gateway.upstream.credentials.auto_refresh import Lease, Refreshed
+from gateway.upstream.credentials.auto_refresh import AutoRefresh, ExpiringValue
 from gateway.upstream.credentials.client_credentials import ClientCredentials, Grant
 from gateway.upstream.credentials.refresh_schedule import expires_at, pause, refresh_at
 from gateway.upstream.credentials.transport import AuthorizedTransport, with_headers
@@ -367,7 +367,7 @@ async def test_closing_ends_a_fetch_and_the_requests_that_wait_for_it() -> None:
             await ask(transport)
 
     others = asyncio.all_tasks() - {asyncio.current_task()}
-    assert not [task for task in others if "Refreshed" in repr(task)]
+    assert not [task for task in others if "AutoRefresh" in repr(task)]
 
 
 class Clock:
@@ -380,13 +380,13 @@ class Clock:
         return self.now
 
 
-def counted(lifetime_s: float) -> Callable[[], Awaitable[Lease[int]]]:
+def counted(lifetime_s: float) -> Callable[[], Awaitable[ExpiringValue[int]]]:
     """A fetch that returns 1, 2, 3, …"""
     calls = [0]
 
-    async def fetch() -> Lease[int]:
+    async def fetch() -> ExpiringValue[int]:
         calls[0] += 1
-        return Lease(value=calls[0], lifetime_s=lifetime_s)
+        return ExpiringValue(value=calls[0], lifetime_s=lifetime_s)
 
     return fetch
 
@@ -395,11 +395,11 @@ async def test_a_value_is_replaced_before_its_end_and_no_request_waits() -> None
     """A fetch takes 0.1 s and begins 0.18 s before the end."""
     fetch = counted(1.2)
 
-    async def slow() -> Lease[int]:
+    async def slow() -> ExpiringValue[int]:
         await asyncio.sleep(0.1)
         return await fetch()
 
-    kept = Refreshed(slow, upstream="up", draw=lambda: 0.0)
+    kept = AutoRefresh(slow, upstream="up", draw=lambda: 0.0)
     await kept.get(soon())
     slowest, over, values = 0.0, soon(2.2), set[int]()
     while (started := soon(0)) < over:
@@ -417,13 +417,13 @@ async def test_a_failed_refresh_fails_no_request_while_the_value_is_valid(
 ) -> None:
     fetch = counted(1.0)
 
-    async def once() -> Lease[int]:
+    async def once() -> ExpiringValue[int]:
         lease = await fetch()
         if lease.value > 1:
             raise UpstreamUnreachable("no access token: down", upstream="up")
         return lease
 
-    kept = Refreshed(once, upstream="up", draw=lambda: 0.0)
+    kept = AutoRefresh(once, upstream="up", draw=lambda: 0.0)
     over = soon(0.86)
     values = set[int]()
     while soon(0) < over:
@@ -438,7 +438,7 @@ async def test_a_failed_refresh_fails_no_request_while_the_value_is_valid(
 
 async def test_a_value_that_was_idle_past_its_time_is_replaced_behind_its_next_use() -> None:
     """The first is replaced at 0.9 s; the second is due at 1.8 s and expires at 1.98 s."""
-    kept = Refreshed(counted(1.2), upstream="up", draw=lambda: 0.0)
+    kept = AutoRefresh(counted(1.2), upstream="up", draw=lambda: 0.0)
     await kept.get(soon())
     await asyncio.sleep(1.88)
 
@@ -452,7 +452,7 @@ async def test_a_value_that_was_idle_past_its_time_is_replaced_behind_its_next_u
 
 async def test_a_value_serves_until_shortly_before_its_end() -> None:
     clock = Clock()
-    kept = Refreshed(counted(3600), upstream="up", clock=clock, draw=lambda: 0.5)
+    kept = AutoRefresh(counted(3600), upstream="up", clock=clock, draw=lambda: 0.5)
 
     first = await kept.get(soon())
     clock.now += 3589
@@ -466,7 +466,7 @@ async def test_a_value_serves_until_shortly_before_its_end() -> None:
 
 async def test_rejected_values_are_replaced_ever_more_slowly() -> None:
     clock = Clock()
-    kept = Refreshed(counted(3600), upstream="up", clock=clock)
+    kept = AutoRefresh(counted(3600), upstream="up", clock=clock)
     replaced: list[float] = []
 
     for _ in range(600):

@@ -9,7 +9,7 @@ import requests
 import trustme
 
 from gateway.config.schema import Tls
-from gateway.upstream.credentials.blocking_calls import Aside
+from gateway.upstream.credentials.blocking_calls import BlockingCalls
 from gateway.upstream.credentials.library_http import ALL_CALLS_S, LibraryCalls
 from schemas.errors import UpstreamRefused, UpstreamUnreachable
 from tests.gateway.upstream.transports.test_certificates import server_context
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_call_that_hangs_holds_up_neither_the_loop_nor_the_next_for_ever() -> None:
-    aside, go_on, before = Aside(0.05), threading.Event(), threading.active_count()
+    aside, go_on, before = BlockingCalls(0.05), threading.Event(), threading.active_count()
 
     for _ in range(2):
         with pytest.raises(TimeoutError):

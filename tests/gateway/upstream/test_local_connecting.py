@@ -35,7 +35,7 @@ async def test_after_a_restart_no_request_waits_for_the_backoff(tmp_path: Path) 
         await ask(upstream)
 
     async with stand_ins(tmp_path):
-        upstream.renew()
+        upstream.on_engine_ready()
         answer = await ask(upstream)
         await upstream.aclose()
 

@@ -12,7 +12,7 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 from adapters.base import Supports
-from gateway.upstream.adaptation.compose import bridged
+from gateway.upstream.adaptation.compose import adapt
 from gateway.upstream.adaptation.tokenizer import INLINE, aside
 from gateway.upstream.base import Upstream
 from schemas.answers import Choice
@@ -28,7 +28,7 @@ LETTERS = "ab \n.é你"
 
 
 def around(far: Scripted) -> Upstream:
-    return bridged(far, TINY)
+    return adapt(far, TINY)
 
 
 def cut(text: str, places: list[int]) -> list[str]:
@@ -102,7 +102,7 @@ def test_a_provider_that_lacks_nothing_is_unchanged() -> None:
     )
     far = Scripted(everything, lambda _: [])
 
-    assert bridged(far, None) is far
+    assert adapt(far, None) is far
 
 
 def test_a_special_token_cannot_end_an_answer_of_text() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from adapters.base import Supports
-from gateway.upstream.adaptation.fan_out import AT_ONCE, FanningOut, fanning_out
+from gateway.upstream.adaptation.fan_out import MAX_PARALLEL_CALLS, FanOut, with_fan_out
 from schemas.errors import UpstreamFailed
 from schemas.events import Finished, Started, TextDelta, Usage
 from schemas.requests import CompletionRequest, GenerateRequest
@@ -49,7 +49,7 @@ def echoes(request: GenerateRequest) -> Sequence[Step]:
 async def test_every_prompt_is_asked_for_by_itself_and_answered_in_its_place() -> None:
     far = Scripted(ONE, echoes)
 
-    answer = await answer_of(FanningOut(far, choices=False).generate(asks("a", "bb", "ccc"), CALL))
+    answer = await answer_of(FanOut(far, choices=False).generate(asks("a", "bb", "ccc"), CALL))
 
     assert [(one.index, one.text) for one in answer.choices] == [
         (0, "a!"),
@@ -64,7 +64,7 @@ async def test_every_prompt_is_asked_for_by_itself_and_answered_in_its_place() -
 async def test_an_answer_begins_once() -> None:
     far = Scripted(ONE, echoes)
 
-    batches = await batches_of(FanningOut(far, choices=False).generate(asks("a", "b"), CALL))
+    batches = await batches_of(FanOut(far, choices=False).generate(asks("a", "b"), CALL))
 
     assert sum(isinstance(event, Started) for batch in batches for event in batch) == 1
     assert [type(event) for event in batches[-1]] == [Usage]
@@ -73,9 +73,9 @@ async def test_an_answer_begins_once() -> None:
 async def test_a_few_calls_run_at_a_time() -> None:
     far = Scripted(ONE, echoes)
 
-    await answer_of(FanningOut(far, choices=False).generate(asks(*"abcdefghijklmnopqrst"), CALL))
+    await answer_of(FanOut(far, choices=False).generate(asks(*"abcdefghijklmnopqrst"), CALL))
 
-    assert (len(far.asked), far.most) == (20, AT_ONCE)
+    assert (len(far.asked), far.most) == (20, MAX_PARALLEL_CALLS)
 
 
 @given(failing=st.integers(0, 5), content=st.booleans())
@@ -88,7 +88,7 @@ def test_the_first_failure_ends_all(failing: int, content: bool) -> None:
     async def ask() -> int:
         far = Scripted(ONE, script)
         with pytest.raises(UpstreamFailed, match="far: no"):
-            await answer_of(FanningOut(far, choices=False).generate(asks(*"012345"), CALL))
+            await answer_of(FanOut(far, choices=False).generate(asks(*"012345"), CALL))
         return far.running
 
     assert asyncio.run(ask()) == 0
@@ -97,7 +97,7 @@ def test_the_first_failure_ends_all(failing: int, content: bool) -> None:
 async def test_leaving_early_closes_every_call() -> None:
     far = Scripted(ONE, lambda _: [[TextDelta(text="x")], 30.0])
 
-    async with aclosing(FanningOut(far, choices=False).generate(asks(*"abc"), CALL)) as source:
+    async with aclosing(FanOut(far, choices=False).generate(asks(*"abc"), CALL)) as source:
         await anext(source)
 
     assert (far.running, far.closed) == (0, 3)
@@ -105,7 +105,7 @@ async def test_leaving_early_closes_every_call() -> None:
 
 async def test_cancelling_closes_every_call() -> None:
     far = Scripted(ONE, lambda _: [30.0])
-    source = FanningOut(far, choices=False).generate(asks(*"abc"), CALL)
+    source = FanOut(far, choices=False).generate(asks(*"abc"), CALL)
     waiting = asyncio.create_task(answer_of(source))
     await asyncio.sleep(0.01)
 
@@ -121,7 +121,7 @@ async def test_a_slow_client_holds_the_backends_back() -> None:
         return [[TextDelta(text="x")] for _ in range(5000)]
 
     far = Scripted(ONE, script)
-    source = FanningOut(far, choices=False).generate(asks(*"abc"), CALL)
+    source = FanOut(far, choices=False).generate(asks(*"abc"), CALL)
 
     async with aclosing(source):
         await anext(source)
@@ -133,7 +133,7 @@ async def test_a_slow_client_holds_the_backends_back() -> None:
 async def test_choices_are_calls_too_and_their_prompt_is_counted_once() -> None:
     far = Scripted(ONE, echoes)
 
-    source = FanningOut(far, choices=True).generate(asks("a", "bb", n=3, seed=5), CALL)
+    source = FanOut(far, choices=True).generate(asks("a", "bb", n=3, seed=5), CALL)
     answer = await answer_of(source)
 
     assert [one.text for one in answer.choices] == ["a!"] * 3 + ["bb!"] * 3
@@ -145,7 +145,7 @@ async def test_choices_are_calls_too_and_their_prompt_is_counted_once() -> None:
 async def test_choices_without_a_seed_get_different_ones() -> None:
     far = Scripted(ONE, echoes)
 
-    await answer_of(FanningOut(far, choices=True).generate(asks("a", n=4), CALL))
+    await answer_of(FanOut(far, choices=True).generate(asks("a", n=4), CALL))
 
     assert len({one.sampling.seed for one in far.asked}) == 4
 
@@ -159,7 +159,7 @@ async def test_usage_that_one_call_does_not_report_is_not_made_up() -> None:
 
     far = Scripted(ONE, script)
 
-    answer = await answer_of(FanningOut(far, choices=False).generate(asks("a", "b"), CALL))
+    answer = await answer_of(FanOut(far, choices=False).generate(asks("a", "b"), CALL))
 
     assert answer.usage == Usage(prompt_tokens=3)
 
@@ -167,13 +167,13 @@ async def test_usage_that_one_call_does_not_report_is_not_made_up() -> None:
 def test_a_backend_that_accepts_several_prompts_is_unchanged() -> None:
     far = Scripted(Supports(completion=frozenset({"prompt.batch"})), echoes)
 
-    assert fanning_out(far, choices=False) is far
+    assert with_fan_out(far, choices=False) is far
 
 
 def test_choices_are_offered_only_where_that_was_asked_for() -> None:
     far = Scripted(Supports(completion=frozenset(), tokens=frozenset()), echoes)
 
-    plain, more = fanning_out(far, choices=False), fanning_out(far, choices=True)
+    plain, more = with_fan_out(far, choices=False), with_fan_out(far, choices=True)
 
     assert plain.supports == Supports(completion=frozenset({"prompt.batch"}), tokens=frozenset())
     assert more.supports.tokens == {"n"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
-from gateway.upstream.adaptation.stream_tokenizer import LONGEST, Speller, next_part
+from gateway.upstream.adaptation.stream_tokenizer import LONGEST, StreamTokenizer, next_part
 from gateway.upstream.adaptation.tokenizer import TextTokenizer
 from schemas.errors import UpstreamFailed
 from tests.gateway.upstream.adaptation.vocabularies import FAMILIES, byte_level, family, reads
@@ -29,7 +29,7 @@ texts = st.lists(
 
 
 def spelt(tokenizer: TextTokenizer, *deltas: str) -> list[tuple[int, str]]:
-    speller = Speller(tokenizer, tokenizer.encode(PROMPT), "far")
+    speller = StreamTokenizer(tokenizer, tokenizer.encode(PROMPT), "far")
     pieces = [piece for delta in deltas for piece in speller.feed(delta)]
     return pieces + speller.feed("", over=True)
 
@@ -97,7 +97,7 @@ def test_no_more_than_one_part_is_ever_held_back(text: str) -> None:
 
 
 def test_a_word_goes_out_when_the_next_one_begins() -> None:
-    speller = Speller(family("byte-level"), (), "far")
+    speller = StreamTokenizer(family("byte-level"), (), "far")
 
     first = speller.feed("the dog")
     then = speller.feed(" mi")

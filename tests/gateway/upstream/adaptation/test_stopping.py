@@ -12,8 +12,8 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 from adapters.base import Supports
-from gateway.upstream.adaptation.stop_detection import Stopper, StopRules
-from gateway.upstream.adaptation.stop_enforcement import Enforcing, enforcing
+from gateway.upstream.adaptation.stop_detection import StopDetector, StopRules
+from gateway.upstream.adaptation.stop_enforcement import StopEnforcement, with_stop_enforcement
 from schemas.errors import InvalidRequest, UpstreamFailed
 from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usage
 from schemas.messages import Message
@@ -61,7 +61,7 @@ def reference(pieces: Sequence[str], stops: Sequence[str]) -> tuple[str, str | N
 def test_a_text_is_cut_where_its_first_stop_string_begins(
     pieces: list[str], stops: list[str]
 ) -> None:
-    stopper = Stopper(StopRules(strings=tuple(stops)), 0, "far")
+    stopper = StopDetector(StopRules(strings=tuple(stops)), 0, "far")
     events: list[Event] = []
 
     for piece in pieces:
@@ -84,7 +84,7 @@ def test_a_text_is_cut_where_its_first_stop_string_begins(
 def test_of_tokens_all_are_kept_that_begin_before_the_match(
     pieces: list[str], stops: list[str]
 ) -> None:
-    stopper = Stopper(StopRules(strings=tuple(stops)), 0, "far")
+    stopper = StopDetector(StopRules(strings=tuple(stops)), 0, "far")
     events: list[Event] = []
 
     for id, piece in enumerate(pieces):
@@ -109,7 +109,7 @@ def test_of_tokens_all_are_kept_that_begin_before_the_match(
 async def test_a_stop_string_ends_a_token_answer_and_closes_the_backend() -> None:
     far = Scripted(TOKENS, lambda _: token_answer(*WORDS))
 
-    answer = await answer_of(Enforcing(far).generate(asks(stop=("o thr",), seed=4), CALL))
+    answer = await answer_of(StopEnforcement(far).generate(asks(stop=("o thr",), seed=4), CALL))
 
     choice = answer.choices[0]
     assert (choice.text, choice.token_ids) == ("one tw", [7, 8])
@@ -123,7 +123,7 @@ async def test_a_stop_string_ends_a_token_answer_and_closes_the_backend() -> Non
 async def test_the_backend_streams_and_receives_nothing_that_it_does_not_support() -> None:
     far = Scripted(TOKENS, lambda _: token_answer(*WORDS))
 
-    await answer_of(Enforcing(far).generate(asks(stop=("x",), max_tokens=9, pad_id=0), CALL))
+    await answer_of(StopEnforcement(far).generate(asks(stop=("x",), max_tokens=9, pad_id=0), CALL))
 
     (sent,) = far.asked
     assert isinstance(sent, TokenRequest)
@@ -149,7 +149,7 @@ async def test_tokens_end_an_answer_as_in_the_local_engine(
 ) -> None:
     far = Scripted(TOKENS, lambda _: token_answer(*WORDS))
 
-    answer = await answer_of(Enforcing(far).generate(asks(**sampling), CALL))
+    answer = await answer_of(StopEnforcement(far).generate(asks(**sampling), CALL))
 
     choice = answer.choices[0]
     assert (choice.token_ids, choice.text) == (ids, text)
@@ -163,7 +163,7 @@ async def test_a_sequence_that_was_found_is_named_where_there_is_a_tokenizer() -
     far = Scripted(TOKENS, lambda _: token_answer(*((id, "") for id in word)))
 
     asked = asks(stop_words=(word,))
-    answer = await answer_of(Enforcing(far, tokenizer).generate(asked, CALL))
+    answer = await answer_of(StopEnforcement(far, tokenizer).generate(asked, CALL))
 
     assert answer.choices[0].finish is not None
     assert answer.choices[0].finish.stop_match == " the dog"
@@ -172,7 +172,7 @@ async def test_a_sequence_that_was_found_is_named_where_there_is_a_tokenizer() -
 async def test_what_the_backend_ends_itself_is_passed_on_whole() -> None:
     far = Scripted(TOKENS, lambda _: token_answer(*WORDS))
 
-    answer = await answer_of(Enforcing(far).generate(asks(stop=("..",)), CALL))
+    answer = await answer_of(StopEnforcement(far).generate(asks(stop=("..",)), CALL))
 
     assert answer.choices[0].text == "one two three one ."
     assert answer.choices[0].finish == Finished(reason="stop")
@@ -191,7 +191,7 @@ async def test_each_of_several_choices_has_its_own_end() -> None:
 
     far = Scripted(TOKENS, script)
 
-    answer = await answer_of(Enforcing(far).generate(asks(stop=("!",), n=2), CALL))
+    answer = await answer_of(StopEnforcement(far).generate(asks(stop=("!",), n=2), CALL))
 
     assert [(one.text, one.token_ids) for one in answer.choices] == [
         ("ab", [1]),
@@ -210,7 +210,7 @@ async def test_log_probabilities_go_with_the_text_that_is_shown() -> None:
     far = Scripted(TEXT, script)
     request = CompletionRequest(model="m", prompts=("p",), sampling=Sampling(stop=("bc",)))
 
-    answer = await answer_of(Enforcing(far).generate(request, CALL))
+    answer = await answer_of(StopEnforcement(far).generate(request, CALL))
 
     assert answer.choices[0].text == "a"
     assert [one.token for one in answer.choices[0].logprobs] == ["a"]
@@ -222,7 +222,7 @@ async def test_conversations_are_cut_at_stop_strings_too() -> None:
         model="m", messages=(Message(role="user", content="hi"),), sampling=Sampling(stop=("o.",))
     )
 
-    answer = await answer_of(Enforcing(far).generate(request, CALL))
+    answer = await answer_of(StopEnforcement(far).generate(request, CALL))
 
     assert answer.choices[0].text == "Hell"
     assert far.closed == 1
@@ -232,7 +232,7 @@ async def test_an_end_token_that_is_the_models_own_adds_no_requirement() -> None
     tokenizer = family("byte-level")
     far = Scripted(TOKENS, lambda _: token_answer(*WORDS))
 
-    await answer_of(Enforcing(far, tokenizer).generate(asks(end_id=tokenizer.end), CALL))
+    await answer_of(StopEnforcement(far, tokenizer).generate(asks(end_id=tokenizer.end), CALL))
 
     assert far.asked == [asks()]
 
@@ -241,14 +241,14 @@ async def test_another_end_token_is_asked_for_where_the_backend_knows_stop_token
     knows = Supports(tokens=frozenset({"stop_token_ids", "ignore_eos"}))
     far = Scripted(knows, lambda _: token_answer(*WORDS))
 
-    await answer_of(Enforcing(far).generate(asks(end_id=9, stop_token_ids=(4,)), CALL))
-    await answer_of(Enforcing(far).generate(asks(end_id=-1), CALL))
+    await answer_of(StopEnforcement(far).generate(asks(end_id=9, stop_token_ids=(4,)), CALL))
+    await answer_of(StopEnforcement(far).generate(asks(end_id=-1), CALL))
 
     assert far.asked == [asks(stop_token_ids=(4, 9), ignore_eos=True), asks(ignore_eos=True)]
 
 
 def test_no_end_token_at_all_is_refused_where_the_backend_cannot_ignore_its_own() -> None:
-    ranges = Enforcing(Scripted(TOKENS, lambda _: [])).supports.ranges
+    ranges = StopEnforcement(Scripted(TOKENS, lambda _: [])).supports.ranges
 
     assert ranges["end_id"].minimum == 0
 
@@ -257,7 +257,7 @@ async def test_a_stop_token_among_others_is_an_error_if_its_text_is_unknown() ->
     far = Scripted(TOKENS, lambda _: [[Tokens(ids=(7, 9), text="one three")]])
 
     with pytest.raises(UpstreamFailed, match="token 9, which ends the answer"):
-        await answer_of(Enforcing(far).generate(asks(stop_token_ids=(9,)), CALL))
+        await answer_of(StopEnforcement(far).generate(asks(stop_token_ids=(9,)), CALL))
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_what_cannot_be_enforced_together_is_refused_by_name(
     request_: CompletionRequest, param: str
 ) -> None:
     with pytest.raises(InvalidRequest, match="leave one of the two out") as caught:
-        Enforcing(Scripted(TEXT, lambda _: [])).generate(request_, CALL)
+        StopEnforcement(Scripted(TEXT, lambda _: [])).generate(request_, CALL)
 
     assert caught.value.param == param
 
@@ -282,7 +282,7 @@ def test_what_cannot_be_enforced_together_is_refused_by_name(
     ("field", "value"), [("stop_token_ids", (4,)), ("stop_words", ((9, 4),)), ("end_id", 4)]
 )
 def test_a_token_that_text_never_shows_cannot_end_an_answer(field: str, value: object) -> None:
-    far = Enforcing(Scripted(TOKENS, lambda _: []), family("byte-level"), spelt=True)
+    far = StopEnforcement(Scripted(TOKENS, lambda _: []), family("byte-level"), spelt=True)
 
     with pytest.raises(
         InvalidRequest, match="answers with text, in which token 4 is never seen"
@@ -295,8 +295,10 @@ def test_a_token_that_text_never_shows_cannot_end_an_answer(field: str, value: o
 def test_stop_strings_are_not_offered_if_the_text_is_unknown() -> None:
     silent = msgspec.structs.replace(TOKENS, text_of_tokens=False)
 
-    without = enforcing(Scripted(silent, lambda _: [])).supports.tokens
-    with_one = enforcing(Scripted(silent, lambda _: []), family("byte-level")).supports.tokens
+    without = with_stop_enforcement(Scripted(silent, lambda _: [])).supports.tokens
+    with_one = with_stop_enforcement(
+        Scripted(silent, lambda _: []), family("byte-level")
+    ).supports.tokens
 
     assert without is not None
     assert with_one is not None
@@ -306,4 +308,4 @@ def test_stop_strings_are_not_offered_if_the_text_is_unknown() -> None:
 def test_a_backend_that_supports_every_stop_is_unchanged() -> None:
     far = Scripted(Supports(chat=frozenset({"stop"}), completion=frozenset({"stop"})), lambda _: [])
 
-    assert enforcing(far) is far
+    assert with_stop_enforcement(far) is far

@@ -6,8 +6,8 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 from adapters.base import Supports
-from gateway.upstream.adaptation.echo_and_suffix import Surrounding, surrounding
-from gateway.upstream.adaptation.stop_enforcement import Enforcing
+from gateway.upstream.adaptation.echo_and_suffix import EchoAndSuffix, with_echo_and_suffix
+from gateway.upstream.adaptation.stop_enforcement import StopEnforcement
 from schemas.errors import InvalidRequest
 from schemas.events import Event, Finished, TextDelta
 from schemas.requests import CompletionRequest
@@ -32,7 +32,7 @@ def asks(*prompts: str | tuple[int, ...], n: int = 1, **more: object) -> Complet
 async def test_a_prompt_comes_back_before_its_answer_and_a_suffix_follows() -> None:
     far = Scripted(PLAIN, lambda _: text_answer("b", "c"))
 
-    answer = await answer_of(Surrounding(far).generate(asks("a "), CALL))
+    answer = await answer_of(EchoAndSuffix(far).generate(asks("a "), CALL))
 
     assert answer.choices[0].text == "a bc!"
     assert far.asked == [CompletionRequest(model="m", prompts=("a ",), sampling=Sampling(n=1))]
@@ -47,7 +47,7 @@ async def test_every_choice_has_its_own_prompt() -> None:
 
     far = Scripted(PLAIN, script)
 
-    answer = await answer_of(Surrounding(far).generate(asks("a", "b", n=2), CALL))
+    answer = await answer_of(EchoAndSuffix(far).generate(asks("a", "b", n=2), CALL))
 
     assert [one.text for one in answer.choices] == ["ax!", "ax!", "bx!", "bx!"]
 
@@ -55,7 +55,7 @@ async def test_every_choice_has_its_own_prompt() -> None:
 async def test_an_answer_without_text_has_its_prompt_all_the_same() -> None:
     far = Scripted(PLAIN, lambda _: [[Finished(reason="stop")]])
 
-    answer = await answer_of(Surrounding(far).generate(asks("a"), CALL))
+    answer = await answer_of(EchoAndSuffix(far).generate(asks("a"), CALL))
 
     assert answer.choices[0].text == "a!"
 
@@ -66,7 +66,7 @@ async def test_stop_strings_are_looked_for_in_the_answer_alone() -> None:
         model="m", prompts=("two ",), sampling=Sampling(stop=("two",)), echo=True
     )
 
-    answer = await answer_of(Surrounding(Enforcing(far)).generate(request, CALL))
+    answer = await answer_of(EchoAndSuffix(StopEnforcement(far)).generate(request, CALL))
 
     assert answer.choices[0].text == "two one "
 
@@ -76,14 +76,14 @@ async def test_a_prompt_of_tokens_is_written_out_by_the_tokenizer() -> None:
     far = Scripted(PLAIN, lambda _: text_answer("x"))
     request = asks(tokenizer.encode("the dog"))
 
-    answer = await answer_of(Surrounding(far, tokenizer).generate(request, CALL))
+    answer = await answer_of(EchoAndSuffix(far, tokenizer).generate(request, CALL))
 
     assert answer.choices[0].text == "the dogx!"
 
 
 def test_a_prompt_of_tokens_cannot_be_written_out_without_one() -> None:
     with pytest.raises(InvalidRequest, match="does not write prompts of tokens out") as caught:
-        Surrounding(Scripted(PLAIN, lambda _: [])).generate(asks((1, 2)), CALL)
+        EchoAndSuffix(Scripted(PLAIN, lambda _: [])).generate(asks((1, 2)), CALL)
 
     assert caught.value.param == "echo"
 
@@ -94,14 +94,14 @@ def test_a_prompt_with_log_probabilities_is_refused() -> None:
     )
 
     with pytest.raises(InvalidRequest, match="leave one of echo and logprobs out"):
-        Surrounding(Scripted(PLAIN, lambda _: [])).generate(request, CALL)
+        EchoAndSuffix(Scripted(PLAIN, lambda _: [])).generate(request, CALL)
 
 
 async def test_what_the_backend_does_itself_is_left_to_it() -> None:
     own = Supports(completion=frozenset({"echo"}))
     far = Scripted(own, lambda _: text_answer("ax"))
 
-    answer = await answer_of(Surrounding(far).generate(asks("a"), CALL))
+    answer = await answer_of(EchoAndSuffix(far).generate(asks("a"), CALL))
 
     assert answer.choices[0].text == "ax!"
     (sent,) = far.asked
@@ -113,5 +113,5 @@ def test_a_backend_that_lacks_nothing_is_unchanged() -> None:
     whole = Scripted(Supports(completion=frozenset({"echo", "append_suffix"})), lambda _: [])
     chats = Scripted(Supports(chat=frozenset()), lambda _: [])
 
-    assert surrounding(whole) is whole
-    assert surrounding(chats) is chats
+    assert with_echo_and_suffix(whole) is whole
+    assert with_echo_and_suffix(chats) is chats

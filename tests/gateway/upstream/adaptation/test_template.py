@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from gateway.upstream.adaptation.chat_template import ChatTemplate
-from gateway.upstream.adaptation.tokenizer_files import read_beside
+from gateway.upstream.adaptation.tokenizer_files import read_tokenizer_files
 from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.messages import ImagePart, Message, TextPart, ToolCall
 from tests.gateway.upstream.adaptation.vocabularies import TINY, byte_level, reads
@@ -98,7 +98,7 @@ def test_the_bundled_model_is_spoken_to_as_transformers_does(conversation: str) 
         PreTrainedTokenizerFast,
         PreTrainedTokenizerFast.from_pretrained(str(TINY)),
     )
-    beside = read_beside(TINY / "tokenizer.json")
+    beside = read_tokenizer_files(TINY / "tokenizer.json")
 
     text = ChatTemplate(beside.template, beside.special).render(messages)
 

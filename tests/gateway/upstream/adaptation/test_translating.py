@@ -11,7 +11,7 @@ pytest.importorskip("jinja2")
 from adapters.base import Supports
 from gateway.upstream.adaptation.chat_template import ChatTemplate
 from gateway.upstream.adaptation.detokenizing import Detokenizing
-from gateway.upstream.adaptation.request_translation import Translating
+from gateway.upstream.adaptation.request_translation import RequestTranslation
 from gateway.upstream.adaptation.tokenizer import TextTokenizer
 from gateway.upstream.base import Upstream
 from schemas.errors import InvalidRequest, UpstreamFailed
@@ -72,7 +72,7 @@ async def test_a_token_request_reaches_a_backend_of_text_as_text() -> None:
     ids = tokenizer.encode("the quick fox")
 
     answer = await answer_of(
-        Translating(far, tokenizer).generate(
+        RequestTranslation(far, tokenizer).generate(
             TokenRequest(model="m", tokens=ids, sampling=SAMPLED, stream=True, timeout_s=3.0), CALL
         )
     )
@@ -90,7 +90,7 @@ async def test_a_token_request_keeps_its_ids_where_the_backend_reads_ids() -> No
     far = Scripted(IDS, lambda _: says("x"))
 
     await answer_of(
-        Translating(far, family("byte-level")).generate(
+        RequestTranslation(far, family("byte-level")).generate(
             TokenRequest(model="m", tokens=(9, 9, 9)), CALL
         )
     )
@@ -105,7 +105,7 @@ async def test_tokens_that_text_cannot_say_are_refused_before_anything_is_sent()
 
     with pytest.raises(InvalidRequest, match="tokens: the backend reads text") as caught:
         await answer_of(
-            Translating(far, tokenizer).generate(TokenRequest(model="m", tokens=ids), CALL)
+            RequestTranslation(far, tokenizer).generate(TokenRequest(model="m", tokens=ids), CALL)
         )
 
     assert caught.value.param == "tokens"
@@ -117,7 +117,7 @@ async def test_tokens_are_counted_where_the_backend_does_not() -> None:
     far = Scripted(TEXT, lambda _: [[TextDelta(text=" the dog"), Finished(reason="stop")]])
 
     answer = await answer_of(
-        Translating(far, tokenizer).generate(
+        RequestTranslation(far, tokenizer).generate(
             TokenRequest(model="m", tokens=tokenizer.encode("x")), CALL
         )
     )
@@ -136,7 +136,7 @@ async def test_the_time_of_a_token_is_measured_from_the_one_before() -> None:
     tokenizer = family("byte-level")
 
     batches = await batches_of(
-        Translating(far, tokenizer).generate(
+        RequestTranslation(far, tokenizer).generate(
             TokenRequest(model="m", tokens=tokenizer.encode("x")), CALL
         )
     )
@@ -153,7 +153,7 @@ async def test_log_probabilities_name_their_tokens() -> None:
     far = Scripted(TEXT, lambda _: [[TextDelta(text="the", logprobs=(scored,)), *says()[-1]]])
 
     answer = await answer_of(
-        Translating(far, tokenizer).generate(
+        RequestTranslation(far, tokenizer).generate(
             TokenRequest(model="m", tokens=tokenizer.encode("x"), sampling=Sampling(logprobs=True)),
             CALL,
         )
@@ -174,7 +174,7 @@ async def test_text_before_log_probabilities_keeps_its_place() -> None:
     ]
 
     answer = await answer_of(
-        Translating(Scripted(TEXT, lambda _: script), tokenizer).generate(
+        RequestTranslation(Scripted(TEXT, lambda _: script), tokenizer).generate(
             TokenRequest(model="m", tokens=(1,), sampling=Sampling(logprobs=True)), CALL
         )
     )
@@ -188,7 +188,7 @@ async def test_a_token_that_the_tokenizer_does_not_have_is_an_error() -> None:
 
     with pytest.raises(UpstreamFailed, match="a token 'no such token'"):
         await answer_of(
-            Translating(far, family("byte-level")).generate(
+            RequestTranslation(far, family("byte-level")).generate(
                 TokenRequest(model="m", tokens=(1,), sampling=Sampling(logprobs=True)), CALL
             )
         )
@@ -201,7 +201,7 @@ async def test_a_text_reaches_a_backend_of_tokens(name: str) -> None:
     far = Scripted(SILENT, lambda _: token_answer(*((id, "") for id in answered)))
 
     answer = await answer_of(
-        Translating(Detokenizing(far, tokenizer), tokenizer).generate(
+        RequestTranslation(Detokenizing(far, tokenizer), tokenizer).generate(
             CompletionRequest(model="m", prompts=("the quick fox",), sampling=SAMPLED), CALL
         )
     )
@@ -217,7 +217,7 @@ async def test_a_completion_without_a_limit_is_as_long_as_the_dialect_says() -> 
     far = Scripted(TOKENS, lambda _: token_answer((5, "x")))
 
     await answer_of(
-        Translating(far, family("byte-level")).generate(
+        RequestTranslation(far, family("byte-level")).generate(
             CompletionRequest(model="m", prompts=("a",)), CALL
         )
     )
@@ -229,7 +229,7 @@ async def test_a_conversation_becomes_the_text_of_its_template_and_begins_once()
     far = Scripted(TEXT, lambda _: says("Woof"))
     request = ChatRequest(model="m", messages=HELLO, sampling=SAMPLED, user="ann", stream=True)
 
-    answer = await answer_of(Translating(far, chatty()).generate(request, CALL))
+    answer = await answer_of(RequestTranslation(far, chatty()).generate(request, CALL))
 
     assert only(far) == CompletionRequest(
         model="m",
@@ -252,7 +252,7 @@ async def test_a_conversation_becomes_the_tokens_of_its_template(supports: Suppo
     )
 
     answer = await answer_of(
-        Translating(far, tokenizer).generate(ChatRequest(model="m", messages=HELLO), CALL)
+        RequestTranslation(far, tokenizer).generate(ChatRequest(model="m", messages=HELLO), CALL)
     )
 
     request = only(far)
@@ -266,7 +266,7 @@ async def test_a_prompt_is_put_into_the_template_where_that_was_asked_for() -> N
     far = Scripted(TEXT, lambda _: says("Woof"))
     request = CompletionRequest(model="m", prompts=("the dog",), template=True)
 
-    await answer_of(Translating(far, chatty()).generate(request, CALL))
+    await answer_of(RequestTranslation(far, chatty()).generate(request, CALL))
 
     assert only(far) == CompletionRequest(model="m", prompts=("<|user|>the dog<|assistant|>",))
 
@@ -275,14 +275,16 @@ async def test_tokens_are_never_put_into_a_template() -> None:
     request = CompletionRequest(model="m", prompts=((1, 2),), template=True)
 
     with pytest.raises(InvalidRequest, match="prompt: tokens cannot be put into a chat template"):
-        await answer_of(Translating(Scripted(TEXT, lambda _: []), chatty()).generate(request, CALL))
+        await answer_of(
+            RequestTranslation(Scripted(TEXT, lambda _: []), chatty()).generate(request, CALL)
+        )
 
 
 async def test_a_prompt_of_tokens_takes_the_backends_own_way_for_tokens() -> None:
     far = Scripted(BOTH, lambda _: token_answer((5, "x")))
 
     answer = await answer_of(
-        Translating(far, family("byte-level")).generate(
+        RequestTranslation(far, family("byte-level")).generate(
             CompletionRequest(model="m", prompts=((9, 9),), sampling=SAMPLED), CALL
         )
     )
@@ -299,7 +301,7 @@ async def test_a_prompt_of_tokens_becomes_text_where_only_text_can_do_the_rest()
     prompt = tokenizer.encode("the dog")
 
     await answer_of(
-        Translating(far, tokenizer).generate(
+        RequestTranslation(far, tokenizer).generate(
             CompletionRequest(model="m", prompts=(prompt,), suffix="!"), CALL
         )
     )
@@ -311,7 +313,7 @@ async def test_inputs_to_embed_become_text() -> None:
     tokenizer = family("byte-level")
     far = Scripted(Supports(embeddings=frozenset()), lambda _: [])
 
-    await Translating(far, tokenizer).embed(
+    await RequestTranslation(far, tokenizer).embed(
         EmbeddingsRequest(model="m", inputs=("a", tokenizer.encode("the dog"))), CALL
     )
 
@@ -328,7 +330,7 @@ async def test_what_a_backend_reads_itself_reaches_it_unchanged() -> None:
     )
 
     for request in requests:
-        await answer_of(Translating(far, chatty()).generate(request, CALL))
+        await answer_of(RequestTranslation(far, chatty()).generate(request, CALL))
 
     assert tuple(far.asked) == requests
 
@@ -347,14 +349,14 @@ async def test_what_a_backend_reads_itself_reaches_it_unchanged() -> None:
 def test_what_can_be_translated_is_offered(
     own: Supports, tokenizer: str, offered: set[str]
 ) -> None:
-    supports = Translating(Scripted(own, lambda _: []), family(tokenizer)).supports
+    supports = RequestTranslation(Scripted(own, lambda _: []), family(tokenizer)).supports
 
     tasks = ("chat", "completion", "tokens", "embeddings")
     assert {task for task in tasks if getattr(supports, task) is not None} == offered
 
 
 def test_what_a_translation_loses_is_not_offered() -> None:
-    supports = Translating(Scripted(TEXT, lambda _: []), family("tiny-chat")).supports
+    supports = RequestTranslation(Scripted(TEXT, lambda _: []), family("tiny-chat")).supports
 
     assert supports.tokens == SAMPLING
     assert supports.chat == SAMPLING | {"user"}

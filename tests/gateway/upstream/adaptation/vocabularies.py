@@ -18,7 +18,7 @@ from tokenizers import (
     trainers,
 )
 
-from gateway.upstream.adaptation.tokenizer import Library, TextTokenizer, load_tokenizer
+from gateway.upstream.adaptation.tokenizer import TextTokenizer, TokenizerLibrary, load_tokenizer
 
 TINY = Path(__file__).parents[4] / "local_engine" / "bundled" / "tiny-chat"
 
@@ -114,7 +114,7 @@ def _with_bytes(tokenizer: Tokenizer, pieces: list[str]) -> Tokenizer:
 
 
 def reads(tokenizer: Tokenizer, end: str = "</s>") -> TextTokenizer:
-    return TextTokenizer(cast("Library", tokenizer), end=end)
+    return TextTokenizer(cast("TokenizerLibrary", tokenizer), end=end)
 
 
 @cache

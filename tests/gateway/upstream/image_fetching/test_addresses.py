@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.image_fetching.allowed_addresses import Allowed, literal
+from gateway.upstream.image_fetching.allowed_addresses import AllowedAddresses, literal
 
-PUBLIC = Allowed()
+PUBLIC = AllowedAddresses()
 INSIDE = (
     "0.0.0.0", "10.1.2.3", "100.64.0.1", "127.0.0.1", "127.1.2.3", "169.254.169.254",
     "172.16.0.1", "192.0.2.1", "192.168.0.1", "198.18.0.1", "224.0.0.1", "240.0.0.1",
@@ -38,7 +38,7 @@ def test_the_first_public_address_of_a_host_is_taken() -> None:
 
 
 def test_the_operator_can_allow_a_network() -> None:
-    allowed = Allowed(["10.1.0.0/16", "fd00::/8"])
+    allowed = AllowedAddresses(["10.1.0.0/16", "fd00::/8"])
 
     assert allowed.first(["10.1.2.3"]) == "10.1.2.3"
     assert allowed.first(["::ffff:10.1.2.3"]) == "::ffff:10.1.2.3"
@@ -47,7 +47,7 @@ def test_the_operator_can_allow_a_network() -> None:
 
 
 def test_what_the_operator_denies_is_not_reached_though_it_is_public_or_allowed() -> None:
-    allowed = Allowed(["10.0.0.0/8"], ["10.9.0.0/16", "8.8.8.0/24"])
+    allowed = AllowedAddresses(["10.0.0.0/8"], ["10.9.0.0/16", "8.8.8.0/24"])
 
     assert allowed.first(["10.1.0.1"]) == "10.1.0.1"
     assert allowed.first(["10.9.0.1", "8.8.8.8", "::ffff:8.8.8.8"]) is None

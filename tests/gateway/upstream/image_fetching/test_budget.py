@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.upstream.image_fetching.budget import Meter, Shares
+from gateway.upstream.image_fetching.budget import ByteMeter, FairSlots
 from schemas.errors import InvalidRequest
 
 pytestmark = pytest.mark.anyio
@@ -16,7 +16,7 @@ async def settle() -> None:
 
 
 async def test_a_key_holds_at_most_half_and_waiting_keys_take_turns() -> None:
-    shares, order = Shares(4), list[str]()
+    shares, order = FairSlots(4), list[str]()
 
     async def work(key: str) -> None:
         async with shares.holding(key, 1):
@@ -34,18 +34,18 @@ async def test_a_key_holds_at_most_half_and_waiting_keys_take_turns() -> None:
 
 
 async def test_without_keys_all_of_it_is_for_everybody() -> None:
-    shares = Shares(4)
+    shares = FairSlots(4)
 
-    await asyncio.gather(*(shares.take("", 1) for _ in range(4)))
+    await asyncio.gather(*(shares.acquire("", 1) for _ in range(4)))
 
     assert shares.held == 4
 
 
 async def test_one_that_is_cancelled_while_it_waits_leaves_nothing_behind() -> None:
-    shares = Shares(10)
-    await shares.take("", 6)
-    waits = asyncio.create_task(shares.take("", 6))
-    behind = asyncio.create_task(shares.take("", 2))
+    shares = FairSlots(10)
+    await shares.acquire("", 6)
+    waits = asyncio.create_task(shares.acquire("", 6))
+    behind = asyncio.create_task(shares.acquire("", 2))
     await settle()
 
     waits.cancel()
@@ -53,17 +53,17 @@ async def test_one_that_is_cancelled_while_it_waits_leaves_nothing_behind() -> N
 
     assert behind.done()
     assert shares.held == 8
-    shares.give("", 8)
+    shares.release("", 8)
     assert shares.held == 0
 
 
 async def test_one_that_is_cancelled_just_when_its_turn_comes_gives_it_back() -> None:
-    shares = Shares(1)
-    await shares.take("", 1)
-    waits = asyncio.create_task(shares.take("", 1))
+    shares = FairSlots(1)
+    await shares.acquire("", 1)
+    waits = asyncio.create_task(shares.acquire("", 1))
     await settle()
 
-    shares.give("", 1)
+    shares.release("", 1)
     waits.cancel()
     await settle()
 
@@ -71,7 +71,7 @@ async def test_one_that_is_cancelled_just_when_its_turn_comes_gives_it_back() ->
 
 
 def test_the_first_byte_too_many_is_refused() -> None:
-    meter = Meter(10)
+    meter = ByteMeter(10)
     meter.add(6, "a")
 
     with pytest.raises(InvalidRequest, match="b is too large: the images of a request may have 10"):

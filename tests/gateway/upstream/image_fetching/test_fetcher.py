@@ -9,8 +9,8 @@ import pytest
 import trustme
 
 from gateway.config.schema_connection import Fetch
-from gateway.upstream.image_fetching.budget import Meter
-from gateway.upstream.image_fetching.fetcher import Fetcher
+from gateway.upstream.image_fetching.budget import ByteMeter
+from gateway.upstream.image_fetching.fetcher import ImageFetcher
 from schemas.errors import InvalidConfig, InvalidRequest
 from tests.stand_ins.doubles import Peer, RawServer, Script, answering, raw_server, sized
 
@@ -43,10 +43,10 @@ class Site:
     @asynccontextmanager
     async def serving(
         self, script: Script, allow: tuple[str, ...] = LOOPBACK, **limits: float
-    ) -> AsyncGenerator[tuple[RawServer, Fetcher]]:
+    ) -> AsyncGenerator[tuple[RawServer, ImageFetcher]]:
         timeout_s = limits.get("timeout_s", 5.0)
         config = Fetch(allow=allow, ca_file=self.ca_file, timeout_s=timeout_s)
-        fetcher = Fetcher(config, self.resolve)
+        fetcher = ImageFetcher(config, self.resolve)
         async with raw_server(script, tls=self.context, host="images.test") as server:
             try:
                 yield server, fetcher
@@ -77,7 +77,7 @@ async def refused(asking: Awaitable[object]) -> InvalidRequest:
 
 async def test_an_image_comes_with_its_type(site: Site) -> None:
     async with site.serving(answering(image())) as (server, fetcher):
-        got = await fetcher.image(f"{server.base_url}/cat.png?size=1&q=%20", WHERE, Meter(1000))
+        got = await fetcher.image(f"{server.base_url}/cat.png?size=1&q=%20", WHERE, ByteMeter(1000))
 
     assert (got.media_type, got.data) == ("image/png", PNG)
     (request,) = server.requests
@@ -100,12 +100,14 @@ async def test_an_image_without_a_type_is_recognised_by_how_it_begins(
 ) -> None:
     script = answering(image(body, "application/octet-stream"))
     async with site.serving(script) as (server, fetcher):
-        assert (await fetcher.image(f"{server.base_url}/x", WHERE, Meter(1000))).media_type == kind
+        assert (
+            await fetcher.image(f"{server.base_url}/x", WHERE, ByteMeter(1000))
+        ).media_type == kind
 
 
 async def test_what_is_not_an_image_is_refused(site: Site) -> None:
     async with site.serving(answering(image(b"<html>", "text/html"))) as (server, fetcher):
-        error = await refused(fetcher.image(f"{server.base_url}/x", WHERE, Meter(1000)))
+        error = await refused(fetcher.image(f"{server.base_url}/x", WHERE, ByteMeter(1000)))
 
     assert "is no image: its server says text/html" in str(error)
 
@@ -124,7 +126,7 @@ async def test_what_is_not_an_image_is_refused(site: Site) -> None:
 )
 async def test_a_url_that_may_not_be_fetched_is_refused(site: Site, url: str, why: str) -> None:
     async with site.serving(answering(image())) as (server, fetcher):
-        error = await refused(fetcher.image(url, WHERE, Meter(1000)))
+        error = await refused(fetcher.image(url, WHERE, ByteMeter(1000)))
 
     assert why in str(error)
     assert "secret" not in str(error)
@@ -133,15 +135,15 @@ async def test_a_url_that_may_not_be_fetched_is_refused(site: Site, url: str, wh
 
 async def test_loopback_is_not_public(site: Site) -> None:
     async with site.serving(answering(image()), allow=()) as (server, fetcher):
-        await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, Meter(1000)))
+        await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, ByteMeter(1000)))
 
     assert server.connections == []
 
 
 async def test_a_host_that_no_resolver_can_be_asked_for_is_not_known() -> None:
-    fetcher = Fetcher(Fetch())
+    fetcher = ImageFetcher(Fetch())
 
-    error = await refused(fetcher.image(f"https://{'x' * 64}.test/x.png", WHERE, Meter(1000)))
+    error = await refused(fetcher.image(f"https://{'x' * 64}.test/x.png", WHERE, ByteMeter(1000)))
     await fetcher.aclose()
 
     assert "which is not known or not public" in str(error)
@@ -153,7 +155,7 @@ async def test_redirects_are_followed_and_each_is_checked(site: Site) -> None:
         await peer.send(redirect("/second") if asked.path == "/first" else image())
 
     async with site.serving(script) as (server, fetcher):
-        got = await fetcher.image(f"{server.base_url}/first", WHERE, Meter(1000))
+        got = await fetcher.image(f"{server.base_url}/first", WHERE, ByteMeter(1000))
 
     assert got.data == PNG
     assert [request.path for request in server.requests] == ["/first", "/second"]
@@ -170,7 +172,7 @@ async def test_redirects_are_followed_and_each_is_checked(site: Site) -> None:
 )
 async def test_a_redirect_into_the_inside_is_refused(site: Site, to: str, why: str) -> None:
     async with site.serving(answering(redirect(to))) as (server, fetcher):
-        error = await refused(fetcher.image(f"{server.base_url}/x", WHERE, Meter(1000)))
+        error = await refused(fetcher.image(f"{server.base_url}/x", WHERE, ByteMeter(1000)))
 
     assert why in str(error)
     assert len(server.requests) == 1
@@ -178,7 +180,7 @@ async def test_a_redirect_into_the_inside_is_refused(site: Site, to: str, why: s
 
 async def test_redirects_in_a_circle_end(site: Site) -> None:
     async with site.serving(answering(redirect("/again"))) as (server, fetcher):
-        error = await refused(fetcher.image(f"{server.base_url}/x", WHERE, Meter(1000)))
+        error = await refused(fetcher.image(f"{server.base_url}/x", WHERE, ByteMeter(1000)))
 
     assert "more than 5 redirects" in str(error)
     assert len(server.requests) == 6
@@ -187,7 +189,7 @@ async def test_redirects_in_a_circle_end(site: Site) -> None:
 async def test_a_certificate_must_name_the_host_and_not_its_address(site: Site) -> None:
     async with site.serving(answering(image())) as (server, fetcher):
         url = f"https://other.test:{server.port}/x.png"
-        error = await refused(fetcher.image(url, WHERE, Meter(1000)))
+        error = await refused(fetcher.image(url, WHERE, ByteMeter(1000)))
 
     assert "could not be fetched" in str(error)
     assert server.requests == []
@@ -201,7 +203,7 @@ async def test_an_image_over_the_limit_is_left_half_way(site: Site) -> None:
             await peer.send(bytes(4096))
 
     async with site.serving(endless) as (server, fetcher):
-        error = await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, Meter(100_000)))
+        error = await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, ByteMeter(100_000)))
 
     assert "too large" in str(error)
     assert server.connections[0].sent < 20_000_000
@@ -213,7 +215,7 @@ async def test_an_image_that_never_comes_is_given_up(site: Site) -> None:
         await peer.stay()
 
     async with site.serving(silent, timeout_s=0.3) as (server, fetcher):
-        error = await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, Meter(1000)))
+        error = await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, ByteMeter(1000)))
         await server.connections[0].gone()
 
     assert "within 0.3 s" in str(error)
@@ -222,11 +224,11 @@ async def test_an_image_that_never_comes_is_given_up(site: Site) -> None:
 @pytest.mark.parametrize("status", ["404 Not Found", "500 Oops", "304 Not Modified"])
 async def test_a_status_without_an_image_is_reported(site: Site, status: str) -> None:
     async with site.serving(answering(sized(b"", status))) as (server, fetcher):
-        error = await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, Meter(1000)))
+        error = await refused(fetcher.image(f"{server.base_url}/x.png", WHERE, ByteMeter(1000)))
 
     assert f"status {status[:3]}" in str(error)
 
 
 def test_unreadable_certificates_are_reported_at_the_start() -> None:
     with pytest.raises(InvalidConfig, match=r"server\.fetch\.ca_file"):
-        Fetcher(Fetch(ca_file="/no/such.pem"))
+        ImageFetcher(Fetch(ca_file="/no/such.pem"))

@@ -14,8 +14,8 @@ from adapters.base import Supports
 from gateway.clock import now
 from gateway.config.schema_connection import Fetch
 from gateway.upstream.base import Call
-from gateway.upstream.image_fetching.fetcher import Fetcher
-from gateway.upstream.image_fetching.upstream import Fetching
+from gateway.upstream.image_fetching.fetcher import ImageFetcher
+from gateway.upstream.image_fetching.upstream import ImageFetching
 from schemas.answers import Embeddings
 from schemas.errors import DeadlineExceeded, InvalidRequest
 from schemas.events import Event, TextDelta
@@ -58,11 +58,11 @@ class Backend:
 
 
 class Rig:
-    def __init__(self, server: RawServer, fetcher: Fetcher) -> None:
+    def __init__(self, server: RawServer, fetcher: ImageFetcher) -> None:
         self.server = server
         self.fetcher = fetcher
         self.backend = Backend()
-        self.upstream = Fetching(self.backend, fetcher)
+        self.upstream = ImageFetching(self.backend, fetcher)
 
     async def ask(self, *paths: str, tenant: str = "", within_s: float = 20) -> None:
         parts = tuple(ImagePart(url=f"{self.server.base_url}/{path}") for path in paths)
@@ -85,7 +85,7 @@ async def rig(folder: Path, script: Script, **settings: int) -> AsyncGenerator[R
         return ["127.0.0.1"]
 
     config = Fetch(allow=("127.0.0.0/8",), ca_file=ca_file, **settings)  # pyright: ignore[reportArgumentType]
-    fetcher = Fetcher(config, resolve, settle_s=0)
+    fetcher = ImageFetcher(config, resolve, settle_s=0)
     async with raw_server(script, tls=context, host="images.test") as server:
         try:
             yield Rig(server, fetcher)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from gateway.upstream.wire.connection import Connection
+from gateway.upstream.wire.connection import HttpConnection
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.head import Limits
 from schemas.errors import UpstreamBroken
@@ -34,13 +34,13 @@ class Slot:
         self.kept = 0
         self.freed = 0
 
-    def keep(self, connection: Connection) -> None:
+    def keep(self, connection: HttpConnection) -> None:
         self.kept += 1
 
     def free(self) -> None:
         self.freed += 1
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: HttpConnection) -> None:
         self.freed += 1
 
 
@@ -71,7 +71,7 @@ async def _read(
 ) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of what arrives in `pieces`, each in a turn of its own."""
     slot = Slot()
-    connection = Connection("up", slot, Deadlines(), Limits())
+    connection = HttpConnection("up", slot, Deadlines(), Limits())
     connection.connection_made(Nowhere())
     feeding = asyncio.ensure_future(_feed(connection, pieces, lost))
     await connection.send(b"", soon(), head_only=False)
@@ -84,7 +84,7 @@ async def _read(
     return status, dict(headers), body
 
 
-async def _feed(connection: Connection, pieces: Iterable[bytes], lost: bool) -> None:
+async def _feed(connection: HttpConnection, pieces: Iterable[bytes], lost: bool) -> None:
     for piece in pieces:
         await asyncio.sleep(0)
         connection.data_received(piece)

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 import pytest
 
 from gateway.upstream import error_body as failures
-from gateway.upstream.error_body import ERROR_BODY_BYTES, dated, error_body
+from gateway.upstream.error_body import ERROR_BODY_BYTES, error_body, with_date
 from tests.gateway.upstream.transports.exchanging import Open, post, soon
 from tests.stand_ins.doubles import Step, answering, raw_server, sized
 
@@ -85,8 +85,8 @@ async def test_no_request_waits_long_for_an_error_message(
 def test_a_date_to_wait_for_is_measured_from_now_if_the_server_sends_no_time() -> None:
     until = {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}
 
-    added = parsedate_to_datetime(dated(until)["date"])
+    added = parsedate_to_datetime(with_date(until)["date"])
 
     assert abs((datetime.now(UTC) - added).total_seconds()) < 60
-    assert dated({**until, "date": "its own"})["date"] == "its own"
-    assert "date" not in dated({"content-type": "text/plain"})
+    assert with_date({**until, "date": "its own"})["date"] == "its own"
+    assert "date" not in with_date({"content-type": "text/plain"})

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.upstream.origin import Origin, origin_of
 from gateway.upstream.wire import WireTransport
-from gateway.upstream.wire.connection import Connection
+from gateway.upstream.wire.connection import HttpConnection
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.dialing import Address, Dialer
 from gateway.upstream.wire.head import Limits
@@ -32,10 +32,10 @@ def dialer(*ports: int) -> Dialer:
     return Dialer(origin, None, connection, upstream="up", resolve=resolve)
 
 
-def connection() -> Connection:
+def connection() -> HttpConnection:
     deadlines = Deadlines()
     pool = Pool(dialer().dial, deadlines, upstream="up", maximum=1, idle_s=1.0)
-    return Connection("up", pool, deadlines, Limits())
+    return HttpConnection("up", pool, deadlines, Limits())
 
 
 async def test_an_address_that_refuses_gives_way_to_the_next() -> None:

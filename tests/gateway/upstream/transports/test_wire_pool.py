@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.upstream.wire.connection import Connection
+from gateway.upstream.wire.connection import HttpConnection
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.head import Limits
 from gateway.upstream.wire.pool import Pool
@@ -18,18 +18,18 @@ class Rig:
     """A pool of one slot whose connections lead nowhere."""
 
     def __init__(self) -> None:
-        self.dialled: list[Connection] = []
+        self.dialled: list[HttpConnection] = []
         deadlines = Deadlines()
-        self._new = lambda: Connection("up", self.pool, deadlines, Limits())
+        self._new = lambda: HttpConnection("up", self.pool, deadlines, Limits())
         self.pool = Pool(self.dial, deadlines, upstream="up", maximum=1, idle_s=60.0)
 
-    async def dial(self, by: float) -> Connection:
+    async def dial(self, by: float) -> HttpConnection:
         connection = self._new()
         connection.connection_made(Nowhere())
         self.dialled.append(connection)
         return connection
 
-    async def queue(self) -> "asyncio.Future[Connection]":
+    async def queue(self) -> "asyncio.Future[HttpConnection]":
         """Somebody who waits for the slot."""
         waiting = asyncio.ensure_future(self.pool.acquire(soon()))
         await asyncio.sleep(0)
@@ -69,7 +69,7 @@ async def test_no_request_overtakes_the_queue() -> None:
     first.release()
     newcomer = await rig.queue()
 
-    assert rig.pool.take() is None
+    assert rig.pool.take_idle() is None
     assert await waiting is first
     assert not newcomer.done()
     first.release()
