@@ -129,13 +129,13 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
 
 
 def _unserved() -> Router:
-    """For what Litestar would serve of the description, and no request reaches."""
+    """Replace the pages on the API that Litestar would serve; no request reaches them."""
     return Router("/openapi", route_handlers=[], guards=[_not_served], include_in_schema=False)
 
 
 def _not_served(connection: _Connection, handler: BaseRouteHandler) -> None:
     """Litestar's own pages load scripts from elsewhere: ours are in resources/description.py."""
-    raise RouteNotFound(f"there is nothing at {connection.scope['path']}")
+    raise RouteNotFound(f"no route {connection.scope['path']}")
 
 
 async def _start(gateway: Gateway) -> None:
@@ -153,22 +153,22 @@ async def _stop(gateway: Gateway) -> None:
 
 
 def _bug(gateway: Gateway, request: _Request, exc: Exception) -> Response[bytes]:
-    """The last resort: logged once, with what finds it again, and counted by its route."""
+    """The last resort: log the error once with its request id, and count it by route."""
     scope = request.scope
     request_id = str(scope["state"].get(REQUEST_ID, ""))
     route = str(cast("Mapping[str, object]", scope).get("path_template", "unknown route"))
-    told = "request %s at %s %s failed by a bug of ours"
+    told = "request %s at %s %s failed: bug in the gateway"
     _log.error(told, request_id, request.method, route, exc_info=exc)
     gateway.metrics.internal_errors.count(route)
     answer = _gateway_error(
-        request, GatewayError("an internal error; the gateway's log has the request id")
+        request, GatewayError("internal error; the gateway's log has the request id")
     )
     answer.headers["x-gateway-request-id"] = request_id
     return answer
 
 
 async def _slow(gateway: Gateway, exc: Exception, scope: Scope) -> None:
-    """Hold back the answer to a wrong key; see `gateway.access.wrong_keys`."""
+    """Delay the answer to a wrong key; see `gateway.access.wrong_keys`."""
     if isinstance(exc, WrongKey) and scope["type"] == "http":
         scope["state"][_SLOWED] = await gateway.guesses.delay_answer(
             scope, gateway.runtime.clients.of(scope)
@@ -176,47 +176,47 @@ async def _slow(gateway: Gateway, exc: Exception, scope: Scope) -> None:
 
 
 class _Fault(msgspec.Struct):
-    """What Litestar says of a parameter that it could not read."""
+    """Litestar's report about a parameter that it cannot parse."""
 
     message: str
     key: str = ""
 
 
 def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:
-    """Litestar's own errors in the envelope that clients know."""
+    """Return Litestar's own errors in the path's error format."""
     path, method = request.scope["path"], request.method
     match exc.status_code:
         case 404:
-            told = f"there is nothing at {method} {shortened(path)}"
+            told = f"no route {method} {shortened(path)}"
             error: GatewayError = RouteNotFound(told + _elsewhere(request.app, path))
         case 405 if hint := instead_of(path):
-            error = RouteNotFound(f"there is nothing at {method} {shortened(path)}{hint}")
+            error = RouteNotFound(f"no route {method} {shortened(path)}{hint}")
         case 405:
             allow = next((r.methods for r in request.app.routes if r.path == path), {"GET"})
             error = MethodNotAllowed(
-                f"{shortened(path)} does not take {method}",
+                f"{shortened(path)} does not accept {method}",
                 allow=tuple(sorted({*allow, *(("HEAD",) if "GET" in allow else ()), "OPTIONS"})),
             )
         case 400 if isinstance(exc.extra, list) and exc.extra:
             fault, *_ = msgspec.convert(exc.extra, list[_Fault])
-            told = f"{fault.key}: {fault.message}; GET /openapi.json tells what is taken"
+            told = f"{fault.key}: {fault.message}; see GET /openapi.json for what is accepted"
             error = InvalidRequest(told, param=fault.key or None)
         case status:
             error = GatewayError(exc.detail)
             error.status = status
             if status >= 500:
-                _log.error("%s %s is answered with %d", request.method, path, status, exc_info=exc)
+                _log.error("%s %s answered with %d", request.method, path, status, exc_info=exc)
     return _gateway_error(request, error)
 
 
 def _elsewhere(app: Litestar, path: str) -> str:
-    """The end of a sentence about a path: what to use instead, where that is known.
+    """Return the end of a sentence about a path: what to use instead, if known.
 
-    A base URL most likely has a /v1 too few or too many where that makes a path of ours of it.
+    If adding or removing a /v1 makes it a known path, the base URL is most likely wrong.
     """
     whole = with_v1(path)
     if whole != path and any(route.path == whole for route in app.routes):
-        return f"; did you mean {whole}? A client's base URL ends in one /v1"
+        return f"; did you mean {whole}? Set the client's base_url to end in /v1"
     return instead_of(path)
 
 

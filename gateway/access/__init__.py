@@ -1,1 +1,1 @@
-"""API keys, client addresses, and what one key may use at a time."""
+"""API keys, client addresses, and what one key may use at the same time."""

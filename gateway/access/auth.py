@@ -1,4 +1,4 @@
-"""Who is calling, and what that key may use."""
+"""Identify the caller by its API key, and check what that key may use."""
 
 import hmac
 from collections.abc import Iterable
@@ -11,18 +11,18 @@ from schemas.errors import Forbidden, Throttled, Unauthenticated
 
 
 class WrongKey(Unauthenticated):
-    """A key was sent, and it is not one."""
+    """The request carries a key that is not valid."""
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """One key's rights. models: names, or prefixes ending in `*`; max_priority: 1 is the top."""
+    """One key's rights. models: names, or prefixes ending in `*`; max_priority: 1 is highest."""
 
     name: str = ""
     models: tuple[str, ...] = ("*",)
     max_priority: int = 1
 
     def may_use(self, *names: str) -> bool:
-        """Whether any of the names (the one asked for, the model's own) is open to this key."""
+        """Return whether the key may use any of the names (the requested one, the model's own)."""
         for pattern in self.models:
             if pattern in names:
                 return True
@@ -35,10 +35,10 @@ EVERYONE = Caller()
 
 
 class Keyring:
-    """Callers by key.
+    """Look up callers by key.
 
-    Keys are held and looked up as SHA-256 digests, and the digests compared in constant time,
-    so that the time an answer takes tells nothing about a key.
+    Keys are stored and looked up as SHA-256 digests, and digests are compared in constant time,
+    so that response times reveal nothing about a key.
     """
 
     def __init__(self, auth: Auth) -> None:
@@ -50,23 +50,23 @@ class Keyring:
             self._callers[digest[:8]] = (digest, caller)
 
     def caller(self, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
-        """Raises Unauthenticated when keys are required and none, or a wrong one, was sent."""
+        """Raise Unauthenticated when keys are required and the request has none, or a wrong one."""
         if self._open:
             return EVERYONE
         key = _credential(headers)
         if not key:
             raise Unauthenticated(
-                "no API key was sent; use the header `Authorization: Bearer <key>`"
+                "no API key in the request; use the header `Authorization: Bearer <key>`"
             )
         digest = sha256(key).digest()
         known, caller = self._callers.get(digest[:8], (b"", EVERYONE))
         if not hmac.compare_digest(known, digest):
-            raise WrongKey("the API key is not known here")
+            raise WrongKey("the API key is not valid")
         return caller
 
 
 class AdminKey:
-    """The operator's own key, held as a digest and compared in constant time. Empty: none."""
+    """The operator's key, stored as a digest and compared in constant time. Empty: not set."""
 
     def __init__(self, auth: Auth) -> None:
         key = auth.admin_key.reveal()
@@ -74,24 +74,24 @@ class AdminKey:
 
     @property
     def set(self) -> bool:
-        """Whether there is one."""
+        """Return whether an admin key is configured."""
         return self._digest is not None
 
     def is_key(self, sent: bytes) -> bool:
-        """Whether these bytes are the key."""
+        """Return whether these bytes are the key."""
         return self._digest is not None and hmac.compare_digest(self._digest, sha256(sent).digest())
 
     def derived(self, purpose: bytes) -> bytes:
-        """32 bytes for signing, which whoever has the key could make, and nobody else.
+        """Return 32 bytes for signing that only a holder of the key can compute.
 
-        Raises LookupError when there is no key.
+        Raises LookupError when no key is set.
         """
         if self._digest is None:
-            raise LookupError("there is no admin key")
+            raise LookupError("no admin key is configured")
         return hmac.digest(self._digest, purpose, "sha256")
 
     def opens(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether it was sent, as `Authorization: Bearer <key>`."""
+        """Return whether the request carries the key, as `Authorization: Bearer <key>`."""
         for name, value in headers:
             if name == b"authorization" and value[:7].lower() == b"bearer ":
                 return self.is_key(value[7:].strip())
@@ -99,7 +99,7 @@ class AdminKey:
 
 
 class MetricsAccess:
-    """Who may read /metrics, which shows the models and the traffic of all clients."""
+    """Decide who may read /metrics, which shows the models and the traffic of all clients."""
 
     def __init__(self, auth: Auth) -> None:
         self._everyone = auth.metrics == "open" or (auth.metrics == "admin" and auth.mode == "none")
@@ -127,25 +127,25 @@ class MetricsAccess:
 
 
 def too_many_wrong_keys(retry_after: float) -> Throttled:
-    """What is answered to one wrong key too many. retry_after: seconds."""
+    """Return the error for a client that sends too many wrong keys. retry_after: seconds."""
     return Throttled(
-        "too many wrong keys came from this address; the answers to further ones are delayed",
+        "too many wrong API keys from this address; further answers are delayed",
         code="too_many_wrong_keys",
         retry_after=retry_after,
     )
 
 
 def check_model(caller: Caller, asked: str, route: str) -> None:
-    """Raises Forbidden unless the key may use the model by either of its names."""
+    """Raise Forbidden unless the key may use the model by either of its names."""
     if not caller.may_use(asked, route):
         raise Forbidden(f"the API key {caller.name!r} may not use the model {asked!r}")
 
 
 def check_priority(caller: Caller, priority: object) -> None:
-    """Raises Forbidden for a priority more urgent (a smaller number) than the key's best."""
+    """Raise Forbidden for a priority more urgent (a smaller number) than the key's best."""
     if isinstance(priority, int) and priority < caller.max_priority:
         raise Forbidden(
-            f"priority: the API key {caller.name!r} may ask for {caller.max_priority} to 5",
+            f"priority: the API key {caller.name!r} may use priorities {caller.max_priority} to 5",
             param="priority",
             code="priority_not_allowed",
         )

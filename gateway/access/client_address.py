@@ -1,4 +1,4 @@
-"""From which address a request came: the connection's, or what trusted proxies say of it."""
+"""Find the client's address: the connection's, or the one that trusted proxies report."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,27 +6,27 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # the process that leads loads this file, and answers nobody
+if TYPE_CHECKING:  # the leader process loads this file and serves no requests
     from litestar.types import HTTPScope
 
 _Address = IPv4Address | IPv6Address
 _MOST_HOPS = 32
 _LONGEST = 64
-"""Characters of an address with its zone and port."""
+"""Longest address in characters, with zone and port."""
 _FOR = re.compile(r'(?:^|[;,])\s*for\s*=\s*("[^"]*"|[^;,\s]*)', re.IGNORECASE)
 _WITH_PORT = re.compile(r"\[(?P<six>[^\]]*)\](:\d+)?|(?P<four>[0-9.]+)(:\d+)?")
 
 
 class ClientAddresses:
-    """Reads addresses for the log. Without trusted proxies no header is looked at."""
+    """Read client addresses for the log. Without trusted proxies, headers are ignored."""
 
     def __init__(self, trusted: Sequence[str], *, shown: bool = True) -> None:
-        """trusted: networks of proxies, each as `ipaddress` reads it. shown: False: all are ""."""
+        """trusted: networks of proxies, for `ipaddress`. shown: False makes all addresses ""."""
         self._shown = shown
         self._trusted = tuple(map(ip_network, trusted))
 
     def of(self, scope: "HTTPScope") -> str:
-        """The client's address; "" where it is not shown, or the connection has none."""
+        """Return the client's address; "" if addresses are hidden or the connection has none."""
         client = scope["client"]
         if not self._shown or client is None:
             return ""
@@ -35,10 +35,10 @@ class ClientAddresses:
         return self._behind(client[0], scope["headers"])
 
     def _behind(self, peer: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
-        """The rightmost hop that is not a trusted proxy.
+        """Return the rightmost hop that is not a trusted proxy.
 
-        A proxy appends to one of two headers, and passes the other on as the client sent it. Where
-        they disagree, only the connection's own address is beyond doubt.
+        A proxy appends to one of the two headers and passes the other on as the client sent it. If
+        they disagree, only the connection's own address is reliable.
         """
         address = _address(peer)
         if address is None or not self._trusts(address):
@@ -54,7 +54,7 @@ class ClientAddresses:
         return str(found.pop()) if len(found) == 1 else peer
 
     def _rightmost(self, hops: Sequence[str], last: _Address) -> _Address:
-        """What cannot be read ends the chain: the proxy that wrote it is the last one known."""
+        """Stop at the first unreadable hop: the proxy that wrote it is the last known address."""
         for hop in reversed(hops[-_MOST_HOPS:]):
             address = _address(hop)
             if address is None:
@@ -69,7 +69,7 @@ class ClientAddresses:
 
 
 def _address(text: str) -> _Address | None:
-    """With or without a port; an IPv4 address within IPv6 (::ffff:…) is the IPv4 address."""
+    """Parse with or without a port; an IPv4 address inside IPv6 (::ffff:…) becomes IPv4."""
     text = text.strip()
     return _parsed(text) if len(text) <= _LONGEST else None
 

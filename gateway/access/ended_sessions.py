@@ -1,7 +1,7 @@
-"""Sessions of the operator's page that were ended before their time, as long as they would last.
+"""Sessions of the admin page that were ended early, kept until they would have expired.
 
-They are in a file beside the records that wait for the store, so every worker and every gateway
-with the same `store.spool` knows them, and a restart forgets none.
+They are stored in a file next to the records that wait for the store, so every worker and every
+gateway with the same `store.spool` knows them, and they survive a restart.
 """
 
 import fcntl
@@ -16,10 +16,10 @@ _log = logging.getLogger("strowger")
 
 
 class EndedSessions:
-    """One line each: the session in hexadecimal, and until when it would have lasted."""
+    """A file with one line per session: its id in hexadecimal, and its original expiry time."""
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
-        """folder: made with the first line. clock: Unix seconds."""
+        """folder: created with the first line. clock: Unix seconds."""
         self._folder = folder
         self._file = folder / FILE
         self._clock = clock
@@ -27,8 +27,11 @@ class EndedSessions:
         self._ended: Mapping[bytes, int] = {}
 
     def has(self, session: bytes) -> bool:
-        """Whether it was ended, by this process or another. A look at the file costs no reading
-        until it changes; while it cannot be read, what was known before counts."""
+        """Return whether this or another process ended the session.
+
+        The file is read again only after it changed. While it cannot be read, the last known
+        sessions apply.
+        """
         try:
             found = self._file.stat()
             seen = (found.st_ino, found.st_mtime_ns, found.st_size)
@@ -38,11 +41,11 @@ class EndedSessions:
         except FileNotFoundError:
             return session in self._ended
         except (OSError, ValueError) as exc:
-            _log.error("ended sessions in %s cannot be read: %s", self._file, exc)
+            _log.error("cannot read ended sessions in %s: %s", self._file, exc)
         return session in self._ended
 
     def add(self, session: bytes, until: int) -> None:
-        """until: Unix seconds. Raises OSError where other processes cannot be told."""
+        """End a session. until: Unix seconds. Raises OSError if other processes cannot see it."""
         self._ended = {**self._ended, session: until}
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(self._folder / f"{FILE}.lock", os.O_CREAT | os.O_RDWR, 0o600)
@@ -54,7 +57,7 @@ class EndedSessions:
             os.close(lock)
 
     def _write(self, ended: Mapping[bytes, int]) -> None:
-        """All at once, less what would be over by now."""
+        """Replace the file atomically, without sessions that would have expired by now."""
         at = self._clock()
         lines = [f"{one.hex()} {until}\n" for one, until in ended.items() if until > at]
         new = self._folder / f"{FILE}.new"

@@ -1,4 +1,4 @@
-"""How much of the gateway one API key may take while others have keys, too."""
+"""Limit how much of the gateway one API key may use while other keys exist."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -7,7 +7,7 @@ from schemas.errors import Throttled
 
 
 class KeyUsage:
-    """What one key's requests have at the moment. in_flight: requests; buffered: bytes."""
+    """What one key's requests use at the moment. in_flight: requests; buffered: bytes."""
 
     __slots__ = ("buffered", "in_flight")
 
@@ -17,7 +17,7 @@ class KeyUsage:
 
 
 class KeyUsages:
-    """By a key's name; there are as many as the configuration has had keys."""
+    """Usage by key name; one entry for each key that the configuration has ever had."""
 
     def __init__(self) -> None:
         self._shares: dict[str, KeyUsage] = {}
@@ -30,7 +30,7 @@ class KeyUsages:
 
 
 class BodyMemory(Protocol):
-    """The memory of all bodies. `buffer` raises Unavailable when it is full."""
+    """The memory budget of all bodies. `buffer` raises Unavailable when it is exhausted."""
 
     def buffer(self, size: int) -> None: ...
 
@@ -38,12 +38,12 @@ class BodyMemory(Protocol):
 
 
 class Reservation:
-    """The place and the memory of one request, given back by `close`."""
+    """The slot and the memory of one request; `close` gives them back."""
 
     __slots__ = ("_buffers", "_room", "_share", "size")
 
     def __init__(self, buffers: BodyMemory, share: KeyUsage, room: Callable[[], float]) -> None:
-        """room: bytes that all requests of this key may have together, as of now."""
+        """room: bytes that all requests of this key may buffer together, as of now."""
         self.size = 0
         self._buffers = buffers
         self._room = room
@@ -51,11 +51,11 @@ class Reservation:
         share.in_flight += 1
 
     def buffer(self, size: int) -> None:
-        """Claim memory. Raises Throttled over the key's share, Unavailable where all is taken."""
+        """Claim memory. Raises Throttled over the key's share, Unavailable if no memory is left."""
         share = self._share
         if share.buffered + size > self._room():
             raise Throttled(
-                "this API key's requests take up all the memory that one key may have "
+                "requests of this API key already use all the memory that one key may use "
                 "(server.max_share_per_key of server.max_buffered_bytes)",
                 retry_after=1,
             )
@@ -69,7 +69,7 @@ class Reservation:
         self.size -= size
 
     def close(self) -> None:
-        """The request is over."""
+        """Release the slot and the memory: the request is over."""
         self._share.in_flight -= 1
         if self.size:
             self.release(self.size)

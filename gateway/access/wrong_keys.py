@@ -1,8 +1,8 @@
-"""Wrong keys: whoever sends many of them waits longer and longer for each answer.
+"""Slow down clients that send many wrong keys: each answer is delayed longer.
 
-A right key is served at once from everywhere, also from an address that sends wrong ones, because
-all clients may come from one proxy. So this slows guessing and shows it; that keys cannot be
-guessed is up to their length (docs/adr/0019).
+Requests with a valid key are never delayed, even from an address that sends wrong keys, because
+all clients may share one proxy. This slows guessing down and makes it visible; the length of the
+keys is what makes guessing infeasible (docs/adr/0019).
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from litestar.types import HTTPScope
 from gateway.clock import now
 
 FREE: Final = 10
-"""Wrong keys of an address that are answered at once; one is forgotten every FORGET_S."""
+"""Wrong keys per address without a delay; the count drops by one every FORGET_S seconds."""
 
 FORGET_S: Final = 10.0
 FIRST_S, LONGEST_S = 0.1, 5.0
-"""The first wait, which doubles with every wrong key, up to the longest."""
+"""First delay in seconds; it doubles with every wrong key, up to the longest."""
 
 MAX_ADDRESSES: Final = 10_000
 MOST_WAITING, MOST_WAITING_EACH = 200, 10
-"""Answers that are held back at a time, in all and of one address; others go out at once."""
+"""Delayed answers at a time, in all and per address; answers beyond that are not delayed."""
 
 _log = logging.getLogger("strowger.auth")
 
 
 class _Tally:
-    """Of one address. logged: since its last burst began."""
+    """The wrong keys of one address. logged: whether the current burst was logged."""
 
     __slots__ = ("at", "count", "logged", "waiting")
 
@@ -43,18 +43,18 @@ class _Tally:
 
 
 class WrongKeyThrottle:
-    """Counts wrong keys by address; the oldest of too many addresses are forgotten."""
+    """Count wrong keys per address; beyond MAX_ADDRESSES the oldest addresses are dropped."""
 
     def __init__(self, clock: Callable[[], float] = now) -> None:
-        """clock: seconds."""
+        """clock: returns seconds."""
         self._clock = clock
         self._tallies: OrderedDict[str, _Tally] = OrderedDict()
         self._waiting = 0
 
     async def delay_answer(self, scope: HTTPScope, shown: str) -> float:
-        """Note a wrong key, and hold its answer back. Returns seconds for `retry-after`, or 0.
+        """Count a wrong key and delay its answer. Return seconds for `retry-after`, or 0.
 
-        shown: the client's address as the log shows it, "" where it shows none.
+        shown: the client's address as the log shows it, "" if hidden.
         """
         tally, wait = self.noted(client_network(scope, shown), shown)
         if not wait:
@@ -70,7 +70,7 @@ class WrongKeyThrottle:
         return max(wait, 1.0)
 
     def noted(self, client: str, shown: str = "") -> tuple[_Tally, float]:
-        """The address's tally with one more, and how long its answer is to wait, seconds."""
+        """Count one more wrong key. Return the address's tally and the delay in seconds."""
         at = self._clock()
         tally = self._tallies.pop(client, None)
         if tally is None:
@@ -86,16 +86,16 @@ class WrongKeyThrottle:
         if not tally.logged:
             tally.logged = True
             _log.warning(
-                "many wrong keys from %s: answers to further ones are delayed", shown or "a client"
+                "many wrong API keys from %s: delaying further answers", shown or "a client"
             )
         tally.count = min(tally.count, FREE + 10.0)
         return tally, min(FIRST_S * 2 ** (tally.count - FREE - 1), LONGEST_S)
 
 
 def client_network(scope: HTTPScope, shown: str = "") -> str:
-    """The client's; of IPv6 its network of 64 bits, which is one customer's. "" where unknown.
+    """Return the client's address; for IPv6 its /64, one customer's network. "" if unknown.
 
-    shown: the one that trusted proxies tell of, where there are any.
+    shown: the address that trusted proxies report, if there are any.
     """
     client = scope["client"]
     host = shown or (client[0] if client else "")

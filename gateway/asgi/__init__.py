@@ -1,1 +1,1 @@
-"""The HTTP side of a request, over plain ASGI: reading it, watching it, answering it."""
+"""The HTTP side of a request over plain ASGI: read it, watch it, answer it."""

@@ -1,7 +1,7 @@
-"""How much work a JSON body is, found before any decoder works on it.
+"""Estimate how much work decoding a JSON body is, before a decoder starts.
 
-A decoder runs in one call that no other thread can interrupt, and its time goes by the number of
-values, not of bytes: a megabyte of `[],[],[]` takes longer than twenty megabytes of prompt.
+A decoder runs in one call that no other thread can interrupt, and its time depends on the number
+of values, not of bytes: a megabyte of `[],[],[]` takes longer than twenty megabytes of prompt.
 """
 
 from typing import Final
@@ -11,29 +11,29 @@ from msgspec import Struct
 from schemas.errors import InvalidRequest
 
 MOST_FIELDS: Final = 50_000
-"""Fields of all objects of a body, and as many objects and lists: some 20 ms of decoding."""
+"""Maximum number of fields in a body, and of objects and lists: some 20 ms of decoding."""
 
 MOST_STRINGS: Final = 200_000
-"""Strings of a body, the names of its fields included."""
+"""Maximum number of strings in a body, including the names of its fields."""
 
 MOST_VALUES: Final = 1_000_000
-"""Values of a body. Long lists of numbers are decoded in pieces."""
+"""Maximum number of values in a body. Long lists of numbers are decoded in pieces."""
 
 MOST_WIDE: Final = 6 * 1024 * 1024
-"""Bytes of one string that has characters beyond ASCII: 10 to 20 ms of decoding."""
+"""Maximum bytes of one string with characters beyond ASCII: 10 to 20 ms of decoding."""
 
 MOST_ESCAPES: Final = 1_000_000
-"""Escapes of one string: 10 to 20 ms. Base64 with escaped slashes has 300,000 in 20 MB."""
+"""Maximum escapes in one string: 10 to 20 ms. Base64 with escaped slashes has 300,000 in 20 MB."""
 
 PIECE: Final = 256 * 1024
-"""Bytes that are looked at in one call: less than 10 ms of the worst."""
+"""Bytes scanned in one call: less than 10 ms in the worst case."""
 
 _VALUE_BYTES: Final = 40
-"""That a decoded value takes, its place in a list or an object included."""
+"""Estimated bytes of a decoded value, including its place in a list or an object."""
 
 
 class Weight(Struct, kw_only=True):
-    """What a body holds. values: by the commas; containers: objects and lists."""
+    """What a body contains. values: counted by commas; containers: objects and lists."""
 
     values: int = 1
     fields: int = 0
@@ -42,19 +42,19 @@ class Weight(Struct, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Bytes that its decoded values take in addition to its own, as an estimate."""
+        """Return the estimated bytes of the decoded values, in addition to the body itself."""
         return _VALUE_BYTES * (self.values + self.strings + 2 * self.containers)
 
 
 class _Text(Struct, kw_only=True):
-    """One string, as far as it fills whole pieces. size: bytes."""
+    """One string that spans whole pieces. size: bytes."""
 
     size: int = 0
     escapes: int = 0
     wide: bool = False
 
     def add(self, size: int, escapes: int, *, wide: bool) -> None:
-        """Raises InvalidRequest where the whole would hold the decoder for too long."""
+        """Raise InvalidRequest if the string would block the decoder for too long."""
         self.size += size
         self.escapes += escapes
         self.wide = self.wide or wide
@@ -73,9 +73,9 @@ class _Text(Struct, kw_only=True):
 
 
 def weighed(body: bytes, end: int) -> Weight:
-    """Counts what stands outside of strings in the first `end` bytes, piece by piece.
+    """Count what is outside of strings in the first `end` bytes, piece by piece.
 
-    Raises InvalidRequest, which names the bound, as soon as there is too much of anything.
+    Raises InvalidRequest, which names the limit, as soon as one limit is exceeded.
     """
     weight = Weight()
     inside = False
@@ -99,7 +99,7 @@ def weighed(body: bytes, end: int) -> Weight:
 
 
 def _count(piece: bytes, weight: Weight, *, inside: bool) -> bool:
-    """inside: a string goes on from the piece before. Returns whether one goes on after it."""
+    """inside: a string continues from the piece before. Return whether one continues after it."""
     quotes = piece.count(b'"')
     if quotes:
         structure = b"".join(piece.split(b'"')[inside::2])
@@ -115,7 +115,7 @@ def _count(piece: bytes, weight: Weight, *, inside: bool) -> bool:
 
 
 def _whole(body: bytes, at: int, stop: int) -> int:
-    """The end of a piece that does not part a backslash from what it escapes."""
+    """Return the end of a piece that does not split a backslash from what it escapes."""
     end = stop
     while end > at and body[end - 1] == 0x5C:
         end -= 1

@@ -1,4 +1,4 @@
-"""Cutting off clients that are too slow to say what they want."""
+"""Cut off clients that send or read too slowly."""
 
 import asyncio
 import sys
@@ -11,8 +11,8 @@ from gateway.clock import now
 from schemas.errors import RequestTimeout
 
 LEAST_RATE = 500
-"""Bytes a second of a body: what Apache asks for (mod_reqtimeout), and the slowest of mobile links
-has twice. https://httpd.apache.org/docs/2.4/mod/mod_reqtimeout.html"""
+"""Minimum bytes per second of a body: Apache's default (mod_reqtimeout), and half of what the
+slowest mobile links have. https://httpd.apache.org/docs/2.4/mod/mod_reqtimeout.html"""
 
 _LOOKS, _MOST_BETWEEN_S = 10, 1.0
 _LATE = "strowger.late"
@@ -22,15 +22,15 @@ class Sender(Protocol):
     """A client's connection."""
 
     def look(self, at: float, limit_s: float) -> None:
-        """Cut it off if what it has begun to send should be here by now. at: gateway.clock."""
+        """Cut the client off if what it has started to send is overdue. at: gateway.clock."""
         ...
 
 
 class Patience:
-    """One look at all connections, ten times in each limit and at least once a second.
+    """Check all connections ten times per limit, and at least once per second.
 
-    Requests pay nothing for it: no timer is theirs, and nothing is noted of one that comes whole.
-    limit_s: asked at each look, as the configuration may change.
+    Requests pay nothing for it: they have no timers, and nothing is stored for a request that
+    arrives whole. limit_s: called at each check, as the configuration may change.
     """
 
     def __init__(self, connections: Collection[Sender], limit_s: Callable[[], float]) -> None:
@@ -38,7 +38,7 @@ class Patience:
         self._limit_s = limit_s
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             await asyncio.sleep(min(self._limit_s() / _LOOKS, _MOST_BETWEEN_S))
             at, limit_s = now(), self._limit_s()
@@ -55,7 +55,7 @@ if sys.platform == "linux":
         try:
             number = cast(int, transport.get_extra_info("socket").fileno())
             return int.from_bytes(ioctl(number, TIOCOUTQ, bytes(4)), sys.byteorder)
-        except OSError:  # it closes just now
+        except OSError:  # the socket is closing
             return 0
 
 else:
@@ -65,29 +65,29 @@ else:
 
 
 def unread(transport: asyncio.Transport) -> int:
-    """Bytes of answers that the client's machine has not taken yet.
+    """Return the bytes of answers that the client's machine has not received yet.
 
-    Those in the kernel too, where it tells: it makes room for more by a third of its buffer only.
+    Includes those in the kernel, if it reports them: it frees its buffer only a third at a time.
     """
     return transport.get_write_buffer_size() + _in_kernel(transport)
 
 
 def call_late(scope: HTTPScope, limit_s: float) -> None:
-    """Whoever reads this request's body next, or waits for it, hears that it is late."""
+    """Mark the request as late; the next reader of its body raises RequestTimeout."""
     scope["state"][_LATE] = limit_s
 
 
 def check_in_time(scope: HTTPScope) -> None:
-    """For readers of a piece that is not the last. Raises RequestTimeout."""
+    """Raise RequestTimeout if the request is late; for readers of a piece that is not the last."""
     limit_s = cast("float | None", scope["state"].get(_LATE))
     if limit_s is not None:
         raise RequestTimeout(
-            f"the body comes too slowly: less than {LEAST_RATE} bytes a second for {limit_s:g} s"
+            f"the body arrives too slowly: under {LEAST_RATE} bytes per second for {limit_s:g} s"
         )
 
 
 def in_time(scope: HTTPScope, receive: Receive) -> Receive:
-    """`receive` that raises RequestTimeout, for readers that know nothing of lateness."""
+    """Wrap `receive` to raise RequestTimeout, for readers that do not check for lateness."""
 
     async def received() -> ReceiveMessage:
         message = await receive()

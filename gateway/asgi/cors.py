@@ -1,4 +1,4 @@
-"""Which pages in a browser may call the gateway. https://fetch.spec.whatwg.org/#http-cors-protocol"""
+"""CORS: which browser pages may call. https://fetch.spec.whatwg.org/#http-cors-protocol"""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ _EXPOSED = (
 
 
 class Cors:
-    """The headers for an origin; none at all for one that is not allowed."""
+    """The CORS headers for an origin; none for an origin that is not allowed."""
 
     def __init__(self, origins: Sequence[str]) -> None:
         self._any = "*" in origins
@@ -29,7 +29,7 @@ class Cors:
         ]
 
     def preflight(self, origin: bytes, methods: str) -> Headers:
-        """What a preflight's answer has beside `headers`."""
+        """Return the headers of a preflight response in addition to `headers`."""
         if not self.headers(origin):
             return []
         return [

@@ -1,9 +1,9 @@
-"""Which requests an open gateway takes: those that no web page of another site has sent.
+"""Reject requests to an open gateway that web pages of other sites send.
 
-Without keys, a gateway on loopback is open to every program on its machine, and a browser is one
-that runs other people's programs. Two ways lead from a page to it: a name of theirs that resolves
-to 127.0.0.1 (DNS rebinding), which shows in `Host`, and a form or a script that posts across
-sites, which shows in `Sec-Fetch-Site` or `Origin`. https://www.w3.org/TR/fetch-metadata/
+Without keys, a gateway on loopback is open to every program on its machine, and a browser runs
+other people's programs. A page can reach it in two ways: with a host name that resolves to
+127.0.0.1 (DNS rebinding), visible in `Host`, and with a form or script that posts across sites,
+visible in `Sec-Fetch-Site` or `Origin`. https://www.w3.org/TR/fetch-metadata/
 """
 
 import ipaddress
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from schemas.errors import Forbidden
 
-if TYPE_CHECKING:  # the process that leads loads this file, and answers nobody
+if TYPE_CHECKING:  # the leader process loads this file and serves no requests
     from litestar.types import HTTPScope
 
 _READING: Final = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -20,13 +20,13 @@ _KEPT: Final = 64
 
 
 class Door:
-    """Checks the Host of every request, and the origin of those that change or cost something."""
+    """Check the Host of every request, and the origin of requests that change or cost something."""
 
     def __init__(self, names: Iterable[str], origins: Iterable[str], *, pages: bool) -> None:
-        """names: hosts that are allowed, without port, besides those of loopback.
+        """names: allowed hosts, without port, besides those of loopback.
 
-        origins: whose pages may call the gateway; "*" is every one.
-        pages:   other sites' pages are refused, because no key is asked for.
+        origins: origins whose pages may call the gateway; "*" allows all.
+        pages:   reject pages of other sites, because the gateway requires no key.
         """
         self._names = frozenset(name.lower().strip("[]") for name in names)
         self._origins = frozenset(origin.rstrip("/").encode() for origin in origins)
@@ -34,7 +34,7 @@ class Door:
         self._known: set[bytes] = set()
 
     def check(self, scope: "HTTPScope") -> None:
-        """Raises Forbidden, whose message names the setting that would allow it."""
+        """Raise Forbidden; the message names the setting that allows the request."""
         host = origin = site = b""
         for name, value in scope["headers"]:
             if name == b"host":
@@ -54,8 +54,8 @@ class Door:
         name = name[skip:].partition(end)[0]
         if name and name not in self._names and not _is_loopback(name.rstrip(".")):
             raise Forbidden(
-                f"host: this gateway is not reached as {name!r}; server.allowed_hosts lists the "
-                "names that it takes besides localhost",
+                f"host: {name!r} is not an allowed host name of this gateway; server.allowed_hosts "
+                "lists the names allowed besides localhost",
                 code="host_not_allowed",
             )
         if len(self._known) < _KEPT:
@@ -67,8 +67,8 @@ class Door:
             here = site in (b"same-origin", b"none")
         if not here and origin not in self._origins:
             raise Forbidden(
-                "a page of another site sent this; server.cors.allow_origins lists the origins "
-                "whose pages may call",
+                "a page of another site sent this request; server.cors.allow_origins lists the "
+                "origins whose pages may call",
                 code="cross_site",
             )
 

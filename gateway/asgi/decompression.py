@@ -1,4 +1,4 @@
-"""Bodies with a content-encoding, unfolded in pieces within the limits of all bodies."""
+"""Decompress bodies with a content-encoding, piece by piece, within the limits of all bodies."""
 
 import asyncio
 import zlib
@@ -13,14 +13,14 @@ _ANY_ZLIB: Final = 47
 """zlib's window bits that recognise both gzip and deflate."""
 
 _PIECE: Final = 256 * 1024
-"""Unfolded in less than a millisecond; then other requests go on."""
+"""Bytes per piece, decompressed in less than a millisecond; other requests run in between."""
 
 
 async def inflate(body: bytes, encoding: bytes, limit: int, memory: Memory) -> bytes:
-    """The body without its encoding, which is one of ENCODINGS; claims memory piece by piece.
+    """Return the body without its encoding (one of ENCODINGS); claim memory piece by piece.
 
-    The caller gives the memory back. Raises BodyTooLarge over `limit` bytes, Unavailable where
-    there is no memory for them, and InvalidRequest.
+    The caller releases the memory. Raises BodyTooLarge over `limit` bytes, Unavailable if no
+    memory is left, and InvalidRequest.
     """
     reader = zlib.decompressobj(_ANY_ZLIB)
     pieces: list[bytes] = []
@@ -32,18 +32,18 @@ async def inflate(body: bytes, encoding: bytes, limit: int, memory: Memory) -> b
             rest = reader.unconsumed_tail
             size += len(piece)
             if size > limit:
-                raise BodyTooLarge(f"the body unfolds to more than {limit} bytes")
+                raise BodyTooLarge(f"the decompressed body is larger than {limit} bytes")
             memory.buffer(len(piece))
             pieces.append(piece)
             await asyncio.sleep(0)
     except zlib.error as exc:
         raise InvalidRequest(
-            f"the body is not {encoding.decode()} as its content-encoding says: {exc}",
+            f"the body is not valid {encoding.decode()}, its content-encoding: {exc}",
             param="content-encoding",
         ) from exc
     if not reader.eof or reader.unused_data:
         raise InvalidRequest(
-            f"the body's {encoding.decode()} is cut short, or something follows it",
+            f"the {encoding.decode()} data of the body is truncated or has trailing bytes",
             param="content-encoding",
         )
     return b"".join(pieces)

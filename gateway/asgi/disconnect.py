@@ -1,4 +1,4 @@
-"""Noticing that the client has gone, at any moment, and stopping the work at once."""
+"""Detect that the client disconnects, at any moment, and stop the work immediately."""
 
 import asyncio
 from collections.abc import Generator
@@ -13,20 +13,20 @@ _Waiting = Generator["asyncio.Future[object]", None, Message]
 
 
 class ClientGone(GatewayError):
-    """The client hung up. Nobody reads an answer; the status is for the log alone."""
+    """The client disconnected. It receives no answer; the status is for the log alone."""
 
     status = 499
     code = "client_closed_request"
 
 
 class HangUp:
-    """While entered, a disconnect cancels the current task and leaves as ClientGone.
+    """While entered, a disconnect cancels the current task, and the block exits with ClientGone.
 
-    To be entered once the body has been read: from then on `receive` can only tell of the end.
-    `disarm` before the answer's last byte, after which a disconnect is the normal end.
+    Enter it after the body was read: from then on `receive` can only report the disconnect.
+    Call `disarm` before the last byte of the answer; after that a disconnect is the normal end.
 
     `receive` is not awaited by a task of its own, which would cost more than the rest of the
-    endpoint, but stepped by hand: it runs up to the future that it waits for, and goes on in
+    endpoint, but stepped by hand: it runs up to the future that it waits for, and continues in
     that future's callback. https://peps.python.org/pep-0492/#await-expression
     """
 
@@ -67,7 +67,7 @@ class HangUp:
         return cast(_Waiting, self._receive().__await__())
 
     def _advance(self, done: "asyncio.Future[object] | None") -> None:
-        """Go on until `receive` waits again or tells of the end."""
+        """Step `receive` until it waits again or reports the disconnect."""
         while self._armed:
             try:
                 self._future = next(self._waiting)

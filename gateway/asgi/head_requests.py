@@ -1,10 +1,10 @@
-"""HEAD answers as GET does, without the body: https://www.rfc-editor.org/rfc/rfc9110#section-9.3.2"""
+"""Answer HEAD as GET, without the body: https://www.rfc-editor.org/rfc/rfc9110#section-9.3.2"""
 
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 
 class Heads:
-    """An ASGI application around another, which sees a GET. The server leaves the body out."""
+    """An ASGI wrapper; the inner application sees a GET. The server leaves the body out."""
 
     def __init__(self, inner: ASGIApp) -> None:
         self._inner = inner
@@ -16,7 +16,7 @@ class Heads:
 
 
 def _as_get(scope: HTTPScope) -> HTTPScope:
-    """A copy; what is in its `state` is shared."""
+    """Return a copy of the scope; it shares the original's `state`."""
     as_get = scope.copy()
     as_get["method"] = "GET"
     return as_get

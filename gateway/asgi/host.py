@@ -1,4 +1,4 @@
-"""The Host field and the request target: which forms are well-formed.
+"""Validate the Host field and the request target.
 
 https://www.rfc-editor.org/rfc/rfc9112#section-3.2
 """
@@ -16,14 +16,14 @@ _ABSOLUTE: Final = re.compile(rb"https?://([^/?#]*)(.*)", re.IGNORECASE | re.DOT
 
 @lru_cache(maxsize=256)
 def well_formed(host: bytes) -> bool:
-    """Whether this is a valid Host: a name or address and perhaps a port; it may be empty."""
+    """Return whether this is a valid Host: a name or address, optionally a port; may be empty."""
     return _HOST.fullmatch(host) is not None
 
 
 def authority_of(target: bytes) -> tuple[bytes, bytes] | None:
-    """The authority and the origin-form of a target in absolute-form.
+    """Return the authority and the origin-form of a target in absolute-form.
 
-    `None` for a target in any other form. The origin-form always has a path.
+    Return `None` for a target in any other form. The origin-form always has a path.
     """
     match = _ABSOLUTE.fullmatch(target)
     if match is None:

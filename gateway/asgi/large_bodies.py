@@ -1,4 +1,4 @@
-"""Work on large bodies, in threads: a few at a time, and one at a time for each API key."""
+"""Process large bodies in threads: a few at a time, and one at a time per API key."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -9,11 +9,11 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 AT_ONCE: Final = 2
-"""Large bodies of one process: more would only compete for the interpreter."""
+"""Large bodies at a time per process: more would only compete for the interpreter lock."""
 
 
 class _Line:
-    """Those of one key. waiting: those with a turn included."""
+    """The queue of one key. waiting: requests in the queue, including the one that is running."""
 
     __slots__ = ("lock", "waiting")
 
@@ -23,7 +23,7 @@ class _Line:
 
 
 class Turns:
-    """Who has large bodies waits for their own: one key's never stand before another's."""
+    """Queue large bodies per key, so that one key's bodies never delay another key's."""
 
     def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
@@ -32,7 +32,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncGenerator[None]:
-        """Waits for those of the same key, then for one of AT_ONCE places."""
+        """Wait for earlier bodies of the same key, then for one of AT_ONCE slots."""
         line = self._lines.setdefault(key, _Line())
         line.waiting += 1
         try:
@@ -44,10 +44,10 @@ class Turns:
                 del self._lines[key]
 
     async def work(self, call: Callable[[], T]) -> T:
-        """What `call` returns, from a thread; to be awaited in a turn.
+        """Run `call` in a thread and return its result; call it inside `turn`.
 
-        A thread cannot be stopped: when cancelled, this waits for its end, so that the turn is
-        over when the work is.
+        A thread cannot be stopped: when cancelled, this waits for the thread to finish, so that
+        the slot is released only when the work is over.
         """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="large-body")

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP/1.1 protocol with what a gateway's clients need in addition: see GatewayHttp."""
+"""uvicorn's HTTP/1.1 protocol, extended for a gateway's clients: see GatewayHttp."""
 
 import asyncio
 from typing import Literal, NamedTuple, cast
@@ -13,20 +13,20 @@ from gateway.asgi.host import authority_of, well_formed
 from gateway.asgi.write_coalescing import CoalescingHttp, Lingering
 
 MOST_HEAD_BYTES = 64 * 1024
-"""Of a request's head as far as it comes in pieces, and of whatever else is not a body's bytes:
-trailers, a chunk's extensions, empty lines. Without a bound, memory would be it."""
+"""Limit for the head of a request as far as it arrives in pieces, and for everything that is not
+body data: trailers, chunk extensions, empty lines. Without it, only memory would be the limit."""
 
 MOST_WAITING = 4
-"""Requests that may wait on a connection for the one before them, and it is still read."""
+"""Pipelined requests per connection before reading from it stops."""
 
 LINGER_S = 30.0
-"""For a client to end what it sends after it has been answered; nginx's lingering_time."""
+"""Seconds for a client to finish sending after it was answered; nginx's lingering_time."""
 
 HALF_CLOSED_S = 0.05
-"""For an answer to a client that has ended its side of the connection."""
+"""Seconds for an answer to a client that has closed its side of the connection."""
 
 _FRAMING = 16
-"""Bytes that may come for each byte of a body: the framing of one-byte chunks has five or six."""
+"""Bytes allowed per byte of a body: the framing of one-byte chunks takes five or six."""
 
 _ALL = 1 << 40
 _TWO_HOSTS = b"\0"
@@ -48,24 +48,24 @@ _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-lengt
 
 
 class _Turn(NamedTuple):
-    """What is the client's to do: finish the head after the `last` request that has begun, or that
-    request's body, take what it is being answered, or leave after that."""
+    """What the client has to do next: finish the head after the `last` started request, or that
+    request's body, read its answer, or close the connection after that."""
 
     last: RequestResponseCycle | None
     owes: Literal["head", "body", "reading", "leaving"]
 
 
 class GatewayHttp(CoalescingHttp):
-    """uvicorn's protocol with these differences.
+    """uvicorn's protocol, with these differences.
 
-    An offer of HTTP/2 (`upgrade: h2c`), which Java's clients make with every request in the clear,
-    is read past as https://www.rfc-editor.org/rfc/rfc9110#section-7.8 allows; the parser would lose
+    An offer of HTTP/2 (`upgrade: h2c`), which Java clients send with every cleartext request, is
+    ignored, as https://www.rfc-editor.org/rfc/rfc9110#section-7.8 allows; the parser would lose
     the body (https://github.com/Kludex/uvicorn/issues/2722). Heads, trailers and chunk extensions
-    have a limit, and trailers never become headers. A target and a Host are required to be valid.
-    A client that leaves is noticed although it has sent its next request already. One that is slow
-    is cut off, which otherwise keeps its connection and its request's place for as long as it
-    likes. One that is answered before it has said all hears the answer. A message that cannot be
-    read never disturbs the answers to those before it.
+    have a limit, and trailers never become headers. The target and the Host must be valid.
+    A disconnect is noticed even if the client has already sent its next request. A slow client is
+    cut off; otherwise it would hold its connection and its request's slot without limit. A client
+    that is answered before it has sent everything receives its answer. A message that cannot be
+    parsed never disturbs the answers to earlier ones.
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -74,7 +74,7 @@ class GatewayHttp(CoalescingHttp):
         self._seen: _Turn | None = None
         self._since = 0.0
         self._body_bytes = self._unread = 0
-        # Bytes that came since a head or a message was complete, less the credit of a body's bytes.
+        # Bytes received since the last complete head or message, minus the credit of body bytes.
         self._silent = self._credit = 0
         self._in_body = False
         self._leaving = self._deaf = self._ended = False
@@ -102,10 +102,10 @@ class GatewayHttp(CoalescingHttp):
             self._refuse(_TOO_LONG)
 
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  as asyncio's own
-        """The client sends no more: it has gone, or it waits for what it has asked for.
+        """The client sends nothing more: it has gone, or it waits for its answer.
 
-        Nothing tells the two apart. A request that has come whole keeps its connection for
-        HALF_CLOSED_S, which is enough for what the gateway answers by itself.
+        The two cannot be told apart. A request that arrived whole keeps its connection for
+        HALF_CLOSED_S, which is enough for answers that the gateway gives by itself.
         """
         self._ended = True
         last = cast("RequestResponseCycle | None", self.cycle)
@@ -136,7 +136,7 @@ class GatewayHttp(CoalescingHttp):
         super().on_body(body)
 
     def look(self, at: float, limit_s: float) -> None:
-        """A head is whole within the limit, a body keeps its rate, an answer is taken on."""
+        """Check that heads finish in time, bodies keep their rate, and answers are read."""
         turn = self._turn()
         if turn is None or turn != self._seen or self._goes_on(turn, limit_s):
             self._seen, self._since, self._body_bytes = turn, at, 0
@@ -165,7 +165,7 @@ class GatewayHttp(CoalescingHttp):
         super().on_message_complete()
         self._credit = _ALL
         self._in_body = False
-        self.cycle.more_body = False  # uvicorn leaves it where the answer came before this end
+        self.cycle.more_body = False  # uvicorn leaves it set if the answer was sent first
 
     def connection_lost(self, exc: Exception | None) -> None:
         running = self._running
@@ -180,7 +180,7 @@ class GatewayHttp(CoalescingHttp):
         super()._start_asgi_task(cycle, app)
 
     def _lingers(self) -> bool:
-        """Whether the client has more to send; from then on it is read and thrown away."""
+        """Return whether the client has more to send; if so, its data is discarded from then on."""
         last = cast("RequestResponseCycle | None", self.cycle)
         unfinished = self._deaf or self._head_begun() or (last is not None and last.more_body)
         self._leaving = unfinished and not self._ended
@@ -192,7 +192,7 @@ class GatewayHttp(CoalescingHttp):
         return self._silent > 0 and not self._in_body
 
     def _turn(self) -> _Turn | None:
-        """`None` where it is not the client's, or it is free to be silent between requests."""
+        """Return `None` if the gateway is next, or the connection is idle between requests."""
         last = cast("RequestResponseCycle | None", self.cycle)
         if self._leaving or (last is not None and last.response_complete and last.more_body):
             return _Turn(last=last, owes="leaving")
@@ -207,7 +207,7 @@ class GatewayHttp(CoalescingHttp):
         return None if last.response_complete or ours else _Turn(last=last, owes="body")
 
     def _goes_on(self, turn: _Turn, limit_s: float) -> bool:
-        """Whether enough has happened for another such while."""
+        """Return whether the client made enough progress for another interval."""
         if turn.owes == "body":
             return self._body_bytes >= LEAST_RATE * limit_s
         return turn.owes == "reading" and unread(self.transport) < self._unread
@@ -224,7 +224,7 @@ class GatewayHttp(CoalescingHttp):
             self.transport.close()
 
     def _check_target(self, host: bytes | None) -> None:
-        """Raises ValueError, and notes why, for a target or a Host that HTTP/1.1 forbids."""
+        """Raise ValueError, and store why, for a target or a Host that HTTP/1.1 forbids."""
         if host is None and self.parser.get_http_version() == "1.1":
             self._fault = "The Host header is missing; HTTP/1.1 requires it."
         elif host is _TWO_HOSTS:
@@ -243,7 +243,7 @@ class GatewayHttp(CoalescingHttp):
             raise ValueError(self._fault)
 
     def _refuse(self, answer: bytes) -> None:
-        """Answer a message that cannot be read on, and close, after the answers before it."""
+        """Answer a message that cannot be parsed, after the answers before it, and close."""
         running, last = self._running, cast("RequestResponseCycle | None", self.cycle)
         if running is None or running.response_complete:
             if not self._in_body:
@@ -263,13 +263,13 @@ class GatewayHttp(CoalescingHttp):
             (self.pipeline[0][0] if self.pipeline else running).keep_alive = False
 
     def _declines(self) -> bool:
-        """Whether the head that was just read offers what we do not speak."""
+        """Return whether the head just read offers a protocol that we do not support."""
         return self.parser.should_upgrade() and not self._should_upgrade()
 
     def _go_on_without(self, rest: bytes) -> None:
-        """Read the same head once more, without the offer, and what has come behind it.
+        """Parse the same head again without the offer, and what followed it.
 
-        The parser takes what follows such a head for another protocol, so it is replaced.
+        The parser treats what follows such a head as another protocol, so a new parser replaces it.
         """
         method, version = self.parser.get_method(), self.parser.get_http_version()
         if method == b"CONNECT":

@@ -1,4 +1,4 @@
-"""Reading a request's head and body, within the limits that protect the gateway."""
+"""Read a request's head and body, within the limits that protect the gateway."""
 
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from schemas.errors import BodyTooLarge, UnsupportedMediaType
 
 
 class Head(Struct, frozen=True, kw_only=True, gc=False):
-    """The headers that the request path reads, found in one pass. length: bytes, -1 unknown."""
+    """The headers that the request path needs, found in one pass. length: bytes, -1 if unknown."""
 
     content_type: bytes = b""
     length: int = -1
@@ -45,30 +45,30 @@ def read_head(scope: HTTPScope) -> Head:
 
 
 def check_type(head: Head, others: tuple[bytes, ...] = ()) -> None:
-    """Raises UnsupportedMediaType unless the body is JSON or one of `others`, or says nothing."""
+    """Raise UnsupportedMediaType unless the body is JSON, one of `others`, or has no type."""
     kind = head.content_type.partition(b";")[0].strip().lower()
     if not kind or kind == b"application/json" or kind.endswith(b"+json") or kind in others:
         return
     allowed = b" or ".join((b"application/json", *others)).decode()
     raise UnsupportedMediaType(
-        f"content-type: got {kind.decode('latin-1')!r}, this route takes {allowed}"
+        f"content-type: got {kind.decode('latin-1')!r}, this route accepts {allowed}"
     )
 
 
 def check_encoding(head: Head, known: tuple[bytes, ...]) -> None:
-    """Raises UnsupportedMediaType for a content-encoding that is none of `known`."""
+    """Raise UnsupportedMediaType for a content-encoding that is not in `known`."""
     if not head.encoding or head.encoding == b"identity" or head.encoding in known:
         return
     allowed = b" or ".join(known).decode()
     raise UnsupportedMediaType(
-        f"content-encoding: got {head.encoding.decode('latin-1')!r}, this route takes {allowed}, "
+        f"content-encoding: got {head.encoding.decode('latin-1')!r}, this route accepts {allowed}, "
         "or none",
         param="content-encoding",
     )
 
 
 class Memory(Protocol):
-    """What bodies are kept in. `buffer` raises Unavailable when it is full."""
+    """The memory budget of bodies. `buffer` raises Unavailable when it is exhausted."""
 
     def buffer(self, size: int) -> None: ...
 
@@ -78,13 +78,13 @@ class Memory(Protocol):
 async def read_body(
     head: Head, scope: HTTPScope, receive: Receive, limit: int, memory: Memory
 ) -> bytes:
-    """Claims the memory as pieces come; the caller gives it back, also after an error.
+    """Return the body; claim memory as pieces arrive. The caller releases it, also after an error.
 
-    Raises BodyTooLarge over `limit` bytes, RequestTimeout when the pieces come too slowly,
-    Unavailable when there is no memory for them, and ClientGone when the client leaves half-way.
+    Raises BodyTooLarge over `limit` bytes, RequestTimeout when pieces arrive too slowly,
+    Unavailable when no memory is left, and ClientGone when the client disconnects half-way.
     """
     if head.length > limit:
-        raise BodyTooLarge(f"the body has {head.length} bytes; at most {limit} are taken")
+        raise BodyTooLarge(f"the body has {head.length} bytes; the maximum is {limit}")
     first = await receive()
     if first["type"] == "http.request" and not first["more_body"] and len(first["body"]) <= limit:
         memory.buffer(len(first["body"]))
@@ -98,7 +98,7 @@ async def read_body(
 
 
 class _Pieces:
-    """A body that does not come at once."""
+    """A body that arrives in several pieces."""
 
     def __init__(self, limit: int, memory: Memory) -> None:
         self._pieces: list[bytes] = []
@@ -107,12 +107,12 @@ class _Pieces:
         self._memory = memory
 
     def add(self, message: ReceiveMessage) -> bool:
-        """Whether there is more to come."""
+        """Return whether more pieces follow."""
         if message["type"] != "http.request":
             raise ClientGone("the client closed the connection before the body's end")
         piece = message["body"]
         if self._size + len(piece) > self._limit:
-            raise BodyTooLarge(f"the body has over {self._limit} bytes, the most that is taken")
+            raise BodyTooLarge(f"the body is larger than the maximum of {self._limit} bytes")
         self._memory.buffer(len(piece))
         self._size += len(piece)
         self._pieces.append(piece)

@@ -1,4 +1,4 @@
-"""Sending an answer: whole or as a stream, or the error that took its place."""
+"""Send an answer: whole or as a stream, or the error in its place."""
 
 import math
 from typing import cast
@@ -27,11 +27,11 @@ _STREAM: Headers = [
 _FIELD_NAME = "!#$&'()*+/:;<=>?@[]^`{|}"
 _MOST_NAMES = 100
 _LONGEST = 200
-"""Characters of one name: clients and proxies take 8 KiB of headers, some of them less."""
+"""Maximum characters of one name: clients and proxies accept 8 KiB of headers, some less."""
 
 
 class Answering:
-    """The answer to one request. `begun` once a status line went out.
+    """The answer to one request. `begun` is true once a status line was sent.
 
     extra: headers for every answer of this request (CORS). expose: send x-gateway-* headers.
     """
@@ -48,7 +48,7 @@ class Answering:
         self._expose = expose
 
     async def whole(self, status: int, body: bytes, extra: Headers | None = None) -> None:
-        """A complete answer, in JSON unless `extra` has another content-type."""
+        """Send a complete answer, as JSON unless `extra` has another content-type."""
         headers = self._headers()
         if not extra:
             headers.append(_JSON)
@@ -63,12 +63,12 @@ class Answering:
         await self._send(cast(Message, {"type": "http.response.body", "body": body}))
 
     async def empty(self, status: int, extra: Headers) -> None:
-        """A head and no body at all."""
+        """Send a head without a body."""
         await self._start(status, self._headers() + extra)
         await self._put(b"", more=False)
 
     async def error(self, error: GatewayError, body: bytes) -> None:
-        """The error's status and envelope, and what tells a client whether to try again."""
+        """Send the error's status and envelope, and whether the client should retry."""
         extra: Headers = []
         if error.retry_after is not None:
             extra.append((b"retry-after", str(math.ceil(error.retry_after)).encode()))
@@ -85,7 +85,7 @@ class Answering:
         await self.whole(error.status, body, extra)
 
     async def begin(self, extra: Headers | None = None) -> None:
-        """The head of a stream, of events unless `extra` has another content-type."""
+        """Send the head of a stream, of events unless `extra` has another content-type."""
         own = _STREAM[1:] if extra and _names_type(extra) else _STREAM
         await self._start(200, own + self._headers() + (extra or []))
 
@@ -129,7 +129,7 @@ class Answering:
                 headers.append((b"x-gateway-experiment", part.experiment.encode()))
                 headers.append((b"x-gateway-variant", part.variant.encode()))
         if record.dropped:
-            # A field's name is whatever the client wrote, line breaks and commas included.
+            # The client chooses a field's name, so it may contain line breaks and commas.
             names = [
                 quote(name[:_LONGEST], safe=_FIELD_NAME) for name in record.dropped[:_MOST_NAMES]
             ]

@@ -1,4 +1,4 @@
-"""Signs of life on streams that have begun and are silent, so that proxies do not cut them."""
+"""Send keep-alive comments on silent streams, so that proxies do not cut them."""
 
 import asyncio
 from typing import Protocol
@@ -7,7 +7,7 @@ from gateway.clock import now
 
 
 class Frames(Protocol):
-    """The sending half of a stream. last_sent: by gateway.clock; busy: a send is under way."""
+    """The sending half of a stream. last_sent: by gateway.clock; busy: a send is in progress."""
 
     last_sent: float
     busy: bool
@@ -28,7 +28,7 @@ class KeepAlive:
         self._sending: set[asyncio.Task[None]] = set()
 
     def add(self, stream: Frames, sign: bytes) -> None:
-        """sign: a frame that the stream's clients skip."""
+        """sign: a frame that the stream's clients ignore."""
         self._streams[stream] = sign
         if self._timer is None:
             self._wait()

@@ -1,4 +1,11 @@
-"""What the server writes: head and body in one system call, and a close that loses nothing."""
+"""Send head and body of an answer in one system call, and close without losing data.
+
+ASGI servers write head and body separately.
+
+When data arrives at a closed socket, the system discards what the client has not read yet: a
+rejection of a body that is too large would be lost, and most clients would resend the body.
+Hence `Lingering`. https://www.rfc-editor.org/rfc/rfc9112#section-9.6
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -8,10 +15,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class Coalescing:
-    """A transport that gathers what is written within one turn of the loop.
+    """A transport that gathers what is written in one iteration of the event loop.
 
-    Everything but `write` and the ends of the connection is the wrapped transport's own. Nothing
-    waits: what was gathered goes out at the end of the turn, before the loop sleeps.
+    Everything but `write` and closing is delegated to the wrapped transport. Nothing waits: the
+    gathered data goes out at the end of the iteration, before the loop sleeps.
     """
 
     __slots__ = ("_held", "_loop", "_transport")
@@ -34,11 +41,11 @@ class Coalescing:
         self._transport.close()
 
     def is_closing(self) -> bool:
-        """Whether nothing can be written any more."""
+        """Return whether nothing can be written any more."""
         return self._transport.is_closing()
 
     def flush(self) -> None:
-        """Write what was gathered now."""
+        """Write the gathered data now."""
         held = self._held
         if held:
             self._held = []
@@ -53,19 +60,19 @@ class CoalescingHttp(HttpToolsProtocol):
         super().connection_made(cast(asyncio.Transport, self.wrapped(transport)))
 
     def wrapped(self, transport: asyncio.Transport) -> Coalescing:
-        """The transport that answers are written to."""
+        """Return the transport that answers are written to."""
         return Coalescing(transport, self.loop)
 
 
 def _gone() -> bool:
-    """There is nobody to wait for."""
+    """The connection is gone: nothing to wait for."""
     return False
 
 
 class Lingering(Coalescing):
-    """Its first `close` ends our side alone, where `lingers` says that the client is not done.
+    """Its first `close` ends only our side if `lingers` reports that the client is not done.
 
-    Then the client has to close, or somebody calls `close` once more, or `abort`.
+    Then the client has to close, or a second call of `close`, or of `abort`, ends it.
     """
 
     __slots__ = ("_left", "_lingers")
@@ -81,11 +88,11 @@ class Lingering(Coalescing):
         self._lingers = lingers
 
     def let_go(self) -> None:
-        """The connection is gone, and no circle through it is left to the collector."""
+        """Break the reference cycle through the connection, which is gone."""
         self._lingers = _gone
 
     def is_closing(self) -> bool:
-        """Nothing can be said any more."""
+        """Return whether nothing can be sent any more."""
         return self._left or self._transport.is_closing()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The thin ASGI front: hot paths go straight to their endpoint objects, the rest to Litestar."""
+"""The thin ASGI entry: hot paths go straight to their endpoints, everything else to Litestar."""
 
 from collections.abc import Callable, Mapping
 from typing import cast
@@ -14,9 +14,9 @@ from schemas.errors import Forbidden, GatewayError
 
 
 class Front:
-    """An ASGI application. One dictionary look-up stands between a hot request and its endpoint.
+    """An ASGI application. A hot request reaches its endpoint with one dictionary look-up.
 
-    A path with a model's name in it costs a few patterns more.
+    A path that contains a model name needs a few pattern matches more.
     """
 
     def __init__(
@@ -26,9 +26,9 @@ class Front:
         rest: Callable[[], ASGIApp],
         door: Callable[[], Door | None] = lambda: None,
     ) -> None:
-        """hot: by path, as the route was written. paths: finds those that hold a name.
+        """hot: endpoints by path, as the route was written. paths: finds paths that contain a name.
 
-        rest: builds what serves everything else, once. door: what is looked at before any route.
+        rest: builds the app for everything else, once. door: checks every request before routing.
         """
         self._hot = dict(hot)
         self._paths = paths
@@ -37,7 +37,7 @@ class Front:
         self._door = door
 
     def complete(self) -> ASGIApp:
-        """Builds the rest, unless it stands already."""
+        """Build the app for everything else, unless it exists already."""
         if self._rest is None:
             self._rest = self._build_rest()
         return self._rest
@@ -64,7 +64,7 @@ class Front:
 
 
 async def _refuse(error: GatewayError, scope: HTTPScope, send: Send) -> None:
-    """In the words of whichever surface the path belongs to; the body is not read."""
+    """Answer with the error format of the path's surface; the body is not read."""
     body = b"" if scope["method"] == "HEAD" else envelope(scope["path"])(error)
     headers = [
         (b"content-type", b"application/json"),

@@ -1,7 +1,7 @@
-"""A hot POST route as an endpoint object of its own: bytes in, plan, attempt, bytes out.
+"""A hot POST route as an endpoint object: bytes in, plan, attempt, bytes out.
 
-Reached through the thin front before Litestar's router, and registered there for the
-documentation; everything that Litestar's layers would have done is done here.
+The dispatcher calls it before Litestar's router; it is registered there for the documentation
+only. Everything that Litestar's layers would do is done here.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from schemas.prompt_too_long import CONTEXT_LENGTH, PLACES
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 
 LARGE: Final = 64 * 1024
-"""Bytes of a body that is parsed at once, in the event loop, in 5 ms at the worst."""
+"""Maximum bytes of a body that is parsed directly in the event loop, in at most 5 ms."""
 
 _log = logging.getLogger("strowger.endpoint")
 
@@ -91,12 +91,12 @@ class Endpoint:
             status = 503
             record.error = "cut_by_shutdown"
             raise
-        except Exception as exc:  # noqa: BLE001  the last resort: a bug of ours
-            told = "request %s at %s failed by a bug of ours"
+        except Exception as exc:  # noqa: BLE001  the last resort: a bug in the gateway
+            told = "request %s at %s failed: bug in the gateway"
             _log.exception(told, record.request_id, self._route.path)
             gateway.metrics.internal_errors.count(self._route.path)
             record.error = "internal_error"
-            failure = GatewayError("an internal error; the gateway's log has the request id")
+            failure = GatewayError("internal error; the gateway's log has the request id")
             failure.__cause__ = exc
             await self._fail(failure, answering)
             release_traceback(failure)
@@ -115,7 +115,7 @@ class Endpoint:
         answering: Answering,
         receive: Receive,
     ) -> int:
-        """Answer with 200, or raise what the caller is to be told. Returns the status."""
+        """Answer with 200, or raise the error for the caller. Return the status."""
         gateway.admit()
         try:
             caller = runtime.keyring.caller(scope["headers"])
@@ -165,7 +165,7 @@ class Endpoint:
         receive: Receive,
         held: Reservation,
     ) -> Request:
-        """What the client asks for. A large or compressed body is worked on in a thread, in turn.
+        """Parse the request. A large or compressed body is processed in a thread, in turn.
 
         Raises as `read_body`, `inflate`, `weighed` and the surface's `parse` do.
         """
@@ -202,7 +202,7 @@ class Endpoint:
         runtime: Runtime,
         hangup: HangUp,
     ) -> None:
-        """What the client asked for; afterwards the copy, where one is due."""
+        """Answer the request; afterwards start its mirror copy, if the plan has one."""
         real: Answer | Embeddings
         if isinstance(request, EmbeddingsRequest):
             vectors = real = await pipeline.embed(planned, request, record, tenant=record.caller)
@@ -231,9 +231,9 @@ class Endpoint:
             gateway.mirror(planned, request, record, real, runtime)
 
     def _model(self, path: str, runtime: Runtime, caller: Caller) -> str:
-        """The one that the path names, or the operator's where nothing names one, or "".
+        """Return the model in the path, or the operator's default if the route has one, or "".
 
-        A key that may not use the operator's does not learn its name.
+        A key that may not use the default does not learn its name.
         """
         if self._paths is not None:
             return self._paths.find(path)[1]
@@ -253,7 +253,7 @@ class Endpoint:
         hangup: HangUp,
         copied: Fold | None,
     ) -> None:
-        """Frames as events come. Raises before the first byte; after it, the error is a frame."""
+        """Send frames as events arrive. Raises before the first byte; later errors are frames."""
         source = pipeline.stream(planned, request, record, tenant=record.caller)
         if copied is not None:
             source = folded(source, copied)
@@ -285,7 +285,7 @@ class Endpoint:
     async def _first(
         self, source: AsyncGenerator[list[Event], None], answering: Answering, gateway: Gateway
     ) -> list[Event]:
-        """The first batch; with `commit_after_s`, a head and comments go out while it is late."""
+        """Return the first batch; with `commit_after_s`, send a head and comments if it is late."""
         patience = gateway.runtime.config.server.commit_after_s
         if patience is None:
             return await anext(source)
@@ -324,7 +324,7 @@ class Endpoint:
 
 
 def _place(error: GatewayError, request: Request) -> None:
-    """A prompt that is too long is in the field that holds prompts, whatever a backend calls it."""
+    """Name the prompt's field in the error for a prompt that is too long."""
     if error.code == CONTEXT_LENGTH:
         error.param = PLACES[task_of(request)]
 
@@ -336,9 +336,9 @@ def _weighed(surface: Surface, inbound: Inbound) -> Weight:
 def _plan(
     scope: HTTPScope, gateway: Gateway, runtime: Runtime, request: Request, record: RequestRecord
 ) -> Plan:
-    """Notes what tells afterwards why it went where it went; nothing of what was asked.
+    """Plan the request, and record why it goes where it goes, but none of its content.
 
-    What it counts for in an experiment comes first, for a refusal is an outcome, too.
+    Enrolment in an experiment comes first, because a rejection is an outcome, too.
     """
     facts = RequestFacts(
         uniform_draw=gateway.random.random(),

@@ -1,4 +1,4 @@
-"""In which dialect an error is told to a client that reached no route of the request path."""
+"""Choose the error format for clients that reached no route of the request path."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -15,7 +15,7 @@ from gateway.surfaces.openai.surface import error_body
 from schemas.errors import GatewayError
 
 _INFER_TOKEN: Final = "/infer_token"
-"""Also at the end of OpenAI's path of a model."""
+"""Also the end of OpenAI's path of a model."""
 
 Envelope = Callable[[GatewayError], bytes]
 
@@ -27,7 +27,7 @@ ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
     ("/v2", kserve_bodies.error_body),
     ("/", error_body),
 )
-"""The beginning of a path -> who writes the errors there; the first that fits."""
+"""Start of a path -> the function that writes errors there; the first match wins."""
 
 
 STRUCTS: Final[Mapping[Envelope, type[Struct]]] = {
@@ -36,11 +36,11 @@ STRUCTS: Final[Mapping[Envelope, type[Struct]]] = {
     kserve_bodies.error_body: kserve_bodies.KServeError,
     error_body: OpenAIError,
 }
-"""What each of them writes."""
+"""The struct that each function writes."""
 
 
 def error_struct(path: str) -> type[Struct]:
-    """What errors at a path are, for the description."""
+    """Return the struct of errors at a path, for the API description."""
     return STRUCTS[envelope(path)]
 
 

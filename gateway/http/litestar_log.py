@@ -1,6 +1,6 @@
-"""What Litestar serves, with request ids, and with a line in the access log for what an operator
-wants to see there: everything at /admin, by whom, every refusal of a key, and every request to a
-path or with a method that is not served."""
+"""Add request ids to what Litestar serves, and write the access lines that operators need:
+all of /admin with its user, every rejected key, and every request to an unknown path or with an
+unknown method."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine, in_one_line
 
 REQUEST_ID, FAILED = "strowger.request_id", "strowger.failed"
-"""In the scope's state, as DENIED and ACTOR are: the gateway's id, and a `Failed`."""
+"""Keys in the scope's state, like DENIED and ACTOR: the gateway's id, and a `Failed`."""
 
 _TOLD: Final = (401, 403, 404, 405)
 _LONGEST_PATH: Final = 500
@@ -24,7 +24,7 @@ _ID: Final = b"x-request-id"
 
 
 class Failed(NamedTuple):
-    """What the answer's error says. param: "" for no field."""
+    """The error in the answer. param: "" for no field."""
 
     code: str
     param: str
@@ -35,7 +35,7 @@ _NOTHING: Final = Failed("", "", "")
 
 
 class Watched:
-    """An ASGI application around another."""
+    """An ASGI wrapper around the Litestar application."""
 
     def __init__(self, inner: ASGIApp, gateway: Callable[[], Gateway]) -> None:
         self._inner = inner
@@ -56,8 +56,8 @@ class Watched:
                 status = message["status"]
                 headers = cast(Headers, message["headers"])
                 names = {name for name, _ in headers}
-                # A hot route's own endpoint, reached by another way, has sent its ids and books
-                # its own line.
+                # A hot route's own endpoint, reached another way, has already sent its ids and
+                # writes its own line.
                 elsewhere = _ID in names
                 if not elsewhere:
                     ids = [(_ID, (own or request_id).encode())]
@@ -80,7 +80,7 @@ class Watched:
     def _tell(
         self, scope: HTTPScope, ids: tuple[str, str], status: int, began: float, *, admin: bool
     ) -> None:
-        """ids: the gateway's, and the client's own or ""."""
+        """Write the access line. ids: the gateway's, and the client's own or ""."""
         gateway = self._gateway()
         runtime, state = gateway.runtime, scope["state"]
         failed = cast(Failed, state.get(FAILED, _NOTHING))
@@ -106,7 +106,7 @@ class Watched:
 
 
 def _own_id(scope: HTTPScope) -> str:
-    """The client's own, where it may be repeated."""
+    """Return the client's own id if it may be echoed, else ""."""
     for name, value in scope["headers"]:
         if name == _ID:
             found = value.decode("latin-1")

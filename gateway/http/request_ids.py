@@ -1,4 +1,4 @@
-"""Ids for requests: UUIDv7, so that they sort by time. RFC 9562, section 5.7."""
+"""Request ids: UUIDv7, so that they sort by time. RFC 9562, section 5.7."""
 
 import random
 import re
@@ -15,7 +15,7 @@ _SANE = re.compile(r"[\x21-\x7e]{1,128}")
 
 
 def uuid7() -> str:
-    """48 bits of Unix milliseconds, version, 12 random bits, variant, 62 random bits."""
+    """Return 48 bits of Unix milliseconds, version, 12 random bits, variant, 62 random bits."""
     noise = _generator.getrandbits(76) & _NOISE
     number = time.time_ns() // 1_000_000 << 80 | _MARKS | noise
     digits = number.to_bytes(16).hex()
@@ -23,5 +23,5 @@ def uuid7() -> str:
 
 
 def sane(request_id: str) -> bool:
-    """Whether a client's own x-request-id may be echoed: visible ASCII, at most 128 of it."""
+    """Return whether a client's x-request-id may be echoed: 1 to 128 visible ASCII characters."""
     return _SANE.fullmatch(request_id) is not None

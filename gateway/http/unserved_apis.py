@@ -1,6 +1,6 @@
-"""Other vendors' APIs that clients call here and the gateway does not serve, and what to use then.
+"""APIs of other vendors that clients call but the gateway does not serve, with alternatives.
 
-One table. An API that is built later leaves it; a new one is one row.
+One table with one row per API; remove the row when the gateway serves the API.
 """
 
 import re
@@ -14,11 +14,11 @@ EMBEDDINGS: Final = "/v1/embeddings"
 MODELS: Final = "GET /v1/models"
 _BASE_URL: Final = "a base URL that ends in /v1"
 _GOOGLES: Final = "(generate|streamGenerate|embed|count|predict|rawPredict|stream|batch)[A-Za-z]*"
-"""The verbs after a colon: https://ai.google.dev/api/generate-content"""
+"""Google's verbs after a colon: https://ai.google.dev/api/generate-content"""
 
 
 class Missing(Struct, frozen=True, kw_only=True):
-    """path: matches the whole path. api: its name. instead: what serves the same purpose here."""
+    """path: matches the whole path. api: its name. instead: the alternative in this gateway."""
 
     path: re.Pattern[str]
     api: str
@@ -38,7 +38,7 @@ MISSING: Final[tuple[Missing, ...]] = (
     _row(
         r"/v1/(messages(/.*)?|complete)",
         "Anthropic's Messages API",
-        f"POST {CHAT} with a client for OpenAI's API, for Anthropic's models too",
+        f"POST {CHAT} with an OpenAI client, also for Anthropic's models",
     ),
     _row(
         r"/(v1beta|v1alpha|v1beta1)/openai/.*",
@@ -48,12 +48,12 @@ MISSING: Final[tuple[Missing, ...]] = (
     _row(
         rf"/(v1beta|v1alpha|v1beta1)/.*|/v1/(models|publishers|projects)/.*:{_GOOGLES}",
         "Google's Gemini API",
-        f"POST {CHAT} or {EMBEDDINGS} with a client for OpenAI's API, for Gemini's models too",
+        f"POST {CHAT} or {EMBEDDINGS} with an OpenAI client, also for Gemini's models",
     ),
     _row(
         r"/openai/(deployments/.*|v1/.*)",
         "Azure's path for OpenAI's API",
-        f"POST {CHAT}: the client for OpenAI's API itself, with {_BASE_URL}",
+        f"POST {CHAT} with the plain OpenAI client and {_BASE_URL}",
     ),
     _row(r"/model/[^/]+/(converse|invoke).*", "Amazon Bedrock's API", f"POST {CHAT}"),
     _row(r"/api/chat", "Ollama's API", f"POST {CHAT}"),
@@ -64,7 +64,7 @@ MISSING: Final[tuple[Missing, ...]] = (
     _row(
         r"/api/(version|pull|push|create|copy|delete|blobs/.*)",
         "Ollama's API",
-        f"a client for OpenAI's API with {_BASE_URL}; models are named in the configuration",
+        f"an OpenAI client with {_BASE_URL}; models are defined in the configuration",
     ),
     _row(r"/v[12]/chat", "Cohere's chat API", f"POST {CHAT}"),
     _row(r"/v[12]/embed", "Cohere's embed API", f"POST {EMBEDDINGS}"),
@@ -81,19 +81,19 @@ MISSING: Final[tuple[Missing, ...]] = (
     _row(
         r"/v1/audio/.*",
         "OpenAI's Audio API",
-        f"POST {CHAT} with `input_audio` content, or with `modalities` for speech, at a model that "
-        "takes them",
+        f"POST {CHAT} with `input_audio` content, or with `modalities` for speech, and a model "
+        "that supports them",
     ),
     _row(r"/v1/realtime(/.*)?", "OpenAI's Realtime API", f"POST {CHAT} with `stream`"),
     _row(
         r"/v1/(files|uploads|vector_stores|containers)(/.*)?",
-        "OpenAI's storage of files",
+        "OpenAI's file storage",
         f"POST {CHAT} with the content in the messages",
     ),
     _row(
         r"/v1/batches(/.*)?",
         "OpenAI's Batch API",
-        f"one POST {CHAT} for each request",
+        f"one POST {CHAT} per request",
     ),
     _row(
         r"/v1/(assistants|threads|conversations)(/.*)?",
@@ -114,16 +114,16 @@ MISSING: Final[tuple[Missing, ...]] = (
     _row(r"/(generate|generate_stream|infer)", "text generation of TGI and MindIE", f"POST {CHAT}"),
     _row(r"/(invocations|ping)", "SageMaker's container API", f"POST {CHAT}"),
 )
-"""The first that matches counts."""
+"""The first match wins."""
 
 LONGEST: Final = 200
-"""Characters of a path that an answer repeats."""
+"""Maximum characters of a path that an answer repeats."""
 
 
 def instead_of(path: str) -> str:
-    """The end of a sentence about a path that is not served: "" where the table has nothing.
+    """Return the end of a sentence about a path that is not served; "" if the table has no match.
 
-    With the /v1 that a base URL lacks or has twice, too.
+    Also matches paths whose base URL lacks /v1 or has it twice.
     """
     for one in (path, with_v1(path)):
         for row in MISSING:
@@ -133,10 +133,10 @@ def instead_of(path: str) -> str:
 
 
 def with_v1(path: str) -> str:
-    """As it is with a base URL that ends in one /v1."""
+    """Return the path as with a base URL that ends in one /v1."""
     return re.sub(r"^(/v1)*(?=/|$)", "/v1", path.rstrip("/"))
 
 
 def shortened(path: str) -> str:
-    """As it is repeated in an answer."""
+    """Return the path, cut to LONGEST characters."""
     return path if len(path) <= LONGEST else path[:LONGEST] + "…"

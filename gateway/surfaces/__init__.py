@@ -1,1 +1,1 @@
-"""Client bytes to schemas and back, one file a wire format, without I/O."""
+"""Translate client bytes to schemas and back, one folder per wire format, without I/O."""

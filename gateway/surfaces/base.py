@@ -1,7 +1,7 @@
-"""What a surface is: the seam between a client's wire format and the request path.
+"""The surface protocol: the seam between a client's wire format and the request path.
 
 A surface translates and does nothing else: no socket, clock or log. The request path parses a
-body, asks for a renderer, feeds it what the backend said, and sends the bytes that it returns.
+body, gets a renderer, feeds it the backend's events, and sends the bytes that it returns.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,12 +22,12 @@ EVENT_STREAM = "text/event-stream; charset=utf-8"
 
 
 class Inbound(Struct, frozen=True, kw_only=True, gc=False):
-    """What a surface reads: one request's body, and what stands beside it.
+    """The input of a surface: one request's body, and what comes with it.
 
-    model:       from the path, or the operator's default on routes that name none; "" where the
+    model:       from the path, or the operator's default on routes that name none; "" if the
                  body must name it.
-    max_choices: the most answers that one request may ask for.
-    headers:     as they came, names in lower case.
+    max_choices: maximum number of answers that one request may ask for.
+    headers:     as received, names in lower case.
     """
 
     body: bytes
@@ -37,44 +37,44 @@ class Inbound(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def plain(inbound: Inbound, body: bytes) -> Inbound:
-    """The same with the body that its content-encoding, which is dropped, stood for."""
+    """Return the request with the decompressed body, and without its content-encoding."""
     headers = [pair for pair in inbound.headers if pair[0] != b"content-encoding"]
     return replace(inbound, body=body, headers=headers)
 
 
 class Renderer(Protocol):
-    """Writes one generated answer, whole or as a stream, never both."""
+    """Write one generated answer, whole or as a stream, never both."""
 
     def headers(self, backend: str) -> Headers:
-        """The dialect's own response headers; a content-type among them replaces the surface's.
+        """Return the dialect's own response headers; a content-type replaces the surface's.
 
-        Asked once: after `answer`, or before a stream's first frame.
-        backend: who answers, as PROVIDER/MODEL.
+        Called once: after `answer`, or before a stream's first frame.
+        backend: the backend that answered, as PROVIDER/MODEL.
         """
         ...
 
     def answer(self, answer: Answer) -> bytes:
-        """The body of an answer that is not streamed."""
+        """Return the body of an answer that is not streamed."""
         ...
 
     def events(self, batch: Sequence[Event]) -> bytes:
-        """The frames of one batch, joined; b"" where the client sees nothing of it."""
+        """Return the frames of one batch, joined; b"" if none of it is visible to the client."""
         ...
 
     def finish(self) -> bytes:
-        """The last frames of a stream that ended well."""
+        """Return the last frames of a stream that ended normally."""
         ...
 
     def error(self, exc: GatewayError) -> bytes:
-        """The last frame of a stream that failed after it began."""
+        """Return the last frame of a stream that failed after it began."""
         ...
 
 
 class EmbeddingsRenderer(Protocol):
-    """Writes the answer to an embeddings request."""
+    """Write the answer to an embeddings request."""
 
     def headers(self, backend: str) -> Headers:
-        """As Renderer's; asked after `embeddings`."""
+        """As in Renderer; called after `embeddings`."""
         ...
 
     def embeddings(self, embeddings: Embeddings) -> bytes: ...
@@ -83,11 +83,11 @@ class EmbeddingsRenderer(Protocol):
 class Surface(Protocol):
     """One wire format; one instance serves all requests.
 
-    name:        stands in logs and metrics.
-    task:        the only one that it knows, `None` where the body tells.
-    accepts:     content types of bodies beside JSON.
-    keep_alive:  a frame that clients skip, for streams that are silent.
-    media_type, stream_media_type: of whole bodies (errors among them), and of streams.
+    name:        the name in logs and metrics.
+    task:        the surface's only task, `None` if the body determines it.
+    accepts:     content types of bodies besides JSON.
+    keep_alive:  a frame that clients ignore, for silent streams.
+    media_type, stream_media_type: of whole bodies (errors included), and of streams.
     """
 
     @property
@@ -104,22 +104,22 @@ class Surface(Protocol):
     def stream_media_type(self) -> str: ...
 
     def json_length(self, inbound: Inbound) -> int:
-        """Bytes of the body that are JSON, from its start."""
+        """Return the number of bytes at the start of the body that are JSON."""
         ...
 
     def parse(self, inbound: Inbound) -> Request:
-        """What the client asks for.
+        """Parse the client's request.
 
-        Raises InvalidRequest, whose `param` is the offending field's path.
+        Raises InvalidRequest, whose `param` is the path of the invalid field.
         """
         ...
 
     @overload
     def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer:
-        """A fresh renderer for the answer to `request`, which this surface parsed.
+        """Return a new renderer for the answer to `request`, which this surface parsed.
 
-        request_id: a UUIDv7; the answer's id is made of it, and its time is when the answer
-                    was created.
+        request_id: a UUIDv7; the answer's id is derived from it, and its time is the creation
+                    time of the answer.
         """
         ...
 
@@ -127,5 +127,5 @@ class Surface(Protocol):
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
 
     def error(self, exc: GatewayError) -> bytes:
-        """The body of an answer that failed before its first byte."""
+        """Return the body of an answer that failed before its first byte."""
         ...

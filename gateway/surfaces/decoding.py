@@ -1,8 +1,8 @@
-"""Reads a client's JSON into a wire struct, and says by path what is wrong with it.
+"""Decode a client's JSON into a wire struct, and report errors with the field's path.
 
-Every surface reads in the same two steps. The first decodes straight into the struct, which
-forbids unknown fields. Only if that fails is the body decoded again, more leniently, and a third
-time to set aside what the struct does not know.
+Every surface decodes in the same two steps. The first decodes straight into the struct, which
+forbids unknown fields. Only if that fails, the body is decoded again, leniently, and a third
+time to collect the fields that the struct does not know.
 """
 
 import codecs
@@ -18,14 +18,14 @@ from gateway.surfaces.number_lists import SHORT, is_long, lists
 from schemas.errors import InvalidRequest
 
 UNREADABLE: Final = (DecodeError, RecursionError, UnicodeDecodeError)
-"""What a decoder of msgspec raises for what a client may send."""
+"""Everything that msgspec's decoders raise for a client's bytes."""
 
 W = TypeVar("W", bound=msgspec.Struct)
 
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 
 MAX_FIELDS: Final = 1_000
-"""At the top of a body that has unknown ones among them."""
+"""Maximum number of top-level fields of a body that has unknown ones."""
 
 _SHOWN: Final = 300
 _utf8: Final = codecs.getincrementaldecoder("utf-8")
@@ -36,12 +36,13 @@ _INDEX: Final = re.compile(r"\[\d+\]")
 
 
 class BodyReader(Generic[W]):
-    """Decodes whole bodies into one wire struct.
+    """Decode whole bodies into one wire struct.
 
     wire:    forbids unknown fields.
-    allowed: a field's path, indices left out (`stop[]`), to what it must be (`a string`).
-    where:   the path of what is read, "" for the whole body.
-    numbers: fields that may be long lists of numbers, to their whole type and that of a flat list.
+    allowed: maps a field's path without indices (`stop[]`) to what it must be (`a string`).
+    where:   the path of what is decoded, "" for the whole body.
+    numbers: maps fields that may be long lists of numbers to their whole type and to that of a
+             flat list.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class BodyReader(Generic[W]):
         self._numbers = NumberLists(wire, numbers, where, allowed) if numbers else None
 
     def read(self, body: bytes) -> tuple[W, dict[str, Raw]]:
-        """The known fields, and the unknown ones that are not null. Raises InvalidRequest."""
+        """Return the known fields, and the unknown non-null ones. Raises InvalidRequest."""
         try:
             if not body.isascii():
                 check_utf8(body)
@@ -91,7 +92,7 @@ class BodyReader(Generic[W]):
             raise invalid_request(exc, self._where, self._allowed) from exc
         if len(fields) > MAX_FIELDS:
             raise InvalidRequest(
-                f"the body has {len(fields)} fields; at most {MAX_FIELDS} are taken",
+                f"the body has {len(fields)} fields; the maximum is {MAX_FIELDS}",
                 param=self._where or None,
             )
         known = self._known
@@ -100,7 +101,7 @@ class BodyReader(Generic[W]):
 
 
 class NumberLists(Generic[W]):
-    """The wire struct again, with its long lists as JSON, which is then decoded in pieces."""
+    """The wire struct with its long lists kept as JSON, which is then decoded in pieces."""
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class NumberLists(Generic[W]):
 
     @cached_property
     def strict(self) -> "msgspec.json.Decoder[W]":
-        """Forbids unknown fields."""
+        """A decoder that forbids unknown fields."""
         return self._unread(forbid_unknown_fields=True)
 
     @cached_property
@@ -126,7 +127,7 @@ class NumberLists(Generic[W]):
         return self._unread(forbid_unknown_fields=False)
 
     def filled(self, wire: W) -> W:
-        """The same object with its lists decoded. Raises InvalidRequest."""
+        """Decode the lists into the same object, and return it. Raises InvalidRequest."""
         for name, whole in self._whole.items():
             raw: Raw | UnsetType = getattr(wire, name)
             value = None
@@ -142,7 +143,7 @@ class NumberLists(Generic[W]):
     def _long(self, raw: Raw, name: str, where: str) -> tuple[object, ...]:
         try:
             return lists(bytes(raw), self._flat[name])
-        except DecodeError as exc:  # its index is that within a piece
+        except DecodeError as exc:  # its index counts within a piece
             must = self._allowed.get(where, "a list of numbers")
             raise InvalidRequest(f"{where} must be {must}", param=where) from exc
 
@@ -167,7 +168,7 @@ def _decoder(kind: object) -> "msgspec.json.Decoder[tuple[object, ...]]":
 
 
 def check_utf8(body: bytes) -> None:
-    """Raises UnicodeDecodeError. In pieces: each call holds the interpreter to its end."""
+    """Raise UnicodeDecodeError if invalid. In pieces: each call blocks the interpreter."""
     if len(body) <= SHORT:
         body.decode()
         return
@@ -189,14 +190,14 @@ def is_object(raw: Raw) -> bool:
 
 
 def null_to_unset(raw: Raw | UnsetType) -> Raw | UnsetType:
-    """`UNSET` for a null, which counts as absent."""
+    """Return `UNSET` for a null, which counts as absent."""
     return UNSET if raw is UNSET or is_null(raw) else raw
 
 
 def invalid_request(
     exc: DecodeError | RecursionError | UnicodeDecodeError, where: str, allowed: Mapping[str, str]
 ) -> InvalidRequest:
-    """What a failed decode means to the client.
+    """Return the client's error for a failed decode.
 
     where:   the path of the value that was decoded, "" for the whole body.
     allowed: as for `BodyReader`.
@@ -222,7 +223,7 @@ def invalid_request(
 
 
 def _parts(text: str) -> tuple[str, str]:
-    if len(text) > 2 * _SHOWN:  # it may hold what the client sent
+    if len(text) > 2 * _SHOWN:  # it may contain the client's data
         text = f"{text[:_SHOWN]}…{text[-_SHOWN:]}"
     match = _SAID.fullmatch(text)
     if match is None:

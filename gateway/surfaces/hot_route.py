@@ -1,4 +1,4 @@
-"""What a surface's routes are: a path, who reads and writes there, and what documents the body."""
+"""Routes of a surface: a path, the surface that serves it, and the struct that documents it."""
 
 import re
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ _SEGMENTS: Final = {"{model}": "(?P<model>.+)", "{version}": "[^/]+"}
 class HotRoute(Struct, frozen=True, kw_only=True):
     """One POST route of the request path.
 
-    path:          may hold `{model}`, which matches slashes too, and `{version}`, one segment.
-    body:          the wire struct that documents what is sent.
-    default_model: the route names no model, and neither does its body: the operator does.
+    path:          may contain `{model}`, which matches slashes too, and `{version}`, one segment.
+    body:          the wire struct that documents the request body.
+    default_model: neither path nor body names a model; the operator's default is used.
     """
 
     path: str
@@ -31,13 +31,13 @@ class HotRoute(Struct, frozen=True, kw_only=True):
 
 
 class TemplatedPaths:
-    """Finds the first of some templated routes that a path matches."""
+    """Find the first templated route that matches a path."""
 
     def __init__(self, routes: Sequence[HotRoute]) -> None:
         self._patterns = [(_pattern(route.path), route.path) for route in routes if route.templated]
 
     def find(self, path: str) -> tuple[str, str]:
-        """The route's path, as it was written, and the model's name; "" and "" for no route."""
+        """Return the route's path, as written, and the model's name; "" and "" if none matches."""
         for pattern, route in self._patterns:
             match = pattern.fullmatch(path)
             if match is not None:
@@ -48,5 +48,5 @@ class TemplatedPaths:
 def _pattern(path: str) -> re.Pattern[str]:
     pieces = re.split(r"(\{[a-z]+\})", path)
     whole = "".join(_SEGMENTS.get(piece) or re.escape(piece) for piece in pieces)
-    # A name may hold a line break, and is then one that there is not.
+    # A name may contain a line break, and then names no existing model.
     return re.compile(whole, re.DOTALL)

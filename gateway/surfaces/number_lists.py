@@ -1,6 +1,6 @@
-"""Long lists of numbers, decoded in pieces.
+"""Decode long lists of numbers in pieces.
 
-One call of a decoder holds the interpreter until it is done, which for a million numbers is 60 ms.
+One call of a decoder blocks the interpreter until it is done: 60 ms for a million numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,22 +20,22 @@ class ListDecoder(Protocol[T_co]):
 
 
 SHORT: Final = 256 * 1024
-"""Bytes of JSON that are decoded in one call: 130,000 numbers of one digit at the most, 8 ms."""
+"""Bytes of JSON decoded in one call: at most 130,000 one-digit numbers, 8 ms."""
 
 _AROUND: Final = b"[] \t\r\n"
 
 
 def is_long(raw: Raw) -> bool:
-    """Whether it is better decoded in pieces: long, and nothing but lists of numbers."""
+    """Return whether to decode in pieces: long, and only lists of numbers."""
     view = memoryview(raw)
     return len(view) > SHORT and view[0] == 0x5B and b'"' not in bytes(view)
 
 
 def flat_pieces(data: bytes, decoder: ListDecoder[T]) -> Iterator[Sequence[T]]:
-    """The numbers of a list, or of nested lists, in order, a piece at a time.
+    """Yield the numbers of a list, or of nested lists, in order, piece by piece.
 
-    data: valid JSON without strings. decoder: of a flat list of such numbers.
-    Raises what the decoder does; also for objects and empty lists inside the list.
+    data: valid JSON without strings. decoder: decodes a flat list of such numbers.
+    Raises what the decoder raises; also for objects and empty lists inside the list.
     """
     at = 0
     while at < len(data):
@@ -47,7 +47,7 @@ def flat_pieces(data: bytes, decoder: ListDecoder[T]) -> Iterator[Sequence[T]]:
 
 
 def flat(data: bytes, decoder: ListDecoder[T]) -> tuple[T, ...]:
-    """All of them."""
+    """Return all numbers."""
     found: list[T] = []
     for piece in flat_pieces(data, decoder):
         found += piece
@@ -55,7 +55,7 @@ def flat(data: bytes, decoder: ListDecoder[T]) -> tuple[T, ...]:
 
 
 def lists(data: bytes, decoder: ListDecoder[T]) -> tuple[T, ...] | tuple[tuple[T, ...], ...]:
-    """A list of numbers, or a list of such lists. data, decoder: as for `flat_pieces`."""
+    """Decode a list of numbers, or a list of such lists. data, decoder: as for `flat_pieces`."""
     if data.count(b"[") == 1:
         return flat(data, decoder)
     inner = data.strip()[1:-1].split(b"]")
@@ -66,7 +66,7 @@ def lists(data: bytes, decoder: ListDecoder[T]) -> tuple[T, ...] | tuple[tuple[T
 
 
 def _inner(piece: bytes, decoder: ListDecoder[T]) -> tuple[T, ...]:
-    """piece: a list without its closing bracket, and perhaps a comma in front."""
+    """piece: a list without its closing bracket, possibly with a leading comma."""
     before, bracket, numbers = piece.partition(b"[")
     if before.strip(b", \t\r\n") or not bracket:
         raise msgspec.ValidationError("Expected `array`, got a number")

@@ -1,4 +1,4 @@
-"""Every route of the request path, and the request that a body sent to one of them makes."""
+"""All routes of the request path, and parsing a body as its route would."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -22,7 +22,7 @@ HOT_ROUTES: Final[tuple[HotRoute, ...]] = (
     *DATABRICKS,
     *KSERVE,
 )
-"""Every route of the request path; of two that match, the first."""
+"""All routes of the request path; the first match wins."""
 
 _BY_CONTENT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "openai": (
@@ -42,7 +42,7 @@ _BY_CONTENT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("input", "/serving-endpoints/embeddings"),
     ),
 }
-"""By surface: a field that tells its requests apart, and where those go."""
+"""By surface: a field that identifies its requests, and their path."""
 
 SURFACES: Final = tuple(_BY_CONTENT)
 _ANYTHING: Final[dict[str, str]] = {
@@ -54,7 +54,7 @@ _ANYTHING: Final[dict[str, str]] = {
     "text_input": "kserve",
     "input_ids": "kserve",
 }
-"""Where nobody says the surface: whose a body with this field is."""
+"""If no surface is given: the surface of a body with this field."""
 
 _ROUTES: Final = {route.path: route for route in HOT_ROUTES}
 _PATHS: Final = TemplatedPaths(HOT_ROUTES)
@@ -62,7 +62,7 @@ _fields: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, R
 
 
 class ParsedRequest(Struct, frozen=True, kw_only=True):
-    """A request, and the path that it came on or would come on."""
+    """A request, and its path."""
 
     path: str
     surface: str
@@ -78,18 +78,18 @@ def parse_any(
     max_choices: int = 256,
     headers: Iterable[tuple[bytes, bytes]] = (),
 ) -> ParsedRequest:
-    """What `body` asks for, parsed as the request path does.
+    """Parse `body` as the request path does.
 
-    path:          of a route, a surface's name, or "": by what stands in the body.
-    model:         for paths that name one and were not given whole.
-    default_model: who answers where nothing names a model.
-    Raises RouteNotFound for a path of no route; InvalidRequest as the surface does.
+    path:          a route's path, a surface's name, or "" to decide by the body's fields.
+    model:         for paths that contain a model name, if the path is not given in full.
+    default_model: used if nothing names a model.
+    Raises RouteNotFound for an unknown path; InvalidRequest as the surface does.
     """
     place = path if path.startswith("/") else _by_content(body, path, model)
     written, named = (place, "") if place in _ROUTES else _PATHS.find(place)
     route = _ROUTES.get(written)
     if route is None:
-        raise RouteNotFound(f"no request is taken at {place}")
+        raise RouteNotFound(f"unknown endpoint {place}")
     inbound = Inbound(
         body=body,
         max_choices=max_choices,
@@ -112,15 +112,16 @@ def _by_content(body: bytes, surface: str, model: str) -> str:
     if surface not in _BY_CONTENT:
         names = ", ".join(SURFACES)
         raise RouteNotFound(
-            f"there is no surface {surface!r}; name a path, or one of {names}"
+            f"unknown surface {surface!r}; use a path, or one of {names}"
             if surface
-            else f"the body does not tell whose it is; name a path, or one of {names}"
+            else f"the body's fields match no surface; use a path, or one of {names}"
         )
     for field, path in _BY_CONTENT[surface]:
         if field in found:
             if "{model}" in path and not model:
                 raise InvalidRequest(
-                    f"model: {path} names the model; give one, or the whole path", param="model"
+                    f"model: {path} contains the model's name; set the model, or use the full path",
+                    param="model",
                 )
             return path.replace("{model}", model)
-    raise RouteNotFound(f"the body fits none of {surface}'s routes; name the path")
+    raise RouteNotFound(f"the body matches no route of {surface}; use a path")

@@ -1,4 +1,4 @@
-"""Server-sent events as they leave the gateway: one `data:` line a frame.
+"""Server-sent events as the gateway sends them: one `data:` line per frame.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
@@ -8,17 +8,17 @@ from typing import Final
 import msgspec
 
 DONE: Final = b"data: [DONE]\n\n"
-"""The end mark of the OpenAI dialect; a stream that failed goes without it."""
+"""The end mark of the OpenAI dialect; a failed stream ends without it."""
 
 KEEP_ALIVE: Final = b": keep-alive\n\n"
-"""A comment, which clients skip."""
+"""A comment, which clients ignore."""
 
 
 def frame(data: bytes) -> bytes:
-    """data: JSON without line breaks, as every encoder of ours writes it."""
+    """data: JSON without line breaks, as all our encoders write it."""
     return b"data: " + data + b"\n\n"
 
 
 def one_line(json: bytes) -> bytes:
-    """JSON from elsewhere without line breaks, which would end an event's data line."""
+    """Return foreign JSON without line breaks, which would end an event's data line."""
     return msgspec.json.format(json, indent=-1) if b"\n" in json or b"\r" in json else json

@@ -1,7 +1,7 @@
-"""Wire structs that take no field which they do not declare, at any depth.
+"""Wire structs that reject undeclared fields, at any depth.
 
-What is inside of a body is read with these first: only a request for which that fails is read
-again with the structs as they are, and then known to hold more than our schema has.
+The contents of a body are decoded with these first. Only if that fails, the request is decoded
+again with the structs as they are, and is then known to contain more than our schema has.
 """
 
 from types import UnionType
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def strict(kind: type[S]) -> type[S]:
-    """The struct, and those in its fields, with unknown fields forbidden."""
+    """Return the struct, and the structs in its fields, with unknown fields forbidden."""
     own: list[tuple[str, object, object]] = []
     for field in msgspec.structs.fields(kind):
         inner = strict_type(field.type)
@@ -33,7 +33,7 @@ def strict(kind: type[S]) -> type[S]:
 
 
 def strict_type(kind: T) -> T:
-    """The same for a field's type; itself where there is no struct in it."""
+    """Return the same for a field's type; the type itself if it contains no struct."""
     whole: object = kind
     if isinstance(whole, type) and issubclass(whole, Struct):
         return cast("T", strict(whole))

@@ -77,7 +77,9 @@ class HttpUpstream:
         self, request: GenerateRequest, call: Call
     ) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate."""
-        sent = scope_lora_ids(request, call.tenant) if isinstance(request, TokenRequest) else request
+        sent: GenerateRequest = request
+        if isinstance(request, TokenRequest):
+            sent = scope_lora_ids(request, call.tenant)
         if call.large:
             outbound = await asyncio.to_thread(self._encode, sent, call.model)
         else:

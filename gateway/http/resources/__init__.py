@@ -1,1 +1,1 @@
-"""What clients look up rather than ask a model: one module a dialect, and one for operations."""
+"""Resources that clients look up without calling a model, one module per dialect."""

@@ -1,4 +1,4 @@
-"""The API's description, for programs and for people; `server.docs: false` leaves both out."""
+"""The API description as JSON and as a page; `server.docs: false` disables both."""
 
 import msgspec
 from litestar import Request, Response, get
@@ -18,7 +18,7 @@ def description(gateway: Gateway) -> list[ControllerRouterHandler]:
     made: dict[Auth, tuple[bytes, bytes]] = {}
 
     def described(request: _Request) -> tuple[bytes, bytes]:
-        """As JSON and as a page. Made once for each way of asking for keys."""
+        """Return JSON and page. Built once per authentication setting."""
         auth = gateway.runtime.config.auth
         known = Auth(mode=auth.mode, metrics=auth.metrics)
         if known not in made:
@@ -28,7 +28,7 @@ def description(gateway: Gateway) -> list[ControllerRouterHandler]:
 
     def check(request: _Request) -> None:
         if not gateway.runtime.config.server.docs:
-            raise RouteNotFound(f"there is nothing at {request.scope['path']}")
+            raise RouteNotFound(f"no route {request.method} {request.scope['path']}")
 
     @get("/openapi.json", media_type="application/json", include_in_schema=False)
     async def openapi(request: _Request) -> bytes:

@@ -1,4 +1,4 @@
-"""The models as Databricks' clients list them: serving endpoints and what serves them."""
+"""List the models as Databricks' clients expect: serving endpoints and their served entities."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -67,16 +67,16 @@ def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
         asked, who = name.removeprefix("/"), caller(request)
         route = gateway.runtime.table.find(asked, who.may_use)
         if asked.endswith("*"):
-            raise ModelNotFound(f"name: there is no serving endpoint {asked!r} here", param="name")
+            raise ModelNotFound(f"name: serving endpoint {asked!r} not found", param="name")
         return endpoint_body(view(asked, route))
 
     return [endpoints, endpoint]
 
 
 def served_entities(runtime: Runtime, route: Route, asked: str) -> list[ServedEntity]:
-    """The route's backends, and those of its fallbacks, which get no traffic of their own.
+    """Return the route's backends, and those of its fallbacks with no traffic share.
 
-    asked: the name that the client uses, which a wildcard hands on.
+    asked: the name that the client uses; a wildcard passes it on to the backend.
     """
     providers = {provider.name: provider for provider in runtime.config.providers}
     found: dict[str, ServedEntity] = {}
@@ -101,7 +101,7 @@ def served_entities(runtime: Runtime, route: Route, asked: str) -> list[ServedEn
 
 
 def _shares(runtime: Runtime, route: Route) -> Iterator[tuple[Backend, float]]:
-    """Where the listed order decides, the first has it all."""
+    """Yield backends and weights; with the policy `in_order`, the first backend has all traffic."""
     weights = route.weights
     if route.policy.name == "in_order":
         weights = (1.0, *(0.0 for _ in weights[1:]))
@@ -122,7 +122,7 @@ def _state(breaker: Breaker, engine: EngineView | None) -> tuple[Deployment, str
 
 
 def _tasks(backend: Backend, provider: Provider) -> tuple[Task, ...]:
-    """What it offers, as far as that can be told: a provider's dialect, or a local model's kind."""
+    """Return the tasks it offers: those of a provider's dialect, or of a local model's kind."""
     if provider.engine is not None:
         embeds = {model.name for model in provider.engine.models if model.task == "embed"}
         return ("embeddings",) if backend.model in embeds else ("chat", "completion")

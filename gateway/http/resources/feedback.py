@@ -1,4 +1,4 @@
-"""`POST /v1/feedback`: what somebody thought of an answer."""
+"""`POST /v1/feedback`: record a client's rating of an answer."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ from schemas.errors import Unavailable
 _Request = Request[object, object, State]
 _Answer = Response[Mapping[str, str]]
 PATIENCE_S = 2.0
-"""For the store to know the request; then the feedback is taken on trust."""
+"""Seconds to look the request up in the store; after that the feedback is accepted unchecked."""
 
 
 def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
@@ -39,14 +39,14 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
         "/v1/feedback",
         status_code=200,
         request_max_body_size=MAX_BYTES,
-        operation_class=operation("Say what you think of an answer", FeedbackBody),
+        operation_class=operation("Rate an answer", FeedbackBody),
     )
     async def take(request: _Request) -> _Answer:
         caller = gateway.runtime.keyring.caller(request.scope["headers"])
         body = read_feedback(await request.body())
         trials = gateway.trials
         if trials is None or trials.recorder.full:
-            raise Unavailable("feedback cannot be kept at the moment", retry_after=5)
+            raise Unavailable("feedback cannot be recorded at the moment", retry_after=5)
         contracts, experiments = gateway.runtime.config.metrics, trials.experiments
         row = row_of(body, caller.name, time.time(), contracts, experiments)
         known, away = await _known(trials, row)
@@ -65,7 +65,7 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
 
 
 async def _known(trials: ExperimentService, row: FeedbackRow) -> tuple[KnownRequest | None, bool]:
-    """The request, and whether the store could not be asked."""
+    """Return the request, and whether the store was unavailable."""
     try:
         asked = trials.ask(partial(trials.store.known_request, row.request_id))
         return await asyncio.wait_for(asked, PATIENCE_S), False

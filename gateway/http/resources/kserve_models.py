@@ -1,7 +1,7 @@
-"""Servers, models and their state, as KServe v2 and Triton tell of them.
+"""Server metadata, models and their state in the formats of KServe v2 and Triton.
 
 https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol; a server or
-model that is not ready answers 400, as Triton does, and a model that is not here 404.
+model that is not ready answers 400, as Triton does, and an unknown model 404.
 """
 
 from importlib.metadata import PackageNotFoundError, version
@@ -35,7 +35,7 @@ _DISTRIBUTION = "strowger-gateway"
 
 
 class _Index(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """ready: list only those that can answer now."""
+    """ready: list only models that are available now."""
 
     ready: bool = False
 
@@ -48,7 +48,7 @@ class _Asked(Struct, frozen=True, kw_only=True):
 
 
 def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
-    @get("/v2", media_type=_JSON, summary="Who this is, in KServe's words")
+    @get("/v2", media_type=_JSON, summary="Server metadata, in KServe's format")
     async def server() -> bytes:
         return server_body(_version())
 
@@ -56,7 +56,7 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def live() -> bytes:
         return b""
 
-    @get("/v2/health/ready", media_type=_JSON, summary="200 when models can be asked, else 400")
+    @get("/v2/health/ready", media_type=_JSON, summary="200 when models are available, else 400")
     async def ready() -> bytes:
         if gateway.draining or not gateway.runtime.ready:
             raise InvalidRequest("the server is not ready")
@@ -91,7 +91,7 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
 
 
 def _asked(path: str) -> _Asked:
-    """Raises RouteNotFound for a version that there is not."""
+    """Split the path. Raises RouteNotFound for an unknown version."""
     model, _, what = path.rpartition("/")
     if what not in ("ready", "config") or not model:
         model, what = path, ""
@@ -117,7 +117,7 @@ def _listed(gateway: Gateway, caller: Caller, *, only_ready: bool) -> list[Index
 
 
 def _why_not(gateway: Gateway, route: Route) -> str:
-    """Why no backend of the model can answer now; "" where one can."""
+    """Return why no backend of the model is available now; "" if one is."""
     reasons = [_resting(gateway, backend) for backend in route.backends]
     return "" if "" in reasons else "; ".join(reasons)
 

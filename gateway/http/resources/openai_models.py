@@ -1,4 +1,4 @@
-"""The models as OpenAI's clients list them."""
+"""List the models as OpenAI's clients expect."""
 
 from litestar import Request, get
 from litestar.datastructures import State
@@ -26,7 +26,7 @@ def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
         name = model.removeprefix("/")
         gateway.runtime.table.find(name, caller(request).may_use)
         if name.endswith("*"):
-            raise ModelNotFound(f"model: there is no model {name!r} here", param="model")
+            raise ModelNotFound(f"model: model {name!r} not found", param="model")
         return model_body(name, gateway.started_at)
 
     return [models, model]

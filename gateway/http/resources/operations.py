@@ -9,8 +9,10 @@ from litestar.types import ControllerRouterHandler
 from gateway.state import Gateway
 
 _Request = Request[object, object, State]
-UNRECORDED = "requests are refused: what they use must be recorded, and neither disk nor memory can"
-REFUSED = "the file as it is now was refused, the log says why; the one before it is in force"
+UNRECORDED = (
+    "rejecting requests: usage cannot be recorded on disk or in memory (store.usage: required)"
+)
+REFUSED = "the changed configuration file was rejected (see the log); the previous one is in force"
 
 
 def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
@@ -23,7 +25,7 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
     # https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/serve/instrumentator/health.py
     @get(
         ["/readyz", "/health"],
-        summary="Configured, every local engine warm, records kept, not draining",
+        summary="Configured, every local engine warm, requests recorded, not draining",
     )
     async def readyz() -> Response[dict[str, str | dict[str, str]]]:
         engines = {name: engine.status for name, engine in gateway.runtime.engines.items()}

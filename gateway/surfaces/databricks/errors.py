@@ -1,7 +1,7 @@
-"""Failures as Databricks' clients know them: `{"error_code", "message"}`.
+"""Errors in Databricks' format: `{"error_code", "message"}`.
 
-The codes are those that its SDK has an exception class for, so that a client neither takes a
-mistake of its own for one of the service's, nor tries it again.
+The codes are those for which its SDK has an exception class, so that a client neither reports
+its own mistake as the service's nor retries it.
 https://github.com/databricks/databricks-sdk-py/blob/main/databricks/sdk/errors/platform.py
 """
 
@@ -29,17 +29,17 @@ CODES: Final[dict[int, str]] = {
 }
 
 OTHER_4XX: Final = "INVALID_PARAMETER_VALUE"
-"""405, 413, 415, 422: statuses that the clients have no class for, and would repeat as a 500."""
+"""405, 413, 415, 422: statuses for which clients have no class, and which they would retry."""
 
 WORDS: Final[dict[str, str]] = {
-    "append_suffix": "suffix is text put behind each completion",
+    "append_suffix": "suffix is text appended to each completion",
     "template": "a prompt is wrapped in the model's chat template unless use_raw_prompt is true",
 }
-"""What a refusal's field is called here, where the vocabulary's name is another."""
+"""Explanations of fields in errors, for fields whose name differs from the common one."""
 
 
 class DatabricksError(Struct, frozen=True, kw_only=True):
-    """A failure, as Databricks' clients read it."""
+    """An error, as Databricks' clients read it."""
 
     error_code: str
     message: str
@@ -63,9 +63,9 @@ def error_body(exc: GatewayError) -> bytes:
 
 
 def error_frame(exc: GatewayError) -> bytes:
-    """The data of a stream's last frame. Its status has gone out as a 200.
+    """Return the data of a stream's last frame. Its status was already sent as a 200.
 
-    `error` stands beside the envelope, because it is what OpenAI's client looks for.
+    `error` is added next to the envelope because OpenAI's client looks for it.
     """
     message = _message(exc)
     return encode(_Frame(error_code=error_code(exc), message=message, error=openai_error(exc)))

@@ -1,4 +1,4 @@
-"""`extra_params`: how the service's SDK sends the fields that its `query` has no argument for.
+"""`extra_params`: fields for which the `query` method of the service's SDK has no argument.
 
 A map of strings, each the JSON of a top-level field's value: `{"top_k": "1", "echo": "true"}`.
 https://docs.databricks.com/api/workspace/servingendpoints/query
@@ -26,7 +26,7 @@ TEXTS: Final = frozenset(
         "user",
     }
 )
-"""Fields whose value is the string itself, whatever it looks like."""
+"""Fields whose value is the string itself, never JSON."""
 
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _texts: Final = msgspec.json.Decoder(dict[str, str])
@@ -34,10 +34,10 @@ _encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
 def merge_extra_params(body: bytes, extra: Raw) -> bytes:
-    """The body with these fields at its top level.
+    """Return the body with these fields at its top level.
 
     body: a JSON object that has `extra` under `extra_params`.
-    Raises InvalidRequest for what is no map of strings, and for a field that is there twice.
+    Raises InvalidRequest for anything but a map of strings, and for a field that is sent twice.
     """
     try:
         texts = _texts.decode(extra)
@@ -48,7 +48,7 @@ def merge_extra_params(body: bytes, extra: Raw) -> bytes:
     for name, text in texts.items():
         if name in fields and not is_null(fields[name]):
             where = f"{FIELD}.{name}"
-            raise InvalidRequest(f"{where} is in the body already; send it once", param=where)
+            raise InvalidRequest(f"{where} is also in the body; send it only once", param=where)
         fields[name] = _value(name, text)
     return _encode(fields)
 

@@ -1,9 +1,9 @@
-"""Databricks' bodies become requests, or an InvalidRequest that names the field.
+"""Parse Databricks' bodies into requests, or raise an InvalidRequest that names the field.
 
-The OpenAI dialect with rules of its own: a system message stands first or nowhere, thinking comes
-back as a part of a message's content, a completion has no limit of tokens unless it says so, its
-prompt is wrapped in the model's chat template unless `use_raw_prompt` is true (where that is
-absent, a backend that knows no templates will do), and `suffix` is put behind each answer.
+The OpenAI dialect with its own rules: a system message must come first, reasoning comes back as
+a part of a message's content, a completion has no token limit by default, its prompt is wrapped
+in the model's chat template unless `use_raw_prompt` is true (if it is absent, a backend without
+templates is accepted), and `suffix` is appended to each answer.
 https://docs.databricks.com/en/machine-learning/foundation-model-apis/api-reference.html
 """
 
@@ -59,13 +59,13 @@ TASKS: Final[dict[str, Task]] = {
     "prompt": "completion",
     "input": "embeddings",
 }
-"""The field that tells what an invocation asks for."""
+"""The field that determines the task of an invocation."""
 
 RECORDS: Final = ("client_request_id", "usage_context")
-"""Notes for the service's own tables; a backend that keeps none answers no differently."""
+"""Notes for the service's own tables; backends that ignore them give the same answer."""
 
 _ELSEWHERE: Final = ("dataframe_records", "dataframe_split", "instances", "inputs")
-"""What the service's endpoints for models of other kinds take."""
+"""Inputs of the service's endpoints for other kinds of models."""
 
 
 class _Addressed(Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ def parse_invocation(body: bytes, *, model: str, max_choices: int = MAX_CHOICES)
     """`POST /serving-endpoints/{name}/invocations`.
 
     model:       the endpoint's name, from the path.
-    max_choices: the most answers that one request may ask for.
+    max_choices: maximum number of answers that one request may ask for.
     Raises InvalidRequest.
     """
     wire = _read(body)
@@ -96,7 +96,7 @@ def parse_invocation(body: bytes, *, model: str, max_choices: int = MAX_CHOICES)
 
 
 def parse_task(task: Task, body: bytes, *, model: str, max_choices: int = MAX_CHOICES) -> Request:
-    """A body whose task is known. model: "" where the body must name it. Raises InvalidRequest."""
+    """Parse a body with a known task. model: "" if the body must name it. Raises InvalidRequest."""
     match task:
         case "chat":
             request: Request = _read_chat(body, model, max_choices)
@@ -105,7 +105,7 @@ def parse_task(task: Task, body: bytes, *, model: str, max_choices: int = MAX_CH
         case "embeddings":
             request = parse_embeddings(body, model=model, reader=_embeddings)
         case "tokens":
-            raise InvalidRequest("this surface takes text, not tokens")
+            raise InvalidRequest("this surface accepts text, not tokens")
     records = tuple(name for name in RECORDS if name in request.extra)
     return replace(request, optional=(*request.optional, *records)) if records else request
 
@@ -122,7 +122,7 @@ def _read(body: bytes) -> InvocationWire:
 def _task(wire: InvocationWire, model: str) -> Task:
     if wire.model is not None and wire.model != model:
         raise InvalidRequest(
-            f"model: the path names {model!r}, the body {wire.model!r}; leave it out of the body",
+            f"model: the path names {model!r}, but the body {wire.model!r}; omit it from the body",
             param="model",
         )
     sent = [name for name in TASKS if _is_sent(getattr(wire, name))]

@@ -1,7 +1,7 @@
-"""A model's thinking, which Databricks' clients hand back as a part of a message's content.
+"""A model's reasoning, which Databricks' clients send back as a part of a message's content.
 
-`{"type": "reasoning", "summary": [{"type": "summary_text", "text", "signature"}]}`. A thought
-that only its vendor can read (`summary_encrypted_text`) stays the part that it is.
+`{"type": "reasoning", "summary": [{"type": "summary_text", "text", "signature"}]}`. Reasoning that
+only its vendor can read (`summary_encrypted_text`) stays an opaque part.
 https://docs.databricks.com/en/machine-learning/model-serving/query-reason-models.html
 """
 
@@ -44,9 +44,9 @@ _encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
 def move_reasoning(message: Message, place: int) -> Message:
-    """The message with its reasoning parts moved to where every dialect finds them.
+    """Return the message with its reasoning parts moved to where every dialect finds them.
 
-    place: of the message, for the path in an error. Raises InvalidRequest.
+    place: index of the message, for the path in an error. Raises InvalidRequest.
     """
     content = message.content
     if message.role != "assistant" or not isinstance(content, tuple):
@@ -68,7 +68,7 @@ def move_reasoning(message: Message, place: int) -> Message:
 
 
 def _read(part: Part, where: str) -> tuple[_Summary, ...] | None:
-    """`None` for what is no thought, or one that cannot be read."""
+    """Return `None` for a part that is not reasoning, or is encrypted."""
     if not isinstance(part, OpaquePart) or part.type != "reasoning":
         return None
     try:
@@ -80,9 +80,9 @@ def _read(part: Part, where: str) -> tuple[_Summary, ...] | None:
 
 
 def _rewritten(message: Message, thoughts: Container[int]) -> Raw:
-    """What the client wrote, fields of its own included, with the thoughts in their new place.
+    """Return the client's JSON, its unknown fields included, with the reasoning moved.
 
-    thoughts: their places in the content.
+    thoughts: their indices in the content.
     """
     sent = _fields.decode(message.raw or b"{}")
     parts = [

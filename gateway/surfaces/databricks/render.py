@@ -1,7 +1,7 @@
-"""Answers of the OpenAI dialect as Databricks gives them: its header, failures and usage.
+"""Render answers of the OpenAI dialect in Databricks' style: its header, errors and usage.
 
-The service puts usage on every chunk of a stream, unasked: the prompt's tokens from the first one
-on, and null for the others, which are on the chunk that ends a choice (recorded streams of the
+The service puts usage on every chunk of a stream, even unrequested: the prompt's tokens from the
+first chunk on, and null for the others until the chunk that ends a choice (recorded streams of the
 service, tests/adapters/fixtures/databricks). Many backends count after that chunk, so it waits.
 """
 
@@ -18,9 +18,9 @@ from schemas.events import Event, Finished, Usage
 
 
 class DatabricksRenderer:
-    """What `inner`, whose chunks carry the counts so far, writes of the events of the answer.
+    """Render with `inner`, whose chunks carry the counts so far.
 
-    Of a stream the ends of its choices are held back until it is over.
+    The finish events of a stream's choices are held back until the stream is over.
     """
 
     def __init__(self, inner: Renderer) -> None:
@@ -55,7 +55,7 @@ class DatabricksRenderer:
 
 
 class DatabricksEmbeddingsRenderer:
-    """What `inner` writes."""
+    """Render with `inner`, and add the header."""
 
     def __init__(self, inner: EmbeddingsRenderer) -> None:
         self._inner = inner
@@ -74,5 +74,5 @@ def _of_the_prompt(usage: Usage) -> Usage:
 
 
 def served_by(backend: str) -> Headers:
-    """The served entity that answered, by the name that GET /api/2.0/serving-endpoints gives it."""
+    """Return the header that names the served entity, as GET /api/2.0/serving-endpoints does."""
     return [(b"served-model-name", backend.encode("latin-1", "replace"))]

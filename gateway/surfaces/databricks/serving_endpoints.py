@@ -1,4 +1,4 @@
-"""Models as Databricks' serving endpoints: entities, their shares of the traffic, and state.
+"""Models as Databricks' serving endpoints: entities, their traffic shares, and their state.
 
 https://docs.databricks.com/api/workspace/servingendpoints/get
 """
@@ -25,7 +25,7 @@ TASKS: Final[dict[Task, str]] = {
     "completion": "llm/v1/completions",
     "embeddings": "llm/v1/embeddings",
 }
-"""A task's name there, the most telling first; tokens in, tokens out have none."""
+"""A task's name in this API, the most specific first; tokens in, tokens out has none."""
 
 PROVIDERS: Final[dict[str, str]] = {
     "databricks": "databricks-model-serving",
@@ -38,9 +38,9 @@ class ServedEntity(Struct, frozen=True, kw_only=True):
     """One backend of a model.
 
     name:    PROVIDER/MODEL. model: the provider's own name for it.
-    adapter: the provider's; "" for an engine of our own.
-    weight:  its share of the first choices, in any unit.
-    tasks:   what it is for. message: what it is doing, for people.
+    adapter: the provider's adapter; "" for a local engine.
+    weight:  its share of first attempts, in any unit.
+    tasks:   the tasks it supports. message: its state, for humans.
     """
 
     name: str
@@ -131,9 +131,9 @@ class ServingEndpointList(Struct, frozen=True, kw_only=True):
 
 
 def serving_endpoint(name: str, served: Sequence[ServedEntity], *, created: int) -> ServingEndpoint:
-    """A model by one of its names.
+    """Return a model under one of its names.
 
-    served:  its backends, at least one, each once. created: Unix seconds.
+    served: its backends, at least one, without duplicates. created: Unix seconds.
     """
     tasks = {task for one in served for task in one.tasks}
     task = next((word for task, word in TASKS.items() if task in tasks), "")
@@ -169,9 +169,9 @@ def endpoints_body(endpoints: Sequence[ServingEndpoint]) -> bytes:
 
 
 def percentages(weights: Sequence[float]) -> list[int]:
-    """Integers that add up to 100, each less than 1 from its share, by the largest remainders.
+    """Return integers that add up to 100, each less than 1 off its share (largest remainders).
 
-    weights: at least one, none negative; where all are 0 the first gets everything.
+    weights: at least one, none negative; if all are 0 the first gets everything.
     """
     total = sum(weights)
     if total <= 0:

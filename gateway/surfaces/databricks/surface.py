@@ -1,4 +1,4 @@
-"""The Databricks surface: its invocations, and the paths of the OpenAI client beside them."""
+"""The Databricks surface: its invocations, and the paths that its OpenAI client uses."""
 
 from typing import Final, overload
 
@@ -19,11 +19,11 @@ from schemas.fields import Task
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 
 BLANK_LINE: Final = b"\n\n"
-"""A frame without data. MLflow's client skips blank lines, and takes a comment for a failure."""
+"""A frame without data. MLflow's client skips blank lines, and reports comments as failures."""
 
 
 class DatabricksSurface:
-    """See `gateway.surfaces.base.Surface`. task: `None` where the body tells it."""
+    """See `gateway.surfaces.base.Surface`. task: `None` if the body determines it."""
 
     name = "databricks"
     accepts: tuple[bytes, ...] = ()
@@ -85,6 +85,6 @@ ROUTES: Final = (
         path="/serving-endpoints/{model}/invocations",
         surface=INVOCATIONS,
         body=InvocationWire,
-        summary="Any of the three: its body is that of one of them",
+        summary="Any of the three tasks, determined by the body",
     ),
 )

@@ -1,4 +1,4 @@
-"""Databricks' requests as they stand on the wire, where they differ from the OpenAI dialect's.
+"""Databricks' wire format, where it differs from the OpenAI dialect.
 
 https://docs.databricks.com/en/machine-learning/foundation-model-apis/api-reference.html
 """
@@ -21,10 +21,10 @@ Texts = Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
 class InvocationWire(Struct, frozen=True, kw_only=True):
-    """`POST /serving-endpoints/{name}/invocations`: which of three tasks a body is for.
+    """`POST /serving-endpoints/{name}/invocations`: a body for one of three tasks.
 
-    Exactly one of messages, prompt and input is there; the other fields are those of that task.
-    model:        the same name as in the path, if it is there at all.
+    Exactly one of messages, prompt and input is present; the other fields belong to that task.
+    model:        the same name as in the path, if present.
     extra_params: further fields, each as a string.
     """
 

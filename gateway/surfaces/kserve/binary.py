@@ -1,4 +1,4 @@
-"""The binary tensor extension: where a body's JSON ends, and which bytes belong to which tensor.
+"""The binary tensor extension: the end of a body's JSON, and the bytes of each tensor after it.
 
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md
 """
@@ -14,20 +14,20 @@ HEADER: Final = b"inference-header-content-length"
 OCTETS: Final = b"application/octet-stream"
 
 MAX_INFLATED: Final = 32 << 20
-"""Bytes that a compressed body may unfold to."""
+"""Maximum size of a compressed body after decompression, in bytes."""
 
 _ANY_ZLIB: Final = 47
 """zlib's window bits that recognise both gzip and deflate."""
 
 
 class BinaryTail:
-    """The bytes behind the JSON; tensors take theirs from it in the order of the JSON."""
+    """The bytes after the JSON; tensors take their bytes from it in the order of the JSON."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
 
     def take(self, name: str, size: int) -> bytes:
-        """The next `size` bytes, which are the tensor `name`'s. Raises InvalidRequest."""
+        """Return the next `size` bytes, the data of tensor `name`. Raises InvalidRequest."""
         if not 0 <= size <= len(self._data):
             raise InvalidRequest(
                 f"{name}: binary_data_size is {size}, but {len(self._data)} bytes are left "
@@ -38,16 +38,16 @@ class BinaryTail:
         return data
 
     def close(self) -> None:
-        """Raises InvalidRequest for bytes that belong to no tensor."""
+        """Raise InvalidRequest for bytes that belong to no tensor."""
         if len(self._data):
             raise InvalidRequest(
                 f"the body has {len(self._data)} bytes after those of its tensors; "
-                "binary_data_size tells each tensor's"
+                "binary_data_size gives the size of each tensor"
             )
 
 
 def split_body(inbound: Inbound) -> tuple[bytes, BinaryTail]:
-    """A body's JSON, and what follows it. Raises InvalidRequest, BodyTooLarge."""
+    """Split a body into its JSON and the bytes after it. Raises InvalidRequest, BodyTooLarge."""
     body = decompress(inbound)
     given = _header(inbound.headers, HEADER)
     if not given:
@@ -63,20 +63,20 @@ def split_body(inbound: Inbound) -> tuple[bytes, BinaryTail]:
 
 
 def json_length(inbound: Inbound) -> int:
-    """Bytes of a body, without its content-encoding, that are JSON; all where it does not say."""
+    """Return how many bytes of a body without content-encoding are JSON; all without the header."""
     given = _header(inbound.headers, HEADER)
     size = len(inbound.body)
     return min(int(given), size) if given.isdigit() and len(given) < 19 else size
 
 
 def decompress(inbound: Inbound) -> bytes:
-    """The body without its content-encoding. Raises InvalidRequest, BodyTooLarge."""
+    """Return the body without its content-encoding. Raises InvalidRequest, BodyTooLarge."""
     encoding = _header(inbound.headers, b"content-encoding").strip().lower()
     if encoding in (b"", b"identity"):
         return inbound.body
     if encoding not in (b"gzip", b"deflate"):
         raise InvalidRequest(
-            f"content-encoding: {encoding.decode('latin-1')!r} is not read here; "
+            f"content-encoding: {encoding.decode('latin-1')!r} is not supported; "
             "send gzip, deflate or none",
             param="content-encoding",
         )
@@ -85,14 +85,14 @@ def decompress(inbound: Inbound) -> bytes:
         body = reader.decompress(inbound.body, MAX_INFLATED)
     except zlib.error as exc:
         raise InvalidRequest(
-            f"the body is no {encoding.decode()} as its content-encoding says: {exc}",
+            f"the body is not valid {encoding.decode()}, its content-encoding: {exc}",
             param="content-encoding",
         ) from exc
     if reader.unconsumed_tail:
-        raise BodyTooLarge(f"the body unfolds to more than {MAX_INFLATED} bytes")
+        raise BodyTooLarge(f"the decompressed body is larger than {MAX_INFLATED} bytes")
     if not reader.eof or reader.unused_data:
         raise InvalidRequest(
-            f"the body's {encoding.decode()} is cut short, or something follows it",
+            f"the {encoding.decode()} data of the body is truncated or has trailing bytes",
             param="content-encoding",
         )
     return body

@@ -1,4 +1,4 @@
-"""What KServe clients get beside answers: errors, and who is served, from the tables of tensors.
+"""KServe bodies other than answers: errors, and metadata from the tables of tensors.
 
 https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol
 """
@@ -17,7 +17,7 @@ VERSION: Final = "1"
 """The only version of every model."""
 
 PLATFORM: Final = "tensorrt_llm"
-"""Whose requests these are; what answers them is the gateway's own business."""
+"""The platform whose request format this is; the backend that answers may be any."""
 
 TENSORS: Final = {
     "tokens": "input_ids",
@@ -30,19 +30,19 @@ TENSORS: Final = {
     "draft": "draft_input_ids",
     "echo": "exclude_input_in_output",
 }
-"""Fields of requests that no client of this surface can name -> the tensors that they come from."""
+"""Fields of requests that clients of this surface cannot name -> the tensors they come from."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class KServeError(Struct, frozen=True, kw_only=True):
-    """A failure, as KServe's clients read it."""
+    """An error, as KServe's clients read it."""
 
     error: str
 
 
 class ServerMetadata(Struct, frozen=True, kw_only=True):
-    """Who answers, and which extensions of the protocol it has."""
+    """The server's name, and the protocol extensions it supports."""
 
     name: str
     version: str
@@ -56,7 +56,7 @@ class _Tensor(Struct, frozen=True, kw_only=True):
 
 
 class ModelMetadata(Struct, frozen=True, kw_only=True):
-    """The tensors that a model takes and gives."""
+    """The input and output tensors of a model."""
 
     name: str
     versions: tuple[str, ...]
@@ -77,7 +77,7 @@ class _Transactions(Struct, frozen=True, kw_only=True):
 
 
 class ModelConfiguration(Struct, frozen=True, kw_only=True):
-    """The same as Triton's configuration of a model has it."""
+    """The same in the format of Triton's model configuration."""
 
     name: str
     platform: str
@@ -89,7 +89,7 @@ class ModelConfiguration(Struct, frozen=True, kw_only=True):
 
 
 class IndexEntry(Struct, frozen=True, kw_only=True):
-    """A line of the repository's index. state: READY or UNAVAILABLE. reason: "" when ready."""
+    """An entry of the repository index. state: READY or UNAVAILABLE. reason: "" when ready."""
 
     name: str
     version: str = VERSION
@@ -98,7 +98,7 @@ class IndexEntry(Struct, frozen=True, kw_only=True):
 
 
 def error_body(exc: GatewayError) -> bytes:
-    """The message, with a tensor's name for a field of ours that the client never heard of."""
+    """Return the message, with a tensor's name in place of a field unknown to the client."""
     message, ours = exc.message, exc.param or ""
     if ours in TENSORS:
         message = re.sub(rf"\b{ours}\b", TENSORS[ours], message, count=1)
@@ -106,7 +106,7 @@ def error_body(exc: GatewayError) -> bytes:
 
 
 def server_body(version: str) -> bytes:
-    """version: the gateway's own."""
+    """version: the gateway's version."""
     extensions = ("binary_tensor_data", "model_configuration", "model_repository", "parameters")
     return _encode(ServerMetadata(name="strowger", version=version, extensions=extensions))
 
@@ -124,7 +124,7 @@ def model_body(name: str) -> bytes:
 
 
 def config_body(name: str) -> bytes:
-    """What Triton's model configuration says of the same; requests are not batched by clients."""
+    """Return Triton's model configuration of the same model; clients do not batch requests."""
     return _encode(
         ModelConfiguration(
             name=name,

@@ -1,4 +1,4 @@
-"""Triton's generate extension as a completion of text, or as a request of tokens.
+"""Parse Triton's generate extension as a text completion, or as a token request.
 
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
 """
@@ -36,7 +36,7 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "seed": ("random_seed", "seed"),
     "stream": ("stream", "streaming"),
 }
-"""Our word for a term, and the fields that mean it."""
+"""The gateway's name of a term, and the fields for it."""
 
 _TOKENS_ONLY: Final = (
     "input_lengths",
@@ -55,8 +55,8 @@ def parse_generate(
     wire = read_generate(body)
     if _flag(wire.stop):
         raise InvalidRequest(
-            "stop: a request over HTTP cannot end another one; close the connection of the one "
-            "that is to end",
+            "stop: a request over HTTP cannot stop another one; close the connection of the "
+            "request to stop",
             param="stop",
         )
     terms = _terms(wire)
@@ -65,7 +65,7 @@ def parse_generate(
     reply = _reply(wire, terms, streams=streams)
     if not streams and reply.sequences:
         raise InvalidRequest(
-            "num_return_sequences: generate gives one answer; ask "
+            "num_return_sequences: generate returns one answer; use "
             "/v2/models/{model}/generate_stream for several",
             param="num_return_sequences",
         )
@@ -81,7 +81,7 @@ def _text_request(
     for name in _TOKENS_ONLY:
         given: object = getattr(wire, name)
         if not any(given is nothing for nothing in (None, False)):
-            raise InvalidRequest(f"{name}: only requests with input_ids have this", param=name)
+            raise InvalidRequest(f"{name}: only supported in requests with input_ids", param=name)
     return GenerateTextRequest(
         model=model,
         prompts=(text,),
@@ -104,12 +104,12 @@ def _token_request(
     streams: bool,
 ) -> GenerateTokensRequest:
     if wire.text_input is not None:
-        raise InvalidRequest("input_ids and text_input: give one of them", param="input_ids")
+        raise InvalidRequest("input_ids and text_input: send only one of them", param="input_ids")
     tokens = checked_prompt(tokens, _number(wire.input_lengths))
     if reply.with_input and reply.pieces:
         raise InvalidRequest(
             "exclude_input_in_output: with input_ids a stream never repeats the input; "
-            "leave it out",
+            "omit this field",
             param="exclude_input_in_output",
         )
     task = _number(wire.lora_task_id)
@@ -132,7 +132,7 @@ def _reply(wire: GenerateWire, terms: SamplingTerms, *, streams: bool) -> Genera
     stream = _flag(_pick("stream", wire.stream, wire.streaming))
     if stream and not streams:
         raise InvalidRequest(
-            "stream: generate gives one answer; for a stream ask "
+            "stream: generate returns one answer; to stream, use "
             "/v2/models/{model}/generate_stream",
             param=_sent(wire, NAMES["stream"]),
         )
@@ -195,7 +195,7 @@ def _text(wire: GenerateWire) -> str:
             raise InvalidRequest("text_input or input_ids is required", param="text_input")
         case texts:
             raise InvalidRequest(
-                f"text_input: holds {len(texts)} strings; ask for one at a time", param="text_input"
+                f"text_input: has {len(texts)} strings; send one per request", param="text_input"
             )
 
 
@@ -206,11 +206,11 @@ def _words(given: Text) -> tuple[str, ...] | UnsetType:
 def _pick(
     term: str, first: _T | tuple[_T] | None, second: _T | tuple[_T] | None
 ) -> _T | tuple[_T] | None:
-    """Whichever of two fields for one term was sent. Raises InvalidRequest for both."""
+    """Return the value of whichever of two fields was sent. Raises InvalidRequest for both."""
     if first is not None and second is not None:
         names = NAMES[term]
         raise InvalidRequest(
-            f"{' and '.join(names)} mean the same; give one of them", param=names[0]
+            f"{' and '.join(names)} mean the same; send only one of them", param=names[0]
         )
     return second if first is None else first
 
@@ -227,5 +227,5 @@ def _flag(given: bool | tuple[bool] | None, *, silent: bool = False) -> bool:
 
 
 def _sent(wire: GenerateWire, names: tuple[str, ...]) -> str:
-    """The one that the client used; else the first."""
+    """Return the name that the client used; else the first."""
     return next((name for name in names if getattr(wire, name) is not None), names[0])

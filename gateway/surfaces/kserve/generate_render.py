@@ -1,4 +1,4 @@
-"""Answers of Triton's generate extension: every tensor flat, and one element as itself.
+"""Render answers of Triton's generate extension: tensors are flat, single elements are scalars.
 
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
 """
@@ -54,7 +54,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class GenerateRenderer:
-    """Renders one answer. Mutable: what came so far, and sums of log probabilities."""
+    """Render one answer. Mutable state: events so far, and sums of log probabilities."""
 
     def __init__(self, request: GenerateTextRequest | GenerateTokensRequest) -> None:
         self._request = request
@@ -97,7 +97,7 @@ class GenerateRenderer:
         )
 
     def _whole(self, answer: Answer) -> GenerateResponse:
-        """All of the answer's choices in one response."""
+        """Return all of the answer's choices in one response."""
         reply, choices = self._reply, answer.choices
         texts = [choice.text or choice.refusal or "" for choice in choices]
         reasons = [choice.finish.reason for choice in choices if choice.finish is not None]
@@ -164,10 +164,10 @@ class GenerateRenderer:
             case Usage():
                 self._usage = event
             case _:
-                pass  # neither reasoning nor tools have a place here; a raw prompt brings none
+                pass  # the format has no reasoning or tools, and a raw prompt produces none
 
     def _tokens(self, event: Tokens) -> Iterator[GenerateResponse]:
-        """A response a token, as TensorRT-LLM streams them; text, if any, comes with the last."""
+        """Yield one response per token, as TensorRT-LLM does; text, if any, comes with the last."""
         last = len(event.ids) - 1
         for place, token in enumerate(event.ids):
             logprobs = event.logprobs[place : place + 1]
@@ -195,7 +195,7 @@ class GenerateRenderer:
         )
 
     def _totals(self) -> bytes:
-        """The counts of tokens, which are known at the end; b"" where nobody asked for them."""
+        """Return the token counts, known only at the end; b"" if not requested."""
         reply = self._reply
         if not reply.num_input_tokens and not reply.num_output_tokens:
             return b""

@@ -1,8 +1,8 @@
 """The flat JSON of Triton's generate extension, with the names of TensorRT-LLM's models.
 
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md;
-names as tensorrtllm_backend's `ensemble` has them, and its `tensorrt_llm` beside them. A tensor of
-one element may be written as a number or as a list of one.
+names as in tensorrtllm_backend's `ensemble`, plus those of its `tensorrt_llm`. A tensor of one
+element may be sent as a number or as a list of one.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ Text = str | tuple[str, ...] | None
 
 
 class GenerateTerms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What may stand at the top, or in `parameters`; `None` is absent."""
+    """Fields allowed at the top level or in `parameters`; `None` is absent."""
 
     text_input: Text = None
     input_ids: tuple[int, ...] | None = None
@@ -149,13 +149,11 @@ _READER: Final = BodyReader(GenerateWire, ALLOWED, numbers={"input_ids": (_TOKEN
 
 
 def read_generate(body: bytes) -> GenerateWire:
-    """The body, with what stood in `parameters` moved to the top. Raises InvalidRequest."""
+    """Return the body with the fields of `parameters` moved to the top. Raises InvalidRequest."""
     wire, unknown = _READER.read(body)
     if unknown:
         name = min(unknown)
-        raise InvalidRequest(
-            f"{name}: neither generate nor generate_stream has such a field", param=name
-        )
+        raise InvalidRequest(f"{name}: unknown field of generate and generate_stream", param=name)
     inner = wire.parameters
     if inner is None:
         return wire
@@ -166,7 +164,7 @@ def read_generate(body: bytes) -> GenerateWire:
             continue
         if getattr(wire, name) is not None:
             raise InvalidRequest(
-                f"parameters.{name}: stands at the top too; give one of them",
+                f"parameters.{name}: is also at the top level; send only one of them",
                 param=f"parameters.{name}",
             )
         changes[name] = value

@@ -1,4 +1,4 @@
-"""What an infer request's tensors ask of sampling, prompts, adapters and drafts.
+"""Read sampling terms, prompts, adapters and drafts from the tensors of an infer request.
 
 Source: the seed's table of tensors, https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html
 """
@@ -29,11 +29,11 @@ NAMES: Final = {
     "min_tokens": ("min_length", "min_tokens"),
     "seed": ("random_seed", "seed"),
 }
-"""Our word for a term, and its tensor's names: the seed's first, and today's."""
+"""The gateway's name of a term, and its tensor's names: the seed's first, then today's."""
 
 
 def sampling_terms(inputs: Inputs, *, text: bool) -> SamplingTerms:
-    """text: the prompt is text, which ends where its tokenizer does."""
+    """text: the prompt is text, so its tokenizer defines the end token."""
     end_id = inputs.integer("end_id")
     return SamplingTerms(
         max_tokens=numbers(inputs.required(*NAMES["max_tokens"]))[0],
@@ -66,14 +66,14 @@ def sampling_terms(inputs: Inputs, *, text: bool) -> SamplingTerms:
 
 
 def word_list(given: tuple[str, ...] | UnsetType) -> tuple[str, ...] | UnsetType:
-    """An empty string is no word, and an empty list asks for nothing."""
+    """Return the words, without empty strings; `UNSET` for an empty list."""
     if isinstance(given, UnsetType):
         return UNSET
     return tuple(word for word in given if word) or UNSET
 
 
 def pad_token(terms: SamplingTerms) -> int:
-    """What fills up beams of unequal length: the pad token, else the end token."""
+    """Return what pads beams of unequal length: the pad token, else the end token."""
     if not isinstance(terms.pad_id, UnsetType):
         return terms.pad_id
     return NO_END if isinstance(terms.end_id, UnsetType) else terms.end_id
@@ -83,24 +83,24 @@ def reject_streaming(inputs: Inputs) -> None:
     for name in ("streaming", "stream"):
         if inputs.flag(name):
             raise InvalidRequest(
-                f"{name}: infer over HTTP gives one answer; for a stream ask "
+                f"{name}: infer over HTTP returns one answer; to stream, use "
                 "/v2/models/{model}/generate_stream with stream: true",
                 param=name,
             )
     if inputs.flag("stop"):
         raise InvalidRequest(
-            "stop: a request over HTTP cannot end another one; close the connection of the one "
-            "that is to end",
+            "stop: a request over HTTP cannot stop another one; close the connection of the "
+            "request to stop",
             param="stop",
         )
     if inputs.flag("return_perf_metrics"):
         raise InvalidRequest(
-            "return_perf_metrics: the gateway's metrics are at /metrics; leave it out",
+            "return_perf_metrics: not supported; the gateway's metrics are at /metrics",
             param="return_perf_metrics",
         )
     if inputs.number("beam_search_diversity_rate") not in (UNSET, 0.0):
         raise InvalidRequest(
-            "beam_search_diversity_rate: must be 0; no backend diversifies beams",
+            "beam_search_diversity_rate: must be 0; no backend supports beam diversity",
             param="beam_search_diversity_rate",
         )
 
@@ -110,10 +110,10 @@ def prompt_ids(inputs: Inputs) -> tuple[int, ...]:
 
 
 def checked_prompt(tokens: tuple[int, ...], length: int | UnsetType) -> tuple[int, ...]:
-    """As many of them as `input_lengths` says.
+    """Return the first `input_lengths` tokens.
 
-    Raises InvalidRequest for another length than there can be, for no tokens at all, and for one
-    that no vocabulary has.
+    Raises InvalidRequest for a length that does not fit, for no tokens at all, and for negative
+    tokens.
     """
     if not isinstance(length, UnsetType):
         if not 0 < length <= len(tokens):
@@ -124,7 +124,7 @@ def checked_prompt(tokens: tuple[int, ...], length: int | UnsetType) -> tuple[in
             )
         tokens = tokens[:length]
     if not tokens:
-        raise InvalidRequest("input_ids: must hold at least one token", param="input_ids")
+        raise InvalidRequest("input_ids: must have at least one token", param="input_ids")
     if min(tokens) < 0:
         raise InvalidRequest(
             f"input_ids: token {min(tokens)} must be at least 0", param="input_ids"
@@ -138,12 +138,13 @@ def lora_adapter(inputs: Inputs) -> LoraRequest | UnsetType:
     if isinstance(task, UnsetType):
         for name in ("lora_weights", "lora_config"):
             if inputs.has(name):
-                raise InvalidRequest(f"{name}: needs lora_task_id beside it", param=name)
+                raise InvalidRequest(f"{name}: requires lora_task_id", param=name)
         return UNSET
     if (weights is UNSET) != (config is UNSET):
         missing = "lora_weights" if weights is UNSET else "lora_config"
         raise InvalidRequest(
-            f"{missing}: weights and configuration are sent together, the first time", param=missing
+            f"{missing}: send weights and configuration together, with the first request",
+            param=missing,
         )
     return LoraRequest(task_id=task, weights=weights, config=config)
 
@@ -153,7 +154,7 @@ def prompt_table(inputs: Inputs) -> PromptTable | UnsetType:
     if isinstance(table, UnsetType):
         if size is not UNSET:
             raise InvalidRequest(
-                "prompt_vocab_size: needs prompt_embedding_table beside it",
+                "prompt_vocab_size: requires prompt_embedding_table",
                 param="prompt_vocab_size",
             )
         return UNSET
@@ -167,8 +168,6 @@ def prompt_table(inputs: Inputs) -> PromptTable | UnsetType:
 def draft_tokens(inputs: Inputs) -> Draft | UnsetType:
     if not inputs.has("draft_input_ids"):
         if inputs.has("draft_logits"):
-            raise InvalidRequest(
-                "draft_logits: needs draft_input_ids beside it", param="draft_logits"
-            )
+            raise InvalidRequest("draft_logits: requires draft_input_ids", param="draft_logits")
         return UNSET
     return Draft(tokens=inputs.tokens("draft_input_ids"), logits=inputs.tensor("draft_logits"))

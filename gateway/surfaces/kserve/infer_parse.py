@@ -1,4 +1,4 @@
-"""A KServe infer request for TensorRT-LLM as a request of tokens, or as a completion of text.
+"""Parse a KServe infer request for TensorRT-LLM as a token request, or as a text completion.
 
 Source: the seed's table of tensors, https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html
 """
@@ -36,12 +36,12 @@ _NO_PARAMETERS: Final = InferParameters()
 
 
 def parse_infer(inbound: Inbound) -> InferRequest | InferTextRequest:
-    """Raises InvalidRequest whose param is the tensor's name, or the JSON's path."""
+    """Raise InvalidRequest whose param is the tensor's name, or the JSON path."""
     json, tail = split_body(inbound)
     wire, unknown = INFER.read(json)
     if unknown:
         name = min(unknown)
-        raise InvalidRequest(f"{name}: an infer request has no such field", param=name)
+        raise InvalidRequest(f"{name}: unknown field of an infer request", param=name)
     _check_model(wire, inbound.model)
     inputs = read_inputs(wire.inputs, tail)
     reject_streaming(inputs)
@@ -85,7 +85,7 @@ def _text_request(
     for spec in INPUTS:
         if spec.of == "tokens" and inputs.has(spec.name):
             raise InvalidRequest(
-                f"{spec.name}: only requests with input_ids, and without text_input, have this",
+                f"{spec.name}: only supported in requests with input_ids and without text_input",
                 param=spec.name,
             )
     parameters = wire.parameters or _NO_PARAMETERS
@@ -102,7 +102,7 @@ def _text_request(
 
 
 def priority(given: int | None) -> int | UnsetType:
-    """Triton's parameter, where 0 is the default. Raises InvalidRequest."""
+    """Return Triton's priority, where 0 is the default. Raises InvalidRequest."""
     if given is not None and not 0 <= given <= 5:
         raise InvalidRequest(
             f"parameters.priority: {given} must be at least 0 and at most 5",
@@ -112,7 +112,7 @@ def priority(given: int | None) -> int | UnsetType:
 
 
 def timeout_s(microseconds: int | None) -> float | UnsetType:
-    """Triton's parameter. Raises InvalidRequest for one below 0; 0 is none."""
+    """Return Triton's timeout in seconds. Raises InvalidRequest if negative; 0 means none."""
     if microseconds is not None and microseconds < 0:
         raise InvalidRequest(
             f"parameters.timeout: {microseconds} must be at least 0 microseconds",
@@ -127,15 +127,13 @@ def _check_model(wire: InferWire, model: str) -> None:
         ("model_version", wire.model_version, VERSION),
     ):
         if given not in (None, wanted):
-            raise InvalidRequest(
-                f"{field}: is {given!r}, but the path says {wanted!r}", param=field
-            )
+            raise InvalidRequest(f"{field}: is {given!r}, but the path has {wanted!r}", param=field)
 
 
 def _outputs(
     wire: InferWire, inputs: Inputs, kind: Literal["tokens", "text"]
 ) -> tuple[RequestedOutput, ...]:
-    """Those asked for; all that the request's flags call for where it names none."""
+    """Return the requested outputs; if none are named, all that the request's flags enable."""
     binary = bool((wire.parameters or _NO_PARAMETERS).binary_data_output)
     offered = {spec.name: spec for spec in OUTPUTS if spec.of in (kind, "both")}
     if not wire.outputs:
@@ -150,13 +148,13 @@ def _outputs(
         path = f"outputs[{place}].name"
         if spec is None:
             raise InvalidRequest(
-                f"{path}: a request of {kind} has no output {output.name!r}; it may have "
+                f"{path}: a {kind} request has no output {output.name!r}; available: "
                 f"{', '.join(offered)}",
                 param=path,
             )
         if spec.flag and not inputs.flag(spec.flag):
             raise InvalidRequest(
-                f"{path}: {output.name} exists only where {spec.flag} is true", param=path
+                f"{path}: {output.name} is available only if {spec.flag} is true", param=path
             )
         own = output.parameters.binary_data if output.parameters else None
         found[output.name] = RequestedOutput(

@@ -1,4 +1,4 @@
-"""The answer to an infer request: output tensors in JSON, or behind it as bytes.
+"""Render the answer to an infer request: output tensors in JSON, or as bytes after it.
 
 https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol
 """
@@ -50,20 +50,20 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class InferRenderer:
-    """Renders one answer. Mutable: where its JSON ends."""
+    """Render one answer. Mutable state: the length of its JSON."""
 
     def __init__(self, request: InferRequest | InferTextRequest) -> None:
         self._request = request
         self._json_length: int | None = None
 
     def headers(self, backend: str) -> Headers:
-        """What says where the JSON ends, if anything follows it."""
+        """Return the content type, and the length of the JSON if bytes follow it."""
         if self._json_length is None:
             return [(b"content-type", JSON.encode())]
         return [(b"content-type", OCTETS), (HEADER, b"%d" % self._json_length)]
 
     def answer(self, answer: Answer) -> bytes:
-        """Raises UpstreamBroken where the backend did not bring a tensor that was asked for."""
+        """Raise UpstreamBroken if the backend did not return a requested tensor."""
         request, reply = self._request, self._request.reply
         if isinstance(request, InferTextRequest):
             outputs: Outputs | TextOutputs = TextOutputs(answer)
@@ -85,7 +85,7 @@ class InferRenderer:
         return joined(json, tails)
 
     def events(self, batch: Sequence[Event]) -> bytes:
-        """Infer has no streams, so nothing of them is shown."""
+        """Render nothing: infer has no streams."""
         return b""
 
     def finish(self) -> bytes:

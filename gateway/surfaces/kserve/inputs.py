@@ -1,4 +1,4 @@
-"""The input tensors of one infer request, checked against TensorRT-LLM's table and read by name."""
+"""The input tensors of one infer request, checked against TensorRT-LLM's table, by name."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -24,9 +24,9 @@ from schemas.tensors import Tensor, unpack_words
 
 
 class Inputs:
-    """A request's tensors. Reading one gives `UNSET` where the client sent none.
+    """A request's tensors. Reading a tensor that was not sent returns `UNSET`.
 
-    Several names for one thing may be read together; a client that sends two of them is refused.
+    Several names for the same tensor can be read together; sending two of them is an error.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], texts: Mapping[str, tuple[str, ...]]) -> None:
@@ -35,7 +35,7 @@ class Inputs:
         self._texts = texts
 
     def required(self, *names: str) -> Tensor:
-        """Raises InvalidRequest where it is missing."""
+        """Return the tensor; raise InvalidRequest if it is missing."""
         tensor = self.tensor(*names)
         if isinstance(tensor, UnsetType):
             raise InvalidRequest(f"{' or '.join(names)} is required", param=names[0])
@@ -45,7 +45,7 @@ class Inputs:
         sent = [name for name in names if name in self._tensors]
         if len(sent) > 1:
             raise InvalidRequest(
-                f"{' and '.join(sent)} mean the same; give one of them", param=sent[0]
+                f"{' and '.join(sent)} mean the same; send only one of them", param=sent[0]
             )
         return self._tensors[sent[0]] if sent else UNSET
 
@@ -54,7 +54,7 @@ class Inputs:
         return UNSET if isinstance(tensor, UnsetType) else int(scalar(tensor))
 
     def number(self, *names: str) -> float | UnsetType:
-        """Raises InvalidRequest for NaN and infinities."""
+        """Return the number; raise InvalidRequest for NaN and infinities."""
         tensor = self.tensor(*names)
         if isinstance(tensor, UnsetType):
             return UNSET
@@ -72,7 +72,7 @@ class Inputs:
         return tuple(numbers(self.required(name)))
 
     def words(self, name: str) -> tuple[tuple[int, ...], ...] | UnsetType:
-        """Token sequences, packed as two rows. Raises InvalidRequest."""
+        """Return token sequences, packed as two rows. Raises InvalidRequest."""
         tensor = self._tensors.get(name)
         if tensor is None:
             return UNSET
@@ -87,7 +87,7 @@ class Inputs:
             raise InvalidRequest(f"{name}: {exc.message}", param=name) from exc
 
     def sent(self, *names: str) -> str:
-        """The one among several names for one thing that the client used; else the first."""
+        """Return which of several names of a tensor the client used; else the first."""
         return next((name for name in names if name in self._tensors), names[0])
 
     def texts(self, name: str) -> tuple[str, ...] | UnsetType:
@@ -98,17 +98,16 @@ class Inputs:
 
 
 def read_inputs(wires: Sequence[InputWire], tail: BinaryTail) -> Inputs:
-    """Raises InvalidRequest naming the tensor, and what is allowed."""
+    """Read all tensors. Raises InvalidRequest that names the tensor, and what is allowed."""
     tensors: dict[str, Tensor] = {}
     texts: dict[str, tuple[str, ...]] = {}
     for wire in wires:
         if wire.name in tensors or wire.name in texts:
-            raise InvalidRequest(f"{wire.name}: this tensor is given twice", param=wire.name)
+            raise InvalidRequest(f"{wire.name}: this tensor was sent twice", param=wire.name)
         spec = INPUT.get(wire.name)
         if spec is None:
             raise InvalidRequest(
-                f"{wire.name}: there is no such input tensor here; "
-                "GET /v2/models/{model} lists those that there are",
+                f"{wire.name}: unknown input tensor; GET /v2/models/{{model}} lists the known ones",
                 param=wire.name,
             )
         _check(spec, wire)
@@ -138,7 +137,7 @@ def _strings(wire: InputWire, tail: BinaryTail) -> tuple[str, ...]:
 
 
 def _data(wire: InputWire, tail: BinaryTail) -> Raw | bytes:
-    """JSON, or the bytes behind it."""
+    """Return the JSON data, or the bytes after the JSON."""
     size = wire.parameters.binary_data_size if wire.parameters else None
     if size is None:
         if isinstance(wire.data, UnsetType):
@@ -168,7 +167,7 @@ def _check(spec: TensorSpec, wire: InputWire) -> None:
 
 
 def _without_batch(tensor: Tensor, spec: TensorSpec) -> Tensor:
-    """The tensor without the side of one in front of those that it means."""
+    """Return the tensor without its leading batch dimension of one."""
     if spec.name == "prompt_embedding_table" and len(tensor.shape) == 2:
         return tensor
     return msgspec.structs.replace(tensor, shape=tensor.shape[1:])

@@ -17,15 +17,15 @@ _FLOAT = ITEM_BYTES["float32"]
 
 
 class Outputs:
-    """The tensors of one answer, each made when it is asked for.
+    """The tensors of one answer, each created on request.
 
-    B: answers, N: tokens of the longest, V: the vocabulary.
+    B: answers, N: tokens of the longest answer, V: vocabulary size.
     """
 
     def __init__(
         self, answer: Answer, *, prompt: Sequence[int], pad: int, with_input: bool
     ) -> None:
-        """prompt: the request's tokens, in front of each row if `with_input`."""
+        """prompt: the request's tokens, prepended to each row if `with_input`."""
         self._answer = answer
         self._choices = answer.choices
         self._prompt = prompt
@@ -34,7 +34,7 @@ class Outputs:
         self._longest = max((len(choice.token_ids) for choice in answer.choices), default=0)
 
     def tensor(self, name: str) -> Tensor:
-        """Raises UpstreamBroken where the backend did not bring what was asked for."""
+        """Raise UpstreamBroken if the backend did not return what was requested."""
         match name:
             case "output_ids":
                 return self._output_ids()
@@ -73,7 +73,7 @@ class Outputs:
         return int32((len(self._choices), len(before) + self._longest), ids)
 
     def _output_log_probs(self) -> Tensor:
-        """[1, B, N] float32; 0 behind the end of a shorter answer."""
+        """[1, B, N] float32; 0 after the end of a shorter answer."""
         values = array("f")
         for choice in self._choices:
             own = log_probs(choice)
@@ -89,7 +89,7 @@ class Outputs:
         return Tensor(dtype=logits.dtype, shape=(1, *logits.shape), data=logits.data)
 
     def _generation_logits(self) -> Tensor:
-        """[1, B, N, V] float32; 0 behind the end of a shorter answer."""
+        """[1, B, N, V] float32; 0 after the end of a shorter answer."""
         rows: list[bytes] = []
         width = 0
         for choice in self._choices:
@@ -103,14 +103,14 @@ class Outputs:
 
 
 class TextOutputs:
-    """The tensors of one answer in text; strings are BYTES on the wire."""
+    """The tensors of one text answer; strings are BYTES on the wire."""
 
     def __init__(self, answer: Answer) -> None:
         self._choices = answer.choices
         self._usage = answer.usage or Usage()
 
     def tensor(self, name: str) -> Tensor | tuple[str, ...]:
-        """Raises UpstreamBroken where the backend did not bring what was asked for."""
+        """Raise UpstreamBroken if the backend did not return what was requested."""
         match name:
             case "text_output":
                 return tuple(one.text or one.refusal or "" for one in self._choices)
@@ -127,7 +127,7 @@ class TextOutputs:
                 raise KeyError(name)
 
     def _output_log_probs(self) -> Tensor:
-        """[1, B, N] float32; 0 behind the end of a shorter answer."""
+        """[1, B, N] float32; 0 after the end of a shorter answer."""
         each = [[one.logprob or 0.0 for one in choice.logprobs] for choice in self._choices]
         longest = max(map(len, each), default=0)
         if not longest:
@@ -137,7 +137,7 @@ class TextOutputs:
 
 
 def log_probs(choice: Choice) -> list[float]:
-    """Of each token. Raises UpstreamBroken where one is missing."""
+    """Return one value per token. Raises UpstreamBroken if one is missing."""
     values = [one.logprob for one in choice.logprobs if one.logprob is not None]
     if len(values) != len(choice.token_ids):
         raise missing_output("output_log_probs")
@@ -145,18 +145,18 @@ def log_probs(choice: Choice) -> list[float]:
 
 
 def cum_log_prob(choice: Choice) -> float:
-    """As the backend sums it, else the sum of what it tells of each token."""
+    """Return the backend's sum, else the sum of the tokens' log probabilities."""
     if choice.finish is not None and choice.finish.cum_logprob is not None:
         return choice.finish.cum_logprob
     return fsum(one.logprob or 0.0 for one in choice.logprobs)
 
 
 def missing_output(what: str) -> UpstreamBroken:
-    return UpstreamBroken(f"its answer has no {what}, which were asked for", upstream="backend")
+    return UpstreamBroken(f"the answer lacks the requested {what}", upstream="backend")
 
 
 def count(value: int | None, name: str) -> int:
-    """Raises UpstreamBroken where the backend does not tell."""
+    """Return the count; raise UpstreamBroken if the backend did not return it."""
     if value is None:
         raise missing_output(name)
     return value

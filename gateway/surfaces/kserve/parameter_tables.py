@@ -1,8 +1,8 @@
-"""TensorRT-LLM's tensors by name: what an InferenceRequest may hold, and what comes back.
+"""TensorRT-LLM's tensors by name: the inputs of an InferenceRequest, and its outputs.
 
-https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html; beside its names stand
-those of today's Triton models (tensorrtllm_backend's inflight_batcher_llm: `tensorrt_llm`, and
-`ensemble`, which takes text).
+https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html, plus the names in today's
+Triton models (tensorrtllm_backend's inflight_batcher_llm: `tensorrt_llm`, and `ensemble`, which
+accepts text).
 """
 
 from typing import Final, Literal
@@ -15,9 +15,9 @@ Shape = tuple[int, ...]
 
 
 class TensorSpec(Struct, frozen=True, kw_only=True):
-    """One tensor. datatypes, shapes: those taken, the documented one first; -1 is any side.
+    """One tensor. datatypes, shapes: those accepted, the documented one first; -1 is any size.
 
-    required: a request of tokens must have it. of: which requests have it.
+    required: token requests must have it. of: which requests have it.
     flag:     the request's tensor that must be true for this output to exist.
     """
 
@@ -33,7 +33,7 @@ class TensorSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def rank(self) -> int:
-        """Sides without a leading one for the batch."""
+        """Dimensions without a leading one for the batch."""
         return min(len(shape) for shape in self.shapes)
 
 
@@ -166,5 +166,5 @@ INPUT: Final = {spec.name: spec for spec in INPUTS}
 
 
 def shape_text(shape: Shape) -> str:
-    """[1, -1] as `[1, n]`."""
+    """Format [1, -1] as `[1, n]`."""
     return f"[{', '.join('n' if side < 0 else str(side) for side in shape)}]"

@@ -1,4 +1,4 @@
-"""Requests with what their KServe answer must look like, which no backend needs to know."""
+"""Requests with the format of their KServe answer, which backends do not need to know."""
 
 from msgspec import Struct
 
@@ -6,7 +6,7 @@ from schemas.requests import CompletionRequest, TokenRequest
 
 
 class RequestedOutput(Struct, frozen=True, kw_only=True):
-    """One output tensor of an answer, and whether its data goes behind the JSON."""
+    """One output tensor of an answer, and whether its data goes after the JSON."""
 
     name: str
     binary: bool = False
@@ -15,8 +15,8 @@ class RequestedOutput(Struct, frozen=True, kw_only=True):
 class InferReply(Struct, frozen=True, kw_only=True):
     """id: echoed, "" for none. outputs: in the order of the answer.
 
-    pad:        token that fills up rows of unequal length; it may be -1.
-    with_input: the prompt stands in front of each row (exclude_input_in_output is false).
+    pad:        token that pads rows of unequal length; it may be -1.
+    with_input: each row begins with the prompt (exclude_input_in_output is false).
     """
 
     id: str = ""
@@ -38,10 +38,10 @@ class InferTextRequest(CompletionRequest, frozen=True, kw_only=True):
 
 
 class GenerateReply(Struct, frozen=True, kw_only=True):
-    """What a `/generate` or `/generate_stream` answer shows beside its text or tokens.
+    """The fields of a `/generate` or `/generate_stream` answer besides its text or tokens.
 
-    pieces:     a frame for each piece; else one for the whole answer.
-    sequences:  frames tell which of several answers they belong to.
+    pieces:     send one frame per piece; else one for the whole answer.
+    sequences:  frames carry the index of their answer.
     """
 
     id: str = ""

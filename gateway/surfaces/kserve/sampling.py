@@ -1,7 +1,7 @@
-"""TensorRT-LLM's sampling terms, and what they mean in ours: its ranges, defaults and rules.
+"""TensorRT-LLM's sampling terms, with its ranges, defaults and rules, and their translation.
 
 https://nvidia.github.io/TensorRT-LLM/advanced/gpt-runtime.html#sampling-parameters: without topK
-and topP its search is greedy, a topP of 0 is none, and beams are not normalised by their length.
+and topP its search is greedy, a topP of 0 is off, and beams are not normalised by their length.
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ _T = TypeVar("_T")
 
 
 class SamplingTerms(Struct, frozen=True, kw_only=True):
-    """What a client asked of the sampler, under TensorRT-LLM's own meanings.
+    """The client's sampling parameters, with TensorRT-LLM's meanings.
 
-    top_k:          0 is off. top_p: 0 is off. With neither, the likeliest token is taken.
-    beam_width:     0 and 1 are no beam search.
+    top_k:          0 is off. top_p: 0 is off. With neither, the most likely token is taken.
+    beam_width:     0 and 1 mean no beam search.
     early_stopping: 1, 0, or anything else for "only by length".
-    end_id:         -1 is no end token. pad_id: fills up beams of unequal length.
-    sequences:      answers returned, of the beams where there are several.
+    end_id:         -1 means no end token. pad_id: pads beams of unequal length.
+    sequences:      number of answers returned; with several beams, the best ones.
     """
 
     max_tokens: int
@@ -56,12 +56,12 @@ class SamplingTerms(Struct, frozen=True, kw_only=True):
 
     @property
     def beams(self) -> int:
-        """How many; 1 is no beam search."""
+        """Number of beams; 1 means no beam search."""
         return max(_or(self.beam_width, 1), 1)
 
     @property
     def rows(self) -> int:
-        """Answers that the client gets."""
+        """Number of answers returned to the client."""
         return _or(self.sequences, self.beams)
 
     @property
@@ -70,7 +70,7 @@ class SamplingTerms(Struct, frozen=True, kw_only=True):
 
 
 class _Range(Struct, frozen=True, kw_only=True):
-    """low, high: both allowed, unless `above`: then low is not."""
+    """low, high: both inclusive; with `above`, low is exclusive."""
 
     low: float
     high: float = inf
@@ -109,15 +109,15 @@ RANGES: Final[Mapping[str, _Range]] = {
 
 
 def check(terms: SamplingTerms, names: Mapping[str, str], *, max_choices: int) -> None:
-    """Raises InvalidRequest naming what is out of range.
+    """Raise InvalidRequest that names what is out of range.
 
-    names: what the client calls a term, where that differs.
+    names: the client's name of a term, if it differs.
     """
     for field, allowed in RANGES.items():
         value = getattr(terms, field)
         if value is not UNSET and not allowed.holds(value):
             name = names.get(field, field)
-            large = isinstance(value, int) and abs(value) >= 2**64  # such one may have no float
+            large = isinstance(value, int) and abs(value) >= 2**64  # may not fit into a float
             said = "the number" if large else f"{value:g}"
             raise InvalidRequest(f"{name}: {said} must be {allowed}", param=name)
     beams = names.get("beam_width", "beam_width")
@@ -130,9 +130,9 @@ def check(terms: SamplingTerms, names: Mapping[str, str], *, max_choices: int) -
 
 
 def sampling_of(terms: SamplingTerms) -> Sampling:
-    """The terms in our words. What the client left out and we need not say stays left out.
+    """Translate the terms. What the client omits stays omitted unless defaults differ.
 
-    All beams come back unless the client says otherwise, which elsewhere is not so: n says it.
+    TensorRT-LLM returns all beams by default; other backends do not, so `n` is set.
     """
     beams = terms.beams > 1
     return Sampling(
@@ -166,7 +166,7 @@ def sampling_of(terms: SamplingTerms) -> Sampling:
 
 
 def _candidates(terms: SamplingTerms) -> int | None | UnsetType:
-    """0 keeps the whole vocabulary; said only where the client said it."""
+    """Return `None` (whole vocabulary) for 0; `UNSET` if the client omits it."""
     return None if terms.top_k == 0 else terms.top_k
 
 

@@ -1,7 +1,7 @@
-"""The KServe v2 surface for TensorRT-LLM requests, ready to be plugged into routes.
+"""The KServe v2 surface for TensorRT-LLM requests, and its routes.
 
 https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol, with Triton's
-extensions for binary data and for generating text. gRPC is not among them.
+extensions for binary data and for generating text. gRPC is not supported.
 """
 
 from typing import Final, overload
@@ -68,7 +68,7 @@ class GenerateSurface:
     stream_media_type = EVENT_STREAM
 
     def __init__(self, *, streams: bool) -> None:
-        """streams: this is generate_stream, which answers in server-sent events."""
+        """streams: this is generate_stream, which answers with server-sent events."""
         self._streams = streams
 
     def json_length(self, inbound: Inbound) -> int:
@@ -91,7 +91,7 @@ class GenerateSurface:
 
 
 def _not_ours(request: Request) -> GatewayError:
-    return GatewayError(f"a {type(request).__name__} is no request of the KServe surface")
+    return GatewayError(f"{type(request).__name__} is not a request of the KServe surface")
 
 
 INFER: Final = InferSurface()
@@ -126,4 +126,4 @@ ROUTES: Final[tuple[HotRoute, ...]] = (
     *_routes(f"/v2/models/{{model}}/versions/{VERSION}"),
     *_routes("/v2/models/{model}"),
 )
-"""With the version first: a model's name may hold slashes."""
+"""The version comes first because a model's name may contain slashes."""

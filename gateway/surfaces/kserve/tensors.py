@@ -1,4 +1,4 @@
-"""Tensor data as KServe v2 writes it, in JSON and in bytes, to and from `schemas.tensors.Tensor`.
+"""Convert KServe v2's tensor data, in JSON and in bytes, to and from `schemas.tensors.Tensor`.
 
 https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol
 """
@@ -17,7 +17,7 @@ from schemas.errors import InvalidRequest
 from schemas.tensors import ITEM_BYTES, DType, Tensor
 
 Datatype = Literal["BOOL", "INT32", "INT64", "UINT64", "FP16", "BF16", "FP32", "BYTES"]
-"""KServe's names, as far as TensorRT-LLM's tensors need them."""
+"""KServe's names, limited to what TensorRT-LLM's tensors need."""
 
 DTYPES: Final[dict[Datatype, DType]] = {
     "BOOL": "bool",
@@ -28,7 +28,7 @@ DTYPES: Final[dict[Datatype, DType]] = {
     "BF16": "bfloat16",
     "FP32": "float32",
 }
-"""BYTES are strings and no numbers: `strings` reads those."""
+"""BYTES are strings, not numbers: `strings_of_json` and `strings_of_bytes` read them."""
 
 DATATYPES: Final[dict[DType, Datatype]] = {dtype: name for name, dtype in DTYPES.items()}
 
@@ -40,7 +40,7 @@ _CODES: Final[dict[DType, Literal["i", "q", "Q", "f"]]] = {
 }
 _T = TypeVar("_T")
 _AT_ONCE: Final = 128 * 1024
-"""Items that are made numbers in one call, which holds the interpreter: a million are 25 ms."""
+"""Items converted in one call, which blocks the interpreter: a million take 25 ms."""
 
 _LARGEST: Final = 3.4028234663852886e38
 _SWAP: Final = sys.byteorder == "big"
@@ -54,9 +54,9 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def tensor_of_json(name: str, datatype: Datatype, shape: tuple[int, ...], data: Raw) -> Tensor:
-    """A tensor whose `data` came as JSON, flat or nested. Raises InvalidRequest naming it.
+    """Return a tensor whose `data` is JSON, flat or nested. Raises InvalidRequest naming it.
 
-    FP16 and BF16 have no JSON form: Triton takes them as binary data only.
+    FP16 and BF16 have no JSON form: Triton accepts them as binary data only.
     """
     dtype = DTYPES.get(datatype)
     if dtype in (None, "float16", "bfloat16"):
@@ -78,23 +78,23 @@ def tensor_of_json(name: str, datatype: Datatype, shape: tuple[int, ...], data: 
 
 
 def tensor_of_bytes(name: str, datatype: Datatype, shape: tuple[int, ...], data: bytes) -> Tensor:
-    """A tensor whose data came as bytes: row-major, little-endian. Raises InvalidRequest."""
+    """Return a tensor from row-major little-endian bytes. Raises InvalidRequest."""
     dtype = DTYPES.get(datatype)
     if dtype is None:
-        raise InvalidRequest(f"{name}: {datatype} is no datatype of numbers", param=name)
+        raise InvalidRequest(f"{name}: {datatype} is not a numeric datatype", param=name)
     _check_count(name, shape, len(data) / ITEM_BYTES[dtype])
     return Tensor(dtype=dtype, shape=shape, data=data)
 
 
 def strings_of_json(name: str, shape: tuple[int, ...], data: Raw) -> tuple[str, ...]:
-    """BYTES in JSON. Raises InvalidRequest."""
+    """Read BYTES from JSON. Raises InvalidRequest."""
     values = _flat(name, data, _texts, "strings")
     _check_count(name, shape, len(values))
     return tuple(values)
 
 
 def strings_of_bytes(name: str, shape: tuple[int, ...], data: bytes) -> tuple[str, ...]:
-    """BYTES in binary: each element is its length, four bytes, and as many bytes of UTF-8.
+    """Read BYTES from binary: each element is a four-byte length and as many bytes of UTF-8.
 
     Raises InvalidRequest.
     """
@@ -119,7 +119,7 @@ def strings_of_bytes(name: str, shape: tuple[int, ...], data: bytes) -> tuple[st
 
 
 def bytes_of_strings(values: Sequence[str]) -> bytes:
-    """The inverse of `strings_of_bytes`."""
+    """Encode strings; the inverse of `strings_of_bytes`."""
     parts: list[bytes] = []
     for value in values:
         text = value.encode()
@@ -128,7 +128,7 @@ def bytes_of_strings(values: Sequence[str]) -> bytes:
 
 
 def numbers(tensor: Tensor) -> list[int]:
-    """The items of an integer tensor, row-major."""
+    """Return the items of an integer tensor, row-major."""
     items = _items(tensor)
     found: list[int] = []
     for at in range(0, len(items), _AT_ONCE):
@@ -137,7 +137,7 @@ def numbers(tensor: Tensor) -> list[int]:
 
 
 def scalar(tensor: Tensor) -> bool | int | float:
-    """The only item. A float32 is the shortest number that means it: 0.7, not 0.69999998…"""
+    """Return the only item; a float32 as the shortest equal number: 0.7, not 0.69999998…"""
     if tensor.dtype == "bool":
         return tensor.data != b"\0"
     (value,) = _items(tensor)
@@ -154,7 +154,7 @@ def _shortest(value: float) -> float:
 
 
 def json_of_tensor(tensor: Tensor) -> bytes:
-    """Its data as a flat JSON array. What JSON cannot write becomes the nearest that it can."""
+    """Return the data as a flat JSON array; NaN becomes 0, infinities the largest float32."""
     if tensor.dtype == "bool":
         return _encode([item != 0 for item in tensor.data])
     values = cast(list[float], _items(tensor).tolist())
@@ -175,7 +175,7 @@ def float32(shape: tuple[int, ...], values: Sequence[float]) -> Tensor:
 def _items(tensor: Tensor) -> "array[int] | array[float]":
     code = _CODES.get(tensor.dtype)
     if code is None:
-        raise ValueError(f"{tensor.dtype} is read as bytes only")
+        raise ValueError(f"{tensor.dtype} can only be read as bytes")
     items = array(code, tensor.data)
     if _SWAP:
         items.byteswap()
@@ -198,7 +198,7 @@ def _packed(name: str, datatype: Datatype, dtype: DType, values: Sequence[float]
 def _lists(
     name: str, data: Raw, flat: msgspec.json.Decoder[list[_T]], what: str
 ) -> Iterator[Sequence[_T]]:
-    """The items in order: all at once, or in pieces where there are many."""
+    """Yield the items in order: all at once, or in pieces if there are many."""
     if not is_long(data):
         yield _flat(name, data, flat, what)
         return

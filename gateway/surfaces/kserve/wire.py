@@ -11,13 +11,13 @@ from gateway.surfaces.decoding import BodyReader
 
 
 class InputParameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """binary_data_size: bytes behind the JSON that are this tensor's data."""
+    """binary_data_size: number of bytes after the JSON that are this tensor's data."""
 
     binary_data_size: int | None = None
 
 
 class InputWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tensor. data: flat or nested lists; absent where the data is behind the JSON."""
+    """One tensor. data: flat or nested lists; absent if the data follows the JSON."""
 
     name: str
     shape: tuple[int, ...]
@@ -40,7 +40,7 @@ class OutputWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class InferParameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """priority: 1 is first, 0 is the default. timeout: microseconds.
 
-    binary_data_output: all outputs' data goes behind the JSON.
+    binary_data_output: the data of all outputs goes after the JSON.
     """
 
     binary_data_output: bool | None = None

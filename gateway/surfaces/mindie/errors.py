@@ -1,4 +1,4 @@
-"""Failures in MindIE's words: its envelope, its error types, its names of the fields."""
+"""Errors in MindIE's format: its envelope, its error types, its field names."""
 
 import re
 from typing import Final
@@ -27,8 +27,8 @@ TYPES: Final[dict[int, str]] = {
     503: "Service Unavailable",
     504: "Incomplete Generation",
 }
-"""`error_type` by status. MindIE has words for 400, 404, 422, 424, 500 and 503; the others are
-HTTP's own, and a gateway's 502 and 504 are what MindIE calls a failed and an unfinished answer."""
+"""`error_type` by status. MindIE documents 400, 404, 422, 424, 500 and 503; the others are HTTP's
+own names, and a gateway's 502 and 504 are MindIE's failed and unfinished answers."""
 
 _OWN: Final = frozenset({"NotFoundError", INVALID, "Generation Error", "Incomplete Generation"})
 _NAMES: Final = {
@@ -37,7 +37,7 @@ _NAMES: Final = {
     "max_tokens": "parameters.max_new_tokens",
     "timeout_s": "parameters.timeout",
 }
-"""What the path and the engines call a field, to where it stands in this dialect's body."""
+"""Field names of the request path and the engines -> their path in this dialect's body."""
 
 _FIELD: Final = re.compile(
     rf"(^|: |; )({'|'.join(sorted(_NAMES))})(?=[:\[]| (?:is|has|must|and)\b)"
@@ -46,7 +46,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 class MindIEError(Struct, frozen=True, kw_only=True):
-    """A failure, as MindIE's clients read it."""
+    """An error, as MindIE's clients read it."""
 
     error: str
     error_type: str

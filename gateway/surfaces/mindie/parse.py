@@ -1,8 +1,8 @@
-"""MindIE's /infer_token body becomes a TokenRequest, or an InvalidRequest that names the field.
+"""Parse MindIE's /infer_token bodies, or raise an InvalidRequest that names the field.
 
-Two values are filled in where the client is silent, because MindIE's clients rely on them:
-`max_new_tokens` is 20, and whether tokens are drawn or the likeliest taken follows from the other
-parameters. Everything else that is absent stays absent.
+Two defaults are filled in because MindIE's clients rely on them: `max_new_tokens` is 20, and
+`do_sample` follows from whether any sampling parameter is set. Everything else that is absent
+stays absent.
 """
 
 from typing import Final
@@ -26,8 +26,8 @@ from schemas.requests import TokenRequest
 from schemas.sampling import Sampling
 
 OPTIONAL: Final = ("typical_p", "watermark")
-"""MindIE takes these and does not honour them; so they never make a request fail here. And where
-no backend has text for its tokens, ids are an answer still."""
+"""MindIE accepts these and ignores them, so they never make a request fail here. And if no
+backend returns text for its tokens, an answer of ids is still valid."""
 
 _SILENT: Final = ParametersWire()
 _NOTHING: Final[dict[str, Raw]] = {}
@@ -45,13 +45,13 @@ _parameters: Final = BodyReader(ParametersWire, ALLOWED, where="parameters")
 def parse_infer_token(body: bytes, *, model: str) -> TokenRequest:
     """`POST /infer_token`.
 
-    model: the path's or the operator's, "" where neither names one.
+    model: the path's or the operator's default, "" if neither names one.
     Raises InvalidRequest.
     """
     if not model:
         raise InvalidRequest(
             "this path names no model, and there are several; post to "
-            "/v1/models/MODEL/infer_token, or have the operator set server.default_model",
+            "/v1/models/MODEL/infer_token, or ask the operator to set server.default_model",
             param="model",
         )
     wire, unknown = _outer(body)
@@ -85,7 +85,7 @@ def _outer(body: bytes) -> tuple[InferTokenOuter, dict[str, Raw]]:
         raise _text_refused()
     if "model" in unknown:
         raise InvalidRequest(
-            "model stands in the path here: /v1/models/MODEL/infer_token", param="model"
+            "model belongs in the path: /v1/models/MODEL/infer_token", param="model"
         )
     return wire, unknown
 
@@ -99,22 +99,22 @@ def _has_text(body: bytes) -> bool:
 
 def _text_refused() -> InvalidRequest:
     return InvalidRequest(
-        "inputs: this route takes token ids, in input_id; for text use /v1/completions",
+        "inputs: this route accepts token ids, in input_id; for text use /v1/completions",
         param="inputs",
     )
 
 
 def _check_places(unknown: dict[str, Raw], strange: dict[str, Raw]) -> None:
-    """Raises InvalidRequest for a known field that stands one level too high or too low."""
+    """Raise InvalidRequest for a known field that is one level too high or too low."""
     for name in unknown:
         if name in PARAMETERS:
-            raise InvalidRequest(
-                f"{name} stands inside parameters here: parameters.{name}", param=name
-            )
+            raise InvalidRequest(f"{name} belongs inside parameters: parameters.{name}", param=name)
     for name in strange:
         if name in InferTokenOuter.__struct_fields__:
             path = f"parameters.{name}"
-            raise InvalidRequest(f"{path}: {name} stands beside parameters, not in it", param=path)
+            raise InvalidRequest(
+                f"{path}: {name} belongs next to parameters, not inside it", param=path
+            )
 
 
 def _sampling(asked: ParametersWire) -> Sampling:

@@ -1,9 +1,9 @@
-"""MindIE's token answers, whole and streamed.
+"""Render MindIE's token answers, whole and streamed.
 
-A stream has one frame for each token. The last one is different: it has the whole text, and null
-for its own. Which token is the last is known only when the answer ends, so one is held back.
-Times are those that came with the tokens; of tokens that arrived together the first has the time
-that they took and the others 0.
+A stream has one frame per token. The last one is different: it has the whole text, and null for
+its own. Only the end of the answer shows which token is the last, so one is always held back.
+Times are those that came with the tokens; of tokens that arrived together the first has the
+whole time and the others 0.
 """
 
 from collections.abc import Sequence
@@ -43,13 +43,13 @@ REASONS: Final[dict[FinishReason, Word]] = {
     "function_call": "eos_token",
     "content_filter": "stop_sequence",
 }
-"""For backends that do not speak MindIE's words themselves."""
+"""For backends that do not return MindIE's finish reasons themselves."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class _Details(Struct, frozen=True, kw_only=True):
-    """generated_tokens: null where nobody counted. seed: null where the backend keeps it."""
+    """generated_tokens: null if not counted. seed: null if the backend does not return it."""
 
     finish_reason: Word
     generated_tokens: int | None
@@ -58,21 +58,21 @@ class _Details(Struct, frozen=True, kw_only=True):
 
 
 class InferTokenAnswer(Struct, frozen=True, kw_only=True):
-    """details: where they were asked for."""
+    """details: present if requested."""
 
     generated_text: str
     details: _Details | UnsetType = UNSET
 
 
 class _Token(Struct, frozen=True, kw_only=True):
-    """id: null for text that came without tokens."""
+    """id: null for text without tokens."""
 
     id: int | None
     text: str | None
 
 
 class _Step(Struct, frozen=True, kw_only=True):
-    """Milliseconds; null where the other one holds, or where the backend tells no time."""
+    """Milliseconds; null for the phase that does not apply, or if the backend gives no times."""
 
     prefill_time: float | None
     decode_time: float | None
@@ -88,7 +88,7 @@ class _LastStep(Struct, frozen=True, kw_only=True):
 
 
 class _Held(Struct, frozen=True, kw_only=True):
-    """A token that may be the last. ms: since the one before it; `None` unknown."""
+    """A token that may be the last. ms: since the previous token; `None` if unknown."""
 
     id: int | None
     text: str
@@ -96,9 +96,9 @@ class _Held(Struct, frozen=True, kw_only=True):
 
 
 class InferTokenRenderer:
-    """Renders one answer. Mutable: what the stream has said, and the token that is held back.
+    """Render one answer. Mutable state: what was streamed so far, and the token held back.
 
-    Text that comes without tokens goes out as it comes, under the id null and without a time.
+    Text without tokens is sent as it arrives, with the id null and without a time.
     """
 
     def __init__(self, request: TokenRequest) -> None:
@@ -117,7 +117,7 @@ class InferTokenRenderer:
     def answer(self, answer: Answer) -> bytes:
         choice = next((one for one in answer.choices if one.index == 0), None)
         if choice is None or choice.finish is None:
-            raise GatewayError("an answer was rendered before it was finished")
+            raise GatewayError("answer rendered before it was finished")
         text = choice.reasoning + (choice.text or choice.refusal or "")
         details = self._whole_details(choice, choice.finish, answer.usage)
         return _encode(InferTokenAnswer(generated_text=text, details=details))
@@ -136,13 +136,13 @@ class InferTokenRenderer:
                 case Finished(index=0):
                     self._finished = event
                 case _:
-                    pass  # the dialect has no place for anything else, and nothing asks for it
+                    pass  # the dialect has no field for anything else, and no request asks for it
         return b"".join(out)
 
     def finish(self) -> bytes:
         finished = self._finished
         if finished is None:
-            raise GatewayError("a stream was rendered to its end before it was finished")
+            raise GatewayError("stream rendered to its end before it was finished")
         held = self._held or _Held(id=None, text="", ms=None)
         prefill, decode = self._times(held)
         details = None
@@ -162,7 +162,7 @@ class InferTokenRenderer:
         return frame(_encode(step))
 
     def error(self, exc: GatewayError) -> bytes:
-        """The token that was held back goes first: it was generated."""
+        """Send the token that was held back first: it was generated."""
         out: list[bytes] = []
         self._release(out)
         return b"".join([*out, frame(error_body(exc))])
@@ -178,7 +178,7 @@ class InferTokenRenderer:
         self._count += len(event.ids)
 
     def _join(self, text: str, out: list[bytes]) -> None:
-        """Text that completes with a token which is already here."""
+        """Add text that completes with a token that has already arrived."""
         if not text:
             return
         held = self._held
@@ -203,7 +203,7 @@ class InferTokenRenderer:
         out.append(frame(_encode(_Step(prefill_time=prefill, decode_time=decode, token=token))))
 
     def _times(self, held: _Held) -> tuple[float | None, float | None]:
-        """To microseconds: the first token's is prefill, every other's decode."""
+        """Return prefill and decode time with microsecond precision: the first token is prefill."""
         if held.ms is None:
             return None, None
         ms = round(held.ms, 3)
@@ -230,7 +230,7 @@ class InferTokenRenderer:
 
 
 def _word(finish: Finished) -> Word:
-    """MindIE's own word where the backend has it; a stop string is no end token."""
+    """Return MindIE's reason if the backend gave one; a stop string is not an end token."""
     own = WORDS.get(finish.native)
     if own is not None:
         return own
@@ -240,7 +240,7 @@ def _word(finish: Finished) -> Word:
 
 
 def _generated(usage: Usage | None, ids: int, text: bool) -> int | None:
-    """The backend's own count, else the ids; `None` for text that nobody counted."""
+    """Return the backend's count, else the number of ids; `None` for text without a count."""
     if usage is not None and usage.completion_tokens is not None:
         return usage.completion_tokens
     return ids if ids or not text else None

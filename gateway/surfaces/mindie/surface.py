@@ -1,4 +1,4 @@
-"""MindIE's token interface, ready to be plugged into routes."""
+"""MindIE's token interface and its routes."""
 
 from typing import Final, overload
 
@@ -38,7 +38,7 @@ class MindieSurface:
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
     def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
         if not isinstance(request, TokenRequest):
-            raise GatewayError("MindIE's token interface answers nothing but token requests")
+            raise GatewayError("MindIE's token interface answers only token requests")
         return InferTokenRenderer(request)
 
     def error(self, exc: GatewayError) -> bytes:
@@ -58,6 +58,6 @@ ROUTES: Final[tuple[HotRoute, ...]] = (
         path="/v1/models/{model}/infer_token",
         surface=INFER_TOKEN,
         body=InferTokenWire,
-        summary="Continue token ids, as MindIE does, with the model that the path names",
+        summary="Continue token ids, as MindIE does, with the model in the path",
     ),
 )

@@ -1,7 +1,7 @@
-"""MindIE's /infer_token as it stands on the wire, with the range of every field.
+"""MindIE's /infer_token wire format, with the range of every field.
 
-A null counts as absent, so `None` stands for both. MindIE LLM's documentation of the token
-interface is the source.
+A null counts as absent, so `None` means either. Source: MindIE LLM's documentation of the token
+interface.
 """
 
 from typing import Annotated, Final
@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 MAX_TOKEN_ID: Final = 1024 * 1024
 MAX_SEED: Final = 2**64 - 1
 DEFAULT_NEW_TOKENS: Final = 20
-"""Tokens generated where the request does not say how many."""
+"""Default number of generated tokens."""
 
 TokenId = Annotated[int, Meta(ge=0, le=MAX_TOKEN_ID)]
 TOKENS = Annotated[tuple[TokenId, ...], Meta(min_length=1)]
@@ -39,20 +39,20 @@ class ParametersWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class PromptWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What stands at the top of the body beside `parameters`."""
+    """The top-level fields besides `parameters`."""
 
     input_id: TOKENS
     stream: bool | None = None
 
 
 class InferTokenWire(PromptWire, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`POST /infer_token`, as it is documented."""
+    """`POST /infer_token`, as documented."""
 
     parameters: ParametersWire | None = None
 
 
 class InferTokenOuter(PromptWire, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same with `parameters` unread, so that what is not known in it can be set aside."""
+    """The same with `parameters` left undecoded, so that unknown fields in it can be collected."""
 
     parameters: Raw | UnsetType = UNSET
 
@@ -80,4 +80,4 @@ ALLOWED: Final[dict[str, str]] = {
     "parameters.priority": "an integer from 1 (first) to 5",
     "parameters.timeout": "a whole number of seconds from 1 to 3600",
 }
-"""What each field must be, for the message of a 400; indices in the path are left out."""
+"""What each field must be, for the message of a 400; paths without indices."""

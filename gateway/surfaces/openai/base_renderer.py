@@ -1,4 +1,4 @@
-"""What chat and legacy answers of the OpenAI dialect share: the way of a stream, the envelope."""
+"""The common base of chat and legacy completion renderers: streaming and the envelope."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -28,12 +28,12 @@ class _Answer(Struct, frozen=True, kw_only=True):
 
 
 class OpenAIRenderer(ABC):
-    """Renders one answer. Mutable: usage, and what stands around a choice's plain text.
+    """Render one answer. Mutable state: usage, and the bytes around a choice's plain text.
 
     A plain piece of text is by far the most frequent event, so its frame is three byte strings:
-    `_before`, written when the choice began, the text, and `_after`.
+    `_before`, built when the choice begins, the text, and `_after`.
 
-    WHOLE, CHUNK: what the two kinds of objects are called. EMPTY: a chunk's choice without content.
+    WHOLE, CHUNK: the two object names. EMPTY: a chunk's choice without content.
     """
 
     WHOLE: ClassVar[str]
@@ -50,7 +50,7 @@ class OpenAIRenderer(ABC):
     ) -> None:
         """running_usage: every chunk of a stream has the counts so far, null until there are any.
 
-        It is implied by the request's own `continuous_usage`.
+        The request's own `continuous_usage` implies it.
         """
         self._id = id
         self._created = created
@@ -63,7 +63,7 @@ class OpenAIRenderer(ABC):
 
     @cached_property
     def _chunks(self) -> ChunkWriter:
-        """Made when the first chunk is due: an answer that is not streamed has none."""
+        """Created with the first chunk: an answer that is not streamed needs none."""
         return ChunkWriter(
             ChunkIdentity(id=self._id, object=self.CHUNK, created=self._created, model=self._model),
             usage=self._include_usage,
@@ -120,18 +120,18 @@ class OpenAIRenderer(ABC):
 
     @abstractmethod
     def _event(self, event: Event, out: list[bytes]) -> None:
-        """Appends the frames of what is not plain text of a choice that has begun."""
+        """Append the frames of an event that is not plain text of a choice that has begun."""
 
     @abstractmethod
     def _choice(self, choice: Choice, finish: Finished) -> Struct | Raw:
-        """One choice of a whole answer, to be encoded."""
+        """Return one choice of a whole answer, to be encoded."""
 
     def _put(self, choice: Struct, out: list[bytes]) -> None:
         out.append(self._chunks.chunk(encode(choice)))
 
 
 def _counted_parts(batch: Sequence[Event]) -> Iterator[Sequence[Event]]:
-    """The batch in pieces that end with the counts of what is in them; the last may have none."""
+    """Split the batch after each usage event; the last piece may have none."""
     start = 0
     for place, event in enumerate(batch, start=1):
         if isinstance(event, Usage) or place == len(batch):
@@ -141,10 +141,10 @@ def _counted_parts(batch: Sequence[Event]) -> Iterator[Sequence[Event]]:
 
 def _finish(choice: Choice) -> Finished:
     if choice.finish is None:
-        raise GatewayError(f"choice {choice.index} was rendered before it was finished")
+        raise GatewayError(f"choice {choice.index} rendered before it was finished")
     return choice.finish
 
 
 def created_at(request_id: str) -> int:
-    """Unix seconds at which a UUIDv7 was made, RFC 9562 section 5.7."""
+    """Return the Unix seconds at which a UUIDv7 was created, RFC 9562 section 5.7."""
     return int(request_id.replace("-", "")[:12], 16) // 1000

@@ -1,4 +1,4 @@
-"""Bodies of the OpenAI dialect that are no generated text: errors, models, vectors."""
+"""Bodies of the OpenAI dialect that are not generated text: errors, models, embeddings."""
 
 import sys
 from array import array
@@ -23,11 +23,11 @@ TYPES: Final[dict[int, str]] = {
     409: "conflict_error",
     429: "rate_limit_error",
 }
-"""The envelope's `type` by status; other 4xx are the request's fault, all 5xx ours."""
+"""The envelope's `type` by status; other 4xx are the client's fault, all 5xx ours."""
 
 
 class Error(Struct, frozen=True, kw_only=True):
-    """param: the field that is wrong. code: a stable word, a vendor's own where it has one."""
+    """param: the invalid field. code: a stable identifier, the vendor's own if it has one."""
 
     message: str
     type: str
@@ -36,7 +36,7 @@ class Error(Struct, frozen=True, kw_only=True):
 
 
 class OpenAIError(Struct, frozen=True, kw_only=True):
-    """A failure, in OpenAI's envelope."""
+    """An error, in OpenAI's envelope."""
 
     error: Error
 
@@ -58,7 +58,7 @@ class OpenAIModelList(Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingObject(Struct, frozen=True, kw_only=True):
-    """embedding: numbers, or base64 of little-endian float32, as `encoding_format` says."""
+    """embedding: numbers, or base64 of little-endian float32, depending on `encoding_format`."""
 
     object: str = "embedding"
     index: int
@@ -66,7 +66,7 @@ class EmbeddingObject(Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingList(Struct, frozen=True, kw_only=True):
-    """A vector for each input, in their order."""
+    """One vector per input, in order."""
 
     object: str = "list"
     data: list[EmbeddingObject]
@@ -76,7 +76,7 @@ class EmbeddingList(Struct, frozen=True, kw_only=True):
 
 
 def error_body(exc: GatewayError) -> bytes:
-    """`{"error": {"message", "type", "param", "code"}}`, always with all four."""
+    """Return `{"error": {"message", "type", "param", "code"}}`, always with all four."""
     return encode(OpenAIError(error=openai_error(exc)))
 
 
@@ -103,7 +103,7 @@ def model_body(name: str, created: int | float) -> bytes:
 
 
 class OpenAIEmbeddingsRenderer:
-    """Renders the vectors as numbers or as base64, as the request asks and not as they came."""
+    """Render vectors as numbers or base64, as the request asks, whatever the backend sent."""
 
     def __init__(self, request: EmbeddingsRequest, *, id: str) -> None:
         self._request = request
@@ -113,7 +113,7 @@ class OpenAIEmbeddingsRenderer:
         return []
 
     def embeddings(self, embeddings: Embeddings) -> bytes:
-        """Raises UpstreamBroken if a backend's base64 is not float32 values."""
+        """Raise UpstreamBroken if a backend's base64 is not float32 values."""
         form = _as_base64 if self._request.base64 else _as_numbers
         usage = embeddings_usage_json(embeddings.usage)
         return encode(

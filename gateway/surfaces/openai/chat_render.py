@@ -1,4 +1,4 @@
-"""Chat answers in the OpenAI dialect, whole and streamed.
+"""Render chat answers in the OpenAI dialect, whole and streamed.
 
 https://platform.openai.com/docs/api-reference/chat
 """
@@ -44,7 +44,7 @@ from schemas.messages import Thought, ToolCall
 from schemas.requests import ChatRequest
 
 ReasoningNames = Literal["reasoning", "reasoning_content", "both"]
-"""Under which field a model's thinking goes out: servers of the dialect disagree."""
+"""The field for a model's reasoning: servers of the dialect use different names."""
 
 
 class _Function(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class _Google(Struct, frozen=True, kw_only=True):
 
 
 class _ExtraContent(Struct, frozen=True, kw_only=True):
-    """Where Google's own endpoint of this dialect has it."""
+    """The place of the signature in Google's own endpoint of this dialect."""
 
     google: _Google
 
@@ -119,7 +119,7 @@ _EMPTY: Final = _Delta()
 
 
 class ChatRenderer(OpenAIRenderer):
-    """Renders one answer. Mutable: which choices began, and which tools lack arguments, too."""
+    """Render one answer. Mutable state: also the choices begun, and tools without arguments."""
 
     WHOLE = "chat.completion"
     CHUNK = "chat.completion.chunk"
@@ -181,9 +181,9 @@ class ChatRenderer(OpenAIRenderer):
                 assert_never(event)
 
     def _begin(self, index: int, content: str | None, out: list[bytes]) -> None:
-        """The chunk with the role, before anything else of a choice.
+        """Send the chunk with the role, before anything else of a choice.
 
-        content: "" where text may follow at once, `None` where something else does.
+        content: "" if text may follow, `None` if something else follows.
         """
         if index not in self._begun:
             self._begun.add(index)
@@ -295,7 +295,7 @@ def _logprobs(content: Sequence[TokenLogprob], refusal: Sequence[TokenLogprob]) 
 
 
 def _content(choice: Choice) -> str | None:
-    """`null` where something else stands in the text's place, and "" where nothing does."""
+    """Return `null` if something else replaces the text, and "" if nothing does."""
     if choice.text:
         return choice.text
     return None if choice.tool_calls or choice.refusal or choice.opaque else ""
@@ -313,5 +313,5 @@ def _extra(signature: str) -> _ExtraContent | UnsetType:
 
 
 def _reason(finish: Finished, called: bool) -> FinishReason:
-    """A choice that called a tool ended for that, whatever word the vendor's last chunk has."""
+    """Return "tool_calls" for a choice that called a tool, even if the vendor reports "stop"."""
     return "tool_calls" if called and finish.reason == "stop" else finish.reason

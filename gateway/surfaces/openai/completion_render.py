@@ -1,7 +1,7 @@
-"""Legacy completions in the OpenAI dialect, whole and streamed.
+"""Render legacy completions in the OpenAI dialect, whole and streamed.
 
 https://platform.openai.com/docs/api-reference/completions. Several prompts need nothing here:
-`index` is already prompt x n + choice, and whoever generates has put an echo into the text.
+`index` is already prompt x n + choice, and an echo is already part of the text.
 """
 
 from collections.abc import Iterable
@@ -36,9 +36,9 @@ from schemas.requests import CompletionRequest
 
 
 class _Logprobs(Struct, frozen=True, kw_only=True):
-    """Columns. text_offset: where each token starts in the choice's text, in characters.
+    """Columns. text_offset: start of each token in the choice's text, in characters.
 
-    Where the backend does not give it, the sum of the tokens' lengths.
+    If the backend does not return offsets, they are the sums of the token lengths.
     """
 
     tokens: list[str]
@@ -58,7 +58,7 @@ class _Choice(Struct, frozen=True, kw_only=True):
 
 
 class CompletionRenderer(OpenAIRenderer):
-    """Renders one answer. Mutable: how far each choice's text has come, too."""
+    """Render one answer. Mutable state: also the length of each choice's text so far."""
 
     WHOLE = CHUNK = "text_completion"
     EMPTY = b'{"index":0,"text":"","logprobs":null,"finish_reason":null}'
@@ -90,7 +90,7 @@ class CompletionRenderer(OpenAIRenderer):
                 self._chunks.started(event)
                 self._before.clear()
             case ToolDelta() | Logits():
-                pass  # a completion has no tools to call, and the dialect no place for logits
+                pass  # a completion has no tools, and the dialect no field for logits
             case _:
                 assert_never(event)
 

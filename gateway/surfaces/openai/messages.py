@@ -1,4 +1,4 @@
-"""Messages of the OpenAI dialect: their roles, and what each role must carry."""
+"""Parse messages of the OpenAI dialect: their roles, and the fields each role requires."""
 
 from typing import Final
 
@@ -36,13 +36,13 @@ _SPEAKERS: Final = frozenset(("user", "system", "developer"))
 
 
 def read_messages(raws: list[Raw], *, strictly: bool = False) -> tuple[Message, ...]:
-    """Raises InvalidRequest with a path that starts with `messages[i]`.
+    """Raise InvalidRequest with a path that starts with `messages[i]`.
 
-    strictly: fields that our schema does not have are wrong, too, whatever the error says.
+    strictly: also reject fields that our schema does not have.
     """
     if len(raws) > MAX_MESSAGES:
         raise InvalidRequest(
-            f"messages has {len(raws)} entries; at most {MAX_MESSAGES} are taken", param="messages"
+            f"messages has {len(raws)} entries; the maximum is {MAX_MESSAGES}", param="messages"
         )
     return tuple([_read(raw, place, strictly) for place, raw in enumerate(raws)])
 
@@ -76,7 +76,7 @@ def _read(raw: Raw, place: int, strictly: bool) -> Message:
 
 
 def _read_assistant(wire: _MessageWire, raw: Raw, place: int, strictly: bool) -> Message:
-    """An assistant that refused said its refusal, as far as other dialects are concerned."""
+    """Read an assistant message; a refusal becomes its content, for other dialects."""
     content, name = wire.content, wire.name
     if isinstance(content, list):
         content = read_parts(content, place, strictly=strictly) if content else None
@@ -105,7 +105,7 @@ def _read_assistant(wire: _MessageWire, raw: Raw, place: int, strictly: bool) ->
 
 
 def _other_dialect(wire: _MessageWire) -> tuple[OpaquePart, ...]:
-    """What of an earlier answer only the OpenAI dialect can say."""
+    """Return the parts of an earlier answer that only the OpenAI dialect can represent."""
     named = (
         ("function_call", null_to_unset(wire.function_call)),
         ("audio", null_to_unset(wire.audio)),

@@ -1,8 +1,8 @@
-"""Bodies of the OpenAI dialect become requests, or an InvalidRequest that names the field.
+"""Parse bodies of the OpenAI dialect, or raise an InvalidRequest that names the field.
 
 https://platform.openai.com/docs/api-reference. Nulls count as absent, and an absent field stays
-absent: `UNSET`, never a default of ours. That includes the dialect's own default of 16 tokens
-for completions, which whoever generates applies (`COMPLETION_MAX_TOKENS`).
+absent: `UNSET`, never a default of the gateway. That includes the dialect's default of 16 tokens
+for completions, which the generating side applies (`COMPLETION_MAX_TOKENS`).
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, 
 from schemas.sampling import Sampling
 
 COMPLETION_MAX_TOKENS: Final = 16
-"""Tokens generated for a completion whose request does not say how many."""
+"""Default number of generated tokens of a completion."""
 MAX_CHOICES: Final = 256
 MAX_INPUTS: Final = 2048
 
@@ -74,9 +74,9 @@ def parse_chat(
 ) -> ChatRequest:
     """`POST /v1/chat/completions`.
 
-    model:       the one that the path names, "" where the body must name it.
-    max_choices: the most answers that one request may ask for.
-    reader:      of a dialect whose fields have ranges of their own.
+    model:       the name in the path, "" if the body must name it.
+    max_choices: maximum number of answers that one request may ask for.
+    reader:      for a dialect whose fields have different ranges.
     Raises InvalidRequest.
     """
     wire, extra = reader.read(body)
@@ -131,7 +131,7 @@ _Inside = tuple[
 
 
 def _inside(wire: ChatWire, *, strictly: bool) -> _Inside:
-    """Messages, tools, the choice among them and the answer's form. Raises InvalidRequest."""
+    """Parse messages, tools, tool choice and response format. Raises InvalidRequest."""
     tools = read_tools(wire.tools, strictly=strictly) if wire.tools else UNSET
     messages = read_messages(wire.messages, strictly=strictly)
     choice, form = wire.tool_choice, wire.response_format
@@ -154,7 +154,7 @@ def parse_completion(
     """`POST /v1/completions`.
 
     model, max_choices, reader: as for `parse_chat`; choices are prompts x n.
-    raw_prompt:                 what an absent `use_raw_prompt` means.
+    raw_prompt:                 default of `use_raw_prompt`.
     Raises InvalidRequest.
     """
     wire, extra = reader.read(body)
@@ -274,7 +274,7 @@ def _sampling(
 
 
 def _stop(stop: str | tuple[str, ...]) -> tuple[str, ...] | UnsetType:
-    """An empty string stops nothing, and neither does an empty list."""
+    """Drop empty strings: they stop nothing, and neither does an empty list."""
     given = (stop,) if isinstance(stop, str) else stop
     return tuple([one for one in given if one]) or UNSET
 
@@ -293,7 +293,7 @@ def _chat_max_tokens(
         return old, UNSET if old is None else "max_tokens"
     if old is not None and old != new:
         raise InvalidRequest(
-            "max_tokens and max_completion_tokens mean the same; give one of them",
+            "max_tokens and max_completion_tokens mean the same; send only one of them",
             param="max_tokens",
         )
     return new, "max_completion_tokens"
@@ -306,8 +306,8 @@ def _check_choices(n: int | None, prompts: int, field: str, most: int) -> None:
     if prompts == 1:
         raise InvalidRequest(f"{field} must be at most {most}", param=field)
     raise InvalidRequest(
-        f"{prompts} prompts x {field} {each} is more than the {most} choices "
-        "that a request may ask for",
+        f"{prompts} prompts x {field} {each} is more than the maximum of {most} choices "
+        "per request",
         param="prompt" if each == 1 else field,
     )
 
@@ -317,7 +317,7 @@ def _check_best_of(wire: SamplingWire, best_of: int, prompts: int, most: int) ->
     if best_of < n:
         raise InvalidRequest("best_of must be at least n", param="best_of")
     if wire.stream and best_of > n:
-        raise InvalidRequest("best_of must be n where the answer is streamed", param="best_of")
+        raise InvalidRequest("best_of must equal n if the answer is streamed", param="best_of")
     _check_choices(best_of, prompts, "best_of", most)
 
 
@@ -339,7 +339,7 @@ def _kinds(items: tuple[object, ...]) -> set[type]:
 def _prompts(
     given_prompt: str | tuple[str | int | tuple[int, ...], ...], field: str
 ) -> tuple[tuple[Prompt, ...], bool]:
-    """The prompts, and whether they came as a list."""
+    """Return the prompts, and whether they came as a list."""
     if isinstance(given_prompt, str):
         return (given_prompt,), False
     if not given_prompt:

@@ -1,7 +1,7 @@
-"""What stands inside an OpenAI message: content parts and tool calls.
+"""Parse the contents of an OpenAI message: content parts and tool calls.
 
-Whatever has a type that we do not know, or one that no other dialect has a word for, becomes
-an `OpaquePart`, so that a backend which cannot take it refuses it by name.
+A part of an unknown type, or of one that no other dialect supports, becomes an `OpaquePart`, so
+that a backend that does not support it rejects it by name.
 """
 
 from typing import Final, Literal, cast
@@ -16,7 +16,7 @@ from schemas.errors import InvalidRequest
 from schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart, ToolCall
 
 URL_SCHEMES: Final = ("https://", "http://", "gs://", "data:")
-"""`gs:` is Google Cloud Storage, which Gemini reads itself; every other backend refuses it."""
+"""`gs:` is Google Cloud Storage, which Gemini reads itself; every other backend rejects it."""
 
 
 class _TextWire(Struct, frozen=True, kw_only=True, tag_field="type", tag="text"):
@@ -89,7 +89,7 @@ _call_kind: Final = msgspec.json.Decoder(_CallKind)
 
 
 def read_parts(raws: list[Raw], message: int, *, strictly: bool = False) -> tuple[Part, ...]:
-    """message: its place, for the path in an error. Raises InvalidRequest.
+    """message: its index, for the path in an error. Raises InvalidRequest.
 
     strictly: see read_messages.
     """
@@ -102,7 +102,7 @@ def read_parts(raws: list[Raw], message: int, *, strictly: bool = False) -> tupl
 def read_calls(
     raws: list[Raw], message: int, *, strictly: bool = False
 ) -> tuple[tuple[ToolCall, ...], tuple[OpaquePart, ...]]:
-    """Function calls, and calls of other types. Raises InvalidRequest."""
+    """Return function calls, and calls of other types. Raises InvalidRequest."""
     calls: list[ToolCall] = []
     others: list[OpaquePart] = []
     for place, raw in enumerate(raws):
@@ -152,7 +152,7 @@ def _opaque(
     why: DecodeError | RecursionError,
     kinds: "msgspec.json.Decoder[_PartKind] | msgspec.json.Decoder[_CallKind]",
 ) -> OpaquePart:
-    """A value of a type that we do not know; `why` is raised if we do know it."""
+    """Return a value of unknown type as an opaque part; raise `why` if the type is known."""
     if not isinstance(why, ValidationError):
         raise invalid_request(why, where, ALLOWED) from why
     try:

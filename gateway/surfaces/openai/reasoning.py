@@ -1,7 +1,7 @@
-"""A model's thinking, block by block, as the OpenAI dialect hands it back and forth.
+"""A model's reasoning, block by block, as clients and backends of the OpenAI dialect exchange it.
 
-`reasoning_details`, as OpenRouter defined it: each block whole, with the proof or the encrypted
-data that its vendor wants to see again in the next turn.
+`reasoning_details`, as OpenRouter defined it: each block whole, with the signature or encrypted
+data that its vendor requires in the next turn.
 https://openrouter.ai/docs/use-cases/reasoning-tokens#preserving-reasoning-blocks
 """
 
@@ -17,11 +17,11 @@ from schemas.events import ReasoningDelta
 from schemas.messages import CLAUDE, Thought
 
 UNKNOWN = "unknown"
-"""OpenRouter's word for a format that it cannot tell."""
+"""OpenRouter's name for an unknown format."""
 
 
 class ReasoningDetail(Struct, frozen=True, kw_only=True):
-    """One block. format: whose proof it holds. index: its place among the choice's."""
+    """One block. format: the vendor whose signature it holds. index: its place in the choice."""
 
     type: Literal["reasoning.text", "reasoning.encrypted"]
     text: str | UnsetType = UNSET
@@ -32,7 +32,7 @@ class ReasoningDetail(Struct, frozen=True, kw_only=True):
 
 
 class _Read(Struct, frozen=True, kw_only=True):
-    """`reasoning.summary` has its text in `summary`."""
+    """For `reasoning.summary` the text is in `summary`."""
 
     type: str
     text: str | None = None
@@ -46,7 +46,7 @@ _read: Final = msgspec.json.Decoder(_Read)
 
 
 def read_reasoning(raws: list[Raw], message: int) -> tuple[Thought, ...]:
-    """message: its place, for the path in an error. Raises InvalidRequest."""
+    """message: its index, for the path in an error. Raises InvalidRequest."""
     thoughts: list[Thought] = []
     for place, raw in enumerate(raws):
         try:
@@ -67,7 +67,7 @@ def read_reasoning(raws: list[Raw], message: int) -> tuple[Thought, ...]:
 
 
 def reasoning_details(thoughts: Iterable[Thought]) -> list[ReasoningDetail]:
-    """[] where no block has anything but its text, which `reasoning` says already."""
+    """Return [] if no block has more than its text, which is already in `reasoning`."""
     known = list(thoughts)
     if not any(thought.signature or thought.data for thought in known):
         return []
@@ -75,21 +75,21 @@ def reasoning_details(thoughts: Iterable[Thought]) -> list[ReasoningDetail]:
 
 
 def flat_signature(signature: str, format: str) -> str:
-    """The signature where `reasoning_signature` may hold it, which has no room for a format.
+    """Return the signature if `reasoning_signature`, which has no format, may hold it.
 
-    A client may hand back this field alone, so it never holds a proof that Claude would refuse.
+    A client may send back this field alone, so it never holds a signature that Claude would reject.
     """
     return signature if format in ("", CLAUDE) else ""
 
 
 class ReasoningBlocks:
-    """The blocks of a stream, put together until they are whole."""
+    """Collect the blocks of a stream until they are complete."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[int, int], list[str]] = {}
 
     def add(self, event: ReasoningDelta) -> list[ReasoningDetail]:
-        """The block that this piece completes, if its vendor wants to see it again."""
+        """Return the block that this piece completes, if its vendor wants it back."""
         key = (event.index, event.block)
         self._texts.setdefault(key, []).append(event.text)
         if not (event.signature or event.data):

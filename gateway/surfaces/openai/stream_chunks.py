@@ -1,6 +1,6 @@
-"""The frames of an OpenAI stream: what stands around a chunk's choice is written only once.
+"""Frames of an OpenAI stream; the bytes around a chunk's choice are built only once.
 
-Also what streams and whole answers of the dialect share: ids, unknown fields, log probabilities.
+Also shared by streams and whole answers: ids, unknown fields, log probabilities.
 """
 
 import math
@@ -18,13 +18,13 @@ OURS: Final = frozenset(("id", "object", "created", "model", "choices", "usage")
 """Top-level fields of an answer that a backend's unknown fields never replace."""
 
 NEVER: Final = -9999.0
-"""What the dialect says for the logarithm of a probability of 0, which JSON cannot."""
+"""The dialect's value for the logarithm of a probability of 0, which JSON cannot represent."""
 
 encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
 class ChunkIdentity(Struct, frozen=True, kw_only=True):
-    """What every chunk of an answer repeats. created: Unix seconds."""
+    """The fields that every chunk of an answer repeats. created: Unix seconds."""
 
     id: str
     object: str
@@ -35,11 +35,11 @@ class ChunkIdentity(Struct, frozen=True, kw_only=True):
 class ChunkWriter:
     """Frames of one stream.
 
-    head, tail: stand before and after a chunk's choice; they change with `started` and `count`.
+    head, tail: bytes before and after a chunk's choice; they change with `started` and `count`.
     """
 
     def __init__(self, identity: ChunkIdentity, *, usage: bool, running: bool) -> None:
-        """usage: a last chunk carries it. running: every chunk carries the counts so far."""
+        """usage: the last chunk carries usage. running: every chunk carries the counts so far."""
         self._identity = identity
         self._include_usage = usage
         self._counts = b"null" if usage or running else b""
@@ -52,9 +52,9 @@ class ChunkWriter:
         self._write(identity)
 
     def started(self, started: Started) -> None:
-        """The backend's own model name, and the fields of it that we do not know.
+        """Store the backend's own model name, and its unknown fields.
 
-        Short ones are repeated in every chunk; objects and lists stand in the next one only, and
+        Scalars are repeated in every chunk; objects and lists appear only in the next one, and
         again when a later `Started` changes them.
         """
         if started.model:
@@ -74,22 +74,22 @@ class ChunkWriter:
         self._write(self._identity)
 
     def chunk(self, choice: bytes) -> bytes:
-        """The frame of one chunk with one choice, which is JSON."""
+        """Return the frame of one chunk with one choice, given as JSON."""
         self._untold = False
         if self._once:
             return b"".join((self.head, choice, b"]", self._new(), self.tail[1:]))
         return b"".join((self.head, choice, self.tail))
 
     def around(self) -> tuple[bytes, bytes]:
-        """What stands before and after the choices of chunks that hold nothing but text."""
+        """Return the bytes before and after the choices of chunks that contain only text."""
         self._untold = False
         return self.head, self.tail
 
     def finish(self, usage: Usage | None, empty: bytes) -> bytes:
-        """The chunk that carries usage, if the client asked and the backend told; the end mark.
+        """Return the usage chunk, if the client asked and the backend counted, and the end mark.
 
-        empty: a choice without content, for fields of the backend's that came after the last
-        chunk, where no chunk with usage can take them.
+        empty: a choice without content, for backend fields that arrived after the last chunk, if
+        no usage chunk can carry them.
         """
         if usage is None or not self._include_usage:
             return self.chunk(empty) + DONE if self._once or self._untold else DONE
@@ -98,7 +98,7 @@ class ChunkWriter:
         return b"".join((self.head, b"]", fields, b',"usage":', counts, b"}\n\n", DONE))
 
     def _new(self) -> bytes:
-        """The objects and lists that the client has not heard of yet."""
+        """Return the objects and lists that the client has not received yet."""
         once, self._once = self._once, {}
         self._told.update(once)
         return members(once)
@@ -110,9 +110,9 @@ class ChunkWriter:
 
 
 def members(extra: Mapping[str, Raw], kept: Collection[str] = OURS) -> bytes:
-    """Unknown fields as `,"name":value` each, on one line, to stand before a closing brace.
+    """Return unknown fields as `,"name":value` each, on one line, for use before a closing brace.
 
-    kept: names of fields that are not among them, because ours have these names.
+    kept: names to leave out, because the gateway's own fields have them.
     """
     if not extra:
         return b""
@@ -146,7 +146,7 @@ class ChatLogprob(Struct, frozen=True, kw_only=True):
 
 
 def chat_logprobs(logprobs: Iterable[TokenLogprob]) -> list[ChatLogprob]:
-    """The chat shape: each token with its bytes and its rivals."""
+    """Return the chat format: each token with its bytes and its alternatives."""
     return [
         ChatLogprob(
             token=item.token,

@@ -1,7 +1,7 @@
-"""`stream_options` of the OpenAI dialect: what of a stream's answer the client wants to know.
+"""`stream_options` of the OpenAI dialect.
 
 https://platform.openai.com/docs/api-reference/chat/create#chat-create-stream_options, and vLLM's
-`continuous_usage_stats`, which needs `include_usage` beside it:
+`continuous_usage_stats`, which requires `include_usage`:
 https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
 """
 
@@ -16,7 +16,7 @@ from gateway.surfaces.openai.wire import ALLOWED
 from schemas.fields import STREAM_OPTIONS
 
 OPTIONAL: Final = ("include_obfuscation", "continuous_usage_stats")
-"""Options that a backend may lack: the answer is the same without them."""
+"""Options that a backend may ignore: the answer is the same without them."""
 
 
 class _OnlyUsage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,14 +35,14 @@ _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 StreamOptions = tuple[bool, bool, tuple[str, ...]]
-"""Usage at the end, usage on every chunk, and the paths of options that a backend may lack."""
+"""Usage at the end, usage on every chunk, and the paths of options that a backend may ignore."""
 
 
 NO_OPTIONS: Final[StreamOptions] = (False, False, ())
 
 
 def read_stream_options(raw: Raw, extra: dict[str, Raw]) -> StreamOptions:
-    """All options but `include_usage` go to `extra`. Raises InvalidRequest."""
+    """Parse the options; all but `include_usage` go to `extra`. Raises InvalidRequest."""
     try:
         return _only_usage.decode(raw).include_usage, False, ()
     except (DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The OpenAI surface: chat, completions and embeddings, ready to be plugged into routes."""
+"""The OpenAI surface and its routes: chat, completions and embeddings."""
 
 from typing import Final, overload
 
@@ -42,8 +42,8 @@ __all__ = (
 class OpenAISurface:
     """One task of the dialect; see `gateway.surfaces.base.Surface`.
 
-    reasoning: under which field a model's thinking goes out.
-    running_usage: see Rendering.
+    reasoning: the field for a model's reasoning.
+    running_usage: see OpenAIRenderer.
     """
 
     name = "openai"
@@ -106,7 +106,7 @@ class OpenAISurface:
 
 
 def _no_tokens() -> GatewayError:
-    return GatewayError("the OpenAI dialect has no task of tokens in, tokens out")
+    return GatewayError("the OpenAI dialect has no token-in, token-out task")
 
 
 CHAT: Final = OpenAISurface("chat")

@@ -1,6 +1,6 @@
-"""Tools, the choice among them, and the form of the answer, in the OpenAI dialect.
+"""Parse tools, the tool choice and the response format of the OpenAI dialect.
 
-Types that we do not know stay JSON: they travel to backends of the same dialect.
+Unknown types stay JSON and are forwarded to backends of the same dialect.
 """
 
 from typing import Final, Literal, TypeVar
@@ -74,7 +74,7 @@ _MODES: Final[dict[bytes, Mode]] = {
 
 
 def read_tools(raws: list[Raw], *, strictly: bool = False) -> tuple[Tool, ...]:
-    """Raises InvalidRequest. strictly: see read_messages."""
+    """Raise InvalidRequest. strictly: see read_messages."""
     function = _strict_function if strictly else _function
     return tuple([_read_tool(raw, f"tools[{place}]", function) for place, raw in enumerate(raws)])
 
@@ -82,9 +82,9 @@ def read_tools(raws: list[Raw], *, strictly: bool = False) -> tuple[Tool, ...]:
 def read_tool_choice(
     choice: Raw, tools: tuple[Tool, ...] | UnsetType, *, strictly: bool = False
 ) -> ToolChoice | UnsetType:
-    """`UNSET` where there is nothing to choose from, and nothing must be chosen.
+    """Return `UNSET` if there are no tools and none is required.
 
-    Raises InvalidRequest, also for a choice that no tool can meet. strictly: see read_messages.
+    Raises InvalidRequest, also for a choice that no tool satisfies. strictly: see read_messages.
     """
     if is_null(choice):
         return UNSET
@@ -98,14 +98,14 @@ def read_tool_choice(
     name = _decode(_named, choice, "tool_choice").function.name
     if tools is UNSET or not any(isinstance(t, FunctionTool) and t.name == name for t in tools):
         raise InvalidRequest(
-            f"tool_choice.function.name: no function of tools is called {name}",
+            f"tool_choice.function.name: tools has no function named {name}",
             param="tool_choice.function.name",
         )
     return ToolChoice(mode="named", name=name, raw=choice)
 
 
 def read_response_format(form: Raw, *, strictly: bool = False) -> ResponseFormat | UnsetType:
-    """`UNSET` for a null. Raises InvalidRequest. strictly: see read_messages."""
+    """Return `UNSET` for a null. Raises InvalidRequest. strictly: see read_messages."""
     where = "response_format"
     if is_null(form):
         return UNSET

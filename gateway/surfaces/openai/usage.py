@@ -1,7 +1,7 @@
 """Token counts in the OpenAI dialect, with the members that only a vendor's `usage` has.
 
-Ours are OpenAI's five. Every other member of the object that the vendor sent stands beside them
-under the vendor's own name and as the vendor counts it; none replaces one of ours.
+Ours are OpenAI's five. Every other member of the vendor's object is added under the vendor's own
+name, with the vendor's value; none replaces one of ours.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from msgspec import DecodeError, Raw, Struct
 from schemas.events import Usage
 
 MAX_BYTES: Final = 16_384
-"""Of a vendor's `usage`; of a larger one only the counts that we read reach the client."""
+"""Maximum size of a vendor's `usage`; of a larger one, clients get only the counts we parse."""
 
 _PROMPT: Final = "prompt_tokens_details"
 _COMPLETION: Final = "completion_tokens_details"
@@ -32,13 +32,13 @@ class _Counts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=
 
 
 _PLAIN_BYTES: Final = 96
-"""An object with the three counts alone is at most about as long."""
+"""Maximum bytes of an object with only the three counts."""
 
 _counts: Final = msgspec.json.Decoder(_Counts)
 
 
 def usage_json(usage: Usage) -> bytes:
-    """Totals, details, and the vendor's own members. A count that the backend left out is null."""
+    """Return totals, details, and the vendor's members. A count that the backend omits is null."""
     cached, written = usage.cached_tokens, usage.cache_write_tokens
     details = cached is not None or written is not None or usage.reasoning_tokens is not None
     if not details and _has_only_counts(usage.raw):
@@ -64,9 +64,9 @@ def usage_json(usage: Usage) -> bytes:
 
 
 def embeddings_usage_json(usage: Usage) -> bytes | None:
-    """The same without completion tokens; `None` where the backend counted nothing.
+    """Return the same without completion tokens; `None` if the backend counted nothing.
 
-    All the tokens of an embedding are the prompt's, so either count stands for the other.
+    All tokens of an embedding belong to the prompt, so either count can replace the other.
     """
     prompt = usage.total_tokens if usage.prompt_tokens is None else usage.prompt_tokens
     total = usage.prompt_tokens if usage.total_tokens is None else usage.total_tokens
@@ -85,7 +85,7 @@ def _total(usage: Usage) -> int | None:
 
 
 def _has_only_counts(raw: Raw | None) -> bool:
-    """True for what most servers send; decided without a dict. A longer object has more members."""
+    """Return True for what most servers send, without building a dict; a longer object has more."""
     if raw is None:
         return True
     if len(memoryview(raw)) > _PLAIN_BYTES:
@@ -98,7 +98,7 @@ def _has_only_counts(raw: Raw | None) -> bool:
 
 
 def _theirs(raw: Raw | None) -> dict[str, Raw]:
-    """Nothing where the vendor sent no object, or one that is too large."""
+    """Return the vendor's members; none if it sent no object, or one that is too large."""
     return {} if raw is None or len(memoryview(raw)) > MAX_BYTES else _object(raw)
 
 
@@ -112,7 +112,7 @@ def _object(raw: Raw) -> dict[str, Raw]:
 def _add_details(
     fields: _Fields, name: str, theirs: dict[str, Raw], ours: Mapping[str, int | None]
 ) -> None:
-    """Takes the vendor's members of these details out of `theirs`."""
+    """Merge details into `fields`; removes the vendor's members of these details from `theirs`."""
     raw = theirs.pop(name, None)
     details: _Fields = {} if raw is None else dict(_object(raw))
     details |= {key: count for key, count in ours.items() if count is not None}

@@ -1,7 +1,7 @@
-"""Tool calls of a whole answer: function calls, and what their backend said besides.
+"""Tool calls of a whole answer: function calls, and the backend's additional members.
 
-Calls of other types (`custom`) and members of a function call that we do not know come as opaque
-entries, each with the `index` of its call, as a stream has them.
+Calls of other types (`custom`) and unknown members of a function call arrive as opaque entries,
+each with the `index` of its call, as in a stream.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,10 +25,10 @@ _encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
 def merge_tool_calls(calls: Sequence[Struct | Raw], entries: Raw) -> list[Struct | Raw]:
-    """All calls in the backend's order.
+    """Return all calls in the backend's order.
 
     calls: the function calls. entries: ordered by index; one without a type, or of type function,
-    adds members to the function call at that index, any other is a call.
+    adds members to the function call at that index, any other is a call of its own.
     """
     merged: list[Struct | Raw] = [*calls]
     for entry in _entries.decode(entries):

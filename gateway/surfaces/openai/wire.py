@@ -1,8 +1,8 @@
-"""The OpenAI dialect's requests as they stand on the wire, with the range of every field.
+"""The OpenAI dialect's wire format, with the range of every field.
 
-A null counts as absent, so `None` stands for both.
+A null counts as absent, so `None` means either.
 https://platform.openai.com/docs/api-reference, plus the extensions that other servers of the
-dialect, and our own engine, take beside it.
+dialect and the local engine accept.
 """
 
 import re
@@ -35,11 +35,11 @@ PROMPT_NUMBERS: Final = {
     "stop_token_ids": _STOP_NUMBERS,
 }
 INPUT_NUMBERS: Final = {"input": (str | tuple[PromptItem, ...], tuple[TokenId, ...])}
-"""Fields that may be long lists of numbers; see `gateway.surfaces.decoding.Reader`."""
+"""Fields that may be long lists of numbers; see `gateway.surfaces.decoding.BodyReader`."""
 
 
 class SamplingWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """What chat and completions have in common. `seed` is checked in code: it may be a uint64."""
+    """Common to chat and completions. `seed` is checked in code: it may be a uint64."""
 
     model: Model | None = None
     temperature: Temperature | None = None
@@ -160,10 +160,10 @@ ALLOWED: Final[dict[str, str]] = {
     "error_behavior": '"error" or "truncate"',
     "use_raw_prompt": "true or false",
     "prompt": _PROMPT,
-    "prompt[]": f"of one kind with the others: {_PROMPT}",
+    "prompt[]": f"of the same kind as the others: {_PROMPT}",
     "prompt[][]": _TOKEN_ID,
     "input": _PROMPT,
-    "input[]": f"of one kind with the others: {_PROMPT}",
+    "input[]": f"of the same kind as the others: {_PROMPT}",
     "input[][]": _TOKEN_ID,
     "instruction": "a string",
     "encoding_format": '"float" or "base64"',
@@ -176,7 +176,7 @@ ALLOWED: Final[dict[str, str]] = {
     "messages[].tool_calls[].function.arguments": "a string that holds JSON",
     "messages[].content[].image_url": "an object with a url",
 }
-"""What each field must be, for the message of a 400; indices in the path are left out."""
+"""What each field must be, for the message of a 400; paths without indices."""
 
 CHAT_ALLOWED: Final = {**ALLOWED, "logprobs": "true or false"}
 COMPLETION_ALLOWED: Final = {

@@ -196,7 +196,7 @@ class TextTokenizer:
         return self._by_bytes
 
     def _spell(self, text: str) -> tuple[int, ...]:
-        """Tokens that add exactly this text to one that stands before it; raises Unspellable."""
+        """Tokens that add exactly this text to one that stands before it; raises NotTokenizable."""
         for anchor, ids, shown in self._anchors:
             joined = self.encode(anchor + text, special=False)
             if joined[: len(ids)] == ids and self.decode(joined, special=True) == shown + text:

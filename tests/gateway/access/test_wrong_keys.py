@@ -66,7 +66,8 @@ async def test_wrong_keys_are_slowed_and_right_ones_are_not(
     assert all(int(one.headers["retry-after"]) >= 1 for one in found[FREE:])
     assert right.status_code == 200
     assert right.elapsed.total_seconds() < found[-1].elapsed.total_seconds() + 1
-    assert len([one for one in caplog.records if "wrong keys from 127.0.0.1" in one.message]) == 1
+    logged = [one for one in caplog.records if "wrong API keys from 127.0.0.1" in one.message]
+    assert len(logged) == 1
 
 
 async def test_requests_without_a_key_are_not_guesses(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ async def test_a_window_that_is_not_kept_is_refused(tmp_path: Path) -> None:
 
     assert answer.status_code == 400
     assert answer.json()["error"] == {
-        "message": "window: Invalid enum value '2d'; GET /openapi.json tells what is taken",
+        "message": "window: Invalid enum value '2d'; see GET /openapi.json for what is accepted",
         "type": "invalid_request_error",
         "param": "window",
         "code": "invalid_request",

@@ -151,8 +151,8 @@ async def test_experiments_and_sticky_policies_can_use_a_user(up: Serving, p: Pr
         ("fail", ("chat",), ENV, "400: out of order"),
         ("break", ("chat",), ENV, "the answer broke off: "),
         ("hi", ("cat",), ENV, "there is no model 'cat' here; did you mean 'chat'?"),
-        ("hi", ("chat",), {}, "401: no API key was sent"),
-        ("hi", (), {}, "401: no API key was sent"),
+        ("hi", ("chat",), {}, "401: no API key in the request"),
+        ("hi", (), {}, "401: no API key in the request"),
     ],
 )
 async def test_a_failure_is_a_line_on_stderr_and_an_exit_status(

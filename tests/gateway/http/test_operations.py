@@ -139,10 +139,10 @@ async def test_the_error_for_a_base_url_with_a_wrong_v1_names_the_right_path(
             for path in ("/chat/completions", "/v1/v1/chat/completions", "/v1/nowhere")
         ]
 
-    hint = "; did you mean /v1/chat/completions? A client's base URL ends in one /v1"
-    assert few == f"there is nothing at POST /chat/completions{hint}"
-    assert many == f"there is nothing at POST /v1/v1/chat/completions{hint}"
-    assert other == "there is nothing at POST /v1/nowhere"
+    hint = "; did you mean /v1/chat/completions? Set the client's base_url to end in /v1"
+    assert few == f"no route POST /chat/completions{hint}"
+    assert many == f"no route POST /v1/v1/chat/completions{hint}"
+    assert other == "no route POST /v1/nowhere"
 
 
 async def test_a_public_face_shows_no_backend(tmp_path: Path) -> None:

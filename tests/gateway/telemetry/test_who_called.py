@@ -57,10 +57,10 @@ async def test_a_line_names_the_address_and_a_refusal_its_reason_but_never_the_k
     assert {line.client for line in lines} == {"127.0.0.1"}
     assert sorted((line.status, line.key, line.path, line.denied[:34]) for line in lines) == [
         (200, "a", "", ""),
-        (401, "", "", "no API key was sent; use the heade"),
-        (401, "", "", "the API key is not known here"),
+        (401, "", "", "no API key in the request; use th"),
+        (401, "", "", "the API key is not valid"),
         (401, "", "/metrics", "/metrics needs auth.metrics_key or"),
-        (401, "", "/v1/models", "the API key is not known here"),
+        (401, "", "/v1/models", "the API key is not valid"),
     ]
     assert "key-of" not in str(lines)
 

@@ -133,7 +133,7 @@ def test_a_path_without_a_name_leaves_it_to_the_body() -> None:
 
 
 def test_tokens_are_not_of_this_surface() -> None:
-    with pytest.raises(InvalidRequest, match="takes text, not tokens"):
+    with pytest.raises(InvalidRequest, match="accepts text, not tokens"):
         parse_task("tokens", b"{}", model="m")
 
 

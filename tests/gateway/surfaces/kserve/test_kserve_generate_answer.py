@@ -227,7 +227,7 @@ def test_a_backend_that_leaves_out_what_was_asked_for_is_an_error() -> None:
     bare: list[Event] = [Tokens(ids=(5,), text="a"), Finished(reason="stop")]
     plain: list[Event] = [TextDelta(text="a"), Finished(reason="stop")]
 
-    with pytest.raises(UpstreamBroken, match="no output_log_probs, which were asked for"):
+    with pytest.raises(UpstreamBroken, match="lacks the requested output_log_probs"):
         whole(tokens(ALL), bare)
     with pytest.raises(UpstreamBroken, match="no num_input_tokens"):
         whole(text(ALL), plain)

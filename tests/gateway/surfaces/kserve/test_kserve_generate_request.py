@@ -153,12 +153,12 @@ def test_usage_is_asked_for_where_the_client_wants_counts() -> None:
     [
         ({"max_tokens": None}, "max_tokens", "max_tokens is required"),
         ({"text_input": None}, "text_input", "text_input or input_ids is required"),
-        ({"text_input": ["a", "b"]}, "text_input", "holds 2 strings; ask for one at a time"),
+        ({"text_input": ["a", "b"]}, "text_input", "has 2 strings; send one per request"),
         ({"input_ids": [1]}, "input_ids", "give one of them"),
-        ({"what": 1}, "what", "neither generate nor generate_stream has such a field"),
-        ({"embedding_bias_words": ["a"]}, "embedding_bias_words", "has such a field"),
+        ({"what": 1}, "what", "unknown field of generate and generate_stream"),
+        ({"embedding_bias_words": ["a"]}, "embedding_bias_words", "unknown field of generate"),
         ({"parameters": {"what": 1}}, "parameters", "unknown field what"),
-        ({"parameters": {"max_tokens": 3}}, "parameters.max_tokens", "stands at the top too"),
+        ({"parameters": {"max_tokens": 3}}, "parameters.max_tokens", "is also at the top level"),
         ({"parameters": {"top_k": "a"}}, "parameters.top_k", "must be an integer"),
         ({"top_k": 2, "runtime_top_k": 2}, "top_k", "top_k and runtime_top_k mean the same"),
         ({"temperature": "hot"}, "temperature", "temperature must be a number"),
@@ -169,8 +169,12 @@ def test_usage_is_asked_for_where_the_client_wants_counts() -> None:
         ({"seed": 2**64}, "seed", "seed"),
         ({"max_tokens": 0}, "max_tokens", "max_tokens: 0 must be at least 1"),
         ({"stop": True}, "stop", "close the connection"),
-        ({"lora_task_id": 0}, "lora_task_id", "only requests with input_ids have this"),
-        ({"return_context_logits": True}, "return_context_logits", "only requests with input_ids"),
+        ({"lora_task_id": 0}, "lora_task_id", "only supported in requests with input_ids"),
+        (
+            {"return_context_logits": True},
+            "return_context_logits",
+            "only supported in requests with input_ids",
+        ),
         ({"num_return_sequences": 2}, "num_return_sequences", "generate_stream for several"),
         (
             {"num_return_sequences": 3, "beam_width": 2},
@@ -194,6 +198,6 @@ def test_requests_of_tokens_have_refusals_of_their_own() -> None:
     longer = refused({**TOKENS, "input_lengths": 4})
     repeated = refused({**TOKENS, "stream": True, "exclude_input_in_output": False}, streams=True)
 
-    assert empty.message == "input_ids: must hold at least one token"
+    assert empty.message == "input_ids: must have at least one token"
     assert "at most 3, the length of input_ids" in longer.message
     assert repeated.param == "exclude_input_in_output"

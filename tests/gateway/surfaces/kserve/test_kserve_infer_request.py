@@ -298,11 +298,11 @@ def test_an_unknown_tensor_and_one_given_twice_are_refused_by_name() -> None:
     wire = json.loads(body())
     wire["inputs"].append(wire["inputs"][0])
 
-    with pytest.raises(InvalidRequest, match="request_output_len: this tensor is given twice"):
+    with pytest.raises(InvalidRequest, match="request_output_len: this tensor was sent twice"):
         parse_infer(Inbound(body=json.dumps(wire).encode(), model="m", max_choices=1))
 
     assert unknown.param == "lookahead_window_size"
-    assert "there is no such input tensor here" in unknown.message
+    assert "unknown input tensor" in unknown.message
 
 
 def test_input_lengths_strips_padding_as_in_tensorrtllm_backend() -> None:
@@ -348,7 +348,7 @@ def test_outputs_may_be_chosen_each_with_its_own_form() -> None:
     ("output", "said"),
     [
         ({"name": "text_output"}, "outputs[0].name: a request of tokens has no output"),
-        ({"name": "cum_log_probs"}, "cum_log_probs exists only where return_log_probs is true"),
+        ({"name": "cum_log_probs"}, "cum_log_probs is available only if return_log_probs is true"),
         ({"name": "output_ids", "parameters": {"classification": 2}}, "outputs[0].parameters"),
         ({"name": "output_ids", "parameters": {"shared_memory_region": "r"}}, "shared_memory"),
     ],
@@ -373,9 +373,9 @@ def test_parameters_of_the_protocol_become_ours() -> None:
         ({"parameters": {"sequence_id": 7}}, "parameters: object contains unknown field"),
         ({"parameters": {"priority": 6}}, "parameters.priority: 6 must be at least 0"),
         ({"parameters": {"timeout": -1}}, "parameters.timeout: -1 must be at least 0 micro"),
-        ({"model_name": "other"}, "model_name: is 'other', but the path says 'm'"),
-        ({"model_version": "2"}, "model_version: is '2', but the path says '1'"),
-        ({"what": 1}, "what: an infer request has no such field"),
+        ({"model_name": "other"}, "model_name: is 'other', but the path has 'm'"),
+        ({"model_version": "2"}, "model_version: is '2', but the path has '1'"),
+        ({"what": 1}, "what: unknown field of an infer request"),
         ({"id": 7}, "id must be a string"),
         ({"inputs": {}}, "inputs must be a list of tensors"),
     ],
@@ -441,5 +441,5 @@ def test_tensors_of_tokens_do_not_go_with_text(name: str) -> None:
         }
     )
 
-    assert error.message.startswith(f"{name}: only requests with input_ids")
+    assert error.message.startswith(f"{name}: only supported in requests with input_ids")
     assert error.param == name

@@ -72,7 +72,7 @@ def test_a_sum_that_the_backend_reported_is_taken() -> None:
 
 @pytest.mark.parametrize("name", ["output_log_probs", "context_logits", "generation_logits"])
 def test_a_backend_that_leaves_a_tensor_out_is_at_fault(name: str) -> None:
-    with pytest.raises(UpstreamBroken, match=f"no {name}, which were asked for"):
+    with pytest.raises(UpstreamBroken, match=f"lacks the requested {name}"):
         outputs(choice([5])).tensor(name)
 
 

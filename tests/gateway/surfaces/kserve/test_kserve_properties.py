@@ -135,7 +135,7 @@ def test_recorded_requests_to_an_ensemble_are_taken(case: str) -> None:
 def test_a_recorded_request_with_an_image_is_refused_by_its_name() -> None:
     body = recorded("generate-stream-one-event")
 
-    with pytest.raises(InvalidRequest, match="image_url_input: neither generate nor"):
+    with pytest.raises(InvalidRequest, match="image_url_input: unknown field of generate and"):
         generate(body)
 
 

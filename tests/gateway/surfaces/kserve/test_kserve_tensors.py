@@ -215,14 +215,14 @@ def test_a_compressed_body_has_a_bound_and_must_be_whole() -> None:
     bomb = gzip.compress(bytes(MAX_INFLATED + 1))
     whole = gzip.compress(b"{}" * 100)
 
-    with pytest.raises(BodyTooLarge, match="unfolds to more than"):
+    with pytest.raises(BodyTooLarge, match="is larger than"):
         split_body(inbound(bomb, "gzip"))
     for broken in (whole[:-3], whole + b"x"):
-        with pytest.raises(InvalidRequest, match="cut short, or something follows"):
+        with pytest.raises(InvalidRequest, match="truncated or has trailing"):
             split_body(inbound(broken, "gzip"))
     with pytest.raises(InvalidRequest, match="the body is no gzip"):
         split_body(inbound(b"{}", "gzip"))
-    with pytest.raises(InvalidRequest, match="'br' is not read here; send gzip, deflate or none"):
+    with pytest.raises(InvalidRequest, match="'br' is not supported; send gzip, deflate or none"):
         split_body(inbound(b"{}", "br"))
 
 

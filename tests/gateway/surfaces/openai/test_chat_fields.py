@@ -204,7 +204,7 @@ def test_null_means_absent(field: str) -> None:
     ("fields", "says"),
     [
         ({"n": 3, "best_of": 2}, "at least n"),
-        ({"best_of": 3, "stream": True}, "must be n where the answer is streamed"),
+        ({"best_of": 3, "stream": True}, "must equal n if the answer is streamed"),
         ({"best_of": 257}, "at most 256"),
     ],
 )

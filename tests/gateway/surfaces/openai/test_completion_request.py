@@ -98,7 +98,7 @@ def test_no_logprobs_is_not_the_same_as_logprobs_of_no_rivals() -> None:
         ({"max_tokens": 0, "echo": False}, "max_tokens", "0 with echo"),
         ({"max_tokens": -1}, "max_tokens", "0 with echo"),
         ({"n": 3, "best_of": 2}, "best_of", "at least n"),
-        ({"n": 2, "best_of": 3, "stream": True}, "best_of", "must be n where"),
+        ({"n": 2, "best_of": 3, "stream": True}, "best_of", "must equal n if"),
         ({"best_of": 0}, "best_of", "1 or more"),
         ({"echo": "yes"}, "echo", "true or false"),
         ({"suffix": 5}, "suffix", "a string"),

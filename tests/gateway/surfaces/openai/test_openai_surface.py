@@ -97,9 +97,9 @@ def test_the_name_of_thinking_is_a_setting() -> None:
 def test_tokens_are_not_of_this_dialect() -> None:
     request = TokenRequest(model="m", tokens=(1,))
 
-    with pytest.raises(GatewayError, match="no task of tokens"):
+    with pytest.raises(GatewayError, match="no token-in, token-out task"):
         CHAT.renderer(request, REQUEST_ID)
-    with pytest.raises(GatewayError, match="no task of tokens"):
+    with pytest.raises(GatewayError, match="no token-in, token-out task"):
         OpenAISurface("tokens").parse(Inbound(body=BODY, max_choices=1))
 
 
