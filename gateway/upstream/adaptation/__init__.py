@@ -1,1 +1,1 @@
-"""Lets requests for text reach backends for tokens and the reverse, and does what backends lack."""
+"""Adapt an upstream: translate between text and tokens, and add what its backend lacks."""

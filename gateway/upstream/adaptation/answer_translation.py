@@ -1,4 +1,4 @@
-"""Answers from one form into the other: text to tokens, and tokens to text."""
+"""Translate answers: text to tokens, and tokens to text."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens, Usa
 
 
 class TextToTokens:
-    """The events of a text answer as those of a token answer; times by the caller's clock."""
+    """Turn a text answer's events into those of a token answer; times by the caller's clock."""
 
     def __init__(
         self, tokenizer: TextTokenizer, prompt: Sequence[int], upstream: str, started: float
     ) -> None:
-        """prompt: the request's tokens. started: when it began, seconds."""
+        """prompt: the request's tokens. started: start of the request, seconds."""
         self._tokenizer = tokenizer
         self._prompt = prompt
         self._upstream = upstream
@@ -25,7 +25,7 @@ class TextToTokens:
         self._counted = False
 
     def turn(self, batch: Sequence[Event], now: float) -> list[Event]:
-        """now: seconds, when the batch came. Raises UpstreamFailed for text without tokens."""
+        """now: arrival of the batch, seconds. Raises UpstreamFailed for text without tokens."""
         events: list[Event] = []
         for event in batch:
             match event:
@@ -41,11 +41,11 @@ class TextToTokens:
         return events
 
     def close(self) -> list[Event]:
-        """What was counted here, where the backend did not count."""
+        """Return usage counted here, if the backend did not count."""
         return [] if self._counted else [self._whole(Usage())]
 
     def _whole(self, usage: Usage) -> Usage:
-        """The prompt's length is known, and the answer's as far as the tokens are the model's."""
+        """Fill in the prompt's length, and the answer's as far as the tokens are the model's."""
         generated = sum(choice.count for choice in self._choices.values())
         prompt = usage.prompt_tokens if usage.prompt_tokens is not None else len(self._prompt)
         said = usage.completion_tokens
@@ -111,11 +111,11 @@ class _Written:
         return Tokens(ids=ids, text=text, index=self._index, logprobs=logprobs, elapsed_ms=elapsed)
 
     def _identified(self, one: TokenLogprob) -> TokenLogprob:
-        """With its id, and the ids of its rivals as far as they are known."""
+        """Add its id, and the ids of its alternatives as far as they are known."""
         id = one.id if one.id >= 0 else self._tokenizer.id_of(one.token, one.bytes)
         if id is None:
             raise UpstreamFailed(
-                f"log probabilities name a token {one.token!r}, which the tokenizer does not have",
+                f"log probabilities contain token {one.token!r}, which is not in the tokenizer",
                 upstream=self._upstream,
             )
         top = tuple(self._guessed(other) for other in one.top)
@@ -129,7 +129,7 @@ class _Written:
 
 
 class TokensToText:
-    """The events of a token answer as those of a text answer."""
+    """Turn the events of a token answer into those of a text answer."""
 
     def __init__(self, prompt: Sequence[int]) -> None:
         self._prompt = len(prompt)

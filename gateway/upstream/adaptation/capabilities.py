@@ -1,4 +1,4 @@
-"""What a provider offers once its tokenizer is between the client and its own interface."""
+"""The capabilities of a provider whose tokenizer translates for it."""
 
 from typing import Literal
 
@@ -12,8 +12,8 @@ from schemas.fields import SAMPLING
 TranslationPath = Literal["own", "ids", "text", "tokens"]
 """How a task reaches the backend: as it is, as a completion of token ids or of text, or as tokens.
 
-A completion of ids comes first, because the backend then does both halves of the work that are
-not exact in text: nothing is read twice, and it writes the answer's text itself.
+A completion of ids is preferred, because the backend then does both steps that are not exact in
+text: no text is tokenized twice, and the backend writes the answer's text itself.
 """
 
 PROMPT_IDS = "prompt.tokens"
@@ -23,7 +23,7 @@ _SAMPLING = frozenset(SAMPLING)
 
 
 class TranslationPaths(Struct, frozen=True, kw_only=True):
-    """`None`: the task cannot be offered."""
+    """`None`: the task is not available."""
 
     chat: TranslationPath | None
     completion: TranslationPath | None
@@ -31,7 +31,7 @@ class TranslationPaths(Struct, frozen=True, kw_only=True):
 
 
 def translation_paths(supports: Supports, *, template: bool, faithful: bool) -> TranslationPaths:
-    """template: the model has one. faithful: its tokenizer gives back what it reads."""
+    """template: the model has one. faithful: its tokenizer can reproduce what it reads."""
     completion: TranslationPath | None = None
     if supports.completion is not None:
         completion = "ids" if PROMPT_IDS in supports.completion else "text"
@@ -45,7 +45,7 @@ def translation_paths(supports: Supports, *, template: bool, faithful: bool) -> 
 
 
 def extend_capabilities(supports: Supports, ways: TranslationPaths, *, template: bool) -> Supports:
-    """`supports` with the tasks that can be translated."""
+    """Return `supports` with the tasks that can be translated."""
     own_completion = supports.completion or frozenset()
     completion_sampling = own_completion & _SAMPLING
     token_sampling = (supports.tokens or frozenset()) & _SAMPLING

@@ -1,4 +1,4 @@
-"""Conversations to text by the model's own chat template, the way transformers renders them.
+"""Render conversations with the model's own chat template, as transformers does.
 
 https://huggingface.co/docs/transformers/chat_templating
 """
@@ -24,7 +24,7 @@ from schemas.messages import Message, TextPart, ToolCall, thinking_of
 JSON = dict[str, object]
 
 _CODE = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
-"""What Jinja executes of a template."""
+"""The parts of a template that Jinja executes."""
 
 _REFUSALS = (
     jinja2.TemplateError,
@@ -37,11 +37,11 @@ _REFUSALS = (
     RuntimeError,
     MemoryError,
 )
-"""What a template can raise about a conversation that it was not written for."""
+"""Errors that a template can raise for a conversation it was not written for."""
 
 
 class _Generation(Extension):
-    """`{% generation %}` marks the assistant's text for training; here it changes nothing."""
+    """`{% generation %}` marks the assistant's text for training; it has no effect here."""
 
     tags = {"generation"}  # noqa: RUF012  an attribute of jinja2's
 
@@ -51,7 +51,7 @@ class _Generation(Extension):
 
 
 class ChatTemplate:
-    """One model's template, compiled. Safe to call from any thread. source: its text."""
+    """One model's template, compiled. Safe to call from any thread. source: the template's text."""
 
     def __init__(
         self,
@@ -75,25 +75,25 @@ class ChatTemplate:
             self._template = environment.from_string(source)
         except jinja2.TemplateSyntaxError as exc:
             raise InvalidConfig(
-                (f"the chat template cannot be read, line {exc.lineno}: {exc.message}",)
+                (f"invalid chat template, line {exc.lineno}: {exc.message}",)
             ) from exc
         self.source = source
         self._variables = dict(variables)
         self._code = "".join(_CODE.findall(source))
 
     def render(self, messages: tuple[Message, ...]) -> str:
-        """The prompt up to where the assistant begins to speak, special tokens spelt out."""
+        """Return the prompt up to where the assistant starts, special tokens spelled out."""
         return self._apply(self._read(messages))
 
     def rendered(self, messages: tuple[Message, ...], controls: ControlTokens) -> Rendered:
-        """The same, with the control tokens that the template wrote kept apart from text."""
+        """Return the same, with the template's control tokens separate from the text."""
         return controls.render(self._read(messages), self._apply)
 
     def _read(self, messages: tuple[Message, ...]) -> list[JSON]:
-        """The conversation as templates know it.
+        """Return the conversation in the format of templates.
 
-        Raises InvalidRequest for parts that are not text, for calls that the template would leave
-        out, and for whatever the template itself refuses.
+        Raises InvalidRequest for parts that are not text, for calls that the template would omit,
+        and for whatever the template itself rejects.
         """
         return [self._turn(message, place) for place, message in enumerate(messages)]
 
@@ -108,18 +108,18 @@ class ChatTemplate:
             )
         except RecursionError as exc:
             raise InvalidRequest(
-                "messages: something in this conversation is nested too deep for the model's chat "
-                "template; flatten it",
+                "messages: this conversation is nested too deeply for the model's chat template; "
+                "flatten it",
                 param="messages",
             ) from exc
         except _REFUSALS as exc:
             raise InvalidRequest(
-                f"messages: the model's chat template refuses this conversation: {exc}",
+                f"messages: the model's chat template rejects this conversation: {exc}",
                 param="messages",
             ) from exc
 
     def _knows(self, word: str) -> bool:
-        """Whether what the template executes holds this word."""
+        """Return whether the executed part of the template contains this word."""
         return re.search(rf"\b{word}\b", self._code) is not None
 
     def _turn(self, message: Message, place: int) -> JSON:
@@ -140,8 +140,8 @@ class ChatTemplate:
         if message.tool_calls:
             if not self._knows("tool_calls"):
                 raise InvalidRequest(
-                    f"{where}.tool_calls: this model's chat template knows no calls; "
-                    "leave that turn out, or ask a model that was trained to call functions",
+                    f"{where}.tool_calls: this model's chat template does not support tool calls; "
+                    "remove that message, or use a model that was trained to call functions",
                     param=f"{where}.tool_calls",
                 )
             turn["tool_calls"] = [
@@ -159,19 +159,19 @@ def _content(message: Message, where: str) -> str:
     for number, part in enumerate(content):
         if not isinstance(part, TextPart):
             path = f"{where}.content[{number}]"
-            raise InvalidRequest(f"{path}: this model reads text only; take it out", param=path)
+            raise InvalidRequest(f"{path}: model accepts text only; remove this part", param=path)
         texts.append(part.text)
     return "".join(texts)
 
 
 def _call(call: ToolCall, where: str) -> JSON:
-    """Templates want the arguments as a mapping; text that is none is handed on as it is."""
+    """Return the arguments as a mapping, as templates expect; other text unchanged."""
     function: JSON = {"name": call.name, "arguments": call.arguments}
     try:
         function["arguments"] = msgspec.json.decode(call.arguments, type=dict[str, object])
     except RecursionError as exc:
         field = f"{where}.function.arguments"
-        raise InvalidRequest(f"{field}: nested too deep; flatten it", param=field) from exc
+        raise InvalidRequest(f"{field}: nested too deeply; flatten it", param=field) from exc
     except msgspec.DecodeError:
         return {"id": call.id, "type": "function", "function": function}
     return {"id": call.id, "type": "function", "function": function}
@@ -184,7 +184,7 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Jinja's own filter escapes HTML, which models were not trained on."""
+    """Encode without Jinja's HTML escapes, which models were not trained on."""
     return json.dumps(
         value,
         ensure_ascii=ensure_ascii,

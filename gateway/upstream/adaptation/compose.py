@@ -1,4 +1,4 @@
-"""Puts around a provider what its configuration and its own abilities call for."""
+"""Wrap a provider with the adaptations that its configuration and capabilities call for."""
 
 from pathlib import Path
 
@@ -9,20 +9,20 @@ from gateway.upstream.base import Upstream
 
 
 def check_tokenizer(path: Path) -> None:
-    """Read a provider's tokenizer and what stands beside it. Raises InvalidConfig."""
+    """Read a provider's tokenizer and its accompanying files. Raises InvalidConfig."""
     from gateway.upstream.adaptation.tokenizer import load_tokenizer
 
     load_tokenizer(path)
 
 
 def adapt(upstream: Upstream, tokenizer: Path | None) -> Upstream:
-    """The upstream with all that can be done for it; itself where nothing is to be done.
+    """Return the upstream with all adaptations that it needs; itself if it needs none.
 
-    tokenizer: a tokenizer.json, or the folder that holds one. Only then are the tokenizers and
-    jinja2 packages imported. Raises InvalidConfig for files that cannot be read.
+    tokenizer: a tokenizer.json, or the folder that contains one. Only then are the tokenizers and
+    jinja2 packages imported. Raises InvalidConfig for unreadable files.
     From the inside out: ids get their text, stops are enforced on what the backend itself sends,
-    other forms of request are translated, stops are enforced on what they became, prompts and
-    suffixes are put around completions, and last of all one request becomes several.
+    requests are translated, stops are enforced on the translated answer, prompts and suffixes are
+    added to completions, and last, one request becomes several.
     """
     choices = upstream.supports.tokens is not None
     if tokenizer is None:

@@ -1,4 +1,4 @@
-"""The text of token answers for backends that send ids alone, and one event for each token."""
+"""Add the text to token answers of backends that send only ids, one event per token."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -14,9 +14,9 @@ from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
 
 
 class Detokenizing:
-    """An upstream whose token answers have their text and, as far as it is sure, one event a token.
+    """An upstream whose token answers have text and, as far as certain, one event per token.
 
-    A backend that sends text itself (`supports.text_of_tokens`) keeps its own. See Upstream.
+    Text that a backend sends itself (`supports.text_of_tokens`) stays as it is. See Upstream.
     """
 
     def __init__(self, inner: Upstream, tokenizer: TextTokenizer) -> None:
@@ -56,7 +56,7 @@ class Detokenizing:
 
 
 class ChoiceDetokenizer:
-    """One choice of an answer."""
+    """Detokenize one choice of an answer."""
 
     def __init__(self, tokenizer: TextTokenizer, prompt: Sequence[int], *, silent: bool) -> None:
         """silent: the backend sends no text."""
@@ -92,7 +92,7 @@ class ChoiceDetokenizer:
         ]
 
     def _named(self, event: Tokens) -> tuple[TokenLogprob, ...]:
-        """Log probabilities with the texts that the backend left out."""
+        """Return log probabilities with the token texts that the backend omitted."""
         if len(event.logprobs) != len(event.ids):
             return event.logprobs
         return tuple(

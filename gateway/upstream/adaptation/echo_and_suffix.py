@@ -1,7 +1,7 @@
-"""The text around a completion: its prompt before it, and a suffix behind it.
+"""Add the text around a completion: its prompt before it, and a suffix after it.
 
-https://platform.openai.com/docs/api-reference/completions (`echo`), and `suffix` as Databricks
-means it: text that is put behind each answer, which the model never sees.
+https://platform.openai.com/docs/api-reference/completions (`echo`), and `suffix` with Databricks'
+meaning: text appended to each answer, which the model never sees.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -26,10 +26,10 @@ class TokenDecoder(Protocol):
 
 
 class EchoAndSuffix:
-    """An upstream whose completions have what belongs around them. See Upstream."""
+    """An upstream that supports echo and suffix in completions. See Upstream."""
 
     def __init__(self, inner: Upstream, tokenizer: TokenDecoder | None = None) -> None:
-        """tokenizer: writes prompts of tokens out; without one they cannot be echoed."""
+        """tokenizer: decodes prompts of tokens; without one they cannot be echoed."""
         self.name = inner.name
         self._inner = inner
         self._tokenizer = tokenizer
@@ -39,7 +39,7 @@ class EchoAndSuffix:
         self.supports = extend_capabilities(inner.supports)
 
     def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
-        """See Upstream.generate. Raises InvalidRequest for an echo that nobody can write."""
+        """See Upstream.generate. Raises InvalidRequest for an echo that is not possible."""
         if not isinstance(request, CompletionRequest) or (
             request.echo is UNSET and request.append_suffix is UNSET
         ):
@@ -56,8 +56,8 @@ class EchoAndSuffix:
         before = [self._written(prompt) if echo else "" for prompt in request.prompts]
         if echo and request.sampling.logprobs is True:
             raise InvalidRequest(
-                f"echo: {self.name} gives no log probabilities of a prompt; leave one of echo and "
-                "logprobs out",
+                f"echo: {self.name} returns no log probabilities of a prompt; omit echo or "
+                "logprobs",
                 param="echo",
             )
         return self._surrounded(sent, call, before, suffix)
@@ -97,22 +97,22 @@ class EchoAndSuffix:
             return prompt
         if self._tokenizer is None:
             raise InvalidRequest(
-                f"echo: {self.name} does not write prompts of tokens out; send text, or have the "
-                "provider's tokenizer configured",
+                f"echo: {self.name} cannot echo prompts of tokens; send text, or ask the operator "
+                "to configure the provider's tokenizer",
                 param="echo",
             )
         return self._tokenizer.decode(prompt)
 
 
 def extend_capabilities(supports: Supports) -> Supports:
-    """`supports` with completions that have text around them."""
+    """Return `supports` with echo and suffix for completions."""
     if supports.completion is None:
         return supports
     return msgspec.structs.replace(supports, completion=supports.completion | AROUND)
 
 
 def with_echo_and_suffix(inner: Upstream, tokenizer: TokenDecoder | None = None) -> Upstream:
-    """`inner` itself where it lacks nothing."""
+    """Wrap `inner`, or return it unchanged if it lacks nothing."""
     if extend_capabilities(inner.supports) == inner.supports:
         return inner
     return EchoAndSuffix(inner, tokenizer)

@@ -1,7 +1,7 @@
-"""One request as several calls, a prompt or a choice each, for backends that do one at a time.
+"""Split a request into one call per prompt or choice, for backends without batches or `n`.
 
-The calls run side by side, a few at once; their events come out as one answer, in which
-`index` is prompt x n + choice. The first failure ends them all, and so does the client's leaving.
+The calls run in parallel, a few at a time; their events form one answer, in which `index` is
+prompt x n + choice. The first failure ends all calls, and so does a client disconnect.
 """
 
 import asyncio
@@ -22,20 +22,20 @@ from schemas.fields import Task, task_of
 from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateRequest
 
 MAX_PARALLEL_CALLS = 8
-"""Calls of one request that run at a time."""
+"""Maximum number of parallel calls per request."""
 
 WAITING = 64
-"""Batches that may wait for a client that reads slowly."""
+"""Maximum number of batches buffered for a client that reads slowly."""
 
 BATCH = "prompt.batch"
 SEEDS = 1 << 31
-"""Seeds of choices stay under this, which every backend takes."""
+"""Seeds of choices stay below this; every backend accepts them."""
 
 GENERATING: tuple[Task, ...] = ("chat", "completion", "tokens")
 
 
 class _Part(Struct, frozen=True, kw_only=True):
-    """One call. first: the index of its first choice. counts: its prompt is counted."""
+    """One call. first: index of its first choice. counts: include its prompt in the usage."""
 
     request: GenerateRequest
     first: int
@@ -43,10 +43,10 @@ class _Part(Struct, frozen=True, kw_only=True):
 
 
 class FanOut:
-    """An upstream that takes several prompts and several choices. See Upstream."""
+    """An upstream that supports several prompts and several choices. See Upstream."""
 
     def __init__(self, inner: Upstream, *, choices: bool) -> None:
-        """choices: `n` too, where the backend does not know it."""
+        """choices: also add `n` if the backend does not support it."""
         self.name = inner.name
         self._inner = inner
         self._own = inner.supports
@@ -87,7 +87,7 @@ class FanOut:
         ]
 
     async def _merged(self, parts: list[_Part], call: Call) -> AsyncGenerator[list[Event], None]:
-        """The parts' events as they come; what a part raises is raised here."""
+        """Yield the parts' events as they arrive; an error of a part is raised here."""
         arrived: asyncio.Queue[list[Event] | asyncio.Task[None]] = asyncio.Queue()
         room, turn = asyncio.Semaphore(WAITING), asyncio.Semaphore(MAX_PARALLEL_CALLS)
         merge = _Merge()
@@ -121,7 +121,7 @@ class FanOut:
 
 
 class _Merge:
-    """What the calls' events have in common: one beginning, and usage that adds up."""
+    """Merge the calls' events: one Started event, and summed usage."""
 
     def __init__(self) -> None:
         self._started = False
@@ -145,7 +145,7 @@ class _Merge:
         return events
 
     def usage(self) -> Usage | None:
-        """`None` where no call counted. A prompt that was sent several times is counted once."""
+        """Return `None` if no call counted. A prompt sent several times is counted once."""
         if not self._usage:
             return None
         everything = [usage for usage, _ in self._usage.values()]
@@ -164,7 +164,7 @@ class _Merge:
 
 
 def extend_capabilities(supports: Supports, *, choices: bool) -> Supports:
-    """`supports` with several prompts in one completion and, with `choices`, `n` everywhere."""
+    """Return `supports` with several prompts per completion and, with `choices`, `n` everywhere."""
     more: dict[Task, frozenset[str]] = {}
     for task in GENERATING:
         fields = offered(supports, task)
@@ -176,14 +176,15 @@ def extend_capabilities(supports: Supports, *, choices: bool) -> Supports:
 
 
 def with_fan_out(inner: Upstream, *, choices: bool) -> Upstream:
-    """`inner` itself where it lacks nothing."""
+    """Wrap `inner`, or return it unchanged if it lacks nothing."""
     if extend_capabilities(inner.supports, choices=choices) == inner.supports:
         return inner
     return FanOut(inner, choices=choices)
 
 
 def _beams(request: GenerateRequest) -> bool:
-    """One search finds all its answers: calls of their own would find the best one each time."""
+    """Return whether to use beam search, where one call returns all answers: separate calls would
+    each return the best one."""
     return (
         not isinstance(request.sampling.beam_width, UnsetType) and request.sampling.beam_width > 1
     )
@@ -197,9 +198,9 @@ def _single(request: GenerateRequest, seed: int | None) -> GenerateRequest:
 
 
 def _seeds(request: GenerateRequest, n: int, *, known: bool) -> list[int | None]:
-    """One a choice: the client's own for the first, others for the rest.
+    """Return one seed per choice: the client's own for the first, derived ones for the rest.
 
-    Without one they are drawn, because there are backends whose default is always the same.
+    Without a seed, a random one is used, because some backends have a constant default.
     """
     if not known:
         return [None] * n
@@ -209,6 +210,6 @@ def _seeds(request: GenerateRequest, n: int, *, known: bool) -> list[int | None]
 
 
 def _total(counts: list[int | None]) -> int | None:
-    """`None` where one of the calls is silent: that is not 0."""
+    """Return the sum, or `None` if a call did not count: that is not 0."""
     known = [count for count in counts if count is not None]
     return sum(known) if known and len(known) == len(counts) else None

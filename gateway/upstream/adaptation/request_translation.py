@@ -1,7 +1,7 @@
-"""Requests in a form that the backend does not read, by way of its tokenizer.
+"""Translate requests into a form that the backend accepts, with its tokenizer.
 
-Whatever comes is made token ids first: of those a backend for tokens gets the ids, and one for
-text a text that its tokenizer reads as exactly these ids, or the request is refused.
+Every input becomes token ids first. A backend for tokens gets the ids; one for text gets a text
+that its tokenizer reads as exactly these ids, or else the request is rejected.
 """
 
 import asyncio
@@ -41,20 +41,20 @@ from schemas.requests import (
 from schemas.sampling import Sampling
 
 COMPLETION_TOKENS = 16
-"""The OpenAI dialect's default for completions, which whoever generates applies."""
+"""The OpenAI dialect's default for completions, which the generating side applies."""
 
 _NOTHING = Supports(completion=frozenset())
 
 
 class _Read(Struct, frozen=True, kw_only=True):
-    """A prompt as tokens. text: what they were read from, "" where they came as tokens."""
+    """A prompt as tokens. text: the original text, "" if it came as tokens."""
 
     ids: tuple[int, ...]
     text: str = ""
 
 
 class RequestTranslation:
-    """An upstream that also reads what only its tokenizer lets it read. See Upstream."""
+    """An upstream that also accepts what its tokenizer can translate. See Upstream."""
 
     def __init__(self, inner: Upstream, tokenizer: TextTokenizer) -> None:
         self.name = inner.name
@@ -67,7 +67,7 @@ class RequestTranslation:
         self._takes_ids = PROMPT_IDS in (self._own.completion or ())
 
     def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
-        """See Upstream.generate. Raises InvalidRequest for what no translation keeps intact."""
+        """See Upstream.generate. Raises InvalidRequest if no translation is exact."""
         match request:
             case TokenRequest() if self.ways.tokens != "own":
                 return self._tokens(request, call)
@@ -81,7 +81,7 @@ class RequestTranslation:
                 return self._inner.generate(request, call)
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
-        """See Upstream. Inputs of ids become text where the backend reads text only."""
+        """See Upstream. Inputs of ids become text if the backend accepts only text."""
         if INPUT_IDS not in (self._own.embeddings or ()):
             inputs = [
                 prompt
@@ -96,7 +96,7 @@ class RequestTranslation:
         await self._inner.aclose()
 
     async def _tokens(self, request: TokenRequest, call: Call) -> AsyncGenerator[list[Event], None]:
-        """A token request as a completion, and its answer as tokens."""
+        """Send a token request as a completion, and translate its answer to tokens."""
         started = now()
         if request.sampling.logprobs is True:
             await asyncio.to_thread(self._tokenizer.index)
@@ -120,7 +120,7 @@ class RequestTranslation:
             yield counted
 
     async def _chat(self, request: ChatRequest, call: Call) -> AsyncGenerator[list[Event], None]:
-        """A conversation as the prompt that the model's template makes of it."""
+        """Send a conversation as the prompt that the model's template renders."""
         read = await self._rendered(request.messages, call.tenant)
         if self.ways.chat == "tokens":
             source = self._continued(
@@ -146,7 +146,7 @@ class RequestTranslation:
     async def _completion(
         self, request: CompletionRequest, call: Call
     ) -> AsyncGenerator[list[Event], None]:
-        """One prompt as a token request; several come one by one (see fanning)."""
+        """Send one prompt as a token request; several come one by one (see fan_out)."""
         read = await self._prompt(
             request.prompts[0], "prompt", template=request.template, tenant=call.tenant
         )
@@ -162,7 +162,7 @@ class RequestTranslation:
     async def _prompts(
         self, request: CompletionRequest, call: Call
     ) -> AsyncGenerator[list[Event], None]:
-        """A completion for a backend of completions that lacks templates or token prompts."""
+        """Send a completion to a completion backend without templates or token prompts."""
         prompts: list[Prompt] = []
         for place, prompt in enumerate(request.prompts):
             field = f"prompt[{place}]" if request.batch else "prompt"
@@ -192,11 +192,11 @@ class RequestTranslation:
                     yield events
 
     def _has_foreign_ids(self, request: CompletionRequest) -> bool:
-        """Prompts of ids, for a backend that reads text."""
+        """Return whether prompts are ids and the backend accepts only text."""
         return not self._takes_ids and any(not isinstance(one, str) for one in request.prompts)
 
     def _fits(self, request: CompletionRequest, sent: TokenRequest) -> bool:
-        """Whether the backend's own token interface does all that the completion asks for."""
+        """Return whether the backend's own token interface supports all the completion's fields."""
         if self._own.tokens is None:
             return False
         rest = msgspec.structs.replace(
@@ -207,7 +207,7 @@ class RequestTranslation:
     def _as_tokens(
         self, request: ChatRequest | CompletionRequest, ids: tuple[int, ...]
     ) -> TokenRequest:
-        """Text ends at the model's end token, which a backend for tokens may have to be told."""
+        """Build a token request; it ends at the model's end token, if the backend needs it set."""
         sampling = request.sampling
         end = self._tokenizer.end
         told = sampling.end_id is not UNSET or sampling.ignore_eos is True
@@ -228,8 +228,8 @@ class RequestTranslation:
         if template:
             if not isinstance(prompt, str):
                 raise InvalidRequest(
-                    f"{field}: tokens cannot be put into a chat template; send text, or ask for "
-                    "the raw prompt",
+                    f"{field}: tokens cannot be put into a chat template; send text, or set "
+                    "use_raw_prompt",
                     param=field,
                 )
             return await self._rendered((Message(role="user", content=prompt),), tenant)
@@ -255,13 +255,13 @@ class RequestTranslation:
         return await reading(sum(map(length, messages)), read, tenant)
 
     async def _sendable(self, read: _Read, field: str) -> Prompt:
-        """The prompt in the form that a backend of completions reads."""
+        """Return the prompt in the form that a completion backend accepts."""
         if self._takes_ids:
             return read.ids
         return await self._written(read.ids, field, known=read.text)
 
     async def _written(self, ids: tuple[int, ...], field: str, *, known: str = "") -> str:
-        """Raises InvalidRequest naming the field."""
+        """Raise InvalidRequest that names the field."""
         try:
             return await aside(len(ids), lambda: self._tokenizer.written_as(ids, known=known))
         except InvalidRequest as exc:

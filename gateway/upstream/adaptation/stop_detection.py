@@ -1,8 +1,8 @@
-"""Where an answer ends, for backends that cannot be told: stop strings, stop tokens, end tokens.
+"""Detect where an answer ends, for backends without stop strings, stop tokens or end tokens.
 
-What counts is as in the local engine: the match of a stop string is not shown, nor are the tokens
-inside it; a stop token is among the ids and its text is not shown; nothing ends an answer before
-`min_tokens`.
+The rules are those of the local engine: the match of a stop string is not shown, nor are the
+tokens inside it; a stop token is among the ids and its text is not shown; nothing ends an answer
+before `min_tokens`.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +16,12 @@ from schemas.events import Event, Finished, TextDelta, TokenLogprob, Tokens
 
 
 class StopRules(Struct, frozen=True, kw_only=True):
-    """What ends an answer.
+    """The conditions that end an answer.
 
-    strings:    in its text. tokens: single ids; words: sequences of ids.
-    ends:       ids that stand for the model's own end token.
-    min_tokens: so many are generated before anything counts.
-    seed:       to report, where one was asked for.
+    strings:    stop strings. tokens: single ids; words: sequences of ids.
+    ends:       ids treated as the model's own end token.
+    min_tokens: number of tokens generated before any rule applies.
+    seed:       the seed to report, if the client sent one.
     """
 
     strings: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class StopRules(Struct, frozen=True, kw_only=True):
 
 
 class _Held(Struct, frozen=True, kw_only=True):
-    """What came with one event and is not shown yet: characters start … end of the answer."""
+    """Part of one event that is not shown yet: characters start … end of the answer."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class _Held(Struct, frozen=True, kw_only=True):
 
 
 class _Match(Struct, frozen=True, kw_only=True):
-    """place: of the id that completes it, within its event. silent: its text is not shown."""
+    """place: index of the id that completes it, within its event. silent: its text is not shown."""
 
     place: int
     native: str
@@ -52,10 +52,10 @@ class _Match(Struct, frozen=True, kw_only=True):
 
 
 class StopDetector:
-    """One choice's events, up to where a rule ends it.
+    """Pass on one choice's events up to where a rule ends it.
 
-    ended: its Finished is out; cut: because of a rule.
-    count: tokens let through, where the backend tells ids.
+    ended: its Finished was emitted; cut: because of a rule.
+    count: tokens passed on, if the backend returns ids.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class StopDetector:
         upstream: str,
         decode: Callable[[Sequence[int]], str] | None = None,
     ) -> None:
-        """decode: ids to text, to name a sequence that was found."""
+        """decode: ids to text, to name a sequence that matched."""
         self._rules = rules
         self._index = index
         self._upstream = upstream
@@ -81,7 +81,7 @@ class StopDetector:
         self.ended = self.cut = False
 
     def feed(self, event: TextDelta | Tokens) -> list[Event]:
-        """Raises UpstreamFailed where the text of a stop token cannot be told from another's."""
+        """Raise UpstreamFailed if a stop token's text cannot be separated from other tokens'."""
         if isinstance(event, TextDelta):
             self._hold((), event.text, event.logprobs, 0.0)
             return self._flow(event.text, None)
@@ -93,7 +93,7 @@ class StopDetector:
         return self._flow(event.text, match)
 
     def finish(self, event: Finished) -> list[Event]:
-        """The backend ended the choice itself: what is held back goes first."""
+        """Emit what is held back: the backend ended the choice itself."""
         self.ended = True
         return [*self._show(self._strings.close(), last=True), event]
 
@@ -134,13 +134,13 @@ class StopDetector:
         return _Match(place=place, native="stop_sequence", found=found, silent=len(word) == 1)
 
     def _cut(self, event: Tokens, match: _Match) -> Tokens:
-        """The event up to the id that ends the answer."""
+        """Return the event up to the id that ends the answer."""
         size = len(event.ids)
         alone, last = size == 1, match.place == size - 1
         if event.text and not (alone or (last and not match.silent)):
             raise UpstreamFailed(
                 f"token {event.ids[match.place]}, which ends the answer, came together with others"
-                " whose text cannot be told from its own; configure the provider's tokenizer",
+                " whose text cannot be separated from it; configure the provider's tokenizer",
                 upstream=self._upstream,
             )
         kept = match.place + 1
@@ -166,7 +166,7 @@ class StopDetector:
         )
 
     def _show(self, text: str, *, last: bool = False) -> list[Event]:
-        """Everything up to the end of `text`, and what belongs to it."""
+        """Emit everything up to the end of `text`, with its ids and log probabilities."""
         self._shown += len(text)
         ready = [one for one in self._held if last or one.end <= self._shown]
         self._held = self._held[len(ready) :]

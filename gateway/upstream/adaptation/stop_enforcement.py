@@ -1,7 +1,7 @@
-"""Stops that a backend does not know, enforced on what it sends.
+"""Enforce stops that a backend does not support on its output.
 
-The backend is asked for a stream whatever the client wants, and its connection is closed with the
-match, so that it generates no more than a few tokens too many.
+The backend always streams, whatever the client asked for, and its connection is closed at the
+match, so that it generates at most a few extra tokens.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -29,7 +29,7 @@ from schemas.sampling import Sampling
 
 TEXT_STOPS = frozenset({"stop"})
 TOKEN_STOPS = frozenset({"stop", "stop_token_ids", "stop_words", "end_id", "pad_id"})
-"""pad_id is honoured in that answers come ragged: nothing of them is padding."""
+"""pad_id is supported because answers are ragged: none of them is padded."""
 
 ENFORCED: dict[Task, frozenset[str]] = {
     "chat": TEXT_STOPS,
@@ -39,7 +39,7 @@ ENFORCED: dict[Task, frozenset[str]] = {
 
 
 class TokenLookup(Protocol):
-    """What a tokenizer adds to this: which id ends an answer, and which have no text."""
+    """The tokenizer's part: which id ends an answer, and which ids have no text."""
 
     end: int | None
     specials: frozenset[int]
@@ -48,12 +48,12 @@ class TokenLookup(Protocol):
 
 
 class StopEnforcement:
-    """An upstream whose `supports` has every stop in it. See Upstream."""
+    """An upstream that supports every stop. See Upstream."""
 
     def __init__(
         self, inner: Upstream, tokenizer: TokenLookup | None = None, *, spelt: bool = False
     ) -> None:
-        """spelt: the tokens of its answers are made from text, so none of them is special."""
+        """spelt: its answers' tokens are made from text, so none of them is special."""
         self.name = inner.name
         self._inner = inner
         self._tokenizer = tokenizer
@@ -62,7 +62,7 @@ class StopEnforcement:
         self.supports = _widened(inner.supports, self._lacking)
 
     def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
-        """See Upstream.generate. Raises InvalidRequest for what cannot be enforced together."""
+        """See Upstream.generate. Raises InvalidRequest for stops that cannot be combined."""
         missing = self._lacking.get(task_of(request), frozenset())
         sampling = request.sampling
         asked = [name for name in missing if getattr(sampling, name) is not UNSET]
@@ -101,7 +101,7 @@ class StopEnforcement:
                     yield events
 
     def _split(self, request: GenerateRequest, asked: frozenset[str]) -> tuple[StopRules, Sampling]:
-        """What is enforced here, and the sampling that the backend gets."""
+        """Return the rules to enforce here, and the sampling for the backend."""
         sampling = request.sampling
         fields = offered(self._inner.supports, task_of(request)) or frozenset()
         left = msgspec.structs.replace(sampling, **dict.fromkeys(asked, UNSET))
@@ -131,16 +131,16 @@ class StopEnforcement:
         backend = self.name
         if not isinstance(request, TokenRequest) and rules.min_tokens:
             raise InvalidRequest(
-                f"stop: {backend} shows no tokens, so stop strings cannot wait for min_tokens; "
-                "leave one of the two out",
+                f"stop: {backend} returns no tokens, so stop strings cannot respect min_tokens; "
+                "omit one of the two",
                 param="stop",
             )
         if isinstance(request, CompletionRequest):
             for field in ("echo", "append_suffix"):
                 if getattr(request, field) not in (UNSET, False, ""):
                     raise InvalidRequest(
-                        f"{field}: {backend} puts it into the text in which the gateway looks for "
-                        "stop strings; leave one of the two out",
+                        f"{field}: {backend} puts it into the text that the gateway searches for "
+                        "stop strings; omit one of the two",
                         param=field,
                     )
         specials = self._tokenizer.specials if self._spelt and self._tokenizer else frozenset[int]()
@@ -152,15 +152,15 @@ class StopEnforcement:
         for field, ids in named.items():
             for id in ids & specials:
                 raise InvalidRequest(
-                    f"{field}: {backend} answers with text, in which token {id} is never seen",
+                    f"{field}: {backend} answers with text, in which token {id} never appears",
                     param=field,
                 )
 
 
 def unsupported_stops(supports: Supports, *, filled: bool) -> dict[Task, frozenset[str]]:
-    """Of each task that is offered, the stops that the backend does not know.
+    """Return the stops that the backend does not support, for each available task.
 
-    filled: a tokenizer gives tokens their text. Where nobody does, no string is found in it.
+    filled: a tokenizer adds text to tokens. Without text, no stop string can match.
     """
     found: dict[Task, frozenset[str]] = {}
     for task, stops in ENFORCED.items():
@@ -175,7 +175,7 @@ def unsupported_stops(supports: Supports, *, filled: bool) -> dict[Task, frozens
 def with_stop_enforcement(
     inner: Upstream, tokenizer: TokenLookup | None = None, *, spelt: bool = False
 ) -> Upstream:
-    """`inner` itself where it lacks nothing."""
+    """Wrap `inner`, or return it unchanged if it lacks nothing."""
     if not any(unsupported_stops(inner.supports, filled=tokenizer is not None).values()):
         return inner
     return StopEnforcement(inner, tokenizer, spelt=spelt)
@@ -205,7 +205,7 @@ def _through(event: Event, stoppers: list[StopDetector]) -> list[Event]:
 
 
 def _usage(request: GenerateRequest, stoppers: list[StopDetector]) -> list[Event]:
-    """What the backend would have counted, had it not been cut short; only ids can be counted."""
+    """Return the usage that the backend would have reported; only ids can be counted."""
     if not isinstance(request, TokenRequest):
         return []
     prompt, generated = len(request.tokens), sum(stopper.count for stopper in stoppers)

@@ -1,9 +1,9 @@
-"""Text that arrives in pieces, as tokens, the same whatever the pieces are.
+"""Tokenize text that arrives in pieces, independent of how it is split.
 
-A tokenizer may read the end of a text differently once more of it is there. So text is cut where
-words begin, by a rule that looks at the text alone, and every part is turned into tokens when its
-end is known: cut as the common tokenizers' own rules cut, what comes out is nearly always what they
-make of the whole text, and it always decodes to exactly the text.
+A tokenizer may read the end of a text differently once more of it is known. So text is cut where
+words begin, by a rule that depends on the text alone, and every part is tokenized once its end is
+known: the cuts match those of common tokenizers, so the result is nearly always what they make of
+the whole text, and it always decodes to exactly the text.
 """
 
 import re
@@ -15,20 +15,20 @@ from local_engine.text.detokenizer import Detokenizer
 from schemas.errors import UpstreamFailed
 
 LONGEST = 32
-"""Characters of a part where no word begins, as in Chinese; also the most that is held back."""
+"""Maximum characters of a part without a word start, as in Chinese; also of what is held back."""
 
 _BORDER = re.compile(r"(?<=\S) (?=\S)|(?<=[^\W_])(?=[^\w\s'’]|_|\n)")
-"""A single space before a word, or what follows a letter or digit and is neither."""
+"""A single space before a word, or a character after a letter or digit that is neither."""
 
 _JOINED = frozenset({"Mn", "Mc", "Me", "Cf", "Sk"})
-"""Categories of characters that belong to the one before them."""
+"""Categories of characters that belong to the preceding one."""
 
 Piece = tuple[int, str]
-"""A token, and the text that is complete with it."""
+"""A token, and the text that it completes."""
 
 
 def next_part(text: str, *, over: bool) -> int:
-    """The length of the first part of `text`, 0 while more text may still decide it."""
+    """Return the length of the first part of `text`; 0 while more text may change it."""
     for border in _BORDER.finditer(text):
         at = border.start()
         if at > LONGEST:
@@ -41,10 +41,10 @@ def next_part(text: str, *, over: bool) -> int:
 
 
 class StreamTokenizer:
-    """Feed it the text of one answer; it gives tokens, each with the text that it completes."""
+    """Turn the text of one answer into tokens, each with the text that it completes."""
 
     def __init__(self, tokenizer: TextTokenizer, prompt: Sequence[int], upstream: str) -> None:
-        """prompt: what the answer continues. upstream: for errors."""
+        """prompt: the tokens that the answer continues. upstream: for errors."""
         self._tokenizer = tokenizer
         self._upstream = upstream
         self._pieces = Detokenizer(_Plain(tokenizer), prompt)
@@ -53,7 +53,7 @@ class StreamTokenizer:
     def feed(self, text: str, *, over: bool = False) -> list[Piece]:
         """over: no more text will come.
 
-        Raises UpstreamFailed for text that no tokens give.
+        Raises UpstreamFailed for text without matching tokens.
         """
         self._held += text
         pieces: list[Piece] = []
@@ -67,7 +67,7 @@ class StreamTokenizer:
             ids = self._tokenizer.spell(part)
         except NotTokenizable as exc:
             raise UpstreamFailed(
-                f"the tokenizer has no tokens for {part!r}, which is part of the answer",
+                f"the tokenizer has no tokens for {part!r}, a part of the answer",
                 upstream=self._upstream,
             ) from exc
         texts = [self._pieces.feed(id) for id in ids]
@@ -77,7 +77,7 @@ class StreamTokenizer:
 
 
 class _Plain:
-    """Decodes with special tokens shown, as they stood in the text."""
+    """Decode with special tokens shown, as they appeared in the text."""
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
         self._tokenizer = tokenizer

@@ -1,9 +1,9 @@
-"""A provider's tokenizer: text to tokens and back, and when the one says what the other does.
+"""A provider's tokenizer: text to tokens and back, and whether the round trip is exact.
 
-Works on the tokenizers library's own object, which several threads may use at once.
+Uses the tokenizers library's own object, which is safe to use from several threads.
 """
 
-# tokenizers annotates its own members in part only:
+# tokenizers annotates its members only in part:
 # pyright: reportUnknownMemberType=false
 
 import asyncio
@@ -33,11 +33,11 @@ from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.prompt_too_long import CONTEXT_LENGTH, too_long_message
 
 MAX_TOKENS = 1 << 20
-"""Of a prompt; more than any backend behind a tokenizer reads."""
+"""Maximum tokens of a prompt; more than any backend behind a tokenizer accepts."""
 
 ANCHORS = ("\n", "a", ".")
-"""What stands before a text that continues another one, so that no tokenizer takes it for the
-beginning; which one does not grow together with the text is tried."""
+"""Prefixes for a text that continues another one, so that no tokenizer treats it as the
+beginning; the first one that does not merge with the text is used."""
 
 SAMPLE = "Hello  world,\n\tcafé №12345 — 你好 🎉 (x_1)"
 
@@ -79,16 +79,16 @@ class AddedToken(Protocol):
 
 
 class NotTokenizable(Exception):
-    """There are no tokens that give exactly this text."""
+    """No token sequence decodes to exactly this text."""
 
 
 class TextTokenizer:
-    """Every verb may be called from any thread.
+    """All methods may be called from any thread.
 
-    end:      the id of the end token, `None` where the files name none.
-    specials: ids that no text shows.
-    chat:     the model's chat template, `None` where there is none.
-    faithful: what it reads it can give back, which a tokenizer that folds case or spaces cannot.
+    end:      the id of the end token, `None` if the files name none.
+    specials: ids without visible text.
+    chat:     the model's chat template, `None` if there is none.
+    faithful: it can reproduce what it reads; a tokenizer that folds case or spaces cannot.
     """
 
     def __init__(
@@ -121,15 +121,15 @@ class TextTokenizer:
 
     @cached_property
     def controls(self) -> ControlTokens:
-        """The control tokens, which clients' text never becomes in a conversation."""
+        """The control tokens, which clients' text in a conversation never becomes."""
         source = "" if self.chat is None else self.chat.source
         return ControlTokens(self._library.to_str(), source, normalizing(self._library))
 
     @cached_property
     def respelt(self) -> TextEncoder:
-        """Reads conversations in which a client spells control tokens; made while loading.
+        """Reads conversations in which a client spells control tokens; created while loading.
 
-        Raises InvalidConfig for a tokenizer whose control tokens cannot be told from text.
+        Raises InvalidConfig if the tokenizer's control tokens cannot be separated from text.
         """
         return private_encoder(self._library.to_str(), self.controls, f"{self._key} respelt")
 
@@ -140,7 +140,7 @@ class TextTokenizer:
     def read(
         self, prompt: str | Rendered, *, special: bool = True, offload: Offload | None = None
     ) -> tuple[int, ...]:
-        """A prompt of any length. A conversation's control tokens are those of its template.
+        """Tokenize a prompt of any length. A conversation's control tokens come from its template.
 
         offload: see TextEncoder.encode. Raises InvalidRequest and Unavailable as that does.
         """
@@ -153,31 +153,31 @@ class TextTokenizer:
         return tuple(ids)
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
-        """special: show special tokens too. Bytes that are no UTF-8 become U+FFFD."""
+        """special: show special tokens too. Bytes that are not UTF-8 become U+FFFD."""
         if len(ids) <= INLINE:
             return self._library.decode(list(ids), skip_special_tokens=not special)
         (text,) = self._library.decode_batch([list(ids)], skip_special_tokens=not special)
         return text
 
     def written_as(self, ids: tuple[int, ...], *, known: str = "") -> str:
-        """A text that a backend with this tokenizer reads as exactly these tokens.
+        """Return a text that a backend with this tokenizer reads as exactly these tokens.
 
-        known: a text to try first. Raises InvalidRequest, without a field, where there is none.
+        known: a text to try first. Raises InvalidRequest, without a field, if there is none.
         """
         check_length(len(ids))
         for place, id in enumerate(ids):
             if self._library.id_to_token(id) is None:
-                raise InvalidRequest(f"token {id} at place {place} is not in the vocabulary")
+                raise InvalidRequest(f"token {id} at index {place} is not in the vocabulary")
         for text in self._candidates(ids, known):
             if self.encode(text) == ids:
                 return text
         raise InvalidRequest(
-            "the backend reads text, and would read the text of these tokens as other ones"
+            "the backend accepts text, and would tokenize the text of these tokens differently"
             f" ({self._difference(ids)}); send text, or tokens as the model's tokenizer makes them"
         )
 
     def name(self, id: int) -> tuple[str, tuple[int, ...] | None]:
-        """A token's text for log probabilities, with its bytes where they are no UTF-8."""
+        """Return a token's text for log probabilities, and its bytes if they are not UTF-8."""
         if id in self._added:
             return self._added[id], None
         token = self._library.id_to_token(id)
@@ -186,17 +186,17 @@ class TextTokenizer:
         return text, None if "\ufffd" not in text else tuple(raw)
 
     def id_of(self, text: str, raw: Sequence[int] | None = None) -> int | None:
-        """The token of this text, or of these bytes; `None` if there is none."""
+        """Return the token of this text, or of these bytes; `None` if there is none."""
         return self.index().get(text.encode() if raw is None else bytes(raw))
 
     def index(self) -> dict[bytes, int]:
-        """Every token by its bytes; made once, which takes a large vocabulary a good while."""
+        """Return every token by its bytes; computed once, which is slow for a large vocabulary."""
         if self._by_bytes is None:
             self._by_bytes = self._indexed()
         return self._by_bytes
 
     def _spell(self, text: str) -> tuple[int, ...]:
-        """Tokens that add exactly this text to one that stands before it; raises NotTokenizable."""
+        """Return tokens that add exactly this text to a preceding one; raises NotTokenizable."""
         for anchor, ids, shown in self._anchors:
             joined = self.encode(anchor + text, special=False)
             if joined[: len(ids)] == ids and self.decode(joined, special=True) == shown + text:
@@ -204,7 +204,7 @@ class TextTokenizer:
         return self._by_byte(text)
 
     def _by_byte(self, text: str) -> tuple[int, ...]:
-        """Normalised text, for instance, is not what it was; its bytes are."""
+        """Tokenize byte by byte, for text that normalization would change."""
         found = [self._library.token_to_id(self._bytes.one(byte)) for byte in text.encode()]
         ids = tuple(id for id in found if id is not None)
         _, before, shown = self._anchors[0]
@@ -225,7 +225,7 @@ class TextTokenizer:
         return list(dict.fromkeys(texts))
 
     def _in_runs(self, ids: tuple[int, ...]) -> str:
-        """Each run between added tokens by itself, for tokenizers that begin anew after each."""
+        """Decode each run between added tokens alone, for tokenizers that restart after each."""
         texts: list[str] = []
         for added, run in groupby(ids, key=self._added.get):
             members = tuple(run)
@@ -233,11 +233,11 @@ class TextTokenizer:
         return "".join(texts)
 
     def _difference(self, ids: tuple[int, ...]) -> str:
-        """The first token that the backend would read differently, in words."""
+        """Describe the first token that the backend would read differently."""
         read = self.encode(self._candidates(ids, "")[0])
         for place, (mine, theirs) in enumerate(zip(ids, read, strict=False)):
             if mine != theirs:
-                return f"token {mine} at place {place} would become {theirs}"
+                return f"token {mine} at index {place} would become {theirs}"
         return f"{len(ids)} tokens would become {len(read)}"
 
     def _indexed(self) -> dict[bytes, int]:
@@ -258,11 +258,11 @@ class TextTokenizer:
 
 
 def check_length(count: int) -> None:
-    """Raises InvalidRequest for a prompt of more than MAX_TOKENS."""
+    """Raise InvalidRequest for a prompt of more than MAX_TOKENS."""
     if count > MAX_TOKENS:
         raise InvalidRequest(
             too_long_message(
-                f", the most that is translated, and the prompt has {count}; shorten it",
+                f", the maximum for translation, and the prompt has {count}; shorten it",
                 MAX_TOKENS,
             ),
             param="prompt",
@@ -271,12 +271,12 @@ def check_length(count: int) -> None:
 
 
 async def aside(size: int, work: Callable[[], _Result]) -> _Result:
-    """Do it here, or in a thread where it is long. size: characters or tokens."""
+    """Run `work` here, or in a thread if it is large. size: characters or tokens."""
     return work() if size <= INLINE else await asyncio.to_thread(work)
 
 
 async def reading(size: int, work: Callable[[Offload | None], _Result], tenant: str) -> _Result:
-    """The same for prompts, in turns by tenant; very long ones are read in a child process."""
+    """Run `work` for a prompt, in turn by tenant; very long ones run in a child process."""
     if size <= INLINE:
         return work(None)
     async with _reading.turn(tenant):
@@ -291,7 +291,7 @@ def _loaded(file: Path, changed: int) -> TextTokenizer:
     try:
         library = cast("TokenizerLibrary", tokenizers.Tokenizer.from_file(str(file)))
     except Exception as exc:  # tokenizers raises nothing narrower
-        raise InvalidConfig((f"{file}: no tokenizer can be read from it: {exc}",)) from exc
+        raise InvalidConfig((f"{file}: cannot load a tokenizer: {exc}",)) from exc
     beside = read_tokenizer_files(file)
     try:
         chat = ChatTemplate(beside.template, beside.special) if beside.template else None
@@ -307,9 +307,9 @@ def _loaded(file: Path, changed: int) -> TextTokenizer:
 
 
 def load_tokenizer(path: Path) -> TextTokenizer:
-    """path: a tokenizer.json or the folder that holds one; each is loaded once.
+    """path: a tokenizer.json or the folder that contains one; each is loaded once.
 
-    Raises InvalidConfig for files that cannot be read.
+    Raises InvalidConfig for unreadable files.
     """
     file = tokenizer_file(path)
     try:
@@ -320,7 +320,7 @@ def load_tokenizer(path: Path) -> TextTokenizer:
 
 
 def _find(whole: tuple[int, ...], part: tuple[int, ...]) -> int:
-    """Where `part` begins in `whole`; 0 where it does not occur."""
+    """Return the index of `part` in `whole`; 0 if it does not occur."""
     for at in range(len(whole) - len(part) + 1):
         if whole[at : at + len(part)] == part:
             return at

@@ -1,6 +1,6 @@
-"""The files beside a tokenizer.json: what they call special, and the chat template.
+"""The files next to a tokenizer.json: special tokens, and the chat template.
 
-They are those that transformers writes: tokenizer_config.json, special_tokens_map.json and
+They are the ones that transformers writes: tokenizer_config.json, special_tokens_map.json and
 chat_template.jinja; each may be missing.
 """
 
@@ -15,7 +15,7 @@ from schemas.errors import InvalidConfig
 TOKENIZER = "tokenizer.json"
 
 NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-"""What templates may read by these names."""
+"""Special tokens that templates may read by these names."""
 
 
 class _Token(Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class _Config(_Special, frozen=True, kw_only=True):
 
 
 class TokenizerFiles(Struct, frozen=True, kw_only=True):
-    """special: spellings by name (`eos_token`). template: source, "" where there is none."""
+    """special: spellings by name (`eos_token`). template: source, "" if there is none."""
 
     special: dict[str, str]
     template: str
@@ -55,12 +55,12 @@ _File = TypeVar("_File", bound=Struct)
 
 
 def tokenizer_file(path: Path) -> Path:
-    """The tokenizer.json that a path means: itself, or the one in a folder."""
+    """Return the tokenizer.json for a path: the file itself, or the one in a folder."""
     return path / TOKENIZER if path.is_dir() else path
 
 
 def read_tokenizer_files(file: Path) -> TokenizerFiles:
-    """Raises InvalidConfig for a file that is there and cannot be read."""
+    """Raise InvalidConfig for a file that exists and is unreadable."""
     folder = file.parent
     config = _read(folder / "tokenizer_config.json", _Config) or _Config()
     others = _read(folder / "special_tokens_map.json", _Special) or _Special()
@@ -73,7 +73,7 @@ def read_tokenizer_files(file: Path) -> TokenizerFiles:
 
 
 def _template(folder: Path, config: _Config) -> str:
-    """A file of its own wins, as it does in transformers; of several the default one."""
+    """Return the template: a separate file wins, as in transformers; of several the default one."""
     file = folder / "chat_template.jinja"
     if file.exists():
         return _text(file).decode()

@@ -1,1 +1,1 @@
-"""Credentials that expire: kept, replaced ahead of time, and put on requests."""
+"""Credentials that expire: cache them, renew them in advance, and add them to requests."""

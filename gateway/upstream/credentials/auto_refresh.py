@@ -1,8 +1,8 @@
-"""A credential that is kept, and replaced before it expires, by one fetch at a time.
+"""Cache a credential, and replace it before it expires, with one fetch at a time.
 
-While it is valid nobody waits: it is replaced in the background, and a fetch that fails is logged
-and tried again. A caller waits only where there is none, and fails at once while a failed fetch
-is not to be repeated yet. A credential that nobody has asked for since it came is left to expire.
+While it is valid, no caller waits: it is replaced in the background, and a failed fetch is logged
+and retried. A caller waits only if there is no valid credential, and fails immediately while a
+failed fetch is in its pause. A credential that was not used since it was fetched may expire.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ExpiringValue(Struct, Generic[T], frozen=True, kw_only=True):
-    """lifetime_s: from the moment at which it was asked for."""
+    """lifetime_s: from the moment of the request for it."""
 
     value: T
     lifetime_s: float
@@ -38,7 +38,7 @@ class _Held(Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class _Failure(Struct, frozen=True, kw_only=True):
-    """What the last fetch said, kept as words: an exception would keep frames, and secrets.
+    """The last fetch's error, kept as text: an exception would keep frames, and secrets.
 
     message: for clients. detail: for the log.
     """
@@ -50,7 +50,7 @@ class _Failure(Struct, frozen=True, kw_only=True):
 
 
 class AutoRefresh(Generic[T]):
-    """fetch: raises UpstreamError, whose text is logged; it must have a time limit of its own.
+    """fetch: raises UpstreamError, whose text is logged; it must have its own time limit.
 
     clock, draw: for tests; see gateway.upstream.credentials.refresh_schedule.
     """
@@ -67,7 +67,7 @@ class AutoRefresh(Generic[T]):
         self._upstream = upstream
         self._clock = clock
         self._draw = draw
-        # The mutable state: what is held and how it fares, and the one fetch and the one timer.
+        # The mutable state: the value and its failures, the one fetch and the one timer.
         self._held: _Held[T] | None = None
         self._used = False
         self._failures = 0
@@ -78,12 +78,12 @@ class AutoRefresh(Generic[T]):
         self._closed = False
 
     async def get(self, by: float) -> T:
-        """A valid value; waits until `by`, loop time. Raises UpstreamError where there is none."""
+        """Return a valid value; wait until `by`, loop time. Raises UpstreamError without one."""
         held = self._held
         if held is not None and self._clock() < held.expires:
             self._used = True
             if self._timer is None and self._fetching is None and not self._closed:
-                self._begin()  # its time came while nobody used it
+                self._begin()  # it came due while unused
             return held.value
         while True:
             if self._fetching is None:
@@ -95,10 +95,10 @@ class AutoRefresh(Generic[T]):
                 return self._held.value
 
     def reject(self, value: T) -> bool:
-        """The provider does not accept `value`, whatever its lifetime; true: get another.
+        """Handle a `value` that the provider rejects before it expires; true: get another one.
 
-        The first time at once. Values that are rejected one after the other are replaced at the
-        pace of failing fetches.
+        The first rejected value is replaced immediately, consecutive ones after the pauses of
+        failing fetches.
         """
         held = self._held
         if held is None or held.value != value:
@@ -109,7 +109,7 @@ class AutoRefresh(Generic[T]):
         self._replaced += 1
         self._held = None
         self._stop_timer()
-        _log.warning("%s: a credential was rejected before it expired", self._upstream)
+        _log.warning("%s: credential rejected before it expired", self._upstream)
         return True
 
     async def aclose(self) -> None:
@@ -121,7 +121,7 @@ class AutoRefresh(Generic[T]):
 
     def _raise_if_too_soon(self) -> None:
         if self._closed:
-            raise UpstreamUnreachable("its connections are being closed", upstream=self._upstream)
+            raise UpstreamUnreachable("connections are being closed", upstream=self._upstream)
         failure = self._failure
         left = failure.until - self._clock() if failure is not None else 0.0
         if failure is not None and left > 0:
@@ -134,7 +134,7 @@ class AutoRefresh(Generic[T]):
         self._fetching = asyncio.get_running_loop().create_task(self._replace())
 
     async def _fetched(self, by: float) -> None:
-        """Until the one fetch is over; whoever gives up waiting does not end it for the others."""
+        """Wait until the one fetch is over; a caller's timeout does not cancel it for others."""
         fetching = self._fetching
         if fetching is None:
             return
@@ -146,7 +146,7 @@ class AutoRefresh(Generic[T]):
             fetching.result()
 
     async def _replace(self) -> None:
-        """The one fetch. Never raises UpstreamError: those who wait look at what it left."""
+        """Run the one fetch. Never raises UpstreamError: waiting callers check its outcome."""
         asked = self._clock()
         try:
             lease = await self._fetch()
@@ -159,7 +159,7 @@ class AutoRefresh(Generic[T]):
 
     def _succeeded(self, lease: ExpiringValue[T], asked: float) -> None:
         if self._failures:
-            _log.info("%s: there is a new credential again", self._upstream)
+            _log.info("%s: credential renewed after failures", self._upstream)
         self._failures, self._failure = 0, None
         self._held = _Held(
             value=lease.value, asked=asked, expires=expires_at(asked, lease.lifetime_s)
@@ -181,7 +181,7 @@ class AutoRefresh(Generic[T]):
             self._upstream,
             detail,
             wait,
-            f", the present credential is valid for {left:.0f} s" if left > 0 else "",
+            f", the current credential is valid for {left:.0f} s" if left > 0 else "",
         )
         if left > 0:
             self._wake_at(at + wait)
@@ -193,7 +193,7 @@ class AutoRefresh(Generic[T]):
         self._timer = loop.call_later(max(0.0, at - self._clock()), self._wake)
 
     def _wake(self) -> None:
-        """Replace it while it is valid, if anyone wants it."""
+        """Replace it while it is valid, if it was used."""
         self._timer = None
         if self._used and self._fetching is None:
             self._replaced = 0

@@ -1,8 +1,8 @@
-"""AWS's signatures (SigV4): made for each request, with keys that are given or that are found.
+"""AWS signatures (SigV4) for each request, with configured or discovered keys.
 
-Keys that are found, as AWS's own tools find them (environment, profile, role of the machine or
-container), may be calls of other services: they are looked for in a thread, and kept for a minute.
-botocore renews those that expire a quarter of an hour before they do.
+Keys discovered the way AWS's own tools find them (environment, profile, role of the machine or
+container) may require calls to other services: discovery runs in a thread, and its result is cached
+for a minute. botocore renews expiring keys a quarter of an hour in advance.
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
 """
 
@@ -17,16 +17,16 @@ from schemas.errors import UpstreamUnreachable
 
 KEPT_S = 60.0
 FIND_S = 30.0
-"""For looking once, in all the places."""
+"""Seconds for one discovery in all places."""
 
 _STALE = b"security token"
-"""What AWS says of keys that have expired, or are not known (any more)."""
+"""AWS's wording for keys that have expired, or are unknown (any more)."""
 
 
 class AwsSignatures:
-    """See Credentials. keys: `None` has them looked for, in a new `chain`.
+    """See Credentials. keys: `None` discovers them with a new `chain`.
 
-    origin: scheme and authority, as the `host` header has it.
+    origin: scheme and authority, as in the `host` header.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class AwsSignatures:
         self._keys = keys
         self._new_chain = chain
         self._aside = BlockingCalls(FIND_S)
-        # The mutable state: where keys are looked for, and those that were found last.
+        # The mutable state: the chain that discovers keys, and the keys found last.
         self._chain: KeyChain | None = None
         self._last: Keys | None = None
         self._found: AutoRefresh[Keys] = AutoRefresh(self._look, upstream=upstream)
@@ -60,7 +60,7 @@ class AwsSignatures:
         return signature(keys, outbound, origin=self._origin, region=self._region)
 
     def rejected(self, headers: Headers, status: int, body: bytes) -> bool:
-        """See Credentials. Keys that were found may have been replaced where they were found."""
+        """See Credentials. Discovered keys may have been replaced at their source."""
         last = self._last
         if last is None or _STALE not in body:
             return False
@@ -81,6 +81,6 @@ class AwsSignatures:
             keys = await self._aside.run(self._chain.keys)
         except TimeoutError as exc:
             raise UpstreamUnreachable(
-                "no AWS credentials: looking for them took too long", upstream=self._upstream
+                "no AWS credentials: discovery timed out", upstream=self._upstream
             ) from exc
         return ExpiringValue(value=keys, lifetime_s=KEPT_S)

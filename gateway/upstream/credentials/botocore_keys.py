@@ -1,4 +1,4 @@
-"""The one door to botocore: its chain of credentials, and its signer.
+"""The only module that uses botocore: its credential chain, and its signer.
 
 https://botocore.amazonaws.com/v1/documentation/api/latest/reference/credentials.html
 """
@@ -15,16 +15,16 @@ from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
 from schemas.secret import Secret
 
 SERVICE = "bedrock"
-"""What signatures name, whatever the host's name begins with."""
+"""The service name in signatures, whatever the host's name begins with."""
 
 NO_KEYS = "no AWS credentials"
-"""All that a client is told: the library's reasons name addresses and files."""
+"""The whole message for clients: the library's reasons name addresses and files."""
 
 SESSION_NAME = "strowger"
-"""Of a role that we assume, in the account's trail."""
+"""Session name of an assumed role, in the account's CloudTrail."""
 
 SIGNED = frozenset({"content-type"})
-"""Of our own headers: proxies change others."""
+"""Our own headers that are signed: proxies change others."""
 
 
 class Keys(Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class Keys(Struct, frozen=True, kw_only=True):
 
 
 class Role(Struct, frozen=True, kw_only=True):
-    """A role to assume. external_id: what another account's trust policy may ask for."""
+    """A role to assume. external_id: may be required by another account's trust policy."""
 
     arn: str
     external_id: str | None = None
@@ -82,7 +82,7 @@ class _Answer(TypedDict, total=False):
 
 
 class _Botocore(Protocol):
-    """What we use of it, for it tells no types."""
+    """The parts of botocore that we use; it has no type annotations."""
 
     def Session(self, *, profile: str | None) -> _Session: ...  # noqa: N802  botocore's name
     def ReadOnlyCredentials(  # noqa: N802  botocore's name
@@ -108,10 +108,10 @@ class _Botocore(Protocol):
 
 
 class KeyChain:
-    """Where AWS's tools look for keys. `keys` blocks, and is called by one thread at a time.
+    """Find keys where AWS's tools do. `keys` blocks; call it from one thread at a time.
 
-    profile: of ~/.aws. keys: are there already. role: is assumed with whatever is found.
-    region:  whose STS gives out a role's keys, unless the profile or environment names another.
+    profile: of ~/.aws. keys: configured ones. role: assumed with the keys found.
+    region:  region of the STS for a role's keys, unless the profile or environment sets another.
     """
 
     def __init__(
@@ -131,10 +131,10 @@ class KeyChain:
         self._found: _Found | None = None
 
     def keys(self) -> Keys:
-        """Valid for ten minutes at the least, where they expire at all.
+        """Return keys that are valid for at least ten minutes, if they expire at all.
 
-        Raises UpstreamRefused where there are none, UpstreamUnreachable where a service that
-        gives them out does not answer.
+        Raises UpstreamRefused if there are none, UpstreamUnreachable if the service that
+        provides them does not answer.
         """
         try:
             if self._found is None:
@@ -144,7 +144,7 @@ class KeyChain:
             raise self._answered(exc) from exc
         except exceptions.BotoCoreError as exc:
             raise self._failed(exc) from exc
-        except RuntimeError as exc:  # what was renewed has expired already
+        except RuntimeError as exc:  # the renewed keys have already expired
             detail = f"{NO_KEYS}: {exc}"
             raise UpstreamUnreachable(NO_KEYS, upstream=self._upstream, detail=detail) from exc
         return Keys(
@@ -161,7 +161,7 @@ class KeyChain:
         if found is None:
             raise UpstreamRefused(
                 "no AWS credentials: none in the environment, in ~/.aws, or from the machine; "
-                "give providers[].aws keys or a profile",
+                "set keys or a profile in providers[].aws",
                 upstream=self._upstream,
             )
         return found if self._role is None else self._assumed(self._role, found, own)
@@ -183,21 +183,21 @@ class KeyChain:
         )
 
     def _answered(self, exc: exceptions.ClientError) -> UpstreamError:
-        """STS, or whoever gives out keys, said no: to us, or to everyone for now."""
+        """Return the error for STS, or another key service, that rejected us or failed."""
         answer = cast("_Answer", exc.response)
         status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
         kind = UpstreamRefused if status < 500 and status != 429 else UpstreamUnreachable
         return kind(NO_KEYS, upstream=self._upstream, detail=f"{NO_KEYS}: {exc}")
 
     def _failed(self, exc: Exception) -> UpstreamError:
-        """A configuration that cannot be right is not looked at again and again."""
+        """Return the error; an invalid configuration is not retried."""
         ours = (exceptions.ProfileNotFound, exceptions.PartialCredentialsError)
         kind = UpstreamRefused if isinstance(exc, ours) else UpstreamUnreachable
         return kind(NO_KEYS, upstream=self._upstream, detail=f"{NO_KEYS}: {exc}")
 
 
 def signature(keys: Keys, outbound: Outbound, *, origin: str, region: str) -> Headers:
-    """The headers that sign the request as it is, for five minutes. origin: scheme and host."""
+    """Return the headers that sign the request, valid for five minutes. origin: scheme and host."""
     own = {name.lower(): value for name, value in outbound.headers}
     request = cast("_Botocore", awsrequest).AWSRequest(
         method=outbound.method,

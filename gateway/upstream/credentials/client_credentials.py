@@ -1,4 +1,4 @@
-"""OAuth 2.0 client credentials: a service's own name and secret for a token that lives an hour.
+"""OAuth 2.0 client credentials: a service's own id and secret for a token that lasts an hour.
 
 https://www.rfc-editor.org/rfc/rfc6749#section-4.4
 """
@@ -23,18 +23,18 @@ from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
 from schemas.secret import Secret
 
 FETCH_S = 30.0
-"""For one call of the token endpoint, connecting included."""
+"""Seconds for one call of the token endpoint, including connecting."""
 
 BODY_BYTES = 64 * 1024
 OUR_FAULT = frozenset({400, 401, 403, 404, 405})
-"""Statuses that more tries cannot cure; a token endpoint answers 400 where a client is unknown."""
+"""Statuses that retries cannot fix; a token endpoint answers 400 for an unknown client."""
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """What is asked for, and by whom.
+    """The token request.
 
     url:  the token endpoint. scope: "" leaves it to the endpoint.
-    auth: where the client's name and secret stand: in an `authorization` header or in the form.
+    auth: where the client's id and secret go: in an `authorization` header or in the form.
     """
 
     url: str
@@ -45,7 +45,7 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class _Answer(Struct, frozen=True, kw_only=True):
-    """RFC 6749, 5.1; some endpoints write the seconds as text."""
+    """RFC 6749, 5.1; some endpoints send the seconds as text."""
 
     access_token: str
     token_type: str = "bearer"
@@ -64,9 +64,9 @@ _fault = msgspec.json.Decoder(_Fault)
 
 
 class ClientCredentials:
-    """See Credentials. Owns `transport`, which leads to the token endpoint's origin.
+    """See Credentials. Owns `transport`, which connects to the token endpoint's origin.
 
-    upstream: the provider's configured name. connect_s: until a connection stands.
+    upstream: the provider's configured name. connect_s: time limit for connecting.
     lapsed:   see TokenEndpoint.
     """
 
@@ -134,13 +134,13 @@ class ClientCredentials:
             answer = _answer.decode(body)
             seconds = ASSUMED_LIFETIME_S if answer.expires_in is None else float(answer.expires_in)
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as exc:
-            raise self._unusable("its answer is not that of a token endpoint") from exc
+            raise self._unusable("the response is not that of a token endpoint") from exc
         if answer.token_type.lower() != "bearer":
-            raise self._unusable("its token is not a bearer token")
+            raise self._unusable("the token is not a bearer token")
         if not answer.access_token.isascii() or not answer.access_token.isprintable():
-            raise self._unusable("its token holds characters that cannot be sent")
+            raise self._unusable("the token contains characters that cannot be sent")
         if not answer.access_token or not seconds > 0:
-            raise self._unusable("its token is empty, or has expired already")
+            raise self._unusable("the token is empty, or has already expired")
         return ExpiringValue(value=Secret(answer.access_token), lifetime_s=seconds)
 
     def _unusable(self, reason: str) -> UpstreamRefused:
@@ -161,7 +161,8 @@ class ClientCredentials:
 
 
 def _outbound(grant: Grant) -> Outbound:
-    """Sent as it is each time. RFC 6749, 2.3.1: name and secret are form-encoded before base64."""
+    """Build the request, which is always the same. RFC 6749, 2.3.1: id and secret are
+    form-encoded before base64."""
     parts = urlsplit(grant.url)
     form = {"grant_type": "client_credentials"}
     if grant.scope:
@@ -187,13 +188,13 @@ def _basic(grant: Grant) -> str:
 
 
 def _forms(grant: Grant) -> tuple[str, ...]:
-    """Every way in which the secret is written on the wire, longest first."""
+    """Return every form of the secret on the wire, longest first."""
     secret = grant.client_secret.reveal()
     return (_basic(grant), quote_plus(secret), secret)
 
 
 def _reason(body: bytes) -> str:
-    """RFC 6749's two fields, or whatever else the endpoint says."""
+    """Return RFC 6749's two fields, or any other message of the endpoint."""
     try:
         fault = _fault.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""The one door to azure-identity: tokens of Entra ID where there is no secret to give.
+"""The only module that uses azure-identity: tokens of Entra ID without a client secret.
 
 https://learn.microsoft.com/en-us/python/api/overview/azure/identity-readme
 """
@@ -23,9 +23,9 @@ from schemas.secret import Secret
 
 
 class EntraTokens:
-    """See TokenSource. A new credential for each token, because the library's own keep theirs.
+    """See TokenSource. A new credential per token, because the library's own cache theirs.
 
-    calls: makes the calls of one token. scope: whom the token is for.
+    calls: makes the HTTP calls for one token. scope: the token's audience.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""From a provider's configuration to its credentials, where a key alone is not enough."""
+"""Build a provider's credentials from its configuration, if a key alone is not enough."""
 
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ from gateway.upstream.origin import origin_of
 
 
 def credentials_of(provider: Provider, base_url: str, registry: Registry) -> Credentials | None:
-    """`None` where the adapter's own headers are enough. Reads certificates; no request yet."""
+    """Return `None` if the adapter's own headers are enough. Reads certificates; sends nothing."""
     oauth = provider.oauth
     if provider.aws is not None and signs(provider):
         return _signatures(provider.name, provider.aws, base_url)

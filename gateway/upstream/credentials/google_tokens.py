@@ -1,4 +1,4 @@
-"""The one door to google-auth: Application Default Credentials, or those of a file.
+"""The only module that uses google-auth: Application Default Credentials, or those of a file.
 
 https://cloud.google.com/docs/authentication/application-default-credentials
 https://googleapis.dev/python/google-auth/latest/
@@ -33,7 +33,7 @@ Info = dict[str, object]
 
 
 class _Found(Protocol):
-    """Of google.auth.credentials.Credentials, what we use; expiry is UTC without a zone."""
+    """The parts of google.auth.credentials.Credentials that we use; expiry is naive UTC."""
 
     @property
     def token(self) -> str | None: ...
@@ -45,7 +45,7 @@ class _Found(Protocol):
 
 
 class _Loaders(Protocol):
-    """The functions of google-auth that make credentials, for most tell no types."""
+    """google-auth's functions that create credentials; most have no type annotations."""
 
     def from_service_account_info(self, info: Info, *, scopes: Sequence[str]) -> _Found: ...
     def from_authorized_user_info(self, info: Info) -> _Found: ...
@@ -72,7 +72,7 @@ def _service_account(info: Info, scopes: Sequence[str]) -> _Found:
 
 
 def _user(info: Info, scopes: Sequence[str]) -> _Found:
-    """What `gcloud auth application-default login` leaves behind; its scopes are fixed."""
+    """Load the output of `gcloud auth application-default login`; its scopes are fixed."""
     return cast("_Loaders", user.Credentials).from_authorized_user_info(info)
 
 
@@ -83,7 +83,7 @@ def _impersonated(info: Info, scopes: Sequence[str]) -> _Found:
 
 
 def _federated(info: Info, scopes: Sequence[str]) -> _Found:
-    """Workload identity: a token of another platform, by file, address, program or AWS's keys."""
+    """Load workload identity: another platform's token, by file, URL, program or AWS keys."""
     source = info.get("credential_source")
     if info.get("subject_token_type") == "urn:ietf:params:aws:token-type:aws4_request":
         kind: object = aws.Credentials
@@ -95,7 +95,7 @@ def _federated(info: Info, scopes: Sequence[str]) -> _Found:
 
 
 def _federated_user(info: Info, scopes: Sequence[str]) -> _Found:
-    """A login of a workforce pool; its scopes are fixed, too."""
+    """Load a login of a workforce pool; its scopes are fixed too."""
     return cast("_UserLoader", federated_user.Credentials).from_info(info)
 
 
@@ -106,13 +106,13 @@ KINDS: Mapping[str, Callable[[Info, Sequence[str]], _Found]] = {
     "external_account": _federated,
     "external_account_authorized_user": _federated_user,
 }
-"""By the `type` that a file of credentials has."""
+"""Loaders by the `type` in a credentials file."""
 
 
 class GoogleTokens:
-    """See TokenSource. Looks from the beginning each time, for files and machines change.
+    """See TokenSource. Searches again each time, because files and machines change.
 
-    calls: makes the calls of one token.
+    calls: makes the HTTP calls for one token.
     """
 
     def __init__(self, google: Google, calls: Callable[[], LibraryCalls], *, upstream: str) -> None:
@@ -148,15 +148,15 @@ class GoogleTokens:
         try:
             info = msgspec.json.decode(file.read_bytes(), type=Info)
         except (OSError, UnicodeDecodeError, msgspec.DecodeError) as exc:
-            raise self._refused(f"{file} cannot be read as a file of Google credentials") from exc
+            raise self._refused(f"{file} is not a readable file of Google credentials") from exc
         kind = KINDS.get(str(info.get("type")))
         if kind is None:
-            raise self._refused(f"{file} has none of the types {', '.join(KINDS)}")
+            raise self._refused(f"{file}: type must be one of {', '.join(KINDS)}")
         try:
             return kind(info, self._scopes)
         except (exceptions.GoogleAuthError, ValueError, TypeError, KeyError, AttributeError) as exc:
-            # What the library says may repeat the key.
-            raise self._refused(f"{file} is no usable file of its type {info['type']!r}") from exc
+            # The library's message may contain the key.
+            raise self._refused(f"{file} is not a valid file of type {info['type']!r}") from exc
 
     def _lease(self, found: _Found) -> ExpiringValue[Bearer]:
         expiry, seconds = found.expiry, ASSUMED_LIFETIME_S

@@ -1,8 +1,8 @@
-"""The HTTP calls that a vendor's library makes for one token: whereto, how long, and how they fail.
+"""The HTTP calls of a vendor's library for one token: destination, time limits and failures.
 
-The libraries ask for `requests`, and repeat failed calls after naps of their own. A service that
-is down therefore fails here as a connection does, which ends the naps of most; how often a token
-is tried again is decided by `AutoRefresh`.
+The libraries use `requests`, and retry failed calls after pauses of their own. A failing service
+is therefore reported as a connection error here, which ends the pauses of most; `AutoRefresh`
+decides how often a token is retried.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,28 +17,28 @@ from gateway.config.schema_connection import Tls
 from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
 
 CALL_S = 10.0
-"""For connecting, and for each silence of one call."""
+"""Seconds for connecting, and for each silence of one call."""
 
 ALL_CALLS_S = 25.0
-"""For all calls of one token together."""
+"""Seconds for all calls of one token together."""
 
 SHOWN = 300
-"""Characters of what a library says."""
+"""Maximum characters of a library's message."""
 
 _DOWN = frozenset({408, 429, *range(500, 600)})
 
 
 class CallFailure(Struct, frozen=True, kw_only=True):
-    """A call that may go better another time. wait: seconds that the service asks for."""
+    """A failed call that may succeed later. wait: the service's retry-after, seconds."""
 
     reason: str
     wait: float | None = None
 
 
 class LibraryCalls(HTTPAdapter):
-    """One token's calls. `failure` is that of the last call, `None` where it was answered.
+    """The calls for one token. `failure` is that of the last call, `None` if it was answered.
 
-    tls: of the provider. proxy: for https only; metadata services are the machine's own, and http.
+    tls: of the provider. proxy: only for https; metadata services are local, and http.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class LibraryCalls(HTTPAdapter):
         self.failure: CallFailure | None = None
 
     def session(self) -> requests.Session:
-        """Whose every call goes through here; the environment's proxies and .netrc do not count."""
+        """Return a session that uses this adapter; environment proxies and .netrc are ignored."""
         session = requests.Session()
         session.trust_env = False
         session.mount("http://", self)
@@ -67,7 +67,7 @@ class LibraryCalls(HTTPAdapter):
         return session
 
     def error(self, exc: Exception, *, upstream: str) -> UpstreamError:
-        """What the library's failure is to us: the service's, or else the operator's."""
+        """Return the error for the library's failure: the service's, or else the operator's."""
         failure = self.failure
         if failure is None:
             return refused(library_reason(exc), upstream=upstream)
@@ -84,13 +84,13 @@ class LibraryCalls(HTTPAdapter):
         cert: bytes | str | tuple[bytes | str, bytes | str] | None = None,
         proxies: Mapping[str, str] | None = None,
     ) -> requests.Response:
-        """See HTTPAdapter. The time is ours, or the caller's where that is shorter."""
+        """See HTTPAdapter. Uses our time limit, or the caller's if that is shorter."""
         left = self._until - self._clock()
         given = timeout if isinstance(timeout, int | float) else CALL_S
         call_s = min(CALL_S, left, given)
         try:
             if left <= 0:
-                raise requests.Timeout("its calls took too long together")
+                raise requests.Timeout("the calls took too long in total")
             reply = super().send(
                 request,
                 stream=stream,
@@ -124,7 +124,7 @@ def refused(why: str, *, upstream: str) -> UpstreamRefused:
 
 
 def library_reason(exc: Exception) -> str:
-    """A library's reason, on one line; of Google's, which carry more, the first part."""
+    """Return a library's reason on one line; of Google's, which have several parts, the first."""
     first: object = exc.args[0] if exc.args else exc
     return " ".join(str(first).split())[:SHOWN]
 
@@ -134,13 +134,13 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reason(exc: requests.RequestException) -> str:
-    """Without addresses and queries, which may hold what is secret."""
+    """Return the reason without addresses and queries, which may contain secrets."""
     match exc:
         case requests.exceptions.SSLError():
-            return "the certificate of the service cannot be trusted, or TLS failed otherwise"
+            return "the service's certificate is not trusted, or TLS failed for another reason"
         case requests.exceptions.ProxyError():
             return "the proxy cannot be used"
         case requests.Timeout():
-            return "the service took too long"
+            return "the service timed out"
         case _:
-            return "the service cannot be reached"
+            return "the service is unreachable"

@@ -1,4 +1,4 @@
-"""Bearer tokens that a vendor's own library gets: kept, renewed ahead, and put on requests."""
+"""Bearer tokens from a vendor's own library: cache them, renew them, and add them to requests."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -13,24 +13,24 @@ from schemas.errors import UpstreamRefused, UpstreamUnreachable
 from schemas.secret import Secret
 
 FETCH_S = 30.0
-"""For one token, whatever the library does for it."""
+"""Seconds for one token, including all of the library's retries."""
 
 PROJECT_HEADER = "x-goog-user-project"
 
 
 class Bearer(Struct, frozen=True, kw_only=True):
-    """project: whom Google charges, and whose quota counts; "" for the token's own."""
+    """project: the Google project for billing and quota; "" for the token's own."""
 
     token: Secret
     project: str = ""
 
 
 class TokenSource(Protocol):
-    """Where tokens come from."""
+    """A source of tokens."""
 
     def bearer(self) -> ExpiringValue[Bearer]:
-        """A new one. Blocks. Raises UpstreamRefused for what the operator must cure, and
-        UpstreamUnreachable for what may go better another time."""
+        """Return a new token. Blocks. Raises UpstreamRefused if the operator must act, and
+        UpstreamUnreachable if a retry may succeed."""
         ...
 
 
@@ -85,7 +85,7 @@ class LibraryTokens:
         token = lease.value.token.reveal()
         if not token or not token.isascii() or not token.isprintable() or not lease.lifetime_s > 0:
             raise UpstreamRefused(
-                "no access token: it is empty, cannot be sent, or has expired already",
+                "no access token: it is empty, cannot be sent, or has already expired",
                 upstream=self._upstream,
             )
         return lease

@@ -1,4 +1,4 @@
-"""A transport whose requests carry credentials, and are sent once more where those had lapsed."""
+"""A transport that adds credentials to requests, and retries once if they have lapsed."""
 
 from collections.abc import Mapping
 
@@ -12,14 +12,14 @@ from gateway.upstream.transport import Reply, Transport
 
 REFUSALS = frozenset({401, 403})
 SHORTEST_SECRET = 8
-"""Characters of a header's value below which it is not taken for a secret."""
+"""Minimum characters of a header's value to be treated as a secret."""
 
 
 class AuthorizedTransport:
     """See Transport. Owns `transport` and `credentials`.
 
-    A refusal says that nothing was done, so the request may be sent again: once, and only if the
-    credentials have something new to offer.
+    A rejection means that nothing was done, so the request may be sent again: once, and only if
+    the credentials have changed.
     """
 
     def __init__(self, transport: Transport, credentials: Credentials) -> None:
@@ -27,7 +27,7 @@ class AuthorizedTransport:
         self._credentials = credentials
 
     async def exchange(self, outbound: Outbound, *, connect_by: float, head_by: float) -> Reply:
-        """See Transport. Waiting for credentials is not taken from the time to connect.
+        """See Transport. Waiting for credentials does not count towards the time to connect.
 
         The body of an error is read here, until `head_by`.
         """
@@ -60,7 +60,7 @@ class AuthorizedTransport:
 
 
 class ReadReply:
-    """See Reply. An answer whose body is at hand."""
+    """See Reply. An answer whose body was already read."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.status = status
@@ -74,7 +74,7 @@ class ReadReply:
         return b"" if given else self._body
 
     async def body(self, by: float, limit: int) -> bytes:
-        """See Reply. As often as it is asked for."""
+        """See Reply. May be called repeatedly."""
         return self._body
 
     async def aclose(self) -> None:
@@ -82,7 +82,7 @@ class ReadReply:
 
 
 async def _shown(reply: Reply, sent: Headers, by: float) -> Reply:
-    """An error's body without what was sent, which vendors may repeat; others as they are."""
+    """Mask the sent credentials in an error's body, which vendors may repeat."""
     if reply.status < 400:
         return reply
     try:
@@ -97,7 +97,7 @@ async def _shown(reply: Reply, sent: Headers, by: float) -> Reply:
 
 
 def with_headers(outbound: Outbound, headers: Headers) -> Outbound:
-    """In place of those of the same name."""
+    """Add headers, replacing those of the same name."""
     names = {name for name, _ in headers}
     kept = tuple(pair for pair in outbound.headers if pair[0].lower() not in names)
     return msgspec.structs.replace(outbound, headers=(*kept, *headers))

@@ -133,7 +133,7 @@ def test_an_unreadable_tokenizer_is_reported_before_anything_is_served(
     result = run("check", str(good), env=ENV)
 
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"{bad}: no tokenizer can be read from it: ")
+    assert result.stderr.startswith(f"{bad}: cannot load a tokenizer: ")
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ async def test_a_wrong_edit_is_refused_as_a_whole_and_reported_in_full(rig: Rig)
     assert "limit" in told
     assert await backends(rig) == {"one/m-1"}
     assert ready.status_code == 200
-    assert "was refused" in ready.json()["configuration"]
+    assert "was rejected" in ready.json()["configuration"]
     assert "strowger_configuration_refused 1.0" in metrics
 
 

@@ -57,7 +57,7 @@ async def test_a_line_names_the_address_and_a_refusal_its_reason_but_never_the_k
     assert {line.client for line in lines} == {"127.0.0.1"}
     assert sorted((line.status, line.key, line.path, line.denied[:34]) for line in lines) == [
         (200, "a", "", ""),
-        (401, "", "", "no API key in the request; use th"),
+        (401, "", "", "no API key in the request; use the"),
         (401, "", "", "the API key is not valid"),
         (401, "", "/metrics", "/metrics needs auth.metrics_key or"),
         (401, "", "/v1/models", "the API key is not valid"),
@@ -132,7 +132,8 @@ async def test_a_bug_in_a_route_is_logged_once_with_its_trace_id_and_route_and_c
     assert answer.json()["error"]["code"] == "internal_error"
     assert "a bug in a route" not in answer.text
     assert (
-        record.getMessage() == f"request {request_id} at GET /admin/engines failed by a bug of ours"
+        record.getMessage()
+        == f"request {request_id} at GET /admin/engines failed: bug in the gateway"
     )
     assert record.exc_info is not None
     assert found == {"/admin/engines": 1}

@@ -237,9 +237,9 @@ async def test_a_provider_that_refuses_every_token_is_not_hammered() -> None:
         (302, {}, UpstreamRefused, "answered 302; check oauth.token_url"),
         (429, {"message": "slow down"}, UpstreamUnreachable, "answered 429: slow down"),
         (500, {}, UpstreamUnreachable, "answered 500"),
-        (200, {"token": "x"}, UpstreamRefused, "its answer is not that of a token endpoint"),
-        (200, {"access_token": ""}, UpstreamRefused, "its token is empty, or has expired already"),
-        (200, {"access_token": "a", "expires_in": 0}, UpstreamRefused, "has expired already"),
+        (200, {"token": "x"}, UpstreamRefused, "the response is not that of a token endpoint"),
+        (200, {"access_token": ""}, UpstreamRefused, "the token is empty, or has already expired"),
+        (200, {"access_token": "a", "expires_in": 0}, UpstreamRefused, "has already expired"),
         (200, {"access_token": "a", "token_type": "mac"}, UpstreamRefused, "not a bearer token"),
         (200, {"access_token": "a\r\nx: y"}, UpstreamRefused, "characters that cannot be sent"),
     ],
@@ -433,7 +433,7 @@ async def test_a_failed_refresh_fails_no_request_while_the_value_is_valid(
 
     assert values == {1}
     [line] = caplog.messages
-    assert line.startswith("up: no access token: down; next try in 0.5 s, the present credential")
+    assert line.startswith("up: no access token: down; next try in 0.5 s, the current credential")
 
 
 async def test_a_value_that_was_idle_past_its_time_is_replaced_behind_its_next_use() -> None:

@@ -46,7 +46,7 @@ async def test_no_call_begins_when_the_time_of_all_is_over() -> None:
     assert len(server.requests) == 1
     error = calls.error(ValueError("whatever"), upstream="up")
     assert isinstance(error, UpstreamUnreachable)
-    assert error.message == "up: no access token: the service took too long"
+    assert error.message == "up: no access token: the service timed out"
 
 
 async def test_a_call_is_cut_off_when_the_rest_of_the_time_is_over() -> None:

@@ -152,7 +152,7 @@ async def test_the_sdk_shows_what_is_wrong(workspace: WorkspaceClient, gateway: 
         await asyncio.to_thread(lambda: query("secret", prompt="x"))
     with pytest.raises(platform.ResourceDoesNotExist, match="no model 'nobody'"):
         await asyncio.to_thread(lambda: query("nobody", prompt="x"))
-    with pytest.raises(platform.Unauthenticated, match="not known"):
+    with pytest.raises(platform.Unauthenticated, match="not valid"):
         await asyncio.to_thread(lambda: stranger.serving_endpoints.query("chat", prompt="x"))
 
 

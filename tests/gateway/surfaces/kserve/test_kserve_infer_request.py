@@ -212,15 +212,15 @@ def test_a_prompt_table_may_be_one_row_of_numbers_as_the_seed_writes_it() -> Non
 @pytest.mark.parametrize(
     ("tensors", "param", "said"),
     [
-        ({"lora_weights": ("FP32", [1, 1], [0.0])}, "lora_weights", "needs lora_task_id"),
+        ({"lora_weights": ("FP32", [1, 1], [0.0])}, "lora_weights", "requires lora_task_id"),
         (
             {"lora_task_id": ("UINT64", [1], [1]), "lora_weights": ("FP32", [1, 1], [0.0])},
             "lora_config",
-            "sent together",
+            "configuration together",
         ),
-        ({"prompt_vocab_size": ("INT32", [1], [1])}, "prompt_vocab_size", "needs prompt_embed"),
+        ({"prompt_vocab_size": ("INT32", [1], [1])}, "prompt_vocab_size", "requires prompt_embed"),
         ({"prompt_embedding_table": ("FP32", [1], [0])}, "prompt_vocab_size", "is required"),
-        ({"draft_logits": ("FP32", [1, 1], [0.0])}, "draft_logits", "needs draft_input_ids"),
+        ({"draft_logits": ("FP32", [1, 1], [0.0])}, "draft_logits", "requires draft_input_ids"),
         ({"input_lengths": ("INT32", [1], [4])}, "input_lengths", "at most 3, the length of"),
         ({"input_ids": EMPTY}, "input_ids", "at least one token"),
         ({"input_ids": ("INT32", [1], [-5])}, "input_ids", "token -5 must be at least 0"),

@@ -255,7 +255,7 @@ def test_the_error_for_a_top_level_field_inside_parameters_names_its_place(name:
     refusal = refused_with({name: True})
 
     assert refusal.param == f"parameters.{name}"
-    assert "beside parameters" in refusal.message
+    assert "next to parameters" in refusal.message
 
 
 def test_the_error_for_a_model_in_the_body_names_its_place() -> None:

@@ -109,5 +109,5 @@ def test_a_special_token_cannot_end_an_answer_of_text() -> None:
     far = Scripted(Supports(completion=SAMPLING), lambda _: [])
     request = TokenRequest(model="m", tokens=(1,), sampling=Sampling(stop_token_ids=(6,)))
 
-    with pytest.raises(InvalidRequest, match="in which token 6 is never seen"):
+    with pytest.raises(InvalidRequest, match="in which token 6 never appears"):
         around(far).generate(request, CALL)

@@ -272,7 +272,7 @@ async def test_a_stop_token_among_others_is_an_error_if_its_text_is_unknown() ->
 def test_what_cannot_be_enforced_together_is_refused_by_name(
     request_: CompletionRequest, param: str
 ) -> None:
-    with pytest.raises(InvalidRequest, match="leave one of the two out") as caught:
+    with pytest.raises(InvalidRequest, match="omit one of the two") as caught:
         StopEnforcement(Scripted(TEXT, lambda _: [])).generate(request_, CALL)
 
     assert caught.value.param == param
@@ -285,7 +285,7 @@ def test_a_token_that_text_never_shows_cannot_end_an_answer(field: str, value: o
     far = StopEnforcement(Scripted(TOKENS, lambda _: []), family("byte-level"), spelt=True)
 
     with pytest.raises(
-        InvalidRequest, match="answers with text, in which token 4 is never seen"
+        InvalidRequest, match="answers with text, in which token 4 never appears"
     ) as caught:
         far.generate(asks(**{field: value}), CALL)
 

@@ -82,7 +82,7 @@ async def test_a_prompt_of_tokens_is_written_out_by_the_tokenizer() -> None:
 
 
 def test_a_prompt_of_tokens_cannot_be_written_out_without_one() -> None:
-    with pytest.raises(InvalidRequest, match="does not write prompts of tokens out") as caught:
+    with pytest.raises(InvalidRequest, match="cannot echo prompts of tokens") as caught:
         EchoAndSuffix(Scripted(PLAIN, lambda _: [])).generate(asks((1, 2)), CALL)
 
     assert caught.value.param == "echo"
@@ -93,7 +93,7 @@ def test_a_prompt_with_log_probabilities_is_refused() -> None:
         model="m", prompts=("a",), sampling=Sampling(logprobs=True), echo=True
     )
 
-    with pytest.raises(InvalidRequest, match="leave one of echo and logprobs out"):
+    with pytest.raises(InvalidRequest, match="omit echo or logprobs"):
         EchoAndSuffix(Scripted(PLAIN, lambda _: [])).generate(request, CALL)
 
 

@@ -123,7 +123,7 @@ def test_earlier_calls_are_refused_where_the_template_would_leave_them_out() -> 
         Message(role="assistant", content=None, tool_calls=(call,)),
     )
 
-    with pytest.raises(InvalidRequest, match="chat template knows no calls") as caught:
+    with pytest.raises(InvalidRequest, match="chat template does not support tool calls") as caught:
         ChatTemplate(TEMPLATES["chatml"], {}).render(messages)
 
     assert caught.value.param == "messages[1].tool_calls"

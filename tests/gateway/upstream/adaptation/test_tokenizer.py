@@ -141,9 +141,9 @@ def test_a_file_and_its_folder_mean_the_same_tokenizer() -> None:
 @pytest.mark.parametrize(
     ("file", "content", "told"),
     [
-        ("tokenizer.json", "{}", "no tokenizer can be read from it"),
+        ("tokenizer.json", "{}", "cannot load a tokenizer"),
         ("tokenizer_config.json", '{"eos_token": 7}', "at `$.eos_token`"),
-        ("chat_template.jinja", "{% if %}", "the chat template cannot be read, line 1"),
+        ("chat_template.jinja", "{% if %}", "invalid chat template, line 1"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_a_fault_of_the_configuration(

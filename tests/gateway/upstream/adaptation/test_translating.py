@@ -103,7 +103,7 @@ async def test_tokens_that_text_cannot_say_are_refused_before_anything_is_sent()
     far = Scripted(TEXT, lambda _: says("x"))
     ids = tokenizer.encode("the dog", special=False)
 
-    with pytest.raises(InvalidRequest, match="tokens: the backend reads text") as caught:
+    with pytest.raises(InvalidRequest, match="tokens: the backend accepts text") as caught:
         await answer_of(
             RequestTranslation(far, tokenizer).generate(TokenRequest(model="m", tokens=ids), CALL)
         )
