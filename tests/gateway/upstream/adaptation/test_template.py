@@ -141,7 +141,7 @@ def test_a_developer_is_a_system_where_the_template_knows_none() -> None:
 def test_parts_that_are_not_text_are_named() -> None:
     parts = (TextPart(text="look"), ImagePart(url="data:,"))
 
-    with pytest.raises(InvalidRequest, match="reads text only") as caught:
+    with pytest.raises(InvalidRequest, match="accepts text only") as caught:
         ChatTemplate(TEMPLATES["chatml"], {}).render((Message(role="user", content=parts),))
 
     assert caught.value.param == "messages[0].content[1]"
@@ -157,7 +157,7 @@ def test_parts_that_are_not_text_are_named() -> None:
     ],
 )
 def test_what_a_template_refuses_is_the_callers_fault(source: str) -> None:
-    with pytest.raises(InvalidRequest, match="chat template refuses this conversation"):
+    with pytest.raises(InvalidRequest, match="chat template rejects this conversation"):
         ChatTemplate(source, {}).render((Message(role="user", content="hi"),))
 
 
@@ -208,7 +208,7 @@ def test_arguments_that_are_nested_too_deep_are_the_callers_fault(depth: int) ->
 
     chat = ChatTemplate("{{ messages[0].tool_calls | tojson }}", {})
 
-    with pytest.raises(InvalidRequest, match="nested too deep"):
+    with pytest.raises(InvalidRequest, match="nested too deeply"):
         chat.rendered((turn,), reads(byte_level()).controls)
 
 

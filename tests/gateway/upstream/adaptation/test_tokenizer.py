@@ -70,7 +70,7 @@ def test_tokens_that_text_cannot_say_are_refused_with_the_first_difference() -> 
     letters = [id for letter in "the" for id in tokenizer.encode(letter, special=False)]
 
     with pytest.raises(
-        InvalidRequest, match=rf"\(token {letters[0]} at place 1 would become {whole[1]}\)"
+        InvalidRequest, match=rf"\(token {letters[0]} at index 1 would become {whole[1]}\)"
     ):
         tokenizer.written_as((whole[0], *letters))
 
@@ -79,12 +79,12 @@ def test_a_prompt_without_its_begin_token_is_refused() -> None:
     tokenizer = family("byte-level")
     ids = tokenizer.encode("the dog", special=False)
 
-    with pytest.raises(InvalidRequest, match=rf"token {ids[0]} at place 0 would become 1"):
+    with pytest.raises(InvalidRequest, match=rf"token {ids[0]} at index 0 would become 1"):
         tokenizer.written_as(ids)
 
 
 def test_a_token_that_does_not_exist_is_named() -> None:
-    with pytest.raises(InvalidRequest, match="token 99999 at place 1 is not in the vocabulary"):
+    with pytest.raises(InvalidRequest, match="token 99999 at index 1 is not in the vocabulary"):
         family("byte-level").written_as((1, 99999))
 
 
