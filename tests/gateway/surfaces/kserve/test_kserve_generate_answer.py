@@ -229,7 +229,7 @@ def test_a_backend_that_leaves_out_what_was_asked_for_is_an_error() -> None:
 
     with pytest.raises(UpstreamBroken, match="lacks the requested output_log_probs"):
         whole(tokens(ALL), bare)
-    with pytest.raises(UpstreamBroken, match="no num_input_tokens"):
+    with pytest.raises(UpstreamBroken, match="lacks the requested num_input_tokens"):
         whole(text(ALL), plain)
 
 

@@ -154,7 +154,7 @@ def test_usage_is_asked_for_where_the_client_wants_counts() -> None:
         ({"max_tokens": None}, "max_tokens", "max_tokens is required"),
         ({"text_input": None}, "text_input", "text_input or input_ids is required"),
         ({"text_input": ["a", "b"]}, "text_input", "has 2 strings; send one per request"),
-        ({"input_ids": [1]}, "input_ids", "give one of them"),
+        ({"input_ids": [1]}, "input_ids", "send only one of them"),
         ({"what": 1}, "what", "unknown field of generate and generate_stream"),
         ({"embedding_bias_words": ["a"]}, "embedding_bias_words", "unknown field of generate"),
         ({"parameters": {"what": 1}}, "parameters", "unknown field what"),

@@ -347,7 +347,7 @@ def test_outputs_may_be_chosen_each_with_its_own_form() -> None:
 @pytest.mark.parametrize(
     ("output", "said"),
     [
-        ({"name": "text_output"}, "outputs[0].name: a request of tokens has no output"),
+        ({"name": "text_output"}, "outputs[0].name: a tokens request has no output"),
         ({"name": "cum_log_probs"}, "cum_log_probs is available only if return_log_probs is true"),
         ({"name": "output_ids", "parameters": {"classification": 2}}, "outputs[0].parameters"),
         ({"name": "output_ids", "parameters": {"shared_memory_region": "r"}}, "shared_memory"),

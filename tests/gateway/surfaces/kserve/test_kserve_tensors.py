@@ -220,7 +220,7 @@ def test_a_compressed_body_has_a_bound_and_must_be_whole() -> None:
     for broken in (whole[:-3], whole + b"x"):
         with pytest.raises(InvalidRequest, match="truncated or has trailing"):
             split_body(inbound(broken, "gzip"))
-    with pytest.raises(InvalidRequest, match="the body is no gzip"):
+    with pytest.raises(InvalidRequest, match="the body is not valid gzip"):
         split_body(inbound(b"{}", "gzip"))
     with pytest.raises(InvalidRequest, match="'br' is not supported; send gzip, deflate or none"):
         split_body(inbound(b"{}", "br"))
