@@ -320,7 +320,7 @@ async def test_lora_task_id_lora_weights_and_lora_config(gateway: Serving) -> No
 
     assert first == cached != await ids(gateway)
     assert caught.value.status == 400
-    assert "9 is not in the cache" in caught.value.message
+    assert "9 is not in the adapter cache" in caught.value.message
 
 
 async def test_return_log_probs(gateway: Serving) -> None:
