@@ -1,4 +1,4 @@
-"""The entry of the `strowger` command: checks the installation, then hands over to click."""
+"""The entry point of the `strowger` command: check the installation, then run click."""
 
 import sys
 from importlib.util import find_spec
@@ -8,19 +8,19 @@ PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
 
 
 def main() -> None:
-    """Exit statuses: 0 fine, 1 the configuration or the installation is wrong, 2 wrong usage."""
+    """Exit statuses: 0 success, 1 faulty configuration or installation, 2 wrong usage."""
     fault = installation_fault()
     if fault:
         sys.stderr.write(f"strowger: {fault}\n")
         raise SystemExit(1)
-    # Imported late: a stray package of one of these names would fail here first, and obscurely.
+    # Late: a stray package with one of these names would otherwise fail here, without a clue.
     from gateway.cli.main import strowger
 
     strowger(prog_name="strowger")
 
 
 def installation_fault() -> str:
-    """ "" if our four packages lie side by side; else which one is somebody else's."""
+    """Return "" if our four packages are in one folder, else which one comes from elsewhere."""
     here = Path(__file__).resolve().parent.parent.parent
     for package in PACKAGES:
         spec = find_spec(package)
@@ -29,7 +29,7 @@ def installation_fault() -> str:
         parent = Path(spec.origin).resolve().parent.parent
         if parent != here:
             return (
-                f"another package named {package!r}, in {parent}, hides ours, in {here}; take its "
-                "folder off PYTHONPATH, or install strowger-gateway in an environment of its own"
+                f"another package named {package!r}, in {parent}, hides ours, in {here}; remove "
+                "its folder from PYTHONPATH, or install strowger-gateway in its own environment"
             )
     return ""

@@ -1,4 +1,4 @@
-"""What an adapter can honour, as `strowger models --json` prints it."""
+"""An adapter's capabilities, as `strowger models --json` prints them."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from schemas.fields import FIELDS, Task
 
 
 class Field(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """supported: false is a refusal by name. said_as: absent where the client's words do."""
+    """supported: false: rejected by name. said_as: the backend's name, if it differs."""
 
     supported: bool
     required: bool = False
@@ -21,10 +21,10 @@ class Field(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class AdapterDescription(Struct, frozen=True, kw_only=True):
     """One adapter.
 
-    base_url:     "" where the configuration must give one.
-    tasks:        those offered, each with all of the fields that a request of it may have.
-    extra:        every field that is in no table of ours is sent on unchanged.
-    extra_fields: where not, those that are, by task.
+    base_url:     "" if the configuration must give one.
+    tasks:        supported tasks, each with all fields that its requests may have.
+    extra:        unknown fields are passed on unchanged.
+    extra_fields: if not, the unknown fields that are passed on, by task.
     """
 
     name: str

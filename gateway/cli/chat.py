@@ -1,4 +1,4 @@
-"""`strowger chat`: talk to a model of a running gateway from the terminal."""
+"""`strowger chat`: chat with a model of a running gateway in the terminal."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from gateway.cli.http_client import fetch, url_of
 from gateway.cli.options import url_option
 
 _UNSEEN = {code: None for code in (*range(32), 127, *range(128, 160)) if chr(code) not in "\n\t"}
-"""Control characters: a model's words may not move the cursor."""
+"""Control characters: a model's text must not move the cursor."""
 
 
 class _Model(Struct):
@@ -30,27 +30,27 @@ class _Models(Struct):
 
 @click.command()
 @click.argument("model", required=False)
-@url_option("The gateway; else where the configuration says that it listens.")
+@url_option("URL of the gateway. Default: the address in the configuration.")
 @click.option(
     "--key",
     default="",
     envvar="STROWGER_API_KEY",
     show_envvar=True,
-    help="A client's key, where the gateway asks for one.",
+    help="Client key, if the gateway requires one.",
 )
-@click.option("--user", default="", help="Sent as `user`: experiments and `sticky` go by it.")
+@click.option("--user", default="", help="Sent as `user`, for experiments and `sticky`.")
 @config_option
 def chat(model: str | None, url: str | None, key: str, user: str, path: Path) -> None:
-    """ChatSession to MODEL (the first one there, if absent), through a gateway that runs.
+    """Chat with MODEL (default: the first one) through a running gateway.
 
-    /model NAME, /system TEXT, /clear, /why and /quit are for the conversation itself. Ctrl-C
-    stops an answer. What is piped in is one question, and its answer all that is printed.
+    /model NAME, /system TEXT, /clear, /why and /quit control the conversation. Ctrl-C stops an
+    answer. Piped input is one question; only its answer is printed.
     """
     site = url_of(load(path)) if url is None else url
     if model is None:
         known = fetch(site, "/v1/models", _Models, key=key).data
         if not known:
-            raise Faults((f"{site} has no model by name; give one",))
+            raise Faults((f"{site} lists no model; give MODEL",))
         model = known[0].id
     conversation = Conversation(site, model, key=key, user=user)
     if sys.stdin.isatty():
@@ -62,15 +62,15 @@ def chat(model: str | None, url: str | None, key: str, user: str, path: Path) ->
 def _once(conversation: Conversation) -> None:
     question = sys.stdin.read().strip()
     if not question:
-        raise click.UsageError("there is no question on standard input")
+        raise click.UsageError("no question on standard input")
 
-    def hear(words: str, thought: bool) -> None:
+    def on_text(words: str, thought: bool) -> None:
         if not thought:
             sys.stdout.write(words)
             sys.stdout.flush()
 
     try:
-        answer = conversation.ask(question, hear)
+        answer = conversation.ask(question, on_text)
     except KeyboardInterrupt:
         sys.exit(130)
     if not answer.endswith("\n"):
@@ -94,8 +94,8 @@ class ChatSession:
 
     def run(self) -> None:
         with suppress(ImportError):
-            import_module("readline")  # input() then edits lines and remembers them
-        self._note(f"{self._with.model} at {self._site}; /help tells the commands, /quit ends")
+            import_module("readline")  # gives input() line editing and a history
+        self._note(f"{self._with.model} at {self._site}; /help lists the commands, /quit exits")
         while True:
             try:
                 line = input("> ").strip()
@@ -111,13 +111,13 @@ class ChatSession:
             if name in self._commands:
                 self._commands[name](rest.strip())
             elif line.startswith("/"):
-                self._note(f"there is no command {name}; /help tells those that there are")
+                self._note(f"unknown command {name}; /help lists the commands")
             elif line:
                 self._ask(line)
 
     def _ask(self, line: str) -> None:
         try:
-            self._with.ask(line, self._hear)
+            self._with.ask(line, self._on_text)
         except KeyboardInterrupt:
             self._console.print()
             self._note("stopped")
@@ -126,9 +126,9 @@ class ChatSession:
             self._console.print(Text(exc.message.translate(_UNSEEN), style="red"))
         else:
             self._console.print()
-        self._note(_way(self._with.told))
+        self._note(_summary(self._with.headers))
 
-    def _hear(self, words: str, thought: bool) -> None:
+    def _on_text(self, words: str, thought: bool) -> None:
         seen = Text(words.translate(_UNSEEN), style="dim italic" if thought else "")
         self._console.print(seen, end="", soft_wrap=True)
 
@@ -139,39 +139,39 @@ class ChatSession:
     def _model(self, name: str) -> None:
         if name:
             self._with.model = name
-        self._note(f"talking to {self._with.model}")
+        self._note(f"model: {self._with.model}")
 
     def _system(self, words: str) -> None:
         self._with.system = words
-        self._note("the system message is set" if words else "there is no system message")
+        self._note("system message set" if words else "no system message")
 
     def _clear(self, _: str) -> None:
         self._with.clear()
-        self._note("nothing was said")
+        self._note("conversation cleared")
 
     def _why(self, _: str) -> None:
-        for name, value in self._with.told.items():
+        for name, value in self._with.headers.items():
             self._note(f"{name}: {value}")
-        if not self._with.told:
-            self._note("nothing was answered yet, or the gateway does not tell")
+        if not self._with.headers:
+            self._note("no answer yet, or the gateway sends no x-gateway-* headers")
 
     def _help(self, _: str) -> None:
         self._note(
-            "/model NAME   talk to another model\n"
-            "/system TEXT  the system message; without TEXT there is none\n"
-            "/clear        forget what was said\n"
-            "/why          how the last answer came about\n"
-            "/quit         end, as Ctrl-D does; Ctrl-C stops an answer"
+            "/model NAME   switch to another model\n"
+            "/system TEXT  set the system message; without TEXT: remove it\n"
+            "/clear        clear the conversation\n"
+            "/why          show the gateway's headers of the last answer\n"
+            "/quit         exit, as Ctrl-D does; Ctrl-C stops an answer"
         )
 
 
-def _way(told: Mapping[str, str]) -> str:
-    """Who answered, in a line."""
-    words = [told.get("x-gateway-backend", "")]
-    if variant := told.get("x-gateway-variant"):
+def _summary(headers: Mapping[str, str]) -> str:
+    """Summarise in one line which backend answered."""
+    words = [headers.get("x-gateway-backend", "")]
+    if variant := headers.get("x-gateway-variant"):
         words.append(f"variant {variant}")
-    if (attempts := told.get("x-gateway-attempts", "1")) != "1":
+    if (attempts := headers.get("x-gateway-attempts", "1")) != "1":
         words.append(f"{attempts} attempts")
-    if dropped := told.get("x-gateway-dropped-params"):
+    if dropped := headers.get("x-gateway-dropped-params"):
         words.append(f"without {dropped}")
     return " · ".join(filter(None, words))

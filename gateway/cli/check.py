@@ -1,4 +1,4 @@
-"""`strowger check`: tell everything that is wrong with a configuration."""
+"""`strowger check`: report all errors of a configuration."""
 
 import asyncio
 import tempfile
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.argument("named", metavar="[CONFIG]", type=click.Path(path_type=Path), default=None)
 @config_option
 def check(named: Path | None, path: Path) -> None:
-    """Check CONFIG, or --config, without serving it; exits with 1 if it is wrong.
+    """Check CONFIG, or --config, without serving it; exit with 1 if it has errors.
 
-    What can be served and has no effect is a warning.
+    Settings without effect are warnings.
     """
     path = path if named is None else named
     config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True))
@@ -42,14 +42,14 @@ def check(named: Path | None, path: Path) -> None:
 
 
 def build(config: Config) -> tuple[str, ...]:
-    """Build what `serve` builds, and throw it away: nothing is connected, started or made on disk.
+    """Build what `serve` builds, and discard it: no connection, no process, no file is created.
 
-    Returns what an operator should know of it.
-    Raises Faults for what only shows then: an address that an adapter refuses, a file that cannot
-    be read, an extra that is missing, a host that is not this machine's, a newer program's tables.
-    The port is left alone: the gateway that runs may have it.
+    Returns notes for the operator.
+    Raises Faults for errors that only building shows: an address that an adapter rejects, an
+    unreadable file, a missing extra, a host that is not this machine's, tables of a newer version.
+    Does not bind the port: the running gateway may use it.
     """
-    # Late, because a configuration that is wrong in itself needs none of it.
+    # Late: an invalid configuration does not get here.
     from gateway.coordination.setup import transport_of
     from gateway.processes.listening_socket import listen
     from gateway.runtime import Runtime
@@ -71,7 +71,7 @@ def build(config: Config) -> tuple[str, ...]:
 
 
 def _bounds(routes: "Iterable[Route]") -> Iterator[str]:
-    """Where requests get a `max_tokens` that nobody sent."""
+    """Note backends that get a `max_tokens` which neither client nor operator set."""
     for route in routes:
         said = (route.defaults.sampling.max_tokens, route.overrides.sampling.max_tokens)
         if route.require or any(one not in (UNSET, None) for one in said):
@@ -83,5 +83,5 @@ def _bounds(routes: "Iterable[Route]") -> Iterator[str]:
             most = "its ceiling" if backend.model == "*" else str(ceilings.of(backend.model))
             yield (
                 f"models {route.name!r}: {backend.name} requires max_tokens; a request without it "
-                f"gets {most} (models[].defaults sets another)"
+                f"gets {most} (change it in models[].defaults)"
             )

@@ -1,4 +1,4 @@
-"""How every command gets at config.yaml, and how faults in it are shown."""
+"""Load config.yaml for the commands, and show its faults."""
 
 import os
 from collections.abc import Callable, Generator
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class Faults(click.ClickException):
-    """Every fault on a line of its own, on stderr; the exit status is 1."""
+    """Faults, printed to stderr one per line; the exit status is 1."""
 
     exit_code = 1
 
@@ -32,7 +32,7 @@ class Faults(click.ClickException):
 
 @contextmanager
 def faults_shown() -> Generator[None, None, None]:
-    """InvalidConfig as lines on stderr rather than as a traceback."""
+    """Show InvalidConfig as lines on stderr instead of a traceback."""
     try:
         yield
     except InvalidConfig as exc:
@@ -40,7 +40,7 @@ def faults_shown() -> Generator[None, None, None]:
 
 
 def load(path: Path, warn: Callable[[str], None] = ignore_warning) -> Config:
-    """Raises Faults. warn: as of `load_config`."""
+    """Load a configuration. Raises Faults. warn: as for `load_config`."""
     with faults_shown():
         return load_config(path, os.environ, warn)
 
@@ -62,7 +62,7 @@ def config_option(command: F) -> F:
 def with_listen_overrides(
     config: Config, host: str | None, port: int | None, workers: int | None = None
 ) -> Config:
-    """The configuration with another host, port or number of workers, where given."""
+    """Return the configuration with host, port and number of workers replaced, if given."""
     server = msgspec.structs.replace(
         config.server,
         host=host or config.server.host,

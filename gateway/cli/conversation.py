@@ -1,4 +1,4 @@
-"""A conversation with a model of a running gateway: what was said, and the next answer."""
+"""A conversation with a model of a running gateway: its messages, and the next answer."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -11,22 +11,22 @@ from adapters.framing import SSEParser
 from gateway.cli.config_loading import Faults
 from gateway.cli.http_client import CONNECT_S, Site, error_text, upstream_faults
 
-PATIENCE_S = 600.0
-"""For each piece; the gateway's own timeouts are shorter, and its comments count as pieces."""
+CHUNK_TIMEOUT_S = 600.0
+"""Timeout per chunk; the gateway's own timeouts are shorter, and its comments are chunks."""
 
 LARGEST_ERROR = 1024 * 1024
 SHOWN = ("x-gateway-", "x-request-id", "server-timing")
-"""How the headers begin that tell how an answer came about."""
+"""Prefixes of the headers that describe how the gateway answered."""
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, kw_only=True):
     role: Literal["system", "user", "assistant"]
     content: str
 
 
 class _Body(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
-    messages: tuple[Said, ...]
+    messages: tuple[Message, ...]
     stream: bool
     user: str | UnsetType = UNSET
 
@@ -41,69 +41,68 @@ class _Choice(Struct):
     delta: _Delta
 
 
-class _Told(Struct):
+class _ErrorDetail(Struct):
     message: str
 
 
 class _Chunk(Struct):
     choices: list[_Choice] = []
-    error: _Told | None = None
+    error: _ErrorDetail | None = None
 
 
 class Conversation:
-    """said: all turns but the system's. told: the last answer's headers that tell of its way."""
+    """messages: without the system message. headers: the gateway's, of the last answer."""
 
     def __init__(self, url: str, model: str, *, key: str = "", user: str = "") -> None:
         self.model = model
         self.system = ""
-        self.said: list[Said] = []
-        self.told: dict[str, str] = {}
+        self.messages: list[Message] = []
+        self.headers: dict[str, str] = {}
         self._url = url
         self._key = key
         self._user = user
 
     def clear(self) -> None:
-        """Forget what was said; the system message stays."""
-        self.said.clear()
+        """Remove all messages except the system message."""
+        self.messages.clear()
 
-    def ask(self, text: str, hear: Callable[[str, bool], None]) -> str:
-        """The answer to `text`, which `hear` gets piece by piece: the words, and whether they are
-        a thought.
+    def ask(self, text: str, on_text: Callable[[str, bool], None]) -> str:
+        """Return the answer to `text`. on_text: called with each chunk and whether it is reasoning.
 
-        Raises Faults where there is none, or none to its end; KeyboardInterrupt cancels it. An
-        answer of which something was heard stays in the conversation, a question without one goes.
+        Raises Faults without a complete answer; KeyboardInterrupt cancels it. A partial answer
+        stays in the conversation; a question without any answer is removed.
         """
-        self.told = {}
-        self.said.append(Said(role="user", content=text))
+        self.headers = {}
+        self.messages.append(Message(role="user", content=text))
         pieces: list[str] = []
 
-        def heard(words: str, thought: bool) -> None:
+        def collect(words: str, thought: bool) -> None:
             if not thought:
                 pieces.append(words)
-            hear(words, thought)
+            on_text(words, thought)
 
         try:
-            asyncio.run(self._answer(heard))
+            asyncio.run(self._answer(collect))
         finally:
             answer = "".join(pieces)
             if answer:
-                self.said.append(Said(role="assistant", content=answer))
+                self.messages.append(Message(role="assistant", content=answer))
             else:
-                self.said.pop()
+                self.messages.pop()
         return answer
 
     def _body(self) -> bytes:
-        system = (Said(role="system", content=self.system),) if self.system else ()
+        system = (Message(role="system", content=self.system),) if self.system else ()
         return msgspec.json.encode(
             _Body(
                 model=self.model,
-                messages=(*system, *self.said),
+                messages=(*system, *self.messages),
                 stream=True,
                 user=self._user or UNSET,
             )
         )
 
-    async def _answer(self, heard: Callable[[str, bool], None]) -> None:
+    async def _answer(self, on_text: Callable[[str, bool], None]) -> None:
         site = Site(self._url)
         clock = asyncio.get_running_loop().time
         outbound = site.outbound(
@@ -112,42 +111,42 @@ class Conversation:
         try:
             with upstream_faults(site.url):
                 reply = await site.transport.exchange(
-                    outbound, connect_by=clock() + CONNECT_S, head_by=clock() + PATIENCE_S
+                    outbound, connect_by=clock() + CONNECT_S, head_by=clock() + CHUNK_TIMEOUT_S
                 )
                 try:
-                    self.told = _telling(reply.headers)
+                    self.headers = _gateway_headers(reply.headers)
                     if reply.status != 200:
                         data = await reply.body(clock() + CONNECT_S, LARGEST_ERROR)
                         raise Faults((error_text(reply.status, data),))
                     parser = SSEParser("gateway")
-                    while data := await reply.chunk(clock() + PATIENCE_S):
-                        if _ended(parser.feed(data), heard):
+                    while data := await reply.chunk(clock() + CHUNK_TIMEOUT_S):
+                        if _ended(parser.feed(data), on_text):
                             return
-                    raise Faults(("the answer broke off",))
+                    raise Faults(("the answer ended early",))
                 finally:
                     await reply.aclose()
         finally:
             await site.transport.aclose()
 
 
-def _telling(headers: Mapping[str, str]) -> dict[str, str]:
+def _gateway_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.startswith(SHOWN)}
 
 
-def _ended(frames: list[tuple[str, bytes]], heard: Callable[[str, bool], None]) -> bool:
-    """Hand on what the frames say; true at the stream's end. Raises Faults for an error."""
+def _ended(frames: list[tuple[str, bytes]], on_text: Callable[[str, bool], None]) -> bool:
+    """Pass on the content of frames; true at the stream's end. Raises Faults for an error."""
     for _, data in frames:
         if data == b"[DONE]":
             return True
         try:
             chunk = msgspec.json.decode(data, type=_Chunk)
         except msgspec.DecodeError as exc:
-            raise Faults((f"a piece of the answer cannot be read: {exc}",)) from exc
+            raise Faults((f"invalid chunk in the answer: {exc}",)) from exc
         if chunk.error is not None:
-            raise Faults((f"the answer broke off: {chunk.error.message}",))
+            raise Faults((f"the answer ended early: {chunk.error.message}",))
         for choice in chunk.choices:
             if choice.delta.reasoning:
-                heard(choice.delta.reasoning, True)
+                on_text(choice.delta.reasoning, True)
             if words := choice.delta.content or choice.delta.refusal:
-                heard(words, False)
+                on_text(words, False)
     return False

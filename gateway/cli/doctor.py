@@ -1,4 +1,4 @@
-"""`strowger doctor`: what this machine has that the gateway and its engine can use."""
+"""`strowger doctor`: show what this machine offers to the gateway and its engine."""
 
 import os
 import platform
@@ -30,17 +30,17 @@ PACKAGES = (
     "tokenizers",
 )
 FAST_CPU = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "asimd", "sve", "bf16")
-"""Of /proc/cpuinfo, those that make a difference to the engine."""
+"""Flags in /proc/cpuinfo that matter to the engine."""
 
 LONGEST_CHECK = 300
-"""Seconds; an NPU compiles some kernels when it first sees them."""
+"""Seconds; an NPU compiles some kernels at their first use."""
 
 Line = tuple[str, str]
 
 
 @click.command()
 def doctor() -> None:
-    """Show this machine's devices, versions, and whether each kernel of the engine is right."""
+    """Show this machine's devices and versions, and test each kernel of the engine."""
     table = table_of("WHAT", "FOUND")
     for what, found in (*_machine(), *_packages(), *_devices()):
         table.add_row(what, escape(found))
@@ -57,7 +57,7 @@ def _machine() -> Iterator[Line]:
 
 
 def cpu_flags(cpuinfo: Path) -> frozenset[str]:
-    """Of the first core; empty where the file is missing."""
+    """Flags of the first core; empty if the file is missing."""
     if not cpuinfo.exists():
         return frozenset()
     for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -68,7 +68,7 @@ def cpu_flags(cpuinfo: Path) -> frozenset[str]:
 
 
 def _cores() -> int:
-    """That this process may use, which in a container can be fewer than there are."""
+    """Cores that this process may use; in a container possibly fewer than exist."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -83,7 +83,7 @@ def _packages() -> Iterator[Line]:
 
 
 def _devices() -> Iterator[Line]:
-    """The engine looks at them, in a process of its own: this one imports no torch."""
+    """Let the engine check its devices in a separate process, because this one imports no torch."""
     if find_spec("torch") is None:
         yield "engine", "not available: torch is missing; install strowger-gateway[local]"
         return
@@ -98,12 +98,12 @@ def _devices() -> Iterator[Line]:
     except subprocess.CalledProcessError as exc:
         yield "engine", f"cannot start: {last_line(exc.stderr) or f'status {exc.returncode}'}"
     except subprocess.TimeoutExpired:
-        yield "engine", f"its checks took longer than {LONGEST_CHECK} seconds"
+        yield "engine", f"its checks took longer than {LONGEST_CHECK} s"
     except msgspec.DecodeError as exc:
-        yield "engine", f"its checks cannot be read: {exc}"
+        yield "engine", f"cannot parse the output of its checks: {exc}"
 
 
 def last_line(errors: bytes) -> str:
-    """What a traceback ends with."""
+    """The last line of a traceback."""
     text = errors.decode("utf-8", errors="replace").strip()
     return text.splitlines()[-1] if text else ""

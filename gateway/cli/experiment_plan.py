@@ -26,8 +26,8 @@ from gateway.store.base import Store
 class Planned(Struct, frozen=True, kw_only=True):
     """One metric of an experiment's plan.
 
-    by:    of a clause "not worse". apart: what is to be shown, on the metric's scale.
-    units: that must be assigned, so that enough of them have an observation.
+    by:    of a clause "not worse". apart: the difference to detect, on the metric's scale.
+    units: to assign, so that enough of them have an observation.
     """
 
     metric: str
@@ -39,21 +39,35 @@ class Planned(Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option("--baseline", type=float, help="Control's mean, 0.12 for 12 %.")
-@click.option("--lift", type=float, required=True, help="The difference to be found, 0.02.")
-@click.option("--relative", is_flag=True, help="The lift is a part of the baseline.")
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="False alarms.")
-@click.option("--power", type=float, default=0.8, show_default=True, help="Of finding the lift.")
-@click.option("--shares", default="50,50", show_default=True, help="Control's first.")
-@click.option("--sd", type=float, help="Of a unit's mean, for what is no yes or no.")
+@click.option("--baseline", type=float, help="Mean of the control; 0.12 means 12 %.")
+@click.option(
+    "--lift", type=float, required=True, help="Smallest difference to detect, such as 0.02."
+)
+@click.option("--relative", is_flag=True, help="The lift is relative to the baseline.")
+@click.option(
+    "--alpha",
+    type=float,
+    default=0.05,
+    show_default=True,
+    help="Significance level (false-positive rate).",
+)
+@click.option(
+    "--power", type=float, default=0.8, show_default=True, help="Probability of detecting the lift."
+)
+@click.option("--shares", default="50,50", show_default=True, help="Traffic split, control first.")
+@click.option(
+    "--sd", type=float, help="Standard deviation of units' means, for metrics other than yes/no."
+)
 @click.option(
     "--from",
     "name",
-    help="Take baselines and spreads from the control of this experiment, as the store has them; "
-    "with `decide`, plan all its clauses. The lift is that of the metric to be better.",
+    help="Take baselines and standard deviations from this experiment's control in the store; "
+    "with `decide`, plan all its clauses. The lift applies to the metric of `better`.",
 )
-@click.option("--metric", help="With --from: of this metric alone. For times the lift is a part.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@click.option(
+    "--metric", help="With --from: plan only this metric. For times the lift is relative."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def plan(
     baseline: float | None,
@@ -68,14 +82,14 @@ def plan(
     as_json: bool,
     path: Path,
 ) -> None:
-    """Plan how many units an experiment needs; without --from it reads no store."""
+    """Plan how many units an experiment needs. Only --from reads the store."""
     if name is not None:
         terms = _Terms(lift, relative, alpha, power, _shares(shares))
         found = _from_store(path, name, metric, terms)
         _show_clauses(found, as_json=as_json)
         return
     if baseline is None:
-        raise click.UsageError("--baseline is needed, or --from with the name of an experiment")
+        raise click.UsageError("give --baseline, or --from with the name of an experiment")
     try:
         one = planner.plan(
             baseline=baseline,
@@ -92,8 +106,8 @@ def plan(
         click.echo(msgspec.json.format(msgspec.json.encode(one), indent=2))
         return
     each = ", ".join(f"{count:,}" for count in one.units)
-    click.echo(f"{one.total:,} units ({each}), looked at as often as you like: planned")
-    click.echo(f"{one.fixed_total:,} would do for one look at the very end, and none before")
+    click.echo(f"Required sample: {one.total:,} units ({each}) with continuous monitoring")
+    click.echo(f"Fixed-horizon test: {one.fixed_total:,} units (look once, at the end)")
     click.echo(f"config.yaml: planned: {one.total}, smallest: {abs(one.difference):g}")
 
 
@@ -105,10 +119,10 @@ class _Terms(Struct, frozen=True):
     shares: list[float]
 
     def apart(self, metric: Metric, mean: float) -> float:
-        """The lift on the metric's scale. Raises ValueError for what has no logarithm."""
+        """The lift on the metric's scale. Raises ValueError if it has no logarithm."""
         if metric.scale == "log":
             if self.lift <= -1:
-                raise ValueError(f"lift: {self.lift:g} of a time must be above -1")
+                raise ValueError(f"lift: {self.lift:g} is relative to a time and must be above -1")
             return abs(log1p(self.lift))
         return abs(self.lift * mean if self.relative else self.lift)
 
@@ -134,7 +148,7 @@ def _from_store(path: Path, name: str, metric: str | None, terms: _Terms) -> lis
 
 def _metric(metrics: dict[str, Metric], name: str) -> Metric:
     if name not in metrics:
-        raise ValueError(f"metric: {name} has no values here{nearest(name, list(metrics))}")
+        raise ValueError(f"metric: {name} has no values in the store{nearest(name, list(metrics))}")
     return metrics[name]
 
 
@@ -146,7 +160,7 @@ def _planned(
     terms: _Terms,
     clauses: int,
 ) -> Planned:
-    """With several clauses each may be missed with its part of what all may be together."""
+    """Split the probability of a miss evenly over several clauses."""
     found = baseline_of(experiment, store, metric)
     power = 1 - (1 - terms.power) / clauses
     if by is None:
@@ -202,7 +216,7 @@ def _show_clauses(found: Sequence[Planned], *, as_json: bool) -> None:
         table.add_row(*map(escape, row))
     show(table)
     most = max(one.units for one in found)
-    click.echo(f"\n{most:,} units in all, looked at as often as you like")
+    click.echo(f"\nRequired sample: {most:,} units with continuous monitoring")
     click.echo(f"config.yaml: planned: {most}")
 
 
@@ -210,4 +224,6 @@ def _shares(text: str) -> list[float]:
     try:
         return [float(share) for share in text.split(",")]
     except ValueError as exc:
-        raise click.UsageError(f"--shares: {text!r} is no list of numbers such as 80,20") from exc
+        raise click.UsageError(
+            f"--shares: {text!r} is not a list of numbers such as 80,20"
+        ) from exc

@@ -1,4 +1,4 @@
-"""The configured store and experiments, as the commands about them get at them."""
+"""Open the store and look up experiments for the `experiments` commands."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from gateway.store.open import absent, open_existing
 
 @contextmanager
 def opened(config: Config) -> Generator[Store, None, None]:
-    """The configured store, and why it cannot be asked as a line on stderr."""
+    """Open the configured store. Raises Faults if it is unreachable."""
     with faults_shown():
         store = open_existing(config.store.url)
     try:
@@ -25,20 +25,20 @@ def opened(config: Config) -> Generator[Store, None, None]:
         store.close()
 
 
-def begun(config: Config) -> None:
-    """A pause in a file that no gateway has would pause nothing."""
+def require_store(config: Config) -> None:
+    """Raise Faults if the store does not exist yet: a pause in a new file would have no effect."""
     file = absent(config.store.url)
     if file:
         raise Faults(
             (
-                f"store.url: there is no {file}, so no gateway has served with this store yet; "
-                "say it where the gateway runs, or by POST /admin/experiments/NAME/pause",
+                f"store.url: {file} does not exist, so no gateway has used this store yet; run "
+                "this command where the gateway runs, or use POST /admin/experiments/NAME/pause",
             )
         )
 
 
-def named(config: Config, name: str) -> Experiment:
-    """An experiment of the configuration. Raises Faults."""
+def find_experiment(config: Config, name: str) -> Experiment:
+    """Return an experiment of the configuration. Raises Faults if it is unknown."""
     for experiment in config.experiments:
         if experiment.name == name:
             return experiment

@@ -1,4 +1,4 @@
-"""`strowger experiments votes` and `remove-vote`: to find a vote that is wrong, and take it out."""
+"""`strowger experiments votes` and `remove-vote`: find wrong votes and remove them."""
 
 import sys
 from datetime import UTC, datetime
@@ -9,31 +9,31 @@ import msgspec
 from rich.markup import escape
 
 from gateway.cli.config_loading import Faults, config_option, load
-from gateway.cli.experiment_store import begun, named, opened
+from gateway.cli.experiment_store import find_experiment, opened, require_store
 from gateway.cli.tables import show, table_of
 from gateway.experiments.service.report_input import bounds_of
 from gateway.store.base import Vote
 
-metric_option = click.option("--metric", help="Of feedback; the primary one without it.")
+metric_option = click.option("--metric", help="Feedback metric. Default: the primary metric.")
 
 
 @click.command()
 @click.argument("name")
 @metric_option
-@click.option("--outside", is_flag=True, help="Only those outside of what the metric takes now.")
+@click.option("--outside", is_flag=True, help="Only votes outside the metric's current range.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @config_option
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def votes(
     name: str, metric: str | None, outside: bool, limit: int, path: Path, as_json: bool
 ) -> None:
-    """Show the votes on experiment NAME that lie farthest from their mean, the farthest first."""
+    """Show the votes of experiment NAME that are farthest from their mean, farthest first."""
     config = load(path)
-    experiment = named(config, name)
+    experiment = find_experiment(config, name)
     metric = metric or experiment.primary
     bounds = bounds_of(experiment, metric) if outside else None
     if outside and bounds is None:
-        raise Faults((f'{metric} takes every number: it has no contract under "metrics"',))
+        raise Faults((f'{metric} accepts every number: it has no contract under "metrics"',))
     with opened(config) as store:
         found = store.votes(name, metric, limit, bounds)
     if as_json:
@@ -53,17 +53,17 @@ def votes(
 @metric_option
 @config_option
 def remove_vote(name: str, request_ids: tuple[str, ...], metric: str | None, path: Path) -> None:
-    """Take votes out of experiment NAME for good: those of a metric on these requests."""
+    """Remove the votes of a metric on these requests from experiment NAME, permanently."""
     config = load(path)
-    experiment = named(config, name)
-    begun(config)
+    experiment = find_experiment(config, name)
+    require_store(config)
     metric = metric or experiment.primary
     with opened(config) as store:
         gone = {one: store.remove_vote(name, metric, one) for one in request_ids}
     missing = [one for one, removed in gone.items() if not removed]
     click.echo(f"{len(gone) - len(missing):,} removed from {metric} of {name}")
     if missing:
-        raise Faults(tuple(f"{one}: has no vote of {metric} in {name}" for one in missing))
+        raise Faults(tuple(f"{one}: no vote of {metric} in {name}" for one in missing))
 
 
 def _value(vote: Vote) -> str:

@@ -1,4 +1,4 @@
-"""`strowger experiments`: what experiments have shown, what they need, and the switch."""
+"""`strowger experiments`: reports and sample sizes of experiments, pause and resume."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from gateway.cli.config_loading import Faults, config_option, load
 from gateway.cli.experiment_plan import plan
-from gateway.cli.experiment_store import begun, named, opened
+from gateway.cli.experiment_store import find_experiment, opened, require_store
 from gateway.cli.experiment_votes import remove_vote, votes
 from gateway.cli.export import export
 from gateway.cli.tables import show, table_of
@@ -27,12 +27,12 @@ from gateway.experiments.statistics.formatting import figure, signed
 from gateway.routing.planning.enrolment import ExperimentStatus
 from gateway.store.base import Store
 
-json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def experiments() -> None:
-    """A/B tests over models: reports, the sample needed, pause and resume."""
+    """A/B tests of models: reports, sample sizes, pause and resume."""
 
 
 for command in (export, plan, votes, remove_vote):
@@ -43,7 +43,7 @@ for command in (export, plan, votes, remove_vote):
 @config_option
 @json_option
 def listed(path: Path, as_json: bool) -> None:
-    """Show every experiment and how it stands, also those that were removed from CONFIG."""
+    """List all experiments with their state, including those removed from the configuration."""
     config = load(path)
     with opened(config) as store:
         rows = [configured(one, _standing(one, store)) for one in config.experiments]
@@ -64,9 +64,9 @@ def listed(path: Path, as_json: bool) -> None:
 @config_option
 @json_option
 def report(name: str, path: Path, as_json: bool) -> None:
-    """Tell what experiment NAME has shown so far, with a verdict.
+    """Show the results of experiment NAME so far, with a verdict.
 
-    Also of one that was removed from the configuration: what it has shown in all.
+    For an experiment that was removed from the configuration: its final results.
     """
     config = load(path)
     with opened(config) as store:
@@ -79,33 +79,33 @@ def report(name: str, path: Path, as_json: bool) -> None:
 
 @experiments.command()
 @click.argument("name")
-@click.option("--reason", default="by the operator", show_default=True, help="For the reports.")
+@click.option("--reason", default="by the operator", show_default=True, help="Shown in reports.")
 @config_option
 def pause(name: str, reason: str, path: Path) -> None:
-    """Let control serve everyone, until resumed; running gateways follow within 2 s."""
+    """Serve all requests by the control until resumed. Running gateways follow within 2 s."""
     config = load(path)
-    experiment = named(config, name)
-    begun(config)
+    experiment = find_experiment(config, name)
+    require_store(config)
     with opened(config) as store:
         store.pause(experiment.name, reason, time.time())
-    click.echo(f"{name} is paused: {experiment.control.name} serves everyone")
+    click.echo(f"{name} is paused: {experiment.control.name} serves all requests")
 
 
 @experiments.command()
 @click.argument("name")
 @config_option
 def resume(name: str, path: Path) -> None:
-    """Let the variants serve again, in a new epoch; running gateways follow within 2 s."""
+    """Assign requests to variants again, in a new epoch. Running gateways follow within 2 s."""
     config = load(path)
-    begun(config)
+    require_store(config)
     with opened(config) as store:
-        was = store.resume(named(config, name).name)
+        was = store.resume(find_experiment(config, name).name)
     click.echo(f"{name} is resumed" if was else f"{name} was not paused")
 
 
 def print_report(found: Report) -> None:
-    """For people. A split that is broken comes first, and loudly."""
-    words = [f"epoch {found.epoch}", "running"] if found.epoch else ["not begun"]
+    """Print a report for people. A sample ratio mismatch comes first and stands out."""
+    words = [f"epoch {found.epoch}", "running"] if found.epoch else ["not started"]
     if found.removed:
         words[1:] = [_ended(found.last_request)]
     elif found.paused:
@@ -129,8 +129,8 @@ def print_report(found: Report) -> None:
     if found.excluded:
         unit = found.assign_by.replace("_", " ").replace("header:", "header ")
         click.echo(
-            f"Left out: {found.excluded:,} requests that name no {unit}, or are no conversation "
-            "where a variant sets `system`"
+            f"Excluded: {found.excluded:,} requests without a {unit}, or that are not chat "
+            "requests although a variant sets `system`"
         )
     click.echo()
     arms = table_of("VARIANT", "BACKEND", "WEIGHT", "UNITS", "REQUESTS", "FALLBACK")
@@ -161,7 +161,7 @@ def print_report(found: Report) -> None:
                 f" {response.variant}, {figure(response.control, '.3g')} of {found.arms[0].name}"
             )
     if found.epoch > 1:
-        click.echo("\nUNITS of a metric: one that came back in a later epoch counts again.")
+        click.echo("\nUNITS of a metric: a unit that returned in a later epoch counts again.")
 
 
 def _cells(metric: MetricReport, row: Measured) -> tuple[str, ...]:
@@ -197,7 +197,7 @@ def _state(row: ListedExperiment) -> str:
         return _ended(row.last_request)
     if row.paused:
         return f"PAUSED: {row.reason}"
-    return "running" if row.epoch else "not begun"
+    return "running" if row.epoch else "not started"
 
 
 def _ended(last: float | None) -> str:

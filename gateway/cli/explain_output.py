@@ -36,7 +36,7 @@ def print_explanation(found: Explanation) -> None:
         show(_ruled_out(found))
     if found.fallback_by_error:
         _gap("tried instead after a failure with this code")
-        show(_detours(found))
+        show(_fallback_by_error(found))
     if found.refused is not None:
         refused = found.refused
         click.echo(f"\nrejected with {refused.status} {refused.code}: {refused.message}")
@@ -150,7 +150,7 @@ def _reason(reason: Reason) -> str:
     return f"{reason.field} {reason.words}".strip()
 
 
-def _detours(found: Explanation) -> Table:
+def _fallback_by_error(found: Explanation) -> Table:
     table = table_of("CODE", "MODELS", "BACKENDS")
     for one in found.fallback_by_error:
         backends = "\n".join(one.backends) or "none supports this request"

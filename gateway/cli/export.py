@@ -1,4 +1,4 @@
-"""`strowger experiments export`: the rows that a report is computed from."""
+"""`strowger experiments export`: write the rows from which reports are computed."""
 
 import sys
 from collections.abc import Generator
@@ -22,25 +22,25 @@ from gateway.store.base import Store
     "--output",
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The file to write; standard output without it, for CSV alone.",
+    help="File to write. Default: standard output, CSV only.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["csv", "parquet"]),
-    help="By the file's name without it: parquet for FILE.parquet, else csv.",
+    help="Default: parquet for FILE.parquet, else csv.",
 )
 @config_option
 def export(name: str, output: Path | None, form: str | None, path: Path) -> None:
     """Write the rows from which the report of experiment NAME is computed.
 
-    One row for each metric, unit, epoch and variant, with the number of observations and their
-    sum. Also of an experiment that was removed from the configuration.
+    One row per metric, unit, epoch and variant, with the number of observations and their sum.
+    Works for experiments that were removed from the configuration, too.
     """
     ending = output.suffix.lower() if output is not None else ""
     form = form or ("parquet" if ending == ".parquet" else "csv")
     if output is None and form == "parquet":
-        raise click.UsageError("parquet is not text; give a file with --output")
+        raise click.UsageError("parquet is binary; give a file with --output")
     config = load(path)
     with opened(config) as store, closing(store.units(_known(config, store, name))) as pages:
         if output is None:
@@ -48,7 +48,7 @@ def export(name: str, output: Path | None, form: str | None, path: Path) -> None
             write_csv(name, pages, text)
             text.detach()
             return
-        with faults_shown(), _whole(output) as part:
+        with faults_shown(), _complete_file(output) as part:
             if form == "parquet":
                 count = write_parquet(name, pages, part)
             else:
@@ -66,8 +66,8 @@ def _known(config: Config, store: Store, name: str) -> str:
 
 
 @contextmanager
-def _whole(output: Path) -> Generator[Path]:
-    """A file beside `output` that takes its name once it is whole: no reader gets half of it."""
+def _complete_file(output: Path) -> Generator[Path]:
+    """Yield a temporary file that replaces `output` when it is complete."""
     part = output.with_name(f"{output.name}.part")
     try:
         yield part

@@ -1,4 +1,4 @@
-"""Requests of the command line to a running gateway, one after another, over our own client."""
+"""Sequential requests of the command line to a running gateway, with our HTTP client."""
 
 import asyncio
 from collections.abc import Generator, Sequence
@@ -15,25 +15,25 @@ from gateway.config.schema import Config
 from gateway.upstream.wire import WireTransport
 from schemas.errors import InvalidConfig, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 
-CONNECT_S, ANSWER_S = 5.0, 30.0
+CONNECT_S, RESPONSE_S = 5.0, 30.0
 LARGEST_BODY = 64 * 1024 * 1024
 Headers = Sequence[tuple[str, str]]
 T = TypeVar("T")
 
 
-class _Told(msgspec.Struct):
+class _ErrorDetail(msgspec.Struct):
     message: str
 
 
 class _Envelope(msgspec.Struct):
-    error: _Told
+    error: _ErrorDetail
 
 
 class Site:
-    """A gateway by its URL. path: before every target, where it stands behind a prefix."""
+    """A gateway by its URL. path: prefix of every target, if it is served under one."""
 
     def __init__(self, url: str) -> None:
-        """Raises click.UsageError for what is no URL."""
+        """Raises click.UsageError for an invalid URL."""
         self.url = url.rstrip("/")
         self.path = urlsplit(self.url).path
         try:
@@ -51,7 +51,7 @@ class Site:
         headers: Headers = (),
         stream: bool = False,
     ) -> Outbound:
-        """A GET without a body, else a POST."""
+        """Build a GET without a body, else a POST."""
         own: tuple[tuple[str, str], ...] = (("accept", "*/*"),)
         own += (("authorization", f"Bearer {key}"),) if key else ()
         own += (("content-type", "application/json"),) if body else ()
@@ -69,16 +69,18 @@ class Site:
 def fetch(
     url: str, target: str, kind: type[T], *, key: str, body: bytes = b"", headers: Headers = ()
 ) -> T:
-    """An answer with status 200, decoded. Raises Faults for every other outcome."""
+    """Return a response with status 200, decoded. Raises Faults for every other outcome."""
     data = asyncio.run(_fetch(url, target, key, body, headers))
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as exc:
-        raise Faults((f"what answers at {url} is no Strowger of this version: {exc}",)) from exc
+        raise Faults(
+            (f"the server at {url} is not a Strowger gateway of this version: {exc}",)
+        ) from exc
 
 
 def url_of(config: Config) -> str:
-    """Where a gateway with this configuration listens, as somebody on this machine reaches it."""
+    """The URL at which clients on this machine reach a gateway with this configuration."""
     host = config.server.host
     if host in ("0.0.0.0", "::"):
         host = "127.0.0.1" if host == "0.0.0.0" else "::1"
@@ -86,21 +88,21 @@ def url_of(config: Config) -> str:
 
 
 def error_text(status: int, body: bytes) -> str:
-    """What an answer that is none says."""
+    """Describe an error response."""
     try:
         return f"{status}: {msgspec.json.decode(body, type=_Envelope).error.message}"
     except msgspec.DecodeError:
-        return f"{status}, and no error that this command can read"
+        return f"status {status} without a readable error message"
 
 
 @contextmanager
 def upstream_faults(url: str) -> Generator[None, None, None]:
-    """What goes wrong on the way, as a line on stderr."""
+    """Turn connection errors into Faults."""
     try:
         yield
     except UpstreamUnreachable as exc:
         raise Faults(
-            (f"nothing answers at {url}; start the gateway with `strowger serve`, or give --url",)
+            (f"cannot connect to {url}; start the gateway with `strowger serve`, or give --url",)
         ) from exc
     except UpstreamTimeout as exc:
         raise Faults((f"{url} did not answer in time",)) from exc
@@ -115,10 +117,10 @@ async def _fetch(url: str, target: str, key: str, body: bytes, headers: Headers)
     try:
         with upstream_faults(site.url):
             reply = await site.transport.exchange(
-                outbound, connect_by=now + CONNECT_S, head_by=now + ANSWER_S
+                outbound, connect_by=now + CONNECT_S, head_by=now + RESPONSE_S
             )
             try:
-                data = await reply.body(now + ANSWER_S, LARGEST_BODY)
+                data = await reply.body(now + RESPONSE_S, LARGEST_BODY)
             finally:
                 await reply.aclose()
     finally:

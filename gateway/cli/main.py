@@ -18,7 +18,7 @@ _NAMES = (
     "models",
     "doctor",
 )
-"""Of the commands, and of the modules and functions that hold them; in the order of the help."""
+"""Names of the commands and of their modules and functions, in the order of the help."""
 
 
 def _version() -> str:
@@ -29,7 +29,7 @@ def _version() -> str:
 
 
 class _Commands(click.Group):
-    """Loads the command that is asked for: a gateway needs none of what the others do."""
+    """Import only the module of the requested command, so that `serve` loads no others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_NAMES)
@@ -45,4 +45,4 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(_version(), prog_name="strowger")
 def strowger() -> None:
-    """One endpoint for many language models, on this machine and elsewhere."""
+    """LLM gateway: one endpoint for many models, local and remote."""

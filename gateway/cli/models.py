@@ -1,4 +1,4 @@
-"""`strowger models`: the adapters, what each can honour, and whether the configured ones work."""
+"""`strowger models`: list adapters and their capabilities, probe configured backends."""
 
 import sys
 from pathlib import Path
@@ -21,32 +21,37 @@ from gateway.config.problems import nearest
 from schemas.fields import FIELDS, Task
 
 ANYWHERE = "https://localhost/openai/v1"
-"""Stands in for the base URL of an adapter that has none; nothing is sent there. Azure's wants a
+"""A placeholder for adapters without a default base URL; it gets no requests. Azure's needs a
 path."""
 
 
 @click.command()
 @click.argument("adapter", required=False)
-@click.option("--probe", "probing", is_flag=True, help="Ask every configured backend for a token.")
-@click.option("--timeout", "timeout_s", default=30.0, show_default=True, help="Seconds a backend.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@click.option(
+    "--probe", "probing", is_flag=True, help="Request one token from every configured backend."
+)
+@click.option(
+    "--timeout", "timeout_s", default=30.0, show_default=True, help="Seconds per backend."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def models(adapter: str | None, probing: bool, timeout_s: float, as_json: bool, path: Path) -> None:
-    """List the adapters, or what becomes of each request field with ADAPTER.
+    """List the adapters, or how ADAPTER handles each request field.
 
-    "yes": sent on as the client says it; "as NAME": honoured, and said as NAME in the backend's
-    own format; "no": refused by name. RANGE is what the backend takes.
+    "yes": passed on unchanged; "as NAME": supported, under the name NAME in the backend's own
+    format; "no": rejected with an error that names the field. RANGE: values that the backend
+    accepts.
 
-    With --probe: make the cheapest real call to every backend of the configuration, and tell what
-    is wrong with those that do not answer; the exit status is then 1.
+    With --probe: send the cheapest real request to every backend of the configuration and show
+    the cause of failures; the exit status is 1 if any backend fails.
     """
     if probing:
         _check_alone(adapter, as_json=as_json)
         config = load(path)
-        with Console(stderr=True).status("Asking every backend for one token"):
-            told = probe(config, timeout_s=timeout_s)
-        show(report(told))
-        if not all(one.fine for one in told):
+        with Console(stderr=True).status("Requesting one token from every backend"):
+            results = probe(config, timeout_s=timeout_s)
+        show(report(results))
+        if not all(one.fine for one in results):
             sys.exit(1)
         return
     with faults_shown():
@@ -65,7 +70,7 @@ def models(adapter: str | None, probing: bool, timeout_s: float, as_json: bool, 
 
 
 def supported(registry: Registry, name: str) -> Supports:
-    """What the adapter can honour at its own base URL. Raises Faults for a broken plug-in."""
+    """The adapter's capabilities at its default base URL. Raises Faults for a broken plug-in."""
     if name == LOCAL:
         from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
 
@@ -77,9 +82,9 @@ def supported(registry: Registry, name: str) -> Supports:
 
 def _check_alone(adapter: str | None, *, as_json: bool) -> None:
     if adapter is not None:
-        raise click.UsageError("--probe asks the configured backends; leave ADAPTER out")
+        raise click.UsageError("--probe uses the configured backends; omit ADAPTER")
     if as_json:
-        raise click.UsageError("--probe prints a table; leave --json out")
+        raise click.UsageError("--probe prints a table; omit --json")
 
 
 def _described(registry: Registry, name: str) -> AdapterDescription:
@@ -92,16 +97,16 @@ def _overview(registry: Registry, names: tuple[str, ...]) -> Table:
     for name in names:
         supports = supported(registry, name)
         tasks = [task for task in FIELDS if offered(supports, task) is not None]
-        url = "this machine" if name == LOCAL else registry.base_url(name) or "must be given"
+        url = "this machine" if name == LOCAL else registry.base_url(name) or "required"
         table.add_row(escape(name), ", ".join(tasks), _unknown(supports), escape(url))
     return table
 
 
 def _unknown(supports: Supports) -> str:
-    """What becomes of fields that are in no table of ours."""
+    """Describe how unknown fields are handled."""
     if supports.extra:
-        return "sent on"
-    return "refused, but for a few" if supports.extra_fields else "refused"
+        return "passed on"
+    return "rejected, except a few" if supports.extra_fields else "rejected"
 
 
 def _fields(supports: Supports) -> Table:
@@ -121,7 +126,7 @@ def _fields(supports: Supports) -> Table:
 
 
 def _mark(field: str, task: Task, supports: Supports) -> str:
-    """Blank where the task has no such field at all."""
+    """Blank if the task has no such field."""
     if field not in FIELDS[task]:
         return ""
     said = sent_as(supports, task, field)

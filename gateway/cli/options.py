@@ -1,4 +1,4 @@
-"""Options that several commands have for a running gateway."""
+"""Shared options of commands that use a running gateway."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,7 +9,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def url_option(words: str) -> Callable[[F], F]:
-    """`--url URL`; words: what it is good for."""
+    """`--url URL`; words: its help text."""
     return click.option("--url", default=None, envvar="STROWGER_URL", show_envvar=True, help=words)
 
 

@@ -1,4 +1,4 @@
-"""`strowger models --probe`: the cheapest call to every configured backend, and what is wrong."""
+"""`strowger models --probe`: send the cheapest request to every backend, and explain failures."""
 
 import asyncio
 import socket
@@ -44,7 +44,7 @@ from schemas.requests import (
 )
 from schemas.sampling import Sampling
 
-AT_ONCE = 8
+CONCURRENCY = 8
 ONE = Sampling(max_tokens=1)
 CHEAPEST: dict[Task, Callable[[str], Request]] = {
     "chat": lambda model: ChatRequest(
@@ -54,11 +54,11 @@ CHEAPEST: dict[Task, Callable[[str], Request]] = {
     "tokens": lambda model: TokenRequest(model=model, tokens=(1,), sampling=ONE),
     "embeddings": lambda model: EmbeddingsRequest(model=model, inputs=("Hi",)),
 }
-"""In the order in which they are tried: a model of one task refuses those of another."""
+"""In order of preference: a model for one task rejects requests of others."""
 
 
 class ProbeResult(Struct, frozen=True, kw_only=True):
-    """backend: PROVIDER/MODEL. fine: whether it can serve. words: what to tell the operator."""
+    """backend: PROVIDER/MODEL. fine: it can serve. words: the outcome, for the operator."""
 
     backend: str
     fine: bool
@@ -67,7 +67,7 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
 
 
 def probe(config: Config, *, timeout_s: float) -> tuple[ProbeResult, ...]:
-    """Asks every remote backend that has a name. Raises Faults for what cannot be built."""
+    """Probe every remote backend except wildcards. Raises Faults for an invalid configuration."""
     with tempfile.TemporaryDirectory() as folder, faults_shown():
         runtime = Runtime(config, run_dir=Path(folder))
         return asyncio.run(_probe_all(runtime, timeout_s))
@@ -84,7 +84,7 @@ def report(found: tuple[ProbeResult, ...]) -> Table:
 
 async def _probe_all(runtime: Runtime, timeout_s: float) -> tuple[ProbeResult, ...]:
     known = {backend.name: backend for backend in runtime.backends.values()}
-    gate = asyncio.Semaphore(AT_ONCE)
+    gate = asyncio.Semaphore(CONCURRENCY)
 
     async def one(backend: Backend) -> ProbeResult:
         async with gate:
@@ -99,9 +99,9 @@ async def _probe_all(runtime: Runtime, timeout_s: float) -> tuple[ProbeResult, .
 async def _probe(backend: Backend, runtime: Runtime, timeout_s: float) -> ProbeResult:
     provider = backend.name.partition("/")[0]
     if provider in runtime.engines:
-        return ProbeResult(backend=backend.name, fine=True, words="this machine: serve starts it")
+        return ProbeResult(backend=backend.name, fine=True, words="local engine: started by serve")
     if backend.model == "*":
-        words = "not asked: it stands for any model"
+        words = "not probed: matches any model"
         return ProbeResult(backend=backend.name, fine=True, words=words)
     first: GatewayError | None = None
     for task, cheapest in CHEAPEST.items():
@@ -117,11 +117,11 @@ async def _probe(backend: Backend, runtime: Runtime, timeout_s: float) -> ProbeR
             fine = isinstance(exc, UpstreamBusy)
             return ProbeResult(backend=backend.name, fine=fine, words=error_text(exc))
         except TimeoutError:
-            words = f"no answer within {timeout_s:g} s"
+            words = f"no response within {timeout_s:g} s"
             return ProbeResult(backend=backend.name, fine=False, words=words)
         ms = (time.perf_counter() - began) * 1e3
         return ProbeResult(backend=backend.name, fine=True, words=f"answers {task}", ms=ms)
-    words = "offers nothing" if first is None else error_text(first)
+    words = "supports no task" if first is None else error_text(first)
     return ProbeResult(backend=backend.name, fine=False, words=words)
 
 
@@ -138,23 +138,23 @@ async def _ask(backend: Backend, request: Request, timeout_s: float) -> None:
 
 
 def error_text(error: GatewayError) -> str:
-    """What is wrong, and with which setting."""
+    """Describe an error, and the setting that causes it."""
     said = error.logged
     match error:
         case UpstreamRefused(code="upstream_model_unknown") | UpstreamRejected(status=404):
-            return f"the model is not known there: {said}"
+            return f"unknown model: {said}"
         case UpstreamRefused():
-            return f"the key is refused, or may not use this: {said}"
+            return f"the key is invalid or lacks permission: {said}"
         case UpstreamRejected():
-            return f"the request was refused ({error.status}): {said}"
+            return f"the request was rejected ({error.status}): {said}"
         case UpstreamBusy():
             return f"the key works, but the provider is busy: {said}"
         case UpstreamUnreachable():
             return _unreachable(error)
         case UpstreamTimeout():
-            return f"no answer in time: {said}"
+            return f"timeout: {said}"
         case UpstreamBroken():
-            return f"what answers there is not this API; check base_url: {said}"
+            return f"the server does not speak this API; check base_url: {said}"
         case _:
             return said
 

@@ -1,4 +1,4 @@
-"""`strowger routes`: what each model resolves to, and with --url how its backends are."""
+"""`strowger routes`: what each model resolves to; with --url also the health of backends."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ from gateway.routing import backend_status as health
 from gateway.routing.planning.when_rules import describe
 
 _Row = tuple[str, str, tuple[str, ...]]
-"""A model, which of its requests, and where those go."""
+"""A model, a condition on its requests, and their targets."""
 
 
 @click.command()
@@ -55,7 +55,7 @@ def routes(path: Path, url: str | None, admin_key: str) -> None:
 
 
 def _others(model: Model | ModelView, trial: ExperimentView | None) -> list[_Row]:
-    """Whose backends an experiment asks, whom certain failures lead to, and who gets copies."""
+    """Targets by experiment, by error code, and of mirrored copies."""
     found: list[_Row] = []
     if trial is not None:
         for one in trial.variants:
@@ -116,17 +116,17 @@ def _running(models: Sequence[ModelView]) -> Table:
 
 def _latency(one: BackendView) -> str:
     first, whole = one.health.time_to_first_token_s, one.health.latency_s
-    words = [] if first is None else [f"{first * 1e3:.0f} ms to the first content"]
-    words += [] if whole is None else [f"{whole * 1e3:.0f} ms whole"]
+    words = [] if first is None else [f"first token {first * 1e3:.0f} ms"]
+    words += [] if whole is None else [f"complete {whole * 1e3:.0f} ms"]
     return ", ".join(words) or "unknown"
 
 
 def shares(
     policy: str, backends: Mapping[str, float], trial: ExperimentView | None = None
 ) -> list[str]:
-    """Of the traffic, for each backend; words where the policy knows no shares.
+    """The share of traffic per backend; a description for policies without shares.
 
-    backends: weights by name. trial: an experiment over the model asks its arms first, always.
+    backends: weights by name. trial: an experiment of the model; its arms always come first.
     """
     if trial is not None:
         arms = {variant.backend for variant in trial.variants}

@@ -1,4 +1,4 @@
-"""`strowger serve`: run the gateway until it is told to stop."""
+"""`strowger serve`: run the gateway until it is stopped."""
 
 import os
 from collections.abc import Callable
@@ -13,15 +13,13 @@ from gateway.config.schema import Config
 
 @click.command()
 @config_option
-@click.option("--host", help="Listen here instead of at server.host.")
+@click.option("--host", help="Override server.host.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Listen here instead of at server.port; 0: any."
+    "--port", type=click.IntRange(0, 65535), help="Override server.port (0 = any free port)."
 )
-@click.option(
-    "--workers", type=click.IntRange(1), help="So many processes instead of server.workers."
-)
+@click.option("--workers", type=click.IntRange(1), help="Override server.workers.")
 def serve(path: Path, host: str | None, port: int | None, workers: int | None) -> None:
-    """Run the gateway until SIGTERM or Ctrl-C. SIGHUP reads the configuration again."""
+    """Run the gateway until SIGTERM or Ctrl-C. SIGHUP reloads the configuration."""
 
     def read(warn: Callable[[str], None]) -> Config:
         """Raises InvalidConfig."""

@@ -1,4 +1,4 @@
-"""Tables for people: as wide as the terminal, and unwrapped when piped."""
+"""Tables for people: as wide as the terminal, and unwrapped if piped."""
 
 import sys
 
@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 WIDE = 240
-"""Columns when the output is no terminal."""
+"""Columns if the output is not a terminal."""
 
 
 def show(table: Table) -> None:

@@ -1,4 +1,4 @@
-"""`strowger usage`: what was used, by day, key, model and backend."""
+"""`strowger usage`: requests, tokens and cost by day, key, model and backend."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,14 +18,18 @@ from schemas.errors import InvalidConfig
 @click.command()
 @config_option
 @click.option(
-    "--days", type=click.IntRange(min=1), default=30, show_default=True, help="Up to today, in UTC."
+    "--days",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="Number of days up to today, UTC.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def usage(path: Path, days: int, as_json: bool) -> None:
-    """Show the requests, tokens and cost of each day, key, model and backend.
+    """Show requests, tokens and cost per day, key, model and backend.
 
-    First what the answers used; then what was spent in all: on attempts that failed, on hedges
-    and on mirrored copies as well.
+    The first columns count served responses; the columns from ATTEMPTS on count everything,
+    including failed attempts, hedges and mirrored copies.
     """
     config = load(path)
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -44,7 +48,7 @@ def usage(path: Path, days: int, as_json: bool) -> None:
 
 
 def _table(used: list[UsageRow], *, priced: bool) -> None:
-    """What answers used and cost, and behind it what was spent in all."""
+    """Print usage and cost of served responses, then of all attempts."""
     table = table_of(
         *("DAY", "KEY", "MODEL", "BACKEND", "REQUESTS", "IN", "OUT", "USD"),
         *("ATTEMPTS", "IN", "OUT", "SPENT"),
@@ -63,7 +67,7 @@ def _table(used: list[UsageRow], *, priced: bool) -> None:
 
 
 def _usd(known: float, unpriced: int) -> str:
-    """Digits enough for a single small request; "?" stands for what nobody can price."""
+    """Format with enough digits for one small request; "?" marks an unknown cost."""
     if unpriced and not known:
         return "?"
     return f"{known:,.{4 if known >= 0.01 or not known else 6}f}" + (" + ?" if unpriced else "")

@@ -138,7 +138,7 @@ async def test_a_wrong_key_and_a_silent_port_are_reported_in_one_line(
 
     assert (refused.exit_code, nobody.exit_code) == (1, 1)
     assert "401: /admin requires the operator's key" in refused.stderr
-    assert nobody.stderr.startswith("nothing answers at http://127.0.0.1:9; start the gateway")
+    assert nobody.stderr.startswith("cannot connect to http://127.0.0.1:9; start the gateway")
 
 
 async def test_a_backend_that_has_just_failed_is_ruled_out_by_its_breaker(

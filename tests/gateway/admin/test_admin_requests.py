@@ -244,8 +244,8 @@ async def test_a_server_that_is_not_a_gateway_is_reported() -> None:
             result = await asyncio.to_thread(run, "routes", "--url", server.origin)
             told.append(result.stderr)
 
-    assert "is no Strowger of this version" in told[0]
-    assert "404, and no error that this command can read" in told[1]
+    assert "is not a Strowger gateway of this version" in told[0]
+    assert "status 404 without a readable error message" in told[1]
 
 
 async def test_the_answers_are_documented(client: httpx.AsyncClient) -> None:

@@ -149,7 +149,7 @@ async def test_experiments_and_sticky_policies_can_use_a_user(up: Serving, p: Pr
     ("typed", "words", "env", "told"),
     [
         ("fail", ("chat",), ENV, "400: out of order"),
-        ("break", ("chat",), ENV, "the answer broke off: "),
+        ("break", ("chat",), ENV, "the answer ended early: "),
         ("hi", ("cat",), ENV, "there is no model 'cat' here; did you mean 'chat'?"),
         ("hi", ("chat",), {}, "401: no API key in the request"),
         ("hi", (), {}, "401: no API key in the request"),
@@ -172,8 +172,8 @@ async def test_where_nothing_listens_it_says_how_to_start_it(tmp_path: Path) -> 
 
     assert result.exit_code == 1
     assert result.stderr == (
-        "nothing answers at http://127.0.0.1:9; start the gateway with `strowger serve`, "
-        "or give --url\n"
+        "cannot connect to http://127.0.0.1:9; start the gateway with `strowger serve`, or give "
+        "--url\n"
     )
 
 
@@ -213,7 +213,7 @@ async def test_ctrl_c_stops_the_answer_and_not_the_program(up: Serving, p: Provi
             terminal.read_until("stopped")
             terminal.read_until("> ")
             terminal.type("/model other\r")
-            terminal.read_until("talking to other")
+            terminal.read_until("model: other")
             terminal.type("fail\r")
             terminal.read_until("out of order")
             terminal.read_until("> ")

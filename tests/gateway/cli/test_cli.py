@@ -221,8 +221,8 @@ def test_models_lists_the_adapters() -> None:
     rows = {line.split()[0]: line for line in run("models").stdout.splitlines()}
 
     assert "https://api.openai.com/v1" in rows["openai"]
-    assert "must be given" in rows["databricks"]
-    assert "refused, but for a few" in rows["mindie"]
+    assert "required" in rows["databricks"]
+    assert "rejected, except a few" in rows["mindie"]
     assert "this machine" in rows["local"]
 
 
@@ -377,6 +377,6 @@ def test_a_stray_package_of_our_name_is_reported_and_not_imported(
     assert done.returncode == 1
     assert done.stderr == (
         f"strowger: another package named {package!r}, in {tmp_path / 'stray'}, hides ours, "
-        f"in {ROOT}; take its folder off PYTHONPATH, or install strowger-gateway in an environment "
-        "of its own\n"
+        f"in {ROOT}; remove its folder from PYTHONPATH, or install strowger-gateway in its own "
+        "environment\n"
     )

@@ -54,7 +54,7 @@ async def test_a_backend_that_answers_is_fine_and_was_asked_for_one_token(tmp_pa
     assert result.exit_code == 0
     assert "remote/m-1" in result.output
     assert "answers chat" in result.output
-    assert "it stands for any model" in result.output
+    assert "matches any model" in result.output
     (request,) = remote.requests
     assert request.json["max_tokens"] == 1
 
@@ -75,10 +75,10 @@ async def test_a_model_that_only_embeds_is_found_to_embed(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (401, "the key is refused, or may not use this: remote: "),
-        (403, "the key is refused, or may not use this: remote: "),
-        (404, "the model is not known there: "),
-        (400, "the request was refused (400): "),
+        (401, "the key is invalid or lacks permission: remote: "),
+        (403, "the key is invalid or lacks permission: remote: "),
+        (404, "unknown model: "),
+        (400, "the request was rejected (400): "),
         (500, "remote: "),
     ],
 )
@@ -104,7 +104,7 @@ async def test_a_web_page_is_not_the_api(tmp_path: Path) -> None:
         result = await probe(tmp_path, server.base_url)
 
     assert result.exit_code == 1
-    assert "what answers there is not this API; check base_url" in result.output
+    assert "the server does not speak this API; check base_url" in result.output
 
 
 async def test_a_provider_that_never_answers_is_left(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ async def test_a_provider_that_never_answers_is_left(tmp_path: Path) -> None:
         result = await probe(tmp_path, remote.base_url, "--timeout", "0.3")
 
     assert result.exit_code == 1
-    assert "no answer" in result.output
+    assert "no response" in result.output
 
 
 async def test_where_nothing_listens_the_connection_is_to_blame(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_before_it_begins_an_experiment_is_not_running(tmp_path: Path) -> None:
     lines = run(file, "report", "trial").output.splitlines()
 
     assert "OK (1 provider, 2 models, 1 experiment)" in checked.output
-    assert lines[0] == "trial over chat, by header:x-session-id; not begun"
+    assert lines[0] == "trial over chat, by header:x-session-id; not started"
     assert lines[2] == "Verdict: treatment: not enough data for an interval of thumbs_up yet"
     assert not (tmp_path / "strowger.db").exists()
 
@@ -91,7 +91,7 @@ def test_nothing_is_paused_where_no_gateway_has_served(tmp_path: Path) -> None:
     found = run(file, "pause", "trial")
 
     assert found.exit_code == 1
-    assert f"store.url: there is no {tmp_path / 'strowger.db'}, so no gateway" in found.output
+    assert f"store.url: {tmp_path / 'strowger.db'} does not exist, so no gateway" in found.output
     assert not (tmp_path / "strowger.db").exists()
 
 
@@ -126,7 +126,7 @@ def test_a_pause_is_kept_with_its_reason_until_resumed(file: Path) -> None:
     listed = json.loads(run(file, "list", "--json").output)
     resumed = [run(file, "resume", "trial").output, run(file, "resume", "trial").output]
 
-    assert paused.output == "trial is paused: control serves everyone\n"
+    assert paused.output == "trial is paused: control serves all requests\n"
     assert (listed[0]["paused"], listed[0]["reason"]) == (True, "too dear")
     assert resumed == ["trial is resumed\n", "trial was not paused\n"]
 
@@ -208,12 +208,12 @@ def test_the_sample_needs_neither_a_configuration_nor_a_store() -> None:
     words = run(None, "plan", "--baseline", "0.12", "--lift", "0.02", "--shares", "80,x")
 
     assert found.output.splitlines() == [
-        "16,984 units (8,492, 8,492), looked at as often as you like: planned",
-        "8,870 would do for one look at the very end, and none before",
+        "Required sample: 16,984 units (8,492, 8,492) with continuous monitoring",
+        "Fixed-horizon test: 8,870 units (look once, at the end)",
         "config.yaml: planned: 16984, smallest: 0.02",
     ]
     assert (wrong.exit_code, words.exit_code) == (2, 2)
-    assert "--shares: '80,x' is no list of numbers such as 80,20" in words.output
+    assert "--shares: '80,x' is not a list of numbers such as 80,20" in words.output
 
 
 DECIDE = """    decide: {better: thumbs_up, not_worse: [{metric: error, by: 0.03}]}
@@ -246,7 +246,7 @@ def test_a_plan_takes_its_baseline_from_the_store(file: Path) -> None:
     [found] = json.loads(run(file, "plan", "--from", "trial", "--lift", "0.05", "--json").output)
 
     seen = found["baseline"]
-    assert (seen["metric"], seen["units"], seen["heard"]) == ("thumbs_up", 600, 1.0)
+    assert (seen["metric"], seen["units"], seen["observed_share"]) == ("thumbs_up", 600, 1.0)
     assert seen["mean"] == pytest.approx(0.3)
     assert seen["sd"] == pytest.approx((0.3 * 0.7) ** 0.5, rel=1e-3)
     by_hand = json.loads(
@@ -270,9 +270,12 @@ def test_a_plan_covers_every_clause_of_a_decision(deciding: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--lift", "0.05"), "--baseline is needed, or --from"),
+        (("--lift", "0.05"), "give --baseline, or --from"),
         (("--from", "trail", "--lift", "0.05"), 'did you mean "trial"?'),
-        (("--from", "trial", "--lift", "0.1", "--metric", "stars"), "stars has no values here"),
+        (
+            ("--from", "trial", "--lift", "0.1", "--metric", "stars"),
+            "stars has no values in the store",
+        ),
         (("--from", "trial", "--lift", "0.1", "--metric", "cost_usd"), "a spread needs 30"),
     ],
 )
@@ -292,7 +295,7 @@ def test_a_decision_names_each_metric_once(file: Path) -> None:
 
     assert checked.exit_code == 1
     assert "decide.not_worse[0].metric" in checked.output
-    assert "one metric has one clause" in checked.output
+    assert "give one clause per metric" in checked.output
 
 
 def trial(tmp_path: Path, found: list[Row]) -> Path:

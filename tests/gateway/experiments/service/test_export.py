@@ -273,5 +273,5 @@ def test_what_cannot_be_exported_is_said(file: Path, tmp_path: Path) -> None:
 
     assert (nobody.exit_code, piped.exit_code, nowhere.exit_code) == (1, 2, 1)
     assert 'no experiment is named "trail"; did you mean "trial"?' in nobody.stderr
-    assert "parquet is not text; give a file with --output" in piped.stderr
+    assert "parquet is binary; give a file with --output" in piped.stderr
     assert "trial.csv: cannot be written: No such file or directory" in nowhere.stderr

@@ -100,7 +100,7 @@ def test_a_vote_older_than_its_contract_is_reported_found_and_removed(file: Path
     assert (farthest[0]["key"], farthest[0]["variant"]) == ("ann", "treatment")
     assert removed.stdout == "1 removed from thumbs_up of trial\n"
     assert again.exit_code == 1
-    assert "request-7: has no vote of thumbs_up in trial" in again.stderr
+    assert "request-7: no vote of thumbs_up in trial" in again.stderr
     assert report(file) == before
 
 
@@ -123,4 +123,4 @@ def test_without_a_contract_no_vote_of_a_metric_is_outside(file: Path) -> None:
     found = run(file, "votes", "trial", "--metric", "stars", "--outside")
 
     assert found.exit_code == 1
-    assert 'stars takes every number: it has no contract under "metrics"' in found.stderr
+    assert 'stars accepts every number: it has no contract under "metrics"' in found.stderr
