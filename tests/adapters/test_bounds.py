@@ -1,4 +1,4 @@
-"""A server that opens ever new choices, calls or blocks cannot fill the gateway's memory."""
+"""A server that keeps opening choices, calls or blocks cannot fill the gateway's memory."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""AWS's event stream: read as botocore reads it, however it is cut, and never misread."""
+"""AWS's event stream is read as botocore reads it, however it is cut, and never misread."""
 
 import struct
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def read(*pieces: bytes, limit: int = 1 << 20) -> list[Frame]:
 
 
 def oracle(body: bytes) -> list[Frame]:
-    """As botocore reads it."""
+    """Read the stream with botocore."""
     buffer = cast("Buffer", eventstream.EventStreamBuffer())
     buffer.add_data(body)
     return [(str(one.headers[":event-type"]), bytes(one.payload)) for one in buffer]

@@ -1,4 +1,4 @@
-"""Frames come out the same however the network cut the bytes."""
+"""Frames do not depend on how the network splits the bytes."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""A JPEG that is called `image/jpg` reaches vendors under the name that they know."""
+"""A JPEG sent as `image/jpg` reaches vendors under its registered name."""
 
 import pytest
 

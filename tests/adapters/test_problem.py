@@ -1,4 +1,4 @@
-"""What vendors say went wrong is found in whatever shape they say it."""
+"""The vendor's error message is found in every known format."""
 
 import msgspec
 import pytest

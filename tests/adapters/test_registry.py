@@ -1,4 +1,4 @@
-"""Names in the configuration find their adapters."""
+"""Adapter names in the configuration select their adapters."""
 
 from importlib.metadata import EntryPoint
 
@@ -64,7 +64,7 @@ def test_base_urls_that_go_without_saying_are_known() -> None:
 
 
 class Elsewhere(CohereAdapter):
-    """What a plug-in's class may say of its vendor."""
+    """The attributes with which a plug-in's class may describe its vendor."""
 
     base_url = "https://api.elsewhere.test/v2/"
     token_endpoint = TokenEndpoint(path="/oauth/token", scope="all")

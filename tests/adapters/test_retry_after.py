@@ -1,4 +1,4 @@
-"""How long to wait is read from every header that says so."""
+"""The retry delay is read from every header that can contain it."""
 
 from datetime import UTC, datetime
 

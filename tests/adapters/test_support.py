@@ -1,4 +1,4 @@
-"""A request is held against what a backend can honour, by name."""
+"""A request's fields are compared by name with those that a backend supports."""
 
 import msgspec
 import pytest

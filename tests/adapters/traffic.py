@@ -1,4 +1,4 @@
-"""Where the tests find recorded and written answers."""
+"""Finds recorded and handwritten answers for the tests."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ RECORDINGS = Path(os.environ.get("STROWGER_RECORDINGS", ROOT.parent / "shared" /
 
 
 def traffic(*names: str) -> list[Recording]:
-    """Our own fixtures, and the recordings where they are present, whose names begin so."""
+    """Return our fixtures, and the recordings if present, whose names start with the prefix."""
     vendors = dict.fromkeys(name.partition("/")[0] for name in names)
     found = (
         one

@@ -1,11 +1,11 @@
-"""Whole answers, folded from events."""
+"""Events fold to complete answers."""
 
 from schemas.answers import Fold
 from schemas.events import Finished, ReasoningDelta, Started, TextDelta, Tokens, ToolDelta, Usage
 
 
 def test_a_fold_counts_how_much_has_been_shown_so_far() -> None:
-    """Pieces of content, and of tokens their ids: what is estimated where no usage comes."""
+    """Content events are counted, tokens by id: the estimate if a backend sends no usage."""
     fold = Fold()
 
     fold.add([Started(id="x")])

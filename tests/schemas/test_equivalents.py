@@ -1,4 +1,4 @@
-"""A wish in other words is the same wish."""
+"""A request with equivalent fields has the same meaning."""
 
 import pytest
 from msgspec import Raw

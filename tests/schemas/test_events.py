@@ -1,4 +1,4 @@
-"""Counts of tokens are such as can be added up, whatever a backend says."""
+"""Token counts can always be added up, whatever a backend sends."""
 
 from hypothesis import given
 from hypothesis import strategies as st

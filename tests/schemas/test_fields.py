@@ -1,4 +1,4 @@
-"""A request's fields have names, and can be left out by them."""
+"""A request's fields have names by which they can be omitted."""
 
 import msgspec
 import pytest

@@ -1,13 +1,13 @@
-"""A Messages API on loopback, written after Anthropic's documentation, as strict as that.
+"""A fake Messages API on loopback, as strict as Anthropic's documentation.
 
     async with provider(messages_api) as server:
         ...  # a provider `adapter: anthropic`, `base_url: {server.origin}`
-    server.requests[-1].json             # what it was asked
+    server.requests[-1].json             # the request that it received
 
-Whoever offers tools and shows no results gets a call of the first tool for each of `PLACES`, after
-a thought if thinking is on; all others get `ANSWER`. A thought has a proof, which a later turn with
-its calls must bring back with the thought unchanged. A last text of the user's that is one of the
-words below fails in its way.
+Requests with tools but without results get a call of the first tool for each of `PLACES`, after
+reasoning if thinking is on; all others get `ANSWER`. Reasoning has a signature, and a later turn
+with its calls must contain both unchanged. If the user's last text is one of the words below, the
+request fails accordingly.
 """
 
 import json
@@ -58,7 +58,7 @@ FIELDS = frozenset(
 
 
 class Refused(Exception):
-    """A request that the API would not take."""
+    """A request that the API rejects."""
 
 
 def proof(thought: str) -> str:
@@ -100,7 +100,7 @@ async def _stream(answer: Answer, body: Json, said: str) -> None:
 
 
 def _blocks(body: Json, said: str) -> list[Json]:
-    """The answer, whole."""
+    """Return the complete answer."""
     if said == REFUSE:
         return []
     found: list[Json] = []
@@ -160,7 +160,7 @@ def _events(body: Json, said: str) -> Iterator[Json]:
 
 
 def _pieces(block: Json) -> tuple[Json, list[Json]]:
-    """A block as it begins, and what comes after."""
+    """Return a block's start and its deltas."""
     match block["type"]:
         case "thinking":
             thoughts = [{"type": "thinking_delta", "thinking": one} for one in THOUGHT]
@@ -203,7 +203,7 @@ def _check(headers: Mapping[str, str], body: Json) -> None:
 
 
 def _check_calls(before: list[Json], content: list[Json], *, thinks: bool) -> None:
-    """Each call is answered in the next message, before all else, and its thought is there."""
+    """Check that each call is answered first in the next message, and has its thinking block."""
     calls = [one["id"] for one in before if one["type"] == "tool_use"]
     results = [one["tool_use_id"] for one in content if one["type"] == "tool_result"]
     _demand(sorted(map(str, calls)) == sorted(map(str, results)), "tool_use without tool_result")

@@ -1,4 +1,4 @@
-"""Checks a request's AWS signature as AWS does: computed again from what came over the wire."""
+"""Checks a request's AWS signature as AWS does: by computing it from the received request."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class _Botocore(Protocol):
 
 
 def signed_by(request: Received, secrets: Mapping[str, str]) -> tuple[str, str]:
-    """The access key's id and the region that the request is rightly signed with.
+    """Return the access key's id and the region of a correct signature.
 
     secrets: by access key id. Raises AssertionError for a signature that is wrong or missing.
     """

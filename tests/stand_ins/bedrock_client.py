@@ -1,4 +1,4 @@
-"""AWS's own client for a Bedrock runtime, with the types that we use of it."""
+"""AWS's own client for a Bedrock runtime, with types for the parts that the tests use."""
 
 from typing import Protocol, cast
 

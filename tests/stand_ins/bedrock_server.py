@@ -1,4 +1,4 @@
-"""A Bedrock runtime on loopback: AWS's event stream as its server writes it, and its answers."""
+"""A fake Bedrock runtime on loopback, with AWS's event stream and answers."""
 
 import json
 import random
@@ -26,7 +26,7 @@ PADDING = "abcdefghijklmnop"
 
 
 def message(headers: Iterable[tuple[str, bytes]], payload: bytes) -> bytes:
-    """One message. headers: names, and values as type and content on the wire."""
+    """Encode one message. headers: names, and values as type and content on the wire."""
     block = b"".join(bytes([len(name)]) + name.encode() + value for name, value in headers)
     head = struct.pack(">II", 16 + len(block) + len(payload), len(block))
     body = head + struct.pack(">I", crc32(head)) + block + payload
@@ -34,7 +34,7 @@ def message(headers: Iterable[tuple[str, bytes]], payload: bytes) -> bytes:
 
 
 def text(value: str) -> bytes:
-    """A header's value of the type string."""
+    """Encode a header's value of type string."""
     data = value.encode()
     return b"\x07" + struct.pack(">H", len(data)) + data
 
@@ -58,7 +58,7 @@ def exception(kind: str, payload: Json) -> bytes:
 
 
 def error(code: str, said: str) -> bytes:
-    """A failure that the service's model does not know."""
+    """Encode an error that the service's model does not define."""
     headers = (
         (":error-code", text(code)),
         (":error-message", text(said)),
@@ -146,13 +146,13 @@ CALLS_STREAM = (
 
 
 def cut(body: bytes, seed: int) -> list[bytes]:
-    """The body in pieces that know nothing of its messages."""
+    """Split the body at places that ignore message boundaries."""
     places = random.Random(seed).sample(range(1, len(body)), min(40, len(body) - 1))
     return [body[a:b] for a, b in pairwise([0, *sorted(places), len(body)])]
 
 
 async def bedrock(request: Received, answer: Answer) -> None:
-    """Calls for whoever has tools and no result, else a thought and a text."""
+    """Answer with calls if there are tools but no result, else with reasoning and text."""
     _, _, model, verb = unquote(request.path.replace("%2F", "%252F")).split("/")
     body = request.json
     if verb == "invoke":

@@ -1,7 +1,7 @@
-"""What the fake Databricks workspace says: bodies of answers, worked out from bodies of requests.
+"""Answers of the fake Databricks workspace, computed from the requests.
 
-The shapes are those of the recordings: usage on every chunk with `completion_tokens: null` until
-the last, content as a list of parts where the model thinks, choices of a batch by their index.
+The formats are those of the recordings: usage on every chunk with `completion_tokens: null` until
+the last, content as a list of parts if the model reasons, choices of a batch by their index.
 https://docs.databricks.com/aws/en/machine-learning/foundation-model-apis/api-reference
 """
 
@@ -13,12 +13,12 @@ from typing import cast
 Json = dict[str, object]
 
 SIGNATURE = "c2lnbmF0dXJl"
-"""The proof on every thought; a thought that comes back without it is refused."""
+"""The signature of every reasoning block; blocks sent back without it are rejected."""
 
 THOUGHT = "Let me think"
 PROMPT_TOKENS = 7
 WIDTH = 4
-"""Numbers in a vector."""
+"""Length of a vector."""
 
 SHARED = frozenset(
     {"max_tokens", "stream", "temperature", "top_p", "top_k", "stop", "n", "model"}
@@ -31,11 +31,11 @@ KNOWN: Mapping[str, frozenset[str]] = {
     "prompt": SHARED | {"prompt", "error_behavior", "suffix", "echo", "use_raw_prompt"},
     "input": frozenset({"input", "instruction", "model", "usage_context", "client_request_id"}),
 }
-"""By the field that tells the task; any other field is a 400, as it is there."""
+"""Known fields by the field that determines the task; any other field is a 400, as there."""
 
 
 class Refused(Exception):
-    """The request is wrong: `error_code` and `message` of a 400."""
+    """The request is invalid: `error_code` and `message` of a 400."""
 
     def __init__(self, message: str, code: str = "BAD_REQUEST") -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class Refused(Exception):
 
 
 def checked(body: Json) -> str:
-    """The task's field. Raises Refused for what the service refuses."""
+    """Return the task's field. Raises Refused for requests that the service rejects."""
     task = next((field for field in KNOWN if field in body), None)
     if task is None:
         raise Refused("Bad request: one of messages, prompt and input is needed")
@@ -68,7 +68,7 @@ def whole(body: Json, model: str, task: str) -> Json:
 
 
 def chunks(body: Json, model: str, task: str) -> Iterator[Json]:
-    """Every choice's pieces in turn; then, for each, its end."""
+    """Yield the pieces of every choice in turn, then the end of each."""
     kind = "chat.completion.chunk" if task == "messages" else "text_completion"
     head: Json = {"id": "msg_1", "model": model, "object": kind, "created": 1_700_000_000}
     so_far = _usage(body, task, last=False)
@@ -105,7 +105,7 @@ def _n(body: Json) -> int:
 
 
 def _usage(body: Json, task: str, *, last: bool) -> Json:
-    """Reasoning is counted at the top level, as Databricks counts it."""
+    """Return usage, with reasoning counted at the top level as Databricks does."""
     tokens = sum(len(_words(body, task, index)) for index in range(_count(body)))
     usage: Json = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": None, "total_tokens": None}
     if not last:
@@ -181,7 +181,7 @@ def _finish(body: Json, task: str, index: int) -> str:
 
 
 def _words(body: Json, task: str, index: int) -> list[str]:
-    """What is generated, a token each; a completion's echo and suffix cost none here."""
+    """Return the generated text by token; a completion's echo and suffix count no tokens here."""
     words = _said(body, task, index)[: cast("int | None", body.get("max_tokens"))]
     stops = body.get("stop", [])
     text = "".join(words)
@@ -222,7 +222,7 @@ def _text(content: object) -> str:
 
 
 def _call(body: Json) -> Json | None:
-    """A call of the first function, or of the one that was named; none once a result is there."""
+    """Return a call of the first or the named function; none once there is a result."""
     choice = body.get("tool_choice", "auto")
     messages = cast("list[Json]", body["messages"])
     if "tools" not in body or choice == "none" or messages[-1]["role"] == "tool":
@@ -237,7 +237,7 @@ def _call(body: Json) -> Json | None:
 
 
 def _instance(schema: Json) -> object:
-    """Something that a plain schema allows."""
+    """Return a value that a plain schema allows."""
     if "enum" in schema:
         return cast("Sequence[object]", schema["enum"])[0]
     match schema.get("type", "object"):
@@ -255,7 +255,7 @@ def _instance(schema: Json) -> object:
 
 
 def _embeddings(body: Json, model: str) -> Json:
-    """Vectors that depend on the input and on the instruction, and on nothing else."""
+    """Return vectors that depend only on the input and the instruction."""
     given = body["input"]
     inputs = cast("list[str]", given if isinstance(given, list) else [given])
     before = cast("str", body.get("instruction", ""))
@@ -268,5 +268,5 @@ def _embeddings(body: Json, model: str) -> Json:
 
 
 def vector(text: str) -> list[float]:
-    """The fake embedder's vector: exact in float32."""
+    """Return the fake embedding model's vector: exact in float32."""
     return [byte / 256 for byte in sha256(text.encode()).digest()[:WIDTH]]

@@ -1,4 +1,4 @@
-"""A Databricks workspace on loopback: tokens, serving endpoints, and the failures of both.
+"""A fake Databricks workspace on loopback: tokens, serving endpoints, and their failures.
 
     async with databricks_server() as server:
         ...  # talk to server.base_url with OAuth, server.client_id and server.client_secret
@@ -6,10 +6,10 @@
         server.fail(429, "REQUEST_LIMIT_EXCEEDED", headers={"retry-after": "2"})
         server.cut_short(bytes_sent=200)      # the next answer breaks off
         server.fragment(seed=7)               # from now on bodies arrive in random pieces
-    server.requests                           # what came for the endpoints, in order
+    server.requests                           # the requests for endpoints, in order
 
-Answers are worked out in tests.stand_ins.databricks_answers: the last message comes back as text, a
-tool is called where one is offered, `thinking` or `reasoning_effort` brings a signed thought.
+tests.stand_ins.databricks_answers computes the answers: the last message as text, a call if there
+are tools, and signed reasoning for `thinking` or `reasoning_effort`.
 https://docs.databricks.com/aws/en/dev-tools/auth/oauth-m2m
 """
 
@@ -40,10 +40,10 @@ class Failure(Struct, frozen=True, kw_only=True):
 class DatabricksServer:
     """One workspace. Its plain attributes may be changed as it runs.
 
-    issued:   access tokens, in the order in which they were given out.
-    missing:  endpoints that do not exist. key: a personal access token that is valid too.
-    accepting: whether any token at all is valid.
-    expired_is: the status for a token that is not: 401, or 403 as it was seen to be.
+    issued:   access tokens, in order of issue.
+    missing:  endpoints that do not exist. key: a personal access token that is also valid.
+    accepting: whether any token is valid.
+    expired_is: the status for an invalid token: 401, or 403 as in recordings.
     """
 
     def __init__(self, *, lifetime_s: float = 3600.0, key: str = "dapi-fake") -> None:
@@ -77,7 +77,7 @@ class DatabricksServer:
 
     @property
     def bodies(self) -> list[Json]:
-        """Of the requests for endpoints, decoded."""
+        """Return the decoded bodies of the requests for endpoints."""
         return [request.json for request in self.requests]
 
     def fail(
@@ -101,21 +101,21 @@ class DatabricksServer:
         headers: Mapping[str, str] | None = None,
         times: int = 1,
     ) -> None:
-        """Answer the next calls for a token with this."""
+        """Answer the next token requests with this."""
         said = {"error": "invalid_client", "error_description": "Client authentication failed"}
         data = json.dumps(said if body is None else body).encode()
         self._token_failures += [Failure(status=status, body=data, headers=headers or {})] * times
 
     def cut_short(self, bytes_sent: int) -> None:
-        """Close the connection of the next answer after so many bytes of its body."""
+        """Close the connection of the next answer after `bytes_sent` bytes of its body."""
         self._cuts.append(bytes_sent)
 
     def fragment(self, seed: int) -> None:
-        """Cut every body from now on at random places, each piece sent by itself."""
+        """Split every body from now on at random places, and send each piece separately."""
         self._pieces = random.Random(seed)
 
     def revoke(self) -> None:
-        """No token that was issued so far is valid any more."""
+        """Revoke all tokens issued so far."""
         self._expires.clear()
 
     async def start(self) -> None:
@@ -146,7 +146,7 @@ class DatabricksServer:
             await self._serve(path, request, answer)
 
     async def _token(self, request: Received, answer: Answer) -> None:
-        """RFC 6749, 4.4.2 and 5; the client tells who it is by header or in the form."""
+        """Issue a token (RFC 6749, 4.4.2 and 5); credentials come in a header or in the form."""
         if self._token_failures:
             await self._fail(answer, self._token_failures.popleft())
             return
@@ -201,7 +201,7 @@ class DatabricksServer:
     async def _send(
         self, answer: Answer, body: bytes, kind: str, headers: Mapping[str, str]
     ) -> None:
-        """In HTTP chunks, one an event or whatever `fragment` and `cut_short` say."""
+        """Send HTTP chunks, one per event, or as set by `fragment` and `cut_short`."""
         extra = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n{extra}"
         await answer.raw(f"{head}\r\n".encode())
@@ -231,7 +231,7 @@ class DatabricksServer:
 async def databricks_server(
     *, lifetime_s: float = 3600.0, key: str = "dapi-fake"
 ) -> AsyncGenerator[DatabricksServer, None]:
-    """A workspace until the block ends. lifetime_s: of each access token."""
+    """Run a workspace until the block ends. lifetime_s: of each access token."""
     server = DatabricksServer(lifetime_s=lifetime_s, key=key)
     await server.start()
     try:
@@ -249,7 +249,7 @@ def _client(request: Received, form: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _address(path: str, body: Json) -> tuple[str, str] | None:
-    """The endpoint and, where it is addressed by itself, the served model."""
+    """Return the endpoint and, if it is addressed directly, the served model."""
     for prefix in ("/serving-endpoints/", "/ai-gateway/mlflow/v1/"):
         if path.startswith(prefix) and path.removeprefix(prefix) in OPENAI_PATHS:
             return str(body.get("model", "")), ""

@@ -1,4 +1,4 @@
-"""A server on loopback whose every byte, delay and close a test writes.
+"""A server on loopback; tests script every byte, delay and close.
 
     async def script(peer: Peer) -> None:
         request = await peer.request()
@@ -8,9 +8,9 @@
     async with raw_server(script) as server:
         ...  # talk to server.base_url; look at server.requests and server.connections
 
-The script runs once for each connection, which is closed in an orderly way when it returns.
-Where every request gets a fixed answer, `answering` writes the script. A script that fails,
-other than by its client's leaving, fails the test.
+The script runs once for each connection, which is closed properly when it returns. `answering`
+writes a script in which every request gets a fixed answer. A script that fails, unless its client
+disconnected, fails the test.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from typing import Literal
 from tests.stand_ins.provider import Received
 
 SOON_S = 60.0
-"""For whatever is to happen at once; a busy machine takes longer, and a broken product for ever."""
+"""Seconds to wait for something immediate: enough for a busy machine, finite for a defect."""
 
 Step = bytes | float | Literal["close", "reset"]
 """Send bytes, wait so many seconds, or end the connection."""
 
 
 class Gone(ConnectionError):
-    """The client has closed the connection."""
+    """The client closed the connection."""
 
 
 class Peer:
@@ -48,7 +48,7 @@ class Peer:
         self.sent = 0
 
     async def request(self) -> Received:
-        """The next request, with as much body as its content-length says; raises Gone."""
+        """Read the next request and a body of its content-length; raises Gone."""
         try:
             async with self._reading:
                 head = await self._reader.readuntil(b"\r\n\r\n")
@@ -64,7 +64,7 @@ class Peer:
         return received
 
     async def head(self) -> bytes:
-        """The next request's head as it came, leaving its body unread."""
+        """Read the next request's raw head, leaving its body unread."""
         async with self._reading:
             return await self._reader.readuntil(b"\r\n\r\n")
 
@@ -89,7 +89,7 @@ class Peer:
                     self.reset()
 
     async def gone(self) -> None:
-        """Until the client has closed its end; raises TimeoutError if it does not.
+        """Wait until the client has closed its end; raises TimeoutError if it does not.
 
         For the test as well as for the script, also while the other one reads.
         """
@@ -105,7 +105,7 @@ class Peer:
         await self.gone()
 
     async def tunnel(self, port: int) -> None:
-        """Hand everything to a port of loopback and back, as a proxy does after CONNECT."""
+        """Forward everything to a port of loopback and back, as a proxy does after CONNECT."""
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             await asyncio.gather(_copy(self._reader, writer), _copy(reader, self._writer))
@@ -113,7 +113,7 @@ class Peer:
             writer.close()
 
     def reset(self) -> None:
-        """Close with a RST; what is still unsent is lost."""
+        """Close with a RST; unsent bytes are lost."""
         if self._writer.is_closing():
             return
         linger = struct.pack("ii", 1, 0)
@@ -122,7 +122,7 @@ class Peer:
         self._writer.transport.abort()
 
     async def close(self) -> None:
-        """Close in an orderly way, after what was sent."""
+        """Close the connection properly after everything is sent."""
         self._writer.close()
         try:
             await self._writer.wait_closed()
@@ -136,7 +136,7 @@ class Peer:
 
     @property
     def certificate(self) -> object:
-        """The client's certificate as ssl.SSLSocket.getpeercert gives it; `None` without one."""
+        """Return the client's certificate as ssl.SSLSocket.getpeercert does; `None` without one."""
         return self._writer.get_extra_info("peercert")
 
 
@@ -151,7 +151,7 @@ Script = Callable[[Peer], Awaitable[None]]
 
 
 class RawServer:
-    """What a test sees of the server. connections: in the order in which they came."""
+    """The server as seen by a test. connections: in order of arrival."""
 
     def __init__(self, script: Script, scheme: str, host: str) -> None:
         self.connections: list[Peer] = []
@@ -168,17 +168,17 @@ class RawServer:
 
     @property
     def requests(self) -> list[Received]:
-        """Every request that was read whole, by connection."""
+        """Return every request that was read completely, by connection."""
         return [request for peer in self.connections for request in peer.requests]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for something to be true; raises TimeoutError if it does not come to be."""
+        """Wait until a condition is true; raises TimeoutError if it does not become true."""
         async with asyncio.timeout(SOON_S):
             while not condition():  # noqa: ASYNC110 - any expression; nothing announces it
                 await asyncio.sleep(0.005)
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """For asyncio.start_server."""
+        """Handle a connection, for asyncio.start_server."""
         peer = Peer(reader, writer)
         self.connections.append(peer)
         task = asyncio.ensure_future(self._serve(peer))
@@ -186,7 +186,7 @@ class RawServer:
         task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        """Cancel what runs and close every connection."""
+        """Cancel running scripts and close every connection."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -206,7 +206,7 @@ class RawServer:
 async def raw_server(
     script: Script, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
 ) -> AsyncGenerator[RawServer, None]:
-    """Run `script` for every connection. host: what base_url calls 127.0.0.1."""
+    """Run `script` for every connection. host: the name of 127.0.0.1 in base_url."""
     server = RawServer(script, "https" if tls else "http", host)
     listener = await asyncio.start_server(
         server.accept,
@@ -231,7 +231,7 @@ async def raw_server(
 def answering(*answers: bytes | Sequence[Step]) -> Script:
     """Answer a connection's first request with the first of `answers`, and so on.
 
-    The last one is for all further requests too.
+    The last one also answers all further requests.
     """
 
     async def script(peer: Peer) -> None:
@@ -246,20 +246,20 @@ def answering(*answers: bytes | Sequence[Step]) -> Script:
 
 
 def sized(body: bytes, status: str = "200 OK", *fields: str) -> bytes:
-    """A whole answer with a content-length. fields: further header lines."""
+    """Return a complete answer with a content-length. fields: further header lines."""
     lines = [f"HTTP/1.1 {status}", f"content-length: {len(body)}", *fields, "", ""]
     return "\r\n".join(lines).encode() + body
 
 
 def chunked(*chunks: bytes) -> bytes:
-    """A whole answer in HTTP chunks, one each."""
+    """Return a complete answer in HTTP chunks."""
     framed = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
     return b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + framed + b"0\r\n\r\n"
 
 
 @contextmanager
 def full_backlog() -> Generator[int]:
-    """A port whose queue of unaccepted connections is full: the next SYN is not answered."""
+    """Yield a port with a full queue of unaccepted connections: the next SYN is not answered."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)

@@ -1,7 +1,7 @@
 """A fake of Google's API on loopback: chats, streams in CRLF frames, calls, failures, vectors.
 
-It holds a conversation to Gemini 3's rules: every call that comes back must be answered in the
-next turn, by its name, and a turn's first call must carry the signature that it left with.
+It enforces Gemini 3's rules for a conversation: every call must be answered in the next turn, by
+its name, and a turn's first call must have the signature with which it was returned.
 """
 
 import json
@@ -28,7 +28,7 @@ COUNTS = {
 
 
 async def gemini(request: Received, answer: Answer) -> None:
-    """Answers like Google at either address; see `Provider`."""
+    """Answers like Google, at both of its APIs; see `Provider`."""
     path, body = request.path, request.json
     if "embed" in path.lower():
         texts = cast("list[Json]", body["requests"])
@@ -54,7 +54,7 @@ async def gemini(request: Received, answer: Answer) -> None:
 
 
 def frames_for(body: Json, text: str) -> Sequence[Json]:
-    """Calls for whoever has tools and no result, else a thought and text."""
+    """Answer with calls if there are tools but no result, else with reasoning and text."""
     if BLOCKED in text:
         return ({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {}},)
     if MALFORMED in text:
@@ -91,7 +91,7 @@ def error(code: int, word: str, message: str = "Quota exceeded.", retry: str = "
 
 
 def whole(frames: Sequence[Json]) -> Json:
-    """The frames of a stream as one answer."""
+    """Return the frames of a stream as one answer."""
     if "candidates" not in frames[0]:
         return frames[0]
     told = [cast("list[Json]", one["candidates"])[0] for one in frames]
@@ -119,7 +119,7 @@ def has_results(body: Json) -> bool:
 
 
 def fault_of(turns: Sequence[Json]) -> str:
-    """What Google would find wrong with a conversation, "" for nothing."""
+    """Return Google's error for a conversation, "" if it is valid."""
     for place, turn in enumerate(turns):
         calls = [part for part in parts_of(turn) if "functionCall" in part]
         if not calls:

@@ -1,4 +1,4 @@
-"""Google on loopback: a token endpoint, a token exchange, a metadata server, and a model."""
+"""A fake Google on loopback: token endpoint, token exchange, metadata server, and a model."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ UNAUTHENTICATED: Json = {
 class GoogleCloud:
     """A behaviour for tests.stand_ins.provider.
 
-    issued: the tokens, in order; those in `revoked` are refused. lifetime_s: of new ones.
+    issued: the tokens, in order; those in `revoked` are rejected. lifetime_s: of new ones.
     down:   the status, body and headers of the next answers of the token endpoint.
     """
 
@@ -68,7 +68,7 @@ class GoogleCloud:
         await answer.json(self.token())
 
     async def _impersonated(self, request: Received, answer: Answer) -> None:
-        """For a token of our own, one of the service account that it may stand for."""
+        """Exchange the caller's token for one of the service account that it may impersonate."""
         sent = request.headers["authorization"].removeprefix("Bearer ")
         if sent not in self.issued:
             await answer.json(UNAUTHENTICATED, 401)
@@ -109,7 +109,7 @@ def private_key() -> rsa.RSAPrivateKey:
 
 
 def service_account(folder: Path, server: Provider) -> Path:
-    """A key as Google gives it out, whose token endpoint is the server."""
+    """Return a service account key in Google's format, with the server as token endpoint."""
     pem = private_key().private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -136,7 +136,7 @@ def written(folder: Path, info: Json) -> Path:
 
 
 def claims_of(assertion: str) -> tuple[Mapping[str, object], Mapping[str, object]]:
-    """The header and the claims of a JWT; raises where it is not signed with our key."""
+    """Return a JWT's header and claims; raises if it is not signed with the test key."""
     head, claims, signature = (_decoded(part) for part in assertion.split("."))
     private_key().public_key().verify(
         signature,

@@ -1,4 +1,4 @@
-"""What the fake MindIE server answers, as bodies and frames: tokens, TGI's text, chat."""
+"""Bodies and frames of the fake MindIE server: tokens, TGI's text, chat."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +18,9 @@ RANDOM_SEED = 846930886
 
 
 class _Answer:
-    """Tokens said within a bound, and the word for why they end.
+    """Generated tokens up to a limit, and the finish reason.
 
-    native: how this route calls an end, a bound and a stop string.
+    native: this route's finish reasons for an end token, the limit and a stop string.
     """
 
     native = ("eos_token", "length", "stop_sequence")
@@ -36,13 +36,13 @@ class _Answer:
             self._stop_at(min(found))
 
     def abort(self, after: int, word: str) -> None:
-        """The engine gives up after so many tokens."""
+        """Abort the answer after so many tokens."""
         self.said = self.said[:after]
         self.text = text_of(self.said)
         self.word = word
 
     def _stop_at(self, place: int) -> None:
-        """Cut the text there; the tokens that said it stay."""
+        """Cut the text there; its tokens stay."""
         self.text = self.text[:place]
         self.word = self.native[2]
         kept: list[Said] = []
@@ -74,7 +74,7 @@ def _frame(body: Json) -> str:
 class TokenAnswer(_Answer):
     """`/infer_token`.
 
-    old: in the seed's form, one id where newer versions have a list, and none in a whole answer.
+    old: the older format: one id instead of a list, and none in a complete answer.
     """
 
     def __init__(self, body: Json, said: Sequence[Said], *, old: bool = False) -> None:
@@ -167,7 +167,7 @@ _UNKNOWN: Json = {"logprob": None, "special": None}
 
 
 class ChatAnswer(_Answer):
-    """`/v1/chat/completions`: usage in the chunk that ends a choice, tool calls always a list."""
+    """`/v1/chat/completions`: usage in each choice's last chunk, tool calls always a list."""
 
     native = ("stop", "length", "stop")
 
@@ -269,7 +269,7 @@ def _logprob(text: str, place: int) -> Json:
 
 
 def _shaped(body: Json, said: Sequence[Said]) -> Sequence[Said]:
-    """An answer in the form that was asked for, still token by token."""
+    """Return an answer in the requested format, still token by token."""
     form = cast("Json", body.get("response_format") or {})
     if form.get("type") not in ("json_object", "json_schema"):
         return said
@@ -280,7 +280,7 @@ def _shaped(body: Json, said: Sequence[Said]) -> Sequence[Said]:
 
 
 def _calls(body: Json) -> list[dict[str, object]]:
-    """One call of the first, or the named, tool, until its result has come back."""
+    """Return a call of the first or the named tool; none once there is a result."""
     tools = cast("Sequence[Json]", body.get("tools") or ())
     choice = body.get("tool_choice", "auto")
     messages = cast("Sequence[Json]", body["messages"])

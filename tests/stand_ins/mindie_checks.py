@@ -1,4 +1,4 @@
-"""What a MindIE server refuses, as it refuses it: ranges, roles, names, both inputs or neither."""
+"""Request checks of a MindIE server: ranges, roles, names, exactly one input."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ ROLES = {"system", "user", "assistant", "tool"}
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """status and kind go together in MindIE: see `refused`."""
+    """In MindIE, status and kind belong together: see `refused`."""
 
     status: int
     error: str
@@ -98,7 +98,7 @@ CHAT_PARAMETERS: Mapping[str, Callable[[object], bool]] = {
 
 
 def check_tokens(body: Json) -> Refusal | None:
-    """A body of /infer_token."""
+    """Check a body of /infer_token."""
     if "inputs" in body and "input_id" in body:
         return invalid("Input conflict.")
     if "input_id" not in body and "inputs" not in body:
@@ -117,7 +117,7 @@ def check_tokens(body: Json) -> Refusal | None:
 
 
 def check_text(body: Json) -> Refusal | None:
-    """A body of /generate or /generate_stream, in TGI's dialect."""
+    """Check a body of /generate or /generate_stream, in TGI's dialect."""
     text = body.get("inputs")
     if not isinstance(text, str):
         return invalid("Request should contain 'inputs' and the type should be string.")
@@ -127,7 +127,7 @@ def check_text(body: Json) -> Refusal | None:
 
 
 def check_chat(body: Json, model: str) -> Refusal | None:
-    """A body of /v1/chat/completions."""
+    """Check a body of /v1/chat/completions."""
     if body.get("model") != model:
         return Refusal(status=404, error="Model not found.", kind="NotFoundError")
     messages = body.get("messages")
@@ -155,7 +155,7 @@ def _parameters(body: Json, allowed: Mapping[str, Callable[[object], bool]]) -> 
 
 
 def _ranges(values: Json, allowed: Mapping[str, Callable[[object], bool]]) -> Refusal | None:
-    """Null counts as absent, and names that the server does not know are read past."""
+    """Check parameters; null counts as absent, unknown names are ignored."""
     for name, fits in allowed.items():
         value = values.get(name)
         if value is not None and not fits(value):

@@ -1,8 +1,8 @@
-"""The model behind the fake MindIE server: a small vocabulary and answers that can be foretold.
+"""The model of the fake MindIE server: a small vocabulary and predictable answers.
 
-The answer to a prompt begins at a word that the prompt's ids choose, and goes on through the
-vocabulary until it has said `WORDS_AN_ANSWER` words; then comes the end token, which has an id
-and no text. So the same prompt always gets the same answer, and two prompts nearly always two.
+The answer to a prompt starts at a word that depends on the prompt's ids, and continues through the
+vocabulary for `WORDS_AN_ANSWER` words; then comes the end token, which has an id but no text. So
+the same prompt always gets the same answer, and two prompts nearly always different ones.
 """
 
 import json
@@ -11,10 +11,10 @@ from typing import cast
 from zlib import crc32
 
 Said = tuple[int, str]
-"""A generated token's id, and the text that it completes."""
+"""A generated token's id and text."""
 
 Speaker = Callable[[Sequence[int]], Sequence[Said]]
-"""What a model says to a prompt's ids, its end token included if it has one."""
+"""Maps a prompt's ids to the answer's tokens, with the end token if there is one."""
 
 FIRST_ID = 100
 END_ID = 2
@@ -33,12 +33,12 @@ def says(prompt: Sequence[int]) -> tuple[Said, ...]:
 
 
 def saying(*said: Said) -> Speaker:
-    """A model that says the same whatever the prompt."""
+    """Return a model with the same answer to every prompt."""
     return lambda prompt: said
 
 
 def tokens_of(text: str) -> list[int]:
-    """One id a word, for prompts that come as text."""
+    """Encode a text prompt, one id per word."""
     return [FIRST_ID + len(WORDS) + crc32(word.encode()) % 1000 for word in text.split()]
 
 
@@ -47,7 +47,7 @@ def text_of(said: Sequence[Said]) -> str:
 
 
 def example(schema: object) -> object:
-    """The plainest value that a JSON schema admits, of the kinds that tests use."""
+    """Return the simplest value of a JSON schema, for the types that tests use."""
     if not isinstance(schema, dict):
         return "x"
     known = cast("dict[str, object]", schema)

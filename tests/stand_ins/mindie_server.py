@@ -1,4 +1,4 @@
-"""A MindIE server on loopback, written after its documentation, with the faults it documents.
+"""A fake MindIE server on loopback, as documented, with the documented faults.
 
     async with mindie_server() as server:
         ...  # a provider `adapter: mindie`, `base_url: {server.base_url}`
@@ -7,11 +7,11 @@
     async with mindie_server(faults=[Answered(503), Abort(after=2)]) as server:
         ...  # the first request fails so, the second so, the third gets an answer
 
-It speaks /infer_token, /generate, /generate_stream and /v1/chat/completions, checks its input as
-MindIE does, and says what `tests.stand_ins.mindie_model` says. `cut` is a seed for cutting every
-answer's bytes in random places; `old` answers tokens in the seed's form; `gap_s` is the time
-between the frames of a stream, so that a client sees them one by one. `tls` may demand a
-certificate of the client; `server.connections` has it.
+It serves /infer_token, /generate, /generate_stream and /v1/chat/completions, checks its input as
+MindIE does, and answers with `tests.stand_ins.mindie_model`. `cut` is a seed for cutting every
+answer's bytes at random places; `old` answers tokens in the older format; `gap_s` is the time in
+seconds between the frames of a stream, so that a client receives them one by one. `tls` may require
+a client certificate; `server.connections` has it.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ KINDS = {
 
 
 class Answered(Struct, frozen=True):
-    """A status of 400 or more, in MindIE's envelope. field: what it calls the error's type."""
+    """A status of 400 or more, in MindIE's envelope. field: the name of the error type's field."""
 
     status: int
     error: str = "the engine is not well"
@@ -53,23 +53,23 @@ class Answered(Struct, frozen=True):
 
 
 class Abort(Struct, frozen=True):
-    """The engine gives the answer up after so many tokens, and says so in its finish reason."""
+    """Aborts the answer after so many tokens, with a finish reason that shows it."""
 
     after: int = 0
     word: str = "stop_sequence"
 
 
 class Bare(Struct, frozen=True):
-    """After so many tokens of a stream: an error without `data:`, in the 200 that has begun."""
+    """Sends, after so many tokens of a stream, an error without `data:` inside the 200."""
 
     after: int = 0
     body: str = '{"error":"Failed to get engine response.","error_type":"Incomplete Generation"}'
 
 
 class Cut(Struct, frozen=True):
-    """The answer ends after so many frames, a whole one in its middle.
+    """Ends the answer after so many frames, a complete answer in its middle.
 
-    The connection is closed, or reset. orderly: a stream's HTTP body still ends as it should.
+    The connection is closed, or reset. orderly: a stream's HTTP body still ends properly.
     """
 
     after: int = 1
@@ -78,13 +78,13 @@ class Cut(Struct, frozen=True):
 
 
 class Hang(Struct, frozen=True):
-    """Nothing more comes after so many tokens, until the client leaves."""
+    """Sends nothing after so many tokens, until the client disconnects."""
 
     after: int = 0
 
 
 class Refuse(Struct, frozen=True):
-    """The connection is reset before a byte of an answer."""
+    """Resets the connection before the first byte of the answer."""
 
 
 Fault = Answered | Abort | Bare | Cut | Hang | Refuse
@@ -92,9 +92,9 @@ AnyAnswer = TokenAnswer | TextAnswer | ChatAnswer
 
 
 class MindIEServer:
-    """What a test sees: `requests` and `connections` in the order in which they came.
+    """The server as seen by a test: `requests` and `connections` in order of arrival.
 
-    left: exchanges that the client ended before the answer was whole.
+    left: exchanges that the client ended before the answer was complete.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class MindIEServer:
         self._raw = raw
 
     async def script(self, peer: Peer) -> None:
-        """For raw_server: one connection."""
+        """Handle one connection, for raw_server."""
         while True:
             request = await peer.request()
             fault = self.faults.pop(0) if self.faults else None
@@ -256,7 +256,7 @@ class MindIEServer:
         raise ConnectionResetError("the client has left")
 
     def _pieces(self, data: bytes) -> list[bytes]:
-        """All of it, or pieces cut at random places, inside characters and line ends too."""
+        """Return everything, or pieces cut anywhere, even inside characters and line ends."""
         if self._cuts is None or len(data) < 2:
             return [data]
         count = self._cuts.randint(1, min(4, len(data) - 1))
@@ -277,7 +277,7 @@ async def mindie_server(
     tls: ssl.SSLContext | None = None,
     host: str = "127.0.0.1",
 ) -> AsyncGenerator[MindIEServer, None]:
-    """A server until the block ends. host: what its base_url calls 127.0.0.1."""
+    """Run a server until the block ends. host: the name of 127.0.0.1 in its base_url."""
     server = MindIEServer(model, speaker, faults, cut, old=old, gap_s=gap_s)
     async with raw_server(server.script, tls=tls, host=host) as raw:
         server.listen(raw)

@@ -1,8 +1,7 @@
-"""A PostgreSQL server for the tests: started when the first asks for it, and gone with the last.
+"""A PostgreSQL server for the tests, started for the first and stopped after the last.
 
-It has its data in a folder of its own and listens on a socket in there. `strowger` may do anything
-and needs no password. Sorting follows English where a column does not say otherwise, as on many a
-real server.
+It keeps its data in its own folder and listens on a socket there. `strowger` is a superuser without
+a password. Sorting follows English unless a column sets another collation, as on many real servers.
 """
 
 import os
@@ -29,12 +28,12 @@ def _program(name: str) -> str | None:
 
 
 def _owner() -> str | None:
-    """PostgreSQL refuses to run as root; Debian's package brings a user for it."""
+    """Return the user to run as: PostgreSQL rejects root, and Debian's package adds a user."""
     return "postgres" if os.geteuid() == 0 else None
 
 
 def why_not() -> str:
-    """Why there can be no server here; "" where there can."""
+    """Return why a server cannot run here; "" if it can."""
     if _program("initdb") is None or _program("pg_ctl") is None:
         return "PostgreSQL is not installed (on Debian: apt-get install postgresql)"
     if _owner() is not None:
@@ -57,7 +56,7 @@ def _run(folder: Path, *words: str) -> None:
 
 
 class Postgres:
-    """A server. url: of a database, which need not exist yet."""
+    """A server. url: of a database, which may not exist yet."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -68,7 +67,7 @@ class Postgres:
         return f"postgresql://strowger@/{database}?host={self.folder}"
 
     def new_database(self) -> str:
-        """The URL of an empty database."""
+        """Create an empty database and return its URL."""
         import psycopg
 
         self._made += 1
@@ -86,20 +85,20 @@ class Postgres:
         self._ctl("-m", "immediate", "-w", "stop")
 
     def kill(self) -> None:
-        """As by a crash of the machine: every process of it is gone at once."""
+        """Kill every process of the server at once, as in a crash of the machine."""
         self._signal(signal.SIGKILL)
         while any(Path(f"/proc/{pid}").exists() for pid in self._pids):
             time.sleep(0.01)
 
     def hang(self) -> None:
-        """It keeps its connections, takes new ones, and answers none."""
+        """Pause the server: it keeps connections, accepts new ones, and answers none."""
         self._signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
-        """To the server and every process of it."""
+        """Send a signal to every process of the server."""
         first = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
         if number != signal.SIGCONT:
             children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
@@ -116,7 +115,7 @@ class Postgres:
 
 @contextmanager
 def running_postgres() -> Generator[Postgres]:
-    """Skips the test where there can be none."""
+    """Run a server, or skip the test if none can run."""
     if reason := why_not():
         pytest.skip(reason)
     folder = Path(tempfile.mkdtemp(prefix="strowger-pg-"))

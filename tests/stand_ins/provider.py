@@ -1,4 +1,4 @@
-"""A provider on loopback whose every answer a test writes: OpenAI's dialect, and its failures."""
+"""A fake provider on loopback with scripted answers: OpenAI's dialect, and its failures."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ Json = Mapping[str, object]
 
 
 class Received(Struct, frozen=True, kw_only=True):
-    """One request as it came over the wire; header names are lower-case."""
+    """One request as received; header names are lower-case."""
 
     method: str
     path: str
@@ -25,9 +25,9 @@ class Received(Struct, frozen=True, kw_only=True):
 
 
 class Answer:
-    """The writing half of one exchange. `gone` is set once the other side has hung up.
+    """The sending half of one exchange. `gone` is set once the peer has disconnected.
 
-    unended: chunked bodies never get their own end, whatever is said in them.
+    unended: chunked bodies never get their final chunk, whatever they contain.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -92,7 +92,7 @@ class Answer:
         await self.end_stream()
 
     def close(self) -> None:
-        """An orderly end of the connection, wherever the answer stands."""
+        """Close the connection properly, even inside an answer."""
         self._writer.close()
 
     def reset(self) -> None:
@@ -129,7 +129,7 @@ Behaviour = Callable[[Received, Answer], Awaitable[None]]
 
 
 async def answers(request: Received, answer: Answer) -> None:
-    """The behaviour of a provider that works: chat, completions and embeddings."""
+    """Answer like a working provider: chat, completions and embeddings."""
     body = request.json
     if "input" in request.body.decode() and "embeddings" in request.path:
         inputs = body["input"]
@@ -161,7 +161,7 @@ async def _completes(request: Received, answer: Answer) -> None:
 
 
 class Provider:
-    """What the test sees of it. `open` counts connections, `hung_up` those the caller ended."""
+    """The provider, for tests. `open` counts connections, `hung_up` those the caller ended."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour
@@ -196,7 +196,7 @@ class Provider:
         await asyncio.sleep(0)
 
     async def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Wait until something about this provider is true."""
+        """Wait until a condition of this provider is true."""
         async with self.changed:
             await asyncio.wait_for(self.changed.wait_for(condition), seconds)
 
@@ -222,7 +222,7 @@ class Provider:
     async def _exchange(
         self, request: Received, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
-        """Run the behaviour; false if the caller hung up before it was through."""
+        """Run the behaviour; return false if the caller disconnected before it was done."""
         answer = Answer(reader, writer)
         work = asyncio.ensure_future(self.behaviour(request, answer))
         closed = asyncio.ensure_future(_end_of(reader))
@@ -250,7 +250,7 @@ class Provider:
 
 @asynccontextmanager
 async def provider(behaviour: Behaviour = answers) -> AsyncGenerator[Provider, None]:
-    """A provider that behaves as told, until the block ends."""
+    """Run a provider with this behaviour until the block ends."""
     one = Provider(behaviour)
     await one.start()
     try:
@@ -260,7 +260,7 @@ async def provider(behaviour: Behaviour = answers) -> AsyncGenerator[Provider, N
 
 
 async def _end_of(reader: asyncio.StreamReader) -> None:
-    """Wait for the caller's end of the connection without reading what it may send next."""
+    """Wait until the caller closes the connection, without reading further requests."""
     while not reader.at_eof() and reader.exception() is None:  # noqa: ASYNC110  it has no event
         await asyncio.sleep(0.005)
 

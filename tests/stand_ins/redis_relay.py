@@ -1,4 +1,4 @@
-"""Stands between a replica and Redis and knows which question Redis has not answered yet."""
+"""A relay between a replica and Redis that records the command without an answer so far."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -8,18 +8,18 @@ from contextlib import asynccontextmanager
 class Relay:
     """url: of the database 0 behind it.
 
-    question: the one without an answer as yet, each an object of its own; `None` while there is
-    none. It ends with Redis's first bytes, or when the replica hangs up.
+    question: the pending command, each a separate object; `None` if there is none. It ends with
+    Redis's first bytes, or when the replica disconnects.
     """
 
     def __init__(self, redis: int) -> None:
-        """redis: the port that Redis listens on, whether it runs or not."""
+        """redis: the port of Redis, whether it runs or not."""
         self.url = ""
         self.question: object | None = None
         self._redis = redis
 
     async def relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of the replica's; ends with whichever end hangs up."""
+        """Relay one connection of the replica until either end disconnects."""
         try:
             answers, onward = await asyncio.open_connection("127.0.0.1", self._redis)
         except ConnectionError:
@@ -42,7 +42,7 @@ class Relay:
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
-    """Nothing where the connection has ended, however it did."""
+    """Read bytes; none once the connection has ended in any way."""
     try:
         return await reader.read(1 << 16)
     except ConnectionError:
@@ -51,7 +51,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
 
 @asynccontextmanager
 async def relayed(redis: int) -> AsyncGenerator[Relay, None]:
-    """For one replica, until the block ends. redis: see Relay."""
+    """Run a relay for one replica until the block ends. redis: see Relay."""
     relay = Relay(redis)
     server = await asyncio.start_server(relay.relay, "127.0.0.1")
     relay.url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"

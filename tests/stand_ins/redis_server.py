@@ -1,4 +1,4 @@
-"""A Redis server for the tests: on a port of its own, without a file."""
+"""A Redis server for the tests, on its own port, without a file."""
 
 import shutil
 import signal
@@ -16,7 +16,7 @@ SOON_S = 20.0
 
 
 class RedisServer:
-    """url: of its database 0. Started and stopped as a test likes."""
+    """url: of its database 0. Tests may start and stop it."""
 
     def __init__(self, program: str, folder: Path, options: Sequence[str]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -30,7 +30,7 @@ class RedisServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Returns when it accepts connections."""
+        """Start, and return when the server accepts connections."""
         self._process = subprocess.Popen(self._words, stdout=subprocess.DEVNULL)
         until = time.monotonic() + SOON_S
         while True:
@@ -49,7 +49,7 @@ class RedisServer:
             self._process = None
 
     def hang(self) -> None:
-        """It keeps its connections, takes new ones, and answers none."""
+        """Pause the server: it keeps connections, accepts new ones, and answers none."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
@@ -60,7 +60,7 @@ class RedisServer:
 
 @contextmanager
 def running_redis(*options: str) -> Generator[RedisServer]:
-    """Skips the test where there can be none. options: of its command line;
+    """Run a server, or skip the test if none can run. options: of its command line;
     with a certificate it speaks TLS and nothing else.
     """
     program = shutil.which("redis-server")

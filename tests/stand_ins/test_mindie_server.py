@@ -1,4 +1,4 @@
-"""The fake MindIE server answers in the very shapes that MindIE's documents print."""
+"""The fake MindIE server answers in the formats of MindIE's documentation."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ LAST = {
 
 
 def shape(value: object) -> object:
-    """Keys and types, without values; a list is its first entry, numbers are one kind."""
+    """Return keys and types without values; a list as its first entry, numbers as one type."""
     if isinstance(value, dict):
         return {key: shape(one) for key, one in cast("Mapping[str, object]", value).items()}
     if isinstance(value, list):

@@ -49,7 +49,7 @@ class _Settable(Protocol):
 
 
 async def with_client(base_url: str, act: Callable[[Client], T]) -> T:
-    """Whatever `act` does with a client of the server at this URL."""
+    """Run `act` with a client of the server at this URL, and return its result."""
 
     def work() -> T:
         with http.InferenceServerClient(base_url.removeprefix("http://")) as client:
@@ -67,5 +67,5 @@ def tensor(name: str, values: object, datatype: str, *, binary: bool = True) -> 
 
 
 def items(result: Result, name: str) -> object:
-    """An output as nested lists."""
+    """Return an output as nested lists."""
     return result.as_numpy(name).tolist()

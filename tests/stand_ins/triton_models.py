@@ -1,4 +1,4 @@
-"""What the models of tensorrtllm_backend take and give, and a tiny model that gives it.
+"""Inputs and outputs of tensorrtllm_backend's models, and a tiny model that generates them.
 
 Names, datatypes and shapes are those of
 https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/inflight_batcher_llm
@@ -13,7 +13,7 @@ Value = bool | int | float | str
 
 
 class Slot(Struct, frozen=True, kw_only=True):
-    """An input or output; -1 in `dims` is any size, and the first of them is the batch's."""
+    """An input or output; -1 in `dims` is any size, the first dimension is the batch."""
 
     datatype: str
     dims: tuple[int, ...]
@@ -31,8 +31,8 @@ class Values(Struct, frozen=True, kw_only=True):
 class Model(Struct, frozen=True, kw_only=True):
     """One entry of the model repository.
 
-    decoupled:  its transaction policy: streams, and is refused by HTTP infer.
-    accumulate: each streamed event has the whole text so far (BLS's accumulate_tokens).
+    decoupled:  its transaction policy: it streams, and HTTP infer rejects it.
+    accumulate: each streamed event has all text so far (BLS's accumulate_tokens).
     """
 
     name: str
@@ -229,14 +229,14 @@ VOCABULARY: tuple[bytes, ...] = (
     "é".encode()[:1],
     "é".encode()[1:],
 )
-"""The last two are halves of one character, as byte-level vocabularies have them."""
+"""The last two are halves of one character, as in byte-level vocabularies."""
 
 SIZE = len(VOCABULARY)
 END_ID = 2
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """How a sequence goes on and where it ends. end_id -1: nowhere but at `bound`."""
+    """Return a sequence's continuation and its end. end_id -1: only at `bound`."""
 
     bound: int
     seed: int = 0
@@ -249,17 +249,17 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 def text_of(ids: Sequence[int]) -> str:
-    """As a tokenizer decodes: a broken character becomes U+FFFD."""
+    """Decode like a tokenizer: an incomplete character becomes U+FFFD."""
     return b"".join(VOCABULARY[one] for one in ids if one > END_ID).decode(errors="replace")
 
 
 def ids_of(text: str) -> list[int]:
-    """Prompts only: one id a word, and 1 before them. Deterministic, not the inverse of text_of."""
+    """Encode a prompt: 1, then one id per word. Deterministic, not the inverse of text_of."""
     return [1, *(3 + sum(word.encode()) % (SIZE - 3) for word in text.split())]
 
 
 def continuation(prompt: Sequence[int], wanted: Wanted) -> list[int]:
-    """What the tiny model generates: the next id follows from the last, the place and the seed."""
+    """Generate: the next id depends on the last id, the position and the seed."""
     ids: list[int] = []
     for place in range(wanted.bound):
         last = ids[-1] if ids else prompt[-1]
@@ -294,10 +294,10 @@ def _ends_with(words: Sequence[Sequence[int]], texts: Sequence[str], ids: list[i
 
 
 def logprob_of(token: int) -> float:
-    """Exact in float32."""
+    """Return a number that is exact in float32."""
     return -(token + 1) / 64
 
 
 def logits_of(token: int) -> list[Value]:
-    """[V]: one item for each token of the vocabulary, exact in float16."""
+    """Return [V]: one item for each token of the vocabulary, exact in float16."""
     return [8.0 if one == token else 0.0 for one in range(SIZE)]

@@ -21,7 +21,7 @@ Response = dict[str, Values]
 
 
 def run(model: Model, tensors: Tensors) -> list[Response]:
-    """One response an answer or, streamed, one a token. Raises ValueError as the model refuses."""
+    """Return one response per answer or, streamed, per token. Raises the model's ValueErrors."""
     if model.kind == "llmapi":
         return _llmapi(tensors)
     prompt, wanted = _asked(model, tensors)
@@ -49,7 +49,7 @@ def run(model: Model, tensors: Tensors) -> list[Response]:
 
 
 def _llmapi(tensors: Tensors) -> list[Response]:
-    """Each response has the whole text so far, without the stop string; the last says why."""
+    """Return responses with all text so far, without the stop string; the last has the reason."""
     stops = _strings(tensors, "sampling_param_stop")
     prompt = str(tensors["text_input"].items[0])
     wanted = Wanted(
@@ -107,7 +107,7 @@ def _asked(model: Model, tensors: Tensors) -> tuple[list[int], Wanted]:
 
 
 def _sequence(prompt: list[int], wanted: Wanted, place: int) -> list[int]:
-    """Each further answer or beam is that of the next seed."""
+    """Generate answers; each further answer or beam uses the next seed."""
     return continuation(
         prompt,
         Wanted(
@@ -126,7 +126,7 @@ def _sequence(prompt: list[int], wanted: Wanted, place: int) -> list[int]:
 def _streamed(
     model: Model, tensors: Tensors, prompt: list[int], ids: list[int], index: int | None
 ) -> Iterator[Response]:
-    """One token a response; a stream never has the prompt in it, and is never without any."""
+    """Return one token per response; a stream never contains the prompt, and is never empty."""
     if not ids:
         yield _response(model, tensors, prompt, [[]], index, echo=False)
     for place, token in enumerate(ids):
@@ -145,7 +145,7 @@ def _response(
     *,
     echo: bool = True,
 ) -> Response:
-    """The prompt is in the answer unless the request says otherwise."""
+    """Return the answer, with the prompt unless the request excludes it."""
     before = prompt if echo and not _flag(tensors, "exclude_input_in_output") else []
     whole = [[*before, *ids] for ids in sequences]
     longest = max(len(ids) for ids in whole)
@@ -175,7 +175,7 @@ def _response(
 def _add_scores(
     response: Response, tensors: Tensors, prompt: list[int], sequences: list[list[int]]
 ) -> None:
-    """Log probabilities of the beams, padded with -1, and logits."""
+    """Return log probabilities of the beams, padded with -1, and logits."""
     beams, longest = len(sequences), max(len(ids) for ids in sequences)
     if _flag(tensors, "return_log_probs"):
         each = [[logprob_of(token) for token in ids] for ids in sequences]
@@ -226,7 +226,7 @@ def _ids(values: Values) -> list[int]:
 
 
 def _words(tensors: Tensors, name: str) -> list[list[int]]:
-    """[1, 2, K]: the ids of all words, then where each one ends; -1 fills the row."""
+    """Read [1, 2, K]: the ids of all words, then the end of each; the row is padded with -1."""
     if name not in tensors:
         return []
     both = _ids(tensors[name])

@@ -1,14 +1,13 @@
-"""A Triton server on loopback, with tensorrtllm_backend's models and every fault that is needed.
+"""A fake Triton server on loopback, with tensorrtllm_backend's models and their faults.
 
     async with triton_server() as server:
         ...  # talk to server.base_url; look at server.requests and server.inferences
         server.trouble = Trouble(error_after=2)
 
-Models: `ensemble` (text), `tensorrt_llm_bls` (text; each event has the whole text so far),
+Models: `ensemble` (text), `tensorrt_llm_bls` (text; each event has all text so far),
 `tensorrt_llm` (tokens; not decoupled: infer, no streams), `tensorrt_llm_streaming` (tokens;
-decoupled: generate and generate_stream, no infer) and `llmapi` (text, by the LLM API). What they
-answer, `tests.stand_ins.triton_models` says: `continuation` of the prompt's ids, and `text_of`
-them.
+decoupled: generate and generate_stream, no infer) and `llmapi` (text, by the LLM API). Answers come
+from `tests.stand_ins.triton_models`: the `continuation` of the prompt's ids, and its `text_of`.
 """
 
 import asyncio
@@ -38,11 +37,11 @@ from tests.stand_ins.triton_wire import (
 
 MODEL_PATH = re.compile(r"/v2/models/([^/]+)(?:/versions/(\d+))?(?:/(\w+))?")
 SPLIT = 8
-"""Bytes of the longest piece where a body is sent in random pieces."""
+"""Bytes of the longest piece of a body that is sent in random pieces."""
 
 
 class Trouble(Struct, frozen=True, kw_only=True):
-    """What goes wrong with the next inferences. The default is nothing.
+    """The fault of the next inferences; by default there is none.
 
     status, message: refuse with this status and {"error": message}.
     error_after:     events of a stream, after which {"error": message} comes inside the 200.
@@ -64,7 +63,7 @@ NONE = Trouble()
 
 
 class TritonServer:
-    """What a test sees. inferences: the requests that were understood, as tensors.
+    """The server as seen by a test. inferences: the decoded requests, as tensors.
 
     logits: the datatype of logits, FP32 or FP16. ready: what the health routes say.
     """
@@ -175,7 +174,7 @@ class TritonServer:
     async def _generated(
         self, model: Model, responses: list[dict[str, Values]], answer: Answer
     ) -> None:
-        """The status went out before the responses were counted."""
+        """Send the answer; the status is sent before the responses are counted."""
         body = b'{"error":"generate expects model to produce exactly 1 response"}'
         if len(responses) == 1:
             body = write_generate(model, responses[0])
@@ -193,7 +192,7 @@ class TritonServer:
         await self._chunks("text/event-stream; charset=utf-8", frames, answer)
 
     async def _chunks(self, kind: str, frames: list[bytes], answer: Answer) -> None:
-        """There is no end mark: the chunked body ends."""
+        """Send chunks; there is no end mark, the chunked body ends."""
         head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n"
         await answer.raw(head.encode())
         left = self.trouble.cut_after
@@ -229,7 +228,7 @@ class TritonServer:
 
 @asynccontextmanager
 async def triton_server(trouble: Trouble = NONE) -> AsyncGenerator[TritonServer, None]:
-    """A server that behaves as told until the block ends."""
+    """Run a server with this fault until the block ends."""
     server = TritonServer()
     server.trouble = trouble
     await server.provider.start()

@@ -1,4 +1,4 @@
-"""How a Triton server reads tensors off HTTP and writes them, with its own refusals.
+"""Reads and writes tensors over HTTP as a Triton server does, with its error messages.
 
 https://github.com/triton-inference-server/server/blob/main/src/http_server.cc
 https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/inference_rest.md
@@ -47,7 +47,7 @@ class Refused(Exception):
 class Inference(Struct, frozen=True, kw_only=True):
     """What was asked. outputs: those named, each with "in binary"; {} asks for all of them.
 
-    parameters: JSON keys of `generate` that name no input of the model, and are no error.
+    parameters: JSON keys of `generate` that are not inputs of the model, which is not an error.
     """
 
     model: str
@@ -82,7 +82,7 @@ def read_generate(model: Model, door: str, body: bytes) -> Inference:
 
 
 def read_infer(model: Model, body: bytes, header_length: str | None) -> Inference:
-    """The JSON, and behind it the data of its binary tensors in order."""
+    """Decode the JSON, followed by the data of its binary tensors in order."""
     if model.decoupled:
         raise Refused("HTTP end point doesn't support models with decoupled transaction policy")
     size = len(body) if header_length is None else int(header_length)
@@ -124,7 +124,7 @@ def read_infer(model: Model, body: bytes, header_length: str | None) -> Inferenc
 
 
 def write_generate(model: Model, tensors: Mapping[str, Values]) -> bytes:
-    """Shapes are lost: a tensor of one item is a scalar, any other a flat list."""
+    """Encode without shapes: a tensor of one item is a scalar, any other a flat list."""
     fields: Json = {"model_name": model.name, "model_version": "1"}
     for name, values in tensors.items():
         if values.datatype == "FP16":
@@ -138,7 +138,7 @@ def write_generate(model: Model, tensors: Mapping[str, Values]) -> bytes:
 def write_infer(
     model: Model, asked: Inference, tensors: Mapping[str, Values]
 ) -> tuple[bytes, int | None]:
-    """The body, and the length of its JSON where binary data follows it."""
+    """Return the body, and the length of its JSON if binary data follows it."""
     outputs: list[Json] = []
     binary: list[bytes] = []
     for name, values in tensors.items():
@@ -172,7 +172,7 @@ def _object(body: bytes) -> Json:
 
 
 def _mapped(name: str, slot: Slot, value: object) -> Values:
-    """A scalar or a flat list, given the input's shape: the innermost open side takes the rest."""
+    """Shape a scalar or a flat list as the input; the innermost open dimension takes the rest."""
     if slot.datatype == "FP16":
         raise Refused(f"receiving FP16 data via JSON is not supported. ... for input {name}")
     items = cast("list[object]", value) if isinstance(value, list) else [value]

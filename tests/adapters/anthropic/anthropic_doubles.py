@@ -1,4 +1,4 @@
-"""Requests for Anthropic, and what is sent or refused of them."""
+"""Requests for Anthropic, and helpers that return what is sent or rejected."""
 
 import json
 from typing import cast
@@ -66,7 +66,7 @@ def file(**fields: str) -> OpaquePart:
 
 
 def refused(request: ChatRequest, model: str = "claude-opus-4-6") -> str:
-    """The path that the refusal names, which its text begins with."""
+    """Return the path that the error names and its message starts with."""
     with pytest.raises(InvalidRequest) as caught:
         ANTHROPIC.encode(request, model)
     assert caught.value.param is not None

@@ -1,4 +1,4 @@
-"""Answers of Anthropic's Messages API, streamed and whole, become our events."""
+"""Answers of Anthropic's Messages API, streamed and complete, decode to our events."""
 
 import json
 

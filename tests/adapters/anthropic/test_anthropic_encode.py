@@ -1,4 +1,4 @@
-"""OpenAI's requests in Anthropic's words, and what has no word there."""
+"""OpenAI requests are encoded for Anthropic, or rejected if it has no such field."""
 
 import json
 from typing import cast

@@ -1,4 +1,4 @@
-"""What holds for every answer of Anthropic's, however odd: a known error, or blocks that return."""
+"""Every answer of Anthropic, even a malformed one, is a known error or can be sent back."""
 
 import json
 from contextlib import suppress
@@ -54,7 +54,7 @@ EVENTS = st.fixed_dictionaries(
 
 
 def survives(body: bytes, request: ChatRequest) -> None:
-    """Whatever else is raised fails the test."""
+    """Any other exception fails the test."""
     with suppress(GatewayError):
         translate(ANTHROPIC, request, [body])
 
@@ -105,7 +105,7 @@ def test_an_answer_that_is_handed_back_says_what_was_said(name: str) -> None:
 
 
 def sent_back(answer: Answer) -> Message:
-    """The answer as the next request holds it; `raw` has what OpenAI's fields have not."""
+    """Return the answer as in the next request; `raw` has what OpenAI's fields lack."""
     (choice,) = answer.choices
     kept = {name: msgspec.json.decode(value) for name, value in choice.opaque.items()}
     return Message(

@@ -1,4 +1,4 @@
-"""Conversations as Anthropic's turns and blocks, and what has no place in them."""
+"""Conversations are encoded as Anthropic's turns and blocks; unsupported fields are rejected."""
 
 import base64
 import json
@@ -131,7 +131,7 @@ def test_thoughts_go_back_unchanged_before_text_and_calls() -> None:
         thoughts=(
             Thought(text="Hm.", signature="c2ln"),
             Thought(data="ZW5j"),
-            Thought(text="Nobody signed this."),
+            Thought(text="This is unsigned."),
             Thought(signature="aGlkZGVu"),
         ),
         tool_calls=(CALL,),

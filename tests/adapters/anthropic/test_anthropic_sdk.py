@@ -1,4 +1,4 @@
-"""Anthropic's own client is the judge of what is sent, and reads the answers that we read."""
+"""Anthropic's own client sends the same bodies, and reads the same answers."""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -195,7 +195,7 @@ ASKED: dict[str, tuple[Ask, ChatRequest]] = {
 
 
 def meaning(body: Json) -> Json:
-    """A string is one block of text, and what is absent is as good as `stream: false`."""
+    """Normalise: a string equals one block of text, an absent `stream` equals false."""
 
     def told(one: Json) -> Json:
         content = one.get("content")
@@ -264,7 +264,7 @@ async def test_the_client_reads_an_answer_as_the_adapter_does(name: str) -> None
 
 
 def agree(choice: Choice, content: Sequence[ContentBlock]) -> None:
-    """Texts, thoughts and calls are those of the client's blocks; so are blocks handed over."""
+    """Check that texts, reasoning, calls and returned blocks are those of the client's blocks."""
     assert (choice.text or "") == "".join(one.text for one in content if one.type == "text")
     assert [(one.text, one.signature) for one in choice.thoughts if not one.data] == [
         (one.thinking, one.signature) for one in content if one.type == "thinking"

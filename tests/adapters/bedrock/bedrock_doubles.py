@@ -1,4 +1,4 @@
-"""A Bedrock adapter, and the shortest of what it is asked."""
+"""A Bedrock adapter, and minimal requests for it."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What Converse's answers and failures mean."""
+"""Converse's answers and errors decode to events and errors of ours."""
 
 import json
 from base64 import b64encode
@@ -176,7 +176,7 @@ def begins(block: int, start: Json) -> bytes:
 
 
 def opaque(found: list[Event]) -> Json:
-    """The fields of the message that have no event of their own."""
+    """Return the message's fields that have no event of their own."""
     return {name: json.loads(bytes(raw)) for name, raw in folded(found).opaque.items()}
 
 

@@ -1,4 +1,4 @@
-"""What Converse is told, and what it cannot be told."""
+"""Requests are encoded for Converse; unsupported ones are rejected."""
 
 import json
 from typing import cast

@@ -1,4 +1,4 @@
-"""AWS's own client is the judge of what is sent, and reads the answers that we read."""
+"""AWS's own client sends the same bodies, and reads the same answers."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ class Sdk(Struct, frozen=True, kw_only=True, eq=False):
     client: Runtime
 
     async def sends(self, verb: str, fields: Json) -> tuple[str, Json]:
-        """The path and the body of what the client sends."""
+        """Return the path and the body that the client sends."""
         read = await asyncio.to_thread(getattr(self.client, verb), **fields)
         for name in {"stream", "body"} & set(read):
             await asyncio.to_thread(list, cast("Iterable[object]", read[name]))
@@ -353,7 +353,7 @@ def folded(pieces: Iterable[bytes], *, stream: bool) -> Choice:
 
 
 def said(choice: Choice) -> list[Json]:
-    """In Converse's words."""
+    """Return it in Converse's format."""
     thoughts: list[Json] = [
         {"reasoningContent": {"reasoningText": {"text": one.text, "signature": one.signature}}}
         for one in choice.thoughts

@@ -1,4 +1,4 @@
-"""Cohere's answers become events."""
+"""Cohere's answers decode to events."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Requests become bodies of Cohere's version 2."""
+"""Requests are encoded for Cohere's version 2."""
 
 from typing import cast
 
@@ -43,7 +43,7 @@ def body(request: Request, model: str = "command-a") -> Json:
 
 
 def chat(**fields: object) -> Json:
-    """What these fields add to the smallest chat."""
+    """Return what these fields add to the smallest chat."""
     plain = body(CHAT)
     found = body(msgspec.structs.replace(CHAT, **fields))
     return {name: value for name, value in found.items() if plain.get(name) != value}

@@ -1,4 +1,4 @@
-"""Cohere's own client is the judge of what is sent, and reads the answers that we read."""
+"""Cohere's own client sends the same bodies, and reads the same answers."""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Every adapter of ours keeps the contract that the project ships for those of others."""
+"""Every built-in adapter passes the contract that plug-in authors use."""
 
 from functools import partial
 

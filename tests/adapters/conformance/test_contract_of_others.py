@@ -1,4 +1,4 @@
-"""The contract tells an author what is wrong: each of these adapters is wrong in one way."""
+"""The contract reports what is wrong with an adapter: each of these has one defect."""
 
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -20,7 +20,7 @@ FIXTURES = EXAMPLE / "tests" / "fixtures" / "workers-ai"
 
 
 class Forgets(WorkersAiAdapter):
-    """Says that it sends `stop`."""
+    """Declares `stop` but does not send it."""
 
     @property
     def supports(self) -> Supports:
@@ -29,7 +29,7 @@ class Forgets(WorkersAiAdapter):
 
 
 class Invents(WorkersAiAdapter):
-    """Has a field that there is not."""
+    """Declares a field that does not exist."""
 
     @property
     def supports(self) -> Supports:
@@ -46,7 +46,7 @@ class Nulls(WorkersAiAdapter):
 
 
 class Dice(WorkersAiAdapter):
-    """Encodes nothing twice the same way."""
+    """Encodes a request differently each time."""
 
     def encode(self, request: Request, model: str) -> Outbound:
         outbound = super().encode(request, model)
@@ -54,7 +54,7 @@ class Dice(WorkersAiAdapter):
 
 
 class Talks(WorkersAiAdapter):
-    """Passes on what the vendor says, who quotes the key."""
+    """Forwards the vendor's message, which contains the key."""
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         keyless = WorkersAiAdapter(Endpoint(name="contract", base_url="https://cf.test"))
@@ -67,7 +67,7 @@ class _Patient(WorkersAiDecoder):
 
 
 class Patient(WorkersAiAdapter):
-    """Takes what stopped for what ended."""
+    """Treats a truncated answer as complete."""
 
     def decoder(self, request: GenerateRequest) -> WorkersAiDecoder:
         assert isinstance(request, ChatRequest | CompletionRequest)
@@ -75,7 +75,7 @@ class Patient(WorkersAiAdapter):
 
 
 def failures(build: Build) -> Mapping[str, str]:
-    """What is told of each check that fails."""
+    """Return the message of each failing check."""
     found: dict[str, str] = {}
     for check in contract(build, FIXTURES):
         if "boundaries" not in check.name:

@@ -1,4 +1,4 @@
-"""What a vendor's answer holds reaches the client of the OpenAI surface, whole and streamed."""
+"""Everything in a vendor's answer reaches the client of the OpenAI surface."""
 
 import json
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ OPENAI = built("openai")
 
 
 def answer(adapter: Adapter, body: object) -> Json:
-    """The client's body for a vendor's whole answer, which the official client can read."""
+    """Return the client's body for a vendor's complete answer; the official client can read it."""
     fold = Fold()
     fold.add(translate(adapter, WHOLE, [json.dumps(body).encode()]))
     found = ChatRenderer(WHOLE, id="c", created=1).answer(fold.answer())
@@ -51,7 +51,7 @@ def message(adapter: Adapter, body: object) -> Json:
 
 
 def chunks(adapter: Adapter, body: bytes, request: ChatRequest = STREAM) -> list[Json]:
-    """The client's chunks for a vendor's stream."""
+    """Return the client's chunks for a vendor's stream."""
     renderer = ChatRenderer(request, id="c", created=1)
     sent = renderer.events(translate(adapter, request, [body])) + renderer.finish()
     found = [line[6:] for line in sent.split(b"\n\n") if line and line != b"data: [DONE]"]

@@ -1,4 +1,4 @@
-"""What an adapter says of each request field is what its bytes do, alone and together."""
+"""An adapter's declaration of each request field matches its bytes, alone and together."""
 
 from collections.abc import Mapping
 
@@ -86,7 +86,7 @@ def test_any_fields_together_are_sent_or_reported(name: str, data: st.DataObject
 
 
 def mistaken(field: str, way: str) -> Adapter:
-    """One that says something else of a field than its encoder does; "": nothing."""
+    """Return an adapter with a wrong declaration of a field; "": with none."""
 
     class Mistaken(MistralAdapter):
         def supported(self) -> Supports:
@@ -118,7 +118,7 @@ def test_a_wrong_claim_of_an_adapter_about_itself_is_found(
 
 
 class Forgetful(MistralAdapter):
-    """Forgets the seed where a user's text is beside an image."""
+    """Omits the seed if a user's text comes with an image."""
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest) and "messages.image" in sent_fields(request):

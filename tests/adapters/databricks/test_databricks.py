@@ -1,4 +1,4 @@
-"""What Databricks gets to read, and what its answers mean, where it differs from OpenAI."""
+"""Requests and answers of Databricks, where it differs from OpenAI."""
 
 import msgspec
 import pytest

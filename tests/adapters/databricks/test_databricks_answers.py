@@ -1,4 +1,4 @@
-"""What Databricks was seen to answer: thoughts, batches, and errors of the vendors behind it."""
+"""Recorded answers of Databricks: reasoning, batches, errors of the vendors behind it."""
 
 import msgspec
 import pytest
@@ -41,7 +41,7 @@ def answer_of(case: Recording) -> Answer:
 
 
 def sent(one: Message) -> dict[str, object]:
-    """The message as it leaves."""
+    """Return the message as it is sent."""
     body = databricks().encode(ChatRequest(model="m", messages=(one,)), "m1").body
     return msgspec.json.decode(body)["messages"][0]
 
@@ -142,7 +142,7 @@ def test_a_thought_that_is_sent_as_databricks_sends_it_is_not_doubled() -> None:
 
 
 def test_nulls_that_other_clients_write_stay_behind() -> None:
-    """Databricks answers 400 to a message field that it does not know."""
+    """Databricks rejects an unknown message field with a 400."""
     call = {"id": "t1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     told = {"role": "assistant", "content": None, "refusal": None, "tool_calls": [call]}
     told |= {"annotations": None, "audio": None, "function_call": None}
@@ -214,7 +214,7 @@ def test_an_error_inside_a_stream_is_not_its_end() -> None:
     ],
 )
 def test_every_answer_ends_with_the_usage_that_it_carried(case: Recording) -> None:
-    """Compared with the last usage object of the bytes themselves."""
+    """The expected usage is the last usage object in the bytes."""
     objects = [
         msgspec.json.decode(line.removeprefix(b"data: "), type=dict[str, object])
         for line in (case.body.splitlines() if case.streamed else [case.body])

@@ -1,4 +1,4 @@
-"""What the tests of the Gemini adapter ask of it, and answer to it."""
+"""Requests and answers for the tests of the Gemini adapter."""
 
 import json
 
@@ -41,7 +41,7 @@ def body(request: ChatRequest | EmbeddingsRequest, model: str = MODEL) -> Json:
 
 
 def candidate(*parts: Json, **fields: object) -> Json:
-    """A frame, or a whole answer, with one candidate."""
+    """Return a frame, or a complete answer, with one candidate."""
     said = {"content": {"role": "model", "parts": list(parts)}, **fields}
     return {"candidates": [said], "modelVersion": MODEL, "responseId": "r1"}
 

@@ -1,4 +1,4 @@
-"""Gemini's answers become events."""
+"""Gemini's answers decode to events."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Requests become bodies of Gemini's API; its own client judges the rest (test_gemini_sdk)."""
+"""Requests are encoded for Gemini; test_gemini_sdk compares with Google's client."""
 
 import json
 from typing import cast

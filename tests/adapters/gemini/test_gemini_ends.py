@@ -1,4 +1,4 @@
-"""How Gemini's answers end, and what its errors mean."""
+"""Finish reasons and errors of Gemini's answers."""
 
 import json
 

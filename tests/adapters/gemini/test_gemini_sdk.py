@@ -1,4 +1,4 @@
-"""Google's own client is the judge of what is sent, and reads the answers that we read."""
+"""Google's own client sends the same bodies, and reads the same answers."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -81,7 +81,7 @@ def hello() -> types.Content:
 
 
 class Models(Protocol):
-    """The client, whose own types of contents hold a class that it has no types for."""
+    """The client, whose type of contents contains an untyped class."""
 
     async def generate_content(
         self,
@@ -379,7 +379,7 @@ def camel(name: str) -> str:
 
 
 def meaning(body: Json) -> Json:
-    """In camelCase, of which the client writes half and the API reads all; roles only of turns.
+    """Normalise to camelCase, which the client uses in part and the API fully; roles only of turns.
 
     `generationConfig` may be empty, and `predict` is in snake_case.
     """

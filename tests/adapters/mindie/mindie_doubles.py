@@ -1,4 +1,4 @@
-"""Requests and answers to try the MindIE adapter with."""
+"""Requests and answers for the tests of the MindIE adapter."""
 
 from collections.abc import Mapping, Sequence
 
@@ -41,7 +41,7 @@ def sampled(request: GenerateRequest, **fields: object) -> GenerateRequest:
 def frame(
     ids: int | Sequence[int] = (), text: str | None = "", *, first: bool = False, **more: object
 ) -> Json:
-    """A frame of a stream of tokens. more: what the last one has beside it."""
+    """Return a frame of a stream of tokens. more: further fields of the last one."""
     times = {"prefill_time": 45.5, "decode_time": None}
     later = {"prefill_time": None, "decode_time": 16.75}
     return {**(times if first else later), **more, "token": {"id": ids, "text": text}}

@@ -1,4 +1,4 @@
-"""MindIE's chat, where it differs from OpenAI's: what it gets to read, and what it answers."""
+"""Requests and answers of MindIE's chat, where it differs from OpenAI."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What MindIE's answers mean: tokens and text, streamed and whole, ended and given up."""
+"""MindIE's answers decode to events: tokens and text, streamed, complete, aborted."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What MindIE gets to read on /infer_token and /generate."""
+"""Requests are encoded for MindIE's /infer_token and /generate."""
 
 import msgspec
 import pytest

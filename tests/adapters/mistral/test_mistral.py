@@ -1,4 +1,4 @@
-"""What Mistral gets to read, and what its answers mean, where it differs from OpenAI."""
+"""Requests and answers of Mistral, where it differs from OpenAI."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Mistral's own client is the judge of what is sent, and reads the answers that we read."""
+"""Mistral's own client sends the same bodies, and reads the same answers."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ Ask = Callable[[Mistral], Awaitable[object]]
 
 
 class Talks(Protocol):
-    """The client's methods, whose own types are generated and partly unknown."""
+    """The client's methods; its own types are generated and partly unknown."""
 
     async def complete_async(self, *, model: str, **fields: object) -> object: ...
     async def create_async(self, *, model: str, **fields: object) -> object: ...
@@ -190,7 +190,7 @@ ASKED: dict[str, tuple[Ask, Request]] = {
 
 
 def meaning(body: object) -> object:
-    """Without what the client spells out although it is the default, and without nulls."""
+    """Return the body without defaults that the client sends explicitly, and without nulls."""
     spelt = {"stream": False, "prefix": False, "index": 0, "type": "function"}
 
     def told(one: Json) -> Json:
@@ -204,7 +204,7 @@ def meaning(body: object) -> object:
 
 
 async def answering(request: Received, answer: Answer) -> None:
-    """The client wants vectors with an id."""
+    """Answer embeddings with an id, which the client requires."""
     if request.path == "/v1/embeddings":
         await answer.body(fixture("mistral/embeddings").body, "application/json")
     else:

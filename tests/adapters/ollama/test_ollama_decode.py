@@ -1,4 +1,4 @@
-"""Ollama's answers become events."""
+"""Ollama's answers decode to events."""
 
 import json
 

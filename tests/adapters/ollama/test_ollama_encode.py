@@ -1,4 +1,4 @@
-"""Requests become bodies of Ollama's native API."""
+"""Requests are encoded for Ollama's native API."""
 
 from typing import cast
 
@@ -46,7 +46,7 @@ def body(request: Request) -> Json:
 
 
 def chat(**fields: object) -> Json:
-    """What these fields add to the smallest chat."""
+    """Return what these fields add to the smallest chat."""
     plain = body(CHAT)
     found = body(msgspec.structs.replace(CHAT, **fields))
     return {name: value for name, value in found.items() if plain.get(name) != value}

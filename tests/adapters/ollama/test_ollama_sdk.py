@@ -1,4 +1,4 @@
-"""Ollama's own client is the judge of what is sent, and reads the answers that we read."""
+"""Ollama's own client sends the same bodies, and reads the same answers."""
 
 import base64
 import json
@@ -36,7 +36,7 @@ Ask = Callable[[ollama.AsyncClient], Awaitable[object]]
 
 
 class Talks(Protocol):
-    """The client, whose own type of `chat` has functions without types for tools."""
+    """The client, whose type of `chat` has untyped functions as tools."""
 
     async def chat(self, model: str, messages: Sequence[Json], **fields: object) -> object: ...
 
@@ -194,7 +194,7 @@ ASKED: dict[str, tuple[Ask, Request, Json]] = {
 
 
 def meaning(body: Json) -> Json:
-    """Without the ids of calls, of which the client knows none, and what is empty."""
+    """Return the body without call ids, which the client lacks, and without empty values."""
 
     def told(one: Json) -> Json:
         empty = ("content", "tools")

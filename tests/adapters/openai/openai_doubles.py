@@ -1,4 +1,4 @@
-"""Requests, chunks and answers to try the OpenAI dialect with."""
+"""Requests, chunks and answers for the tests of the OpenAI dialect."""
 
 from collections.abc import Mapping
 
@@ -28,7 +28,7 @@ def openai(base_url: str = "https://api.openai.com/v1") -> OpenAIAdapter:
 
 
 def other() -> OpenAIAdapter:
-    """Any server that is not OpenAI's own."""
+    """Return the adapter of a server other than OpenAI's own."""
     return openai("http://gpu.test:8000/v1")
 
 
@@ -56,7 +56,7 @@ def delta(
 def call(
     arguments: object = None, *, index: int | None = 0, id: object = None, name: str | None = None
 ) -> Json:
-    """A delta with one piece of a tool call; what is `None` is left out."""
+    """Return a delta with one piece of a tool call, without members that are `None`."""
     function = {"name": name, "arguments": arguments}
     piece = {"index": index, "id": id, "function": _given(function)}
     return delta({"tool_calls": [_given(piece)]})

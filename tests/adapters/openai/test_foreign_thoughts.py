@@ -1,4 +1,4 @@
-"""Thinking goes on from vendor to vendor as text, and a proof only to whoever gave it."""
+"""Reasoning is sent to other vendors as text, and its proof only to the vendor that made it."""
 
 import json
 from typing import cast
@@ -24,7 +24,7 @@ BEDROCK_URL = "https://bedrock-runtime.eu-west-1.amazonaws.com"
 
 
 def conversation(**answer: object) -> ChatRequest:
-    """A second turn as a client sends it: the first answer as it got it, and a question."""
+    """Return a client's second turn: the first answer as it was received, and a question."""
     messages = [
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": "yes", **answer},

@@ -1,4 +1,4 @@
-"""What answers of the OpenAI dialect mean, streamed and whole."""
+"""Answers of the OpenAI dialect, streamed and complete, decode to events."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Vectors come back in input order, as numbers or as base64."""
+"""Vectors are returned in input order, as numbers or as base64."""
 
 import msgspec
 import pytest

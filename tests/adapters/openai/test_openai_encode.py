@@ -1,4 +1,4 @@
-"""What an OpenAI-dialect server gets to read."""
+"""Requests are encoded for servers of the OpenAI dialect."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""How answers of the OpenAI dialect end: well, too early, or in an error."""
+"""Ends of OpenAI-dialect answers: complete, truncated, or with an error."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Status and code decide what a failure means; the vendor's words are passed on."""
+"""Status and code select the error; the vendor's message is forwarded."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Tool calls come out with indexes from 0, an id, a name and arguments that are JSON."""
+"""Tool calls are emitted with indexes from 0, an id, a name and JSON arguments."""
 
 import msgspec
 import pytest

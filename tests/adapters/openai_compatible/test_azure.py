@@ -1,4 +1,4 @@
-"""Where Azure's requests go, what its filters say, and OpenAI's own client for it as the judge."""
+"""Azure's addresses and content filters, compared with OpenAI's own client for Azure."""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The catalogue's rows: what each vendor is sent, and what its answers mean."""
+"""Vendor profiles: requests to and answers from each vendor."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What vLLM and SGLang get to read, and what their answers mean, where they differ from OpenAI."""
+"""Requests and answers of vLLM and SGLang, where they differ from OpenAI."""
 
 import json
 
@@ -29,7 +29,7 @@ BOTH = pytest.mark.parametrize("adapter", [VLLM, SGLANG], ids=["vllm", "sglang"]
 
 
 def answer(adapter: Adapter, name: str, **extra: Raw) -> list[Event]:
-    """The events of a fixture, for a request with these fields of the engine's own."""
+    """Return the events of a fixture, for a request with these fields of the engine."""
     case = fixture(name)
     request = request_for(case)
     assert not isinstance(request, EmbeddingsRequest)

@@ -1,4 +1,4 @@
-"""What Text Generation Inference reads and says, and its makers' client as the judge."""
+"""Requests and answers of Text Generation Inference, compared with its makers' client."""
 
 import json
 
@@ -39,7 +39,7 @@ def answer(name: str) -> list[Event]:
 
 
 def generated(**fields: object) -> object:
-    """The parameters sent for a completion with this sampling."""
+    """Return the parameters sent for a completion with this sampling."""
     sampling = msgspec.structs.replace(Sampling(), **fields)
     sent = TGI.encode(CompletionRequest(model="m", prompts=("x",), sampling=sampling), "m").body
     return msgspec.json.decode(sent)["parameters"]

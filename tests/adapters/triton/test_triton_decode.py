@@ -1,4 +1,4 @@
-"""Answers of Triton's text models become events."""
+"""Answers of Triton's text models decode to events."""
 
 import json
 from collections.abc import Sequence

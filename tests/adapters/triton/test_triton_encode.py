@@ -1,4 +1,4 @@
-"""Completions become requests to Triton's text models."""
+"""Completions are encoded for Triton's text models."""
 
 import msgspec
 import pytest
@@ -31,7 +31,7 @@ def body(request: CompletionRequest) -> dict[str, object]:
 
 
 def added(**sampling: object) -> dict[str, object]:
-    """What these fields add to the smallest body."""
+    """Return what these fields add to the smallest body."""
     plain = body(asking())
     return {name: value for name, value in body(asking(**sampling)).items() if name not in plain}
 

@@ -1,4 +1,4 @@
-"""The LLM API's model behind Triton: its names, its growing text, and its own reasons to end."""
+"""The LLM API's model on Triton: its names, cumulative text and finish reasons."""
 
 import msgspec
 import pytest
@@ -29,7 +29,7 @@ def streaming() -> CompletionRequest:
 
 
 def sent(request: CompletionRequest) -> dict[str, object]:
-    """What the server understands; every key must be an input of the model."""
+    """Return the server's view; every key must be an input of the model."""
     outbound = LLM.encode(request, "llmapi")
     asked = read_generate(MODELS["llmapi"], "generate", outbound.body)
     assert not asked.parameters

@@ -1,4 +1,4 @@
-"""The fake Triton server is one that Triton's own client takes for real."""
+"""Triton's own client works with the fake Triton server."""
 
 import pytest
 from tritonclient import http

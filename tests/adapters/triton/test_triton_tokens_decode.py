@@ -1,4 +1,4 @@
-"""Answers of Triton's raw-tensor models become tokens, scores, logits and an end."""
+"""Answers of Triton's raw-tensor models decode to tokens, scores, logits and an end."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Token requests become the tensors that Triton's raw-tensor models take."""
+"""Token requests are encoded as tensors for Triton's raw-tensor models."""
 
 import json
 from typing import Protocol, cast

@@ -44,7 +44,7 @@ def float32(shape: Sequence[int], values: Sequence[float]) -> Tensor:
 
 
 def inferred(request: TokenRequest) -> Inference:
-    """What the server understands of `infer`; raises as it refuses."""
+    """Return the server's view of `infer`; raises what the server rejects."""
     outbound = INFER.encode(request, WHOLE_MODEL)
     return read_infer(MODELS[WHOLE_MODEL], outbound.body, header_length(outbound))
 

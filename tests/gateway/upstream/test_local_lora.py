@@ -70,7 +70,7 @@ async def test_an_engine_process_serves_configured_and_sent_adapters(tmp_path: P
             await tokens(upstream, sent, "a"),
             await tokens(upstream, named, "a"),
         ]
-        with pytest.raises(InvalidRequest, match="7 is not in the cache") as caught:
+        with pytest.raises(InvalidRequest, match="7 is not in the adapter cache") as caught:
             await tokens(upstream, named, "b")
         await upstream.aclose()
 
