@@ -75,7 +75,7 @@ def test_an_answer_with_ever_more_of_them_is_broken(what: str) -> None:
         feed(most)
 
 
-def test_as_many_choices_as_were_asked_for_are_taken() -> None:
+def test_as_many_choices_as_were_requested_are_accepted() -> None:
     adapter = REGISTRY.build("openai", Endpoint(name="far", base_url="https://far.test/v1"))
     decoder = adapter.decoder(chat(n=40))
 

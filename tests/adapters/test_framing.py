@@ -133,7 +133,7 @@ def test_a_whole_frame_over_the_limit_in_one_read_is_refused() -> None:
         SSEParser("acme", 100).feed(b"data: " + b"x" * 200 + b"\n\n")
 
 
-def test_json_lines_are_cut_at_line_ends_alone() -> None:
+def test_json_lines_are_cut_only_at_line_ends() -> None:
     body = b'{"a":1}\r\n\n{"b":"\xc3\xa9"}\n{"c":3}'
     whole = [("", b'{"a":1}'), ("", b'{"b":"\xc3\xa9"}'), ("", b'{"c":3}')]
 

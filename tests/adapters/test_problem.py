@@ -84,5 +84,5 @@ def test_nesting_without_end_is_read_to_a_certain_depth() -> None:
     assert problem(b"[" * 200_000).message.startswith("[")
 
 
-def test_secrets_are_taken_out_and_short_words_are_not() -> None:
+def test_secrets_are_removed_and_short_words_are_not() -> None:
     assert redacted("key sk-12345678 is bad", ("sk-12345678", "", "is")) == "key *** is bad"

@@ -44,7 +44,7 @@ def test_a_row_of_the_catalogue_is_an_openai_adapter_with_differences() -> None:
     assert body(groq, sampled(n=1)) == body(groq, WHOLE_CHAT)
 
 
-def test_tritons_openai_front_end_is_asked_for_nothing_that_it_would_ignore() -> None:
+def test_tritons_openai_front_end_gets_nothing_that_it_would_ignore() -> None:
     triton = Registry(()).build("triton-openai", ENDPOINT)
 
     chat, completion = triton.supports.chat or (), triton.supports.completion or ()
@@ -70,7 +70,7 @@ class Elsewhere(CohereAdapter):
     token_endpoint = TokenEndpoint(path="/oauth/token", scope="all")
 
 
-def test_a_plug_in_says_where_its_vendor_is_as_our_own_do() -> None:
+def test_a_plug_in_declares_its_vendors_address_as_our_own_do() -> None:
     registry = Registry((plugin("elsewhere", f"{__name__}:Elsewhere"),))
 
     assert registry.base_url("elsewhere") == "https://api.elsewhere.test/v2"
@@ -101,7 +101,7 @@ def test_an_unknown_name_gets_the_nearest_one_suggested() -> None:
     assert registry.check("openai") == ""
 
 
-def test_a_plug_in_is_loaded_when_it_is_asked_for_and_not_before() -> None:
+def test_a_plug_in_is_loaded_at_its_first_use() -> None:
     registry = Registry((plugin("tiny"), plugin("broken", "no_such_module:Adapter")))
 
     assert {"tiny", "broken"} <= set(registry.names)

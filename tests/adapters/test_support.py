@@ -28,7 +28,7 @@ def faults(request: Request, supports: Supports = LITTLE) -> dict[str, str]:
     return {one.field: one.reason for one in unsupported(request, supports)}
 
 
-def test_a_request_that_asks_for_nothing_special_suits_everybody() -> None:
+def test_a_plain_request_suits_every_backend() -> None:
     assert unsupported(WHOLE_CHAT, LITTLE) == ()
 
 
@@ -41,7 +41,7 @@ def test_a_field_that_is_not_supported_is_named() -> None:
     )
 
 
-def test_a_value_that_asks_for_nothing_is_not_named() -> None:
+def test_a_value_without_effect_is_not_named() -> None:
     request = sampled(n=1, presence_penalty=0.0, top_p=1.0, logprobs=False, logit_bias={})
 
     assert unsupported(request, LITTLE) == ()

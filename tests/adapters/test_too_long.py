@@ -309,7 +309,7 @@ def error_of(adapter: str, status: int, body: Json) -> GatewayError:
 
 
 @pytest.mark.parametrize("pattern", RECORDED)
-def test_it_is_a_400_with_the_code_and_the_words_that_clients_look_for(pattern: str) -> None:
+def test_it_is_a_400_with_the_code_and_the_phrases_that_clients_look_for(pattern: str) -> None:
     error = error_of(*RECORDED[pattern])
 
     assert isinstance(error, UpstreamRejected)
@@ -320,7 +320,7 @@ def test_it_is_a_400_with_the_code_and_the_words_that_clients_look_for(pattern: 
 
 
 @pytest.mark.parametrize("pattern", RECORDED)
-def test_the_vendors_own_words_and_numbers_stay(pattern: str) -> None:
+def test_the_vendors_message_and_numbers_stay(pattern: str) -> None:
     adapter, status, body = RECORDED[pattern]
     said = json.dumps(body)
 

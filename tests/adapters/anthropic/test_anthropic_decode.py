@@ -234,7 +234,7 @@ def test_an_answer_with_nothing_to_add_is_an_empty_text() -> None:
     assert only(folded("chat-nothing-to-add")).text == ""
 
 
-def test_an_answer_of_thoughts_alone_is_an_empty_text() -> None:
+def test_an_answer_with_only_thinking_is_an_empty_text() -> None:
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     body = {"content": [thought], "stop_reason": "max_tokens"}
 
@@ -256,7 +256,7 @@ def test_a_call_that_comes_whole_at_its_beginning_keeps_its_arguments() -> None:
 
 
 @pytest.mark.parametrize("more", [{"delta": {"type": "x"}, "index": 9}, {"delta": 1, "usage": ""}])
-def test_unknown_events_are_read_past_whatever_they_hold(more: Json) -> None:
+def test_unknown_events_are_skipped_with_any_content(more: Json) -> None:
     odd: Json = {"type": "rumour", **more}
 
     found = events(sse({"type": "ping"}, begun(), odd, *text("hi"), odd, *ended("end_turn")))

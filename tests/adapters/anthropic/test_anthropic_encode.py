@@ -143,7 +143,7 @@ def test_tools_have_an_object_schema_and_the_other_fields_that_anthropic_reads()
         ),
     ],
 )
-def test_the_choice_of_tools_has_anthropics_words(
+def test_the_choice_of_tools_has_anthropics_values(
     choice: ToolChoice | None, single: bool, expected: Json | None
 ) -> None:
     request = chat(tools=(LOOK,))
@@ -237,7 +237,7 @@ def test_openais_own_forms_are_refused_by_name_and_anthropics_are_sent() -> None
         ("low", "eu/claude-3-7-sonnet-latest", {"type": "enabled", "budget_tokens": 1024}, None),
     ],
 )
-def test_effort_is_said_as_the_model_knows_it(
+def test_effort_is_sent_in_the_models_format(
     effort: str, model: str, thinking: Json, word: str | None
 ) -> None:
     body = sent(chat(reasoning_effort=effort), model)
@@ -246,7 +246,7 @@ def test_effort_is_said_as_the_model_knows_it(
     assert body.get("output_config") == (None if word is None else {"effort": word})
 
 
-def test_effort_that_cannot_be_said_is_refused() -> None:
+def test_effort_that_cannot_be_expressed_is_refused() -> None:
     small = chat(reasoning_effort="low", sampling=Sampling(max_tokens=1024))
     both = chat(reasoning_effort="low", extra={"thinking": raw({"type": "adaptive"})})
 
@@ -271,7 +271,7 @@ def test_stop_strings_users_and_streams_have_names_of_their_own() -> None:
     assert refused(chat(sampling=Sampling(max_tokens=9, stop=("END", " ")))) == "stop[1]"
 
 
-def test_anthropics_own_fields_travel_and_are_said_once() -> None:
+def test_anthropics_own_fields_are_sent_once() -> None:
     extra = {
         "thinking": raw({"type": "enabled", "budget_tokens": 1024}),
         "service_tier": raw("standard_only"),
@@ -298,7 +298,7 @@ def test_anthropics_own_fields_travel_and_are_said_once() -> None:
     )
 
 
-def test_what_anthropic_has_no_word_for_is_reported_by_name() -> None:
+def test_what_anthropic_cannot_express_is_reported_by_name() -> None:
     request = chat(
         sampling=Sampling(max_tokens=5, seed=1, n=2, presence_penalty=0.5, logprobs=True),
         metadata=raw({"a": "b"}),

@@ -82,7 +82,7 @@ def test_an_odd_whole_answer_is_an_answer_or_a_known_error(fields: Json, content
         "chat-thinking-and-tools",
     ],
 )
-def test_an_answer_that_is_handed_back_says_what_was_said(name: str) -> None:
+def test_an_answer_that_is_sent_back_has_its_original_blocks(name: str) -> None:
     case, fold = fixture(f"anthropic/{name}"), Fold()
     request = request_for(case)
     assert isinstance(request, ChatRequest)
@@ -117,7 +117,7 @@ def sent_back(answer: Answer) -> Message:
     )
 
 
-def test_a_mark_on_a_message_reaches_a_block_in_anthropics_own_words() -> None:
+def test_a_cache_mark_on_a_message_reaches_a_block_in_anthropics_format() -> None:
     mark: Json = {"cache_control": {"type": "ephemeral"}}
     search: Json = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
     handed = Message(role="assistant", content=None, raw=raw({**mark, "content_blocks": [search]}))

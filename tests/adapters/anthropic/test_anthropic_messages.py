@@ -51,7 +51,7 @@ def test_system_and_developer_messages_are_the_system_in_order() -> None:
     assert len(cast("list[Json]", body["messages"])) == 1
 
 
-def test_a_conversation_of_orders_alone_is_refused() -> None:
+def test_a_conversation_of_only_instructions_is_refused() -> None:
     assert refused(chat(Message(role="system", content="One."))) == "messages"
 
 
@@ -110,7 +110,7 @@ def test_results_of_tools_are_one_message_of_the_user_with_the_results_first() -
 
 
 @given(st.lists(st.sampled_from(["system", "user", "assistant", "tool"]), max_size=12))
-def test_turns_alternate_and_lose_nothing_whatever_the_order(roles: list[Role]) -> None:
+def test_turns_alternate_and_lose_nothing_in_any_order(roles: list[Role]) -> None:
     messages = [
         Message(role=role, content=f"t{at}", tool_call_id=f"id{at}")
         for at, role in enumerate(roles)
@@ -251,7 +251,7 @@ def test_documents_travel_as_bytes_text_addresses_and_files() -> None:
 
 
 @pytest.mark.parametrize("kind", ["document", "search_result", "web_search_tool_result"])
-def test_blocks_in_anthropics_own_words_go_as_they_are(kind: str) -> None:
+def test_blocks_in_anthropics_format_are_sent_unchanged(kind: str) -> None:
     block = {"type": kind, "source": {"type": "text", "data": "x"}, "citations": {"enabled": True}}
 
     assert content_of(OpaquePart(type=kind, raw=raw(block))) == [block]
@@ -271,7 +271,7 @@ def test_blocks_in_anthropics_own_words_go_as_they_are(kind: str) -> None:
         (OpaquePart(type="video_url", raw=Raw(b"{}")), ""),
     ],
 )
-def test_a_part_that_cannot_be_said_is_refused_by_its_path(part: Part, path: str) -> None:
+def test_a_part_that_cannot_be_expressed_is_refused_by_its_path(part: Part, path: str) -> None:
     request = chat(HELLO, user(TextPart(text="What?"), part))
 
     assert refused(request) == f"messages[1].content[1]{path}"
@@ -299,5 +299,7 @@ def test_a_part_that_cannot_be_said_is_refused_by_its_path(part: Part, path: str
         ),
     ],
 )
-def test_a_message_that_cannot_be_said_is_refused_by_its_path(message: Message, path: str) -> None:
+def test_a_message_that_cannot_be_expressed_is_refused_by_its_path(
+    message: Message, path: str
+) -> None:
     assert refused(chat(HELLO, message)) == path

@@ -224,7 +224,7 @@ def test_images_come_as_openai_compatible_clients_know_them() -> None:
         }
 
 
-def test_what_a_stream_says_of_the_whole_answer_at_its_end_is_reported() -> None:
+def test_fields_at_the_end_of_a_stream_are_reported() -> None:
     about: Json = {
         "trace": {"guardrail": {"x": 1}},
         "serviceTier": {"type": "flex"},
@@ -268,7 +268,7 @@ def test_an_answer_without_anything_is_an_empty_text() -> None:
     assert folded(answered(whole("end_turn"))).text == ""
 
 
-def test_what_a_guardrail_says_of_a_whole_answer_travels_on() -> None:
+def test_a_guardrails_trace_of_a_whole_answer_is_passed_on() -> None:
     trace: Json = {"guardrail": "abc"}
     body = {**whole("guardrail_intervened", {"text": "No."}), "trace": trace}
 

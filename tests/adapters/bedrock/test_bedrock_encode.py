@@ -299,7 +299,7 @@ def test_a_bare_prompt_is_refused() -> None:
         ("cohere.embed-v4:0/search_query", {"input_type": raw("clustering")}, "clustering"),
     ],
 )
-def test_vectors_of_cohere_are_for_what_the_client_or_the_operator_says(
+def test_vectors_of_cohere_are_for_the_purpose_that_client_or_operator_set(
     model: str, said: dict[str, msgspec.Raw], purpose: str
 ) -> None:
     request = EmbeddingsRequest(model="m", inputs=("a",), extra=said)
@@ -340,7 +340,7 @@ NOVA_EMBEDDINGS = "amazon.nova-2-multimodal-embeddings-v1:0"
         ),
     ],
 )
-def test_novas_vectors_are_asked_for_in_novas_words(model: str, extra: Json, params: Json) -> None:
+def test_novas_vectors_are_requested_in_novas_format(model: str, extra: Json, params: Json) -> None:
     request = EmbeddingsRequest(
         model="m",
         inputs=("hi",),
@@ -412,7 +412,7 @@ def budget(tokens: int) -> Json:
         ),
     ],
 )
-def test_effort_is_said_in_the_words_of_the_models_family(
+def test_effort_is_sent_in_the_format_of_the_models_family(
     model: str, effort: str, additional: Json | None, word: str | None
 ) -> None:
     body = sent(chat(reasoning_effort=effort, sampling=Sampling(max_tokens=10_000)), model)
@@ -452,7 +452,7 @@ def test_a_budget_without_a_bound_is_of_what_every_such_model_can_write() -> Non
         sent(chat(reasoning_effort="low", sampling=Sampling(max_tokens=1024)), model)
 
 
-def test_thinking_is_asked_for_once() -> None:
+def test_thinking_is_requested_once() -> None:
     twice = chat(reasoning_effort="low", extra={"thinking": raw({"type": "adaptive"})})
 
     with pytest.raises(InvalidRequest) as caught:

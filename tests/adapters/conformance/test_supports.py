@@ -139,7 +139,7 @@ def test_content_that_a_backend_lacks_cannot_be_dropped() -> None:
     check_together(adapter("tgi"), "chat", {"messages.audio", "messages.image", "stop"})
 
 
-def test_openai_knows_best_of_for_completions_alone() -> None:
+def test_openai_supports_best_of_only_for_completions() -> None:
     official, other = adapter("openai").supports, adapter("compatible").supports
 
     assert "best_of" not in (official.chat or ())

@@ -60,11 +60,11 @@ def test_a_base_url_of_the_openai_client_selects_its_paths() -> None:
     assert msgspec.json.decode(outbound.body)["model"] == "m1"
 
 
-def test_a_stream_is_not_asked_for_usage_that_comes_anyway() -> None:
+def test_usage_is_not_requested_in_streams_that_have_it_anyway() -> None:
     assert "stream_options" not in body(databricks(), CHAT)
 
 
-def test_a_raw_prompt_is_asked_for_and_a_template_is_the_default() -> None:
+def test_a_raw_prompt_is_requested_and_a_template_is_the_default() -> None:
     raw = CompletionRequest(model="m", prompts=("x",))
     wrapped = msgspec.structs.replace(raw, template=True)
 
@@ -72,7 +72,7 @@ def test_a_raw_prompt_is_asked_for_and_a_template_is_the_default() -> None:
     assert "use_raw_prompt" not in body(databricks(), wrapped)
 
 
-def test_completions_have_words_of_their_own() -> None:
+def test_completions_have_their_own_field_names() -> None:
     request = CompletionRequest(
         model="m",
         prompts=("x",),
@@ -114,7 +114,7 @@ def test_the_bound_on_tokens_has_one_name() -> None:
     assert body(databricks(), request)["max_tokens"] == 5
 
 
-def test_a_developer_speaks_as_the_system() -> None:
+def test_a_developer_message_is_sent_as_the_system() -> None:
     raw = Raw(b'{"role":"developer","content":"Be brief.","x":1}')
 
     assert message(Message(role="developer", content="Be brief.", raw=raw)) == {

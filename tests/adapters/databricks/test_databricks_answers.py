@@ -70,7 +70,7 @@ def sent(one: Message) -> dict[str, object]:
         ),
     ],
 )
-def test_where_a_model_is_asked(base_url: str, model: str, target: str, name: str | None) -> None:
+def test_the_path_of_a_model(base_url: str, model: str, target: str, name: str | None) -> None:
     request = ChatRequest(model="m", messages=(HELLO,))
 
     outbound = databricks(base_url).encode(request, model)
@@ -81,9 +81,7 @@ def test_where_a_model_is_asked(base_url: str, model: str, target: str, name: st
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("request_", [WHOLE_CHAT, CompletionRequest(model="m", prompts=("x",))])
-def test_whether_to_stream_is_always_said(
-    request_: ChatRequest | CompletionRequest, stream: bool
-) -> None:
+def test_stream_is_always_sent(request_: ChatRequest | CompletionRequest, stream: bool) -> None:
     request = msgspec.structs.replace(request_, stream=stream)
 
     body = databricks().encode(request, "m1").body
@@ -160,7 +158,7 @@ def test_choices_that_share_their_prompts_index_are_distinguished() -> None:
     assert answer.choices[1].finish.reason == "length"
 
 
-def test_a_vendor_behind_says_what_was_wrong() -> None:
+def test_the_error_of_an_external_vendor_is_passed_on() -> None:
     case = fixture("databricks/error-400-external-model")
 
     fault = databricks().error(case.status, case.headers, case.body)
@@ -191,7 +189,7 @@ def test_another_place_for_the_vendors_error_is_known_too() -> None:
     assert (fault.message, fault.code) == ("too long", "ctx")
 
 
-def test_a_limit_says_when_to_come_back() -> None:
+def test_a_rate_limit_has_a_retry_after() -> None:
     case = fixture("databricks/error-429")
 
     fault = databricks().error(429, {"retry-after": "3"}, case.body)

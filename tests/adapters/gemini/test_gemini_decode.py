@@ -163,7 +163,7 @@ def test_calls_of_googles_own_tools_are_reported_whole_with_their_signatures(str
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_gemini_says_of_a_candidate_and_of_the_answer_is_reported(stream: bool) -> None:
+def test_geminis_fields_of_candidates_and_of_the_answer_are_reported(stream: bool) -> None:
     of_candidate: Json = {"avgLogprobs": -0.25, "continuationToken": "YQ==", "newsOfTomorrow": [1]}
     of_answer: Json = {
         "promptFeedback": {"safetyRatings": [{"category": "HARM", "probability": "LOW"}]},

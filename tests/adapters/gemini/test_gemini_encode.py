@@ -107,7 +107,7 @@ def test_the_base_url_decides_how_to_address_google(
         assert not {"authorization", "x-goog-api-key"} - {header} & set(headers)
 
 
-def test_the_smallest_chat_says_nothing_more() -> None:
+def test_the_smallest_chat_has_no_other_fields() -> None:
     assert body(WHOLE) == {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
 
 
@@ -341,7 +341,7 @@ def test_the_highest_effort_is_a_level() -> None:
         (ToolChoice(mode="none"), "NONE"),
     ],
 )
-def test_a_strict_function_is_called_as_its_schema_says(
+def test_calls_of_a_strict_function_match_its_schema(
     choice: ToolChoice | UnsetType, mode: str
 ) -> None:
     tools = (FunctionTool(name="look", strict=True), FunctionTool(name="now"))
@@ -393,7 +393,7 @@ def test_parts_of_googles_own_that_cannot_be_read_stay_behind() -> None:
     assert said["parts"] == [{"text": "Hi."}]
 
 
-def test_thinking_is_asked_for_once() -> None:
+def test_thinking_is_requested_once() -> None:
     twice = chat(reasoning_effort="low", extra={"thinkingConfig": Raw(b"{}")})
 
     assert refused(twice) == "thinkingConfig"
@@ -481,7 +481,7 @@ def test_other_vendors_tools_are_refused_by_path(raw: bytes, param: str) -> None
     assert refused(chat(tools=(OpaqueTool(type=kind, raw=Raw(raw)),))) == param
 
 
-def test_a_text_format_asks_for_nothing() -> None:
+def test_a_text_format_adds_nothing() -> None:
     assert body(chat(response_format=ResponseFormat(type="text"))) == body(WHOLE)
 
 

@@ -83,7 +83,7 @@ def test_an_unusable_answer_is_a_failure(word: str) -> None:
     assert (caught.value.usage.prompt_tokens, caught.value.usage.completion_tokens) == (5, 2)
 
 
-def test_no_word_is_an_end_and_a_failure() -> None:
+def test_no_finish_reason_is_both_an_end_and_a_failure() -> None:
     assert not FAILED & set(FINISH)
 
 
@@ -226,7 +226,7 @@ def test_a_bad_key_is_the_operators() -> None:
     assert type(error) is UpstreamRefused
 
 
-def test_a_fault_of_the_request_names_googles_word() -> None:
+def test_an_error_in_the_request_names_googles_reason() -> None:
     error = failure(400, "INVALID_ARGUMENT")
 
     assert isinstance(error, UpstreamRejected)

@@ -80,7 +80,7 @@ def test_the_bound_on_tokens_has_one_name_and_the_model_is_the_servers() -> None
     }
 
 
-def test_a_stream_is_not_asked_for_usage_that_comes_anyway() -> None:
+def test_usage_is_not_requested_in_streams_that_have_it_anyway() -> None:
     assert body(CHAT) == {
         "model": "m1",
         "messages": [{"role": "user", "content": "hello"}],
@@ -95,7 +95,7 @@ def test_a_nucleus_of_nothing_is_greedy() -> None:
     assert "top_p" not in sent
 
 
-def test_a_developer_speaks_as_the_system() -> None:
+def test_a_developer_message_is_sent_as_the_system() -> None:
     raw = Raw(b'{"role":"developer","content":"Be brief.","x":1}')
 
     assert message(Message(role="developer", content="Be brief.", raw=raw)) == {
@@ -155,7 +155,7 @@ def test_tool_names_that_the_server_refuses_are_refused_with_their_place(name: s
     assert caught.value.param == "tools[1].function.name"
 
 
-def test_what_the_server_ignores_in_silence_is_reported() -> None:
+def test_what_the_server_ignores_silently_is_reported() -> None:
     request = msgspec.structs.replace(
         sampled(WHOLE, logit_bias={5: 1.0}, min_p=0.1, bad_words=("x",)),
         parallel_tool_calls=False,
@@ -296,7 +296,9 @@ def test_a_tool_call_is_a_tool_call_and_an_empty_content_no_text() -> None:
     ("word", "reason", "native"),
     [("stop", "stop", ""), ("length", "length", ""), ("eos_token", "stop", "eos_token")],
 )
-def test_ends_have_the_newer_words_and_the_seeds(word: str, reason: str, native: str) -> None:
+def test_ends_have_the_newer_finish_reasons_and_the_seeds(
+    word: str, reason: str, native: str
+) -> None:
     finish = fold(whole({"content": "a"}, word)).choices[0].finish
 
     assert finish is not None
@@ -312,7 +314,7 @@ def test_an_answer_that_was_given_up_is_a_failure(word: str) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"stop": ("b",)}, {"stop_token_ids": (3,)}])
-def test_the_seeds_stop_sequence_is_a_stop_where_one_was_asked_for(
+def test_the_seeds_stop_sequence_is_a_stop_if_one_was_requested(
     fields: dict[str, object],
 ) -> None:
     request = sampled(CHAT, **fields)
@@ -338,7 +340,7 @@ def test_cumulative_text_is_an_error_that_names_the_remedy() -> None:
         events(stream(*frames, done=True), CHAT)
 
 
-def test_words_about_cumulative_text_in_an_answer_are_only_words() -> None:
+def test_an_answer_about_cumulative_text_is_only_text() -> None:
     text = 'The field "full_text" repeats the answer.'
     chunks = (delta({"content": text}), delta({}, "stop", full_text=None))
 

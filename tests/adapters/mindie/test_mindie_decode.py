@@ -185,7 +185,7 @@ def test_an_answer_that_was_given_up_is_a_failure_and_never_a_stop(
     assert caught.value.usage.completion_tokens == 1
 
 
-def test_a_stop_string_that_was_asked_for_is_a_stop_unless_nothing_was_generated() -> None:
+def test_a_requested_stop_string_is_a_stop_unless_nothing_was_generated() -> None:
     request = sampled(TEXT, stop=("b",))
 
     found = whole({"generated_text": "a", "details": details("stop_sequence", 2)}, request)
@@ -294,7 +294,7 @@ SAID = st.lists(st.tuples(st.integers(0, 1024 * 1024), st.text(max_size=4)), min
 
 
 @given(said=SAID, old=st.booleans())
-def test_ids_and_text_of_a_stream_are_all_that_was_said(
+def test_ids_and_text_of_a_stream_are_the_whole_answer(
     said: list[tuple[int, str]], old: bool
 ) -> None:
     asked = {"stream": True, "parameters": {"details": True, "max_new_tokens": 4096}}

@@ -63,7 +63,7 @@ def test_key_and_headers_of_the_operator_go_with_every_request(request_: Generat
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_tokens_are_streamed_whatever_the_client_wants(stream: bool) -> None:
+def test_tokens_are_always_streamed(stream: bool) -> None:
     request = msgspec.structs.replace(TOKENS, stream=stream)
 
     outbound = mindie().encode(request, "m")

@@ -55,7 +55,7 @@ def test_seed_and_bound_have_mistrals_names() -> None:
     assert not {"seed", "max_completion_tokens"} & sent.keys()
 
 
-def test_a_stream_is_not_asked_for_usage_that_comes_anyway() -> None:
+def test_usage_is_not_requested_in_streams_that_have_it_anyway() -> None:
     assert "stream_options" not in body(MISTRAL, CHAT)
 
 
@@ -163,7 +163,7 @@ def test_thoughts_go_back_as_chunks_before_the_text() -> None:
     }
 
 
-def test_a_developer_speaks_as_the_system_audio_is_base64_alone_and_a_prefix_stays() -> None:
+def test_a_developer_is_the_system_audio_is_bare_base64_and_a_prefix_stays() -> None:
     audio = AudioPart(data="QUJD", format="wav", raw=Raw(b'{"type":"input_audio"}'))
     prefix = Raw(b'{"role":"assistant","content":"Sure","prefix":true}')
 
@@ -205,7 +205,7 @@ def test_a_completion_has_one_prompt_of_text(prompts: tuple[str | tuple[int, ...
         MISTRAL.encode(CompletionRequest(model="m", prompts=prompts), "m")
 
 
-def test_vectors_are_as_long_as_output_dimension_says() -> None:
+def test_vectors_have_the_length_of_output_dimension() -> None:
     request = EmbeddingsRequest(model="m", inputs=("a", "b"), batch=True, dimensions=2)
     case = fixture("mistral/embeddings")
 

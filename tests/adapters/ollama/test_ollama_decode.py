@@ -138,7 +138,7 @@ def test_reasons_to_end(word: str | None, finish: Finished) -> None:
     assert finished(whole(done_reason=word)) == finish
 
 
-def test_an_answer_that_was_cut_in_a_tool_call_says_length() -> None:
+def test_an_answer_that_was_cut_in_a_tool_call_ends_with_length() -> None:
     calls = [{"function": {"name": "f"}}]
 
     events = whole(message={"role": "assistant", "tool_calls": calls}, done_reason="length")
@@ -212,7 +212,7 @@ def test_the_model_behind_a_cloud_model_is_reported_and_a_moment_may_be_anything
     assert bytes(started.extra["remote_model"]) == b'"big"'
 
 
-def test_an_error_line_after_text_fails_the_stream_with_its_words() -> None:
+def test_an_error_line_after_text_fails_the_stream_with_its_message() -> None:
     with pytest.raises(UpstreamFailed, match="ollama: llama runner process has terminated"):
         read("ollama/error-inside-stream")
 

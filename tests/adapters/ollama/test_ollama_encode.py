@@ -68,7 +68,7 @@ def refused(request: Request) -> str | None:
     return caught.value.param
 
 
-def test_a_chat_says_whether_to_stream_and_that_nothing_may_be_forgotten() -> None:
+def test_a_chat_always_sends_stream_and_forbids_truncation() -> None:
     assert body(CHAT) == {
         "model": "llama3.2",
         "messages": [{"role": "user", "content": "hello"}],
@@ -244,7 +244,7 @@ def test_what_is_neither_text_nor_image_is_refused_and_so_is_a_speakers_name() -
     assert refused(ChatRequest(model="m", messages=(HELLO, named))) == "messages[1].name"
 
 
-def test_an_image_by_address_is_reported_for_a_router_to_go_elsewhere() -> None:
+def test_an_image_url_is_reported_so_that_the_router_picks_another_backend() -> None:
     message = Message(role="user", content=(ImagePart(url="https://a.test/a.png"),))
 
     (fault,) = unsupported(ChatRequest(model="m", messages=(message,)), OLLAMA.supports)
@@ -298,7 +298,7 @@ def test_ollamas_own_fields_are_sent_and_win_over_the_defaults() -> None:
         ({"think": Raw(b"true")}, "think"),
     ],
 )
-def test_what_is_said_twice_is_refused(extra: dict[str, Raw], field: str) -> None:
+def test_fields_that_are_set_twice_are_refused(extra: dict[str, Raw], field: str) -> None:
     request = msgspec.structs.replace(
         CHAT, extra=extra, sampling=Sampling(max_tokens=5), reasoning_effort="low"
     )
@@ -369,7 +369,7 @@ def test_the_base_url_may_be_that_of_either_interface(base_url: str, target: str
     assert adapter.encode(CHAT, "m").target == target
 
 
-def test_a_key_is_sent_where_there_is_one_and_a_stream_is_asked_for_as_lines() -> None:
+def test_a_key_is_sent_if_there_is_one_and_a_stream_is_requested_as_lines() -> None:
     keyed = OllamaAdapter(
         Endpoint(name="o", base_url="https://ollama.com", key=Secret("k"), headers=(("x-a", "1"),))
     )

@@ -106,7 +106,7 @@ def test_a_vendor_gets_thinking_under_the_one_name_that_it_takes(name: str, fiel
     assert sent == {"role": "assistant", "content": "yes", field: "Hm."}
 
 
-def test_thinking_that_came_under_another_name_is_said_under_the_vendors() -> None:
+def test_thinking_under_another_name_is_sent_under_the_vendors() -> None:
     sent = answer_sent("groq", conversation(reasoning_content="Hm."))
 
     assert sent == {"role": "assistant", "content": "yes", "reasoning": "Hm."}

@@ -177,7 +177,7 @@ def test_an_empty_text_is_an_empty_text_and_not_none() -> None:
         ("", "stop", ""),
     ],
 )
-def test_finish_words_become_ours_and_stay_visible(word: str, reason: str, native: str) -> None:
+def test_finish_reasons_become_ours_and_stay_visible(word: str, reason: str, native: str) -> None:
     found = streamed(ROLE, delta({"content": "x"}), delta(finish=word))
     told = [one for one in found if isinstance(one, Finished)]
 
@@ -187,7 +187,7 @@ def test_finish_words_become_ours_and_stay_visible(word: str, reason: str, nativ
 @pytest.mark.parametrize(
     "word", ["error", "insufficient_system_resource", "network_error", "abort"]
 )
-def test_a_word_for_a_failed_answer_is_a_failure(word: str) -> None:
+def test_a_finish_reason_of_a_failed_answer_is_a_failure(word: str) -> None:
     end = {**delta(finish=word), "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
 
     with pytest.raises(UpstreamFailed, match=f"acme: the answer ended with '{word}'") as caught:
@@ -199,13 +199,13 @@ def test_a_word_for_a_failed_answer_is_a_failure(word: str) -> None:
     assert (caught.value.usage.prompt_tokens, caught.value.usage.completion_tokens) == (5, 2)
 
 
-def test_a_finish_word_that_comes_twice_counts_once() -> None:
+def test_a_finish_reason_that_comes_twice_counts_once() -> None:
     found = streamed(ROLE, delta({"content": "x"}, "length"), delta({"content": ""}, "length"))
 
     assert [type(one) for one in found] == [Started, TextDelta, Finished]
 
 
-def test_the_native_word_the_stop_string_and_the_seed_are_kept() -> None:
+def test_the_native_finish_reason_the_stop_string_and_the_seed_are_kept() -> None:
     more: Json = {"native_finish_reason": "end_turn", "stop_reason": "END", "seed": 7}
 
     found = whole(message({"content": "x"}, "stop", **more))

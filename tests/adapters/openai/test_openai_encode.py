@@ -74,14 +74,14 @@ def test_the_key_is_a_bearer_token_and_without_a_key_there_is_no_header() -> Non
     assert "authorization" not in dict(bare.headers)
 
 
-def test_a_stream_is_asked_for_as_an_event_stream() -> None:
+def test_a_stream_is_requested_as_an_event_stream() -> None:
     outbound = openai().encode(CHAT, "m1")
 
     assert outbound.stream
     assert dict(outbound.headers)["accept"] == "text/event-stream"
 
 
-def test_the_operators_headers_replace_ours_whatever_their_case() -> None:
+def test_the_operators_headers_replace_ours_in_any_case() -> None:
     endpoint = Endpoint(
         name="a",
         base_url="http://b.test",
@@ -95,12 +95,12 @@ def test_the_operators_headers_replace_ours_whatever_their_case() -> None:
     assert ("x-team", "blue") in headers
 
 
-def test_usage_is_always_asked_for_on_a_stream() -> None:
+def test_usage_is_always_requested_on_a_stream() -> None:
     assert body(other(), CHAT)["stream_options"] == {"include_usage": True}
     assert "stream_options" not in body(other(), WHOLE_CHAT)
 
 
-def test_a_prompt_that_is_only_scored_asks_for_no_tokens() -> None:
+def test_a_prompt_that_is_only_scored_requests_no_tokens() -> None:
     request = CompletionRequest(
         model="m", prompts=("x",), echo=True, sampling=Sampling(max_tokens=0, logprobs=True)
     )
@@ -108,7 +108,7 @@ def test_a_prompt_that_is_only_scored_asks_for_no_tokens() -> None:
     assert (body(other(), request)["max_tokens"], body(other(), request)["echo"]) == (0, True)
 
 
-def test_stream_options_that_ask_for_nothing_are_left_out_of_whole_answers() -> None:
+def test_stream_options_without_effect_are_omitted_for_whole_answers() -> None:
     request = msgspec.structs.replace(
         WHOLE_CHAT, extra={"stream_options": Raw(b'{"include_obfuscation":false}')}
     )
@@ -314,7 +314,7 @@ def test_completions_keep_echo_suffix_and_best_of() -> None:
     }
 
 
-def test_base64_is_asked_for_only_where_it_is_float32_for_sure() -> None:
+def test_base64_is_requested_only_where_it_is_surely_float32() -> None:
     request = EmbeddingsRequest(model="m", inputs=("a", "b"), batch=True, base64=True)
 
     official, vllm = (

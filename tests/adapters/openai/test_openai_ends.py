@@ -38,7 +38,7 @@ def test_a_stream_cut_short_is_an_error_and_not_a_short_answer(last: Json) -> No
         streamed(ROLE, last, done=False)
 
 
-def test_a_stream_without_done_must_have_all_the_choices_asked_for() -> None:
+def test_a_stream_without_done_must_have_all_requested_choices() -> None:
     request = msgspec.structs.replace(CHAT, sampling=Sampling(n=2))
 
     with pytest.raises(UpstreamBroken, match="stream ended early"):

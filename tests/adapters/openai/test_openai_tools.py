@@ -107,7 +107,7 @@ def test_an_answer_with_a_tool_call_finishes_as_tool_calls(word: str) -> None:
     assert found[-1] == Finished(reason="tool_calls", native=word)
 
 
-def test_an_answer_cut_off_inside_a_tool_call_still_says_length() -> None:
+def test_an_answer_cut_off_inside_a_tool_call_still_ends_with_length() -> None:
     found = streamed(TEXT, call('{"a', id="a", name="f"), delta(finish="length"))
 
     assert found[-1] == Finished(reason="length")

@@ -65,7 +65,7 @@ def answer(name: str) -> list[Event]:
         ),
     ],
 )  # fmt: skip
-def test_the_address_says_where_the_deployment_is_named(base_url: str, target: str) -> None:
+def test_the_address_decides_where_the_deployment_is_named(base_url: str, target: str) -> None:
     outbound = azure(base_url).encode(WHOLE_CHAT, "my d")
 
     assert outbound.target == target
@@ -86,7 +86,7 @@ def test_the_key_has_a_header_of_its_own_and_is_absent_where_tokens_are_used() -
     assert "authorization" not in keyed
 
 
-def test_old_versions_are_not_asked_for_what_they_do_not_know() -> None:
+def test_old_versions_get_no_fields_that_they_do_not_know() -> None:
     old = azure(f"{ORIGIN}/openai?api-version=2024-06-01")
     bounded = sampled(max_tokens=5)
     modern = msgspec.structs.replace(bounded, max_tokens_field="max_completion_tokens")
@@ -106,7 +106,7 @@ def test_a_bound_keeps_the_name_that_the_client_gave_it() -> None:
     assert body(azure(), named)["max_tokens"] == 5
 
 
-def test_the_first_chunk_has_no_choices_and_what_it_says_of_the_prompt_is_kept() -> None:
+def test_the_first_chunk_has_no_choices_and_its_prompt_filter_results_are_kept() -> None:
     started = answer("chat-stream-filtered")[0]
 
     assert isinstance(started, Started)

@@ -64,7 +64,7 @@ def decoded(raw: Raw | None) -> object:
 
 
 @pytest.mark.parametrize("vendor", [OPENAI, *VENDORS], ids=lambda one: one.name)
-def test_a_row_says_where_it_is_from_and_names_only_fields_that_there_are(
+def test_a_row_has_its_sources_and_names_only_existing_fields(
     vendor: VendorProfile,
 ) -> None:
     everything = frozenset[str]().union(*FIELDS.values())
@@ -172,7 +172,7 @@ def test_togethers_logprobs_are_a_number_in_chats_too(fields: Json, count: int |
 
 
 @pytest.mark.parametrize(("name", "asked"), [("fireworks", False), ("groq", True)])
-def test_usage_is_asked_for_where_it_would_not_come_by_itself(name: str, asked: bool) -> None:
+def test_usage_is_requested_where_it_is_not_sent_by_default(name: str, asked: bool) -> None:
     assert ("stream_options" in body(adapter(name), CHAT)) == asked
 
 
@@ -254,7 +254,7 @@ def test_reasoning_that_is_counted_already_is_not_counted_again() -> None:
     assert usage.cached_tokens == 8
 
 
-def test_words_and_shapes_of_ends_are_understood() -> None:
+def test_finish_reasons_and_formats_of_ends_are_understood() -> None:
     eos, empty = answer("together/chat-eos-logprobs"), answer("xai/chat-tool-empty-finish")
 
     assert [reasons(eos), reasons(empty)] == [["stop"], ["tool_calls"]]
@@ -295,7 +295,7 @@ def test_the_documented_table_is_the_catalogue() -> None:
 
 
 @pytest.mark.parametrize(("name", "inputs"), [("dashscope", 10), ("nvidia-nim", None)])
-def test_embeddings_that_a_vendor_documents_are_asked_of_it(name: str, inputs: int | None) -> None:
+def test_embeddings_that_a_vendor_documents_are_offered(name: str, inputs: int | None) -> None:
     vendor = next(one for one in VENDORS if one.name == name)
     adapter = OpenAIAdapter(Endpoint(name="acme", base_url=vendor.base_url), vendor)
     request = EmbeddingsRequest(

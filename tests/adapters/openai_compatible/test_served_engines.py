@@ -92,7 +92,7 @@ def test_the_first_of_five_priorities_is_the_first_of_the_engine(
 
 
 @BOTH
-def test_usage_is_asked_for_in_streams_alone_and_other_options_stay(adapter: Adapter) -> None:
+def test_usage_is_requested_only_in_streams_and_other_options_stay(adapter: Adapter) -> None:
     own = {"stream_options": Raw(b'{"continuous_usage_stats":true}')}
     optioned = msgspec.structs.replace(CHAT, extra=own)
 
@@ -116,7 +116,7 @@ def test_tokens_go_out_as_prompts_and_inputs(adapter: Adapter) -> None:
 
 
 @BOTH
-def test_thoughts_that_came_back_in_blocks_alone_go_out_as_one_text(adapter: Adapter) -> None:
+def test_thinking_in_blocks_without_text_is_sent_as_one_text(adapter: Adapter) -> None:
     raw = Raw(b'{"role":"assistant","content":"Yes.","reasoning_details":[]}')
     turn = Message(
         role="assistant",
@@ -134,7 +134,7 @@ def test_thoughts_that_came_back_in_blocks_alone_go_out_as_one_text(adapter: Ada
     assert message(said) == msgspec.json.decode(raw)
 
 
-def test_ids_of_tokens_come_with_a_stream_that_was_asked_for_them() -> None:
+def test_a_stream_has_token_ids_on_request() -> None:
     asked = answer(VLLM, "vllm/chat-stream-token-ids", return_token_ids=Raw(b"true"))
 
     told = [bytes(one.fields["token_ids"]) for one in asked if isinstance(one, OpaqueDelta)]

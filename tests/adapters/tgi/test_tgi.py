@@ -71,13 +71,13 @@ def test_text_goes_to_the_native_routes_and_chat_to_openais() -> None:
         ({"typical_p": 1.0, "top_p": 0.9}, {"top_p": 0.9}),
     ],
 )
-def test_values_at_the_ends_are_said_in_the_servers_way(
+def test_values_at_the_ends_are_sent_in_the_servers_format(
     fields: dict[str, object], sent: dict[str, object]
 ) -> None:
     assert generated(**fields) == {"details": True, **sent}
 
 
-def test_the_chat_route_is_not_asked_for_a_whole_nucleus() -> None:
+def test_the_chat_route_gets_no_top_p_of_one() -> None:
     assert "top_p" not in body(TGI, sampled(top_p=1.0))
     assert body(TGI, sampled(top_p=0.0))["temperature"] == 0.0
     assert body(TGI, sampled(top_p=0.5))["top_p"] == 0.5
@@ -102,7 +102,7 @@ def test_a_schema_is_a_grammar() -> None:
     }
 
 
-def test_a_developer_speaks_as_the_system() -> None:
+def test_a_developer_message_is_sent_as_the_system() -> None:
     said = Message(role="developer", content="Be brief.")
 
     sent = body(TGI, ChatRequest(model="m", messages=(said, HELLO)))

@@ -84,14 +84,14 @@ def test_a_stream_that_repeats_its_text_is_detected_and_shown_once() -> None:
     assert "\ufffd" not in "".join(pieces(events))
 
 
-def test_an_ensemble_never_repeats_its_text_whatever_it_looks_like() -> None:
+def test_an_ensemble_never_repeats_its_text_even_if_it_looks_so() -> None:
     texts = [" a", " ab", " abc", " abcd"]
 
     assert pieces(streamed(*map(event, texts))) == texts
     assert "".join(pieces(streamed(*(event(one, "my_bls") for one in texts)))) == " abcd"
 
 
-def test_a_server_that_does_not_count_says_nothing_about_the_length() -> None:
+def test_a_server_that_does_not_count_does_not_report_a_length() -> None:
     events = translate(TRITON, asked(stream=True), [fixture("triton/generate-stream-old").body])
 
     assert finish(events) == Finished(reason="stop", native="inferred")
@@ -141,7 +141,7 @@ def test_several_answers_come_under_their_sequence_index() -> None:
     assert events[-1] == Usage(prompt_tokens=4, completion_tokens=12, total_tokens=16)
 
 
-def test_beams_come_in_one_answer_and_no_more_than_asked_for_are_shown() -> None:
+def test_beams_come_in_one_answer_and_only_those_requested_are_shown() -> None:
     whole = event([" a", " b", " c"], num_output_tokens=12).removeprefix(b"data: ")
 
     events = translate(TRITON, asked(n=2, beam_width=3), [whole])
@@ -150,7 +150,7 @@ def test_beams_come_in_one_answer_and_no_more_than_asked_for_are_shown() -> None
     assert {one.reason for one in events if isinstance(one, Finished)} == {"length"}
 
 
-def test_beams_of_which_one_ended_early_are_not_said_to_be_full() -> None:
+def test_beams_of_which_one_ended_early_are_not_reported_as_full() -> None:
     whole = event([" a", " b"], num_output_tokens=11).removeprefix(b"data: ")
 
     events = translate(TRITON, asked(n=2, beam_width=2), [whole])
@@ -158,7 +158,7 @@ def test_beams_of_which_one_ended_early_are_not_said_to_be_full() -> None:
     assert {one.reason for one in events if isinstance(one, Finished)} == {"stop"}
 
 
-def test_fewer_answers_than_asked_for_are_an_error() -> None:
+def test_fewer_answers_than_requested_are_an_error() -> None:
     with pytest.raises(UpstreamBroken, match="triton: 1 of 2 answers arrived"):
         translate(TRITON, asked(n=2), [event(" only one")])
 

@@ -36,7 +36,7 @@ def added(**sampling: object) -> dict[str, object]:
     return {name: value for name, value in body(asking(**sampling)).items() if name not in plain}
 
 
-def test_the_prompt_and_the_bound_travel_and_counts_are_asked_for() -> None:
+def test_the_prompt_and_the_limit_are_sent_and_counts_requested() -> None:
     assert body(asking()) == {
         "text_input": "Why?",
         "max_tokens": 9,
@@ -86,7 +86,7 @@ def test_greedy_is_one_candidate_in_every_version_of_the_server() -> None:
     assert added(temperature=0.0, top_p=0.5, top_k=9) == {"top_k": 1}
 
 
-def test_beams_return_as_many_answers_as_were_asked_for() -> None:
+def test_beams_return_as_many_answers_as_were_requested() -> None:
     assert added(beam_width=4, length_penalty=0.5) == {
         "beam_width": 4,
         "length_penalty": 0.5,
@@ -105,7 +105,7 @@ def test_beams_return_as_many_answers_as_were_asked_for() -> None:
         (streaming(beam_width=2), "/v2/models/ensemble/generate"),
     ],
 )
-def test_a_door_that_gives_one_response_is_not_asked_for_more(
+def test_an_endpoint_with_one_response_is_not_asked_for_more(
     request_: CompletionRequest, target: str
 ) -> None:
     outbound = TRITON.encode(request_, "ensemble")

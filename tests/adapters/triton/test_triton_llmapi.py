@@ -64,7 +64,7 @@ def test_sampling_has_the_llm_apis_names(
     assert sent(asking(**sampling)) == {**PLAIN, **named}
 
 
-def test_a_stream_is_asked_for_by_door_and_by_field() -> None:
+def test_a_stream_is_requested_by_endpoint_and_by_field() -> None:
     outbound = LLM.encode(streaming(), "llmapi")
 
     assert outbound.target == "/v2/models/llmapi/generate_stream"

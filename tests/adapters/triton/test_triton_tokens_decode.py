@@ -74,14 +74,14 @@ def test_beams_are_choices_with_scores_of_their_own() -> None:
     assert [one.cum_logprob for one in events if isinstance(one, Finished)] == [-1.5, -2.25]
 
 
-def test_a_beam_more_than_was_asked_for_is_not_shown() -> None:
+def test_a_beam_more_than_requested_is_not_shown() -> None:
     events = translate(INFER, asking(beam_width=2), [fixture("triton/infer-scores").body])
 
     assert not ids_of(events, 1)
     assert events[-1] == Usage(prompt_tokens=3, completion_tokens=3, total_tokens=6)
 
 
-def test_logits_come_as_float32_whatever_the_server_sends() -> None:
+def test_logits_are_float32_for_every_type_of_the_server() -> None:
     request = with_fields(asking(), return_context_logits=True, return_generation_logits=True)
 
     events = translate(INFER, request, [fixture("triton/infer-logits").body])
@@ -237,13 +237,13 @@ def test_tensors_that_do_not_fit_together_are_not_an_answer(body: bytes) -> None
         translate(INFER, asking(), [body])
 
 
-def test_fewer_answers_than_asked_for_are_an_error() -> None:
+def test_fewer_answers_than_requested_are_an_error() -> None:
     with pytest.raises(UpstreamBroken, match="1 of 2 answers arrived"):
         translate(GENERATE, asking(n=2), [event(1)])
 
 
 @given(st.dictionaries(st.text(), st.text(), max_size=3), st.binary(max_size=40), st.booleans())
-def test_the_json_ends_where_its_object_ends_whatever_bytes_follow(
+def test_the_json_ends_where_its_object_ends_before_any_bytes(
     fields: dict[str, str], tail: bytes, plain: bool
 ) -> None:
     head = json.dumps({"a": [fields, 1]}, ensure_ascii=plain).encode()

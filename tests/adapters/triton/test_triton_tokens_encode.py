@@ -122,7 +122,7 @@ def adapted() -> TokenRequest:
     )
 
 
-def test_large_tensors_travel_as_bytes_and_logits_are_asked_for_as_bytes() -> None:
+def test_large_tensors_are_sent_as_bytes_and_logits_requested_as_bytes() -> None:
     asked = inferred(adapted())
 
     assert {name: one.shape for name, one in asked.tensors.items() if name not in PLAIN} == {
@@ -201,7 +201,7 @@ def test_a_request_of_numbers_is_plain_json() -> None:
     assert dict(outbound.headers)["content-type"] == "application/json"
 
 
-def test_a_model_that_cannot_stream_is_asked_for_the_whole() -> None:
+def test_a_model_that_cannot_stream_gets_a_request_for_the_whole_answer() -> None:
     outbound = INFER.encode(with_fields(asking(), stream=True), "tensorrt_llm")
 
     assert outbound == INFER.encode(asking(), "tensorrt_llm")

@@ -98,7 +98,7 @@ def test_results_of_tools_go_back_with_the_names_of_the_functions() -> None:
     }
 
 
-def test_a_prompt_is_raw_unless_the_template_is_asked_for() -> None:
+def test_a_prompt_is_raw_unless_the_template_is_requested() -> None:
     bare = CompletionRequest(model="m", prompts=("One,",), stream=True)
     wrapped = CompletionRequest(model="m", prompts=("One,",), template=True)
 
@@ -144,7 +144,7 @@ PICTURE = ImagePart(url="data:image/png;base64,AA==")
         (EmbeddingsRequest(model="m", inputs=((1, 2),)), "input"),
     ],
 )
-def test_what_cannot_be_said_is_refused_by_its_path(request_: Request, param: str) -> None:
+def test_what_cannot_be_expressed_is_refused_by_its_path(request_: Request, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         ADAPTER.encode(request_, "m")
 
@@ -201,7 +201,7 @@ def test_a_response_of_any_type_is_text(name: str, text: str) -> None:
         ("chat-tools", 5, "tool_calls"),
     ],
 )
-def test_an_answer_ends_for_the_reason_that_is_said_or_counted(
+def test_an_answer_has_the_reported_or_counted_finish_reason(
     name: str, max_tokens: int | None, reason: str
 ) -> None:
     finish = answer(name, max_tokens=max_tokens).choices[0].finish
