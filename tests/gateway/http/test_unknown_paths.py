@@ -102,7 +102,7 @@ async def test_a_call_to_an_unknown_path_is_one_bounded_line_with_the_answers_id
     assert len(lines[3].path) == 500
     assert len(lines[3].message) <= MAX_MESSAGE_CHARS + 1
     assert all(answer.headers["x-request-id"] for answer in found)
-    assert "responses" not in metrics
+    assert "/responses" not in metrics
     assert "nowhere" not in metrics
 
 

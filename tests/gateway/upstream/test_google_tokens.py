@@ -170,15 +170,15 @@ async def test_an_endpoint_that_is_not_there_is_unreachable(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[]", "is not a readable file of Google credentials"),
-        ("{", "is not a readable file of Google credentials"),
-        ('{"type": "something"}', "type must be one of service_account, authorized_user"),
-        ('{"type": "service_account"}', "is not a valid file of type 'service_account'"),
-        ('{"type": "external_account"}', "is not a valid file of type 'external_account'"),
+        ("[]", " is not a readable file of Google credentials"),
+        ("{", " is not a readable file of Google credentials"),
+        ('{"type": "something"}', ": type must be one of service_account, authorized_user"),
+        ('{"type": "service_account"}', " is not a valid file of type 'service_account'"),
+        ('{"type": "external_account"}', " is not a valid file of type 'external_account'"),
         (
             '{"type": "service_account", "client_email": "a", "token_uri": "http://127.0.0.1:1",'
             ' "private_key": "hunter2"}',
-            "is not a valid file of type 'service_account'",
+            " is not a valid file of type 'service_account'",
         ),
     ],
 )
@@ -192,7 +192,7 @@ async def test_a_file_that_holds_no_credentials_is_named_and_not_shown(
             with pytest.raises(UpstreamRefused) as caught:
                 await ask(transport)
 
-    assert f"{file} {told}" in caught.value.logged
+    assert f"{file}{told}" in caught.value.logged
     assert "hunter2" not in caught.value.logged
 
 
