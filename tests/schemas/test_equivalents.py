@@ -43,14 +43,12 @@ def test_a_switch_for_beams_becomes_their_number(asked: Sampling, meant: Samplin
         (chat(chat_template_kwargs=b"{}"), BEAMS),
     ],
 )
-def test_what_has_no_other_words_stays_as_it_is(
-    request_: ChatRequest, known: frozenset[str]
-) -> None:
+def test_what_has_no_equivalent_is_unchanged(request_: ChatRequest, known: frozenset[str]) -> None:
     assert in_known_fields(request_, known) == request_
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
-def test_what_asks_for_nothing_is_left_out(name: str) -> None:
+def test_fields_without_effect_are_omitted(name: str) -> None:
     request = chat(None, **{name: DEFAULTS[name], "other": b"1"})
 
     assert in_known_fields(request, BEAMS) == chat(other=b"1")

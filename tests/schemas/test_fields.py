@@ -127,7 +127,7 @@ def test_every_name_of_a_task_is_a_field_or_a_kind_of_content() -> None:
         assert {name for name in FIELDS[task_of(request)] if "." not in name} <= own
 
 
-def test_neutral_values_ask_for_nothing() -> None:
+def test_neutral_values_have_no_effect() -> None:
     request = msgspec.structs.replace(CHAT, sampling=Sampling(n=1, top_p=0.5, logprobs=False))
 
     assert is_neutral(request, "n")
@@ -149,7 +149,7 @@ def test_tools_that_may_be_called_at_will_and_together_are_the_usual_way() -> No
         assert not is_neutral(forced, field)
 
 
-def test_values_are_found_wherever_they_are_kept() -> None:
+def test_values_are_found_in_every_place() -> None:
     request = msgspec.structs.replace(CHAT, user="u", sampling=Sampling(top_k=4))
 
     assert field_value(request, "user") == "u"
@@ -195,7 +195,7 @@ def test_a_name_that_is_none_cannot_be_left_out() -> None:
         without(CHAT, {"tempature"})
 
 
-def test_asking_for_plain_text_asks_for_nothing() -> None:
+def test_requesting_plain_text_has_no_effect() -> None:
     text = ChatRequest(model="m", messages=(), response_format=ResponseFormat(type="text"))
     json = ChatRequest(model="m", messages=(), response_format=ResponseFormat(type="json_object"))
 

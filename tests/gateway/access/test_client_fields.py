@@ -125,7 +125,7 @@ async def test_what_the_operator_allows_is_passed_on(adapter: str, tmp_path: Pat
     assert len(far.requests) == len(WITHHELD[adapter])
 
 
-async def test_values_that_ask_for_nothing_and_data_uris_are_passed_on(tmp_path: Path) -> None:
+async def test_values_without_effect_and_data_uris_are_passed_on(tmp_path: Path) -> None:
     video: dict[str, object] = {
         "type": "video_url",
         "video_url": {"url": "data:video/mp4;base64,AAAA"},

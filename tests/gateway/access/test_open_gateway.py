@@ -93,7 +93,7 @@ async def test_pages_of_other_sites_send_nothing(gateway: Serving, page: str) ->
         assert plain.json()["error"]["code"] == "cross_site"
 
 
-async def test_a_refusal_is_in_the_surfaces_words(gateway: Serving) -> None:
+async def test_a_refusal_is_in_the_surfaces_error_format(gateway: Serving) -> None:
     async with httpx.AsyncClient(headers={"host": "evil.example"}) as client:
         found = await client.post(f"{gateway.url}/v2/models/chat/infer", json={})
 

@@ -120,7 +120,7 @@ async def test_a_question_about_what_is_not_there_is_the_operators_error(
     assert answer.json()["error"]["param"] == param
 
 
-async def test_only_the_operator_may_ask(up: Serving) -> None:
+async def test_only_the_operator_may_call_it(up: Serving) -> None:
     async with httpx.AsyncClient(base_url=up.url) as anybody:
         answer = await anybody.post("/admin/explain", json=BODY)
 

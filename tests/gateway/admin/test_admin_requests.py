@@ -131,7 +131,7 @@ async def test_the_last_come_first_and_only_so_many(client: httpx.AsyncClient) -
     assert [one.request_id for one in found] == [ids[2], ids[1]]
 
 
-async def test_nothing_of_what_was_said_is_kept(client: httpx.AsyncClient) -> None:
+async def test_no_prompts_or_answers_are_kept(client: httpx.AsyncClient) -> None:
     await chat(client)
 
     answer = await client.get("/admin/requests")

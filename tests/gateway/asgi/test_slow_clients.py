@@ -109,7 +109,7 @@ def free(running: Serving) -> bool:
     return running.state.in_flight == 0
 
 
-async def test_a_body_that_never_ends_is_refused_in_its_surfaces_words(
+async def test_a_body_that_never_ends_is_refused_in_its_surfaces_error_format(
     gateway: Gateway, dial: Dial
 ) -> None:
     _, remote = gateway

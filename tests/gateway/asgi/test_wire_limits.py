@@ -103,7 +103,7 @@ TRAILERS = {
 
 @pytest.mark.parametrize("key", ["", KEY], ids=["nobody", "with a key"])
 @pytest.mark.parametrize("how", TRAILERS)
-async def test_what_comes_behind_a_body_is_bounded_and_kept_nowhere(
+async def test_what_follows_a_body_is_limited_and_not_kept(
     gateway: Gateway, how: str, key: str
 ) -> None:
     running, remote = gateway

@@ -112,7 +112,7 @@ async def test_a_tool_loop_with_thinking_goes_on_for_two_turns(setting: Setting)
     ("word", "status", "said"),
     [(BUSY, 503, "claude: Overloaded"), (LIMIT, 429, "claude: This request would exceed")],
 )
-async def test_a_server_that_has_no_room_is_asked_again_and_then_given_up(
+async def test_an_overloaded_server_is_retried_and_then_abandoned(
     setting: Setting, word: str, status: int, said: str
 ) -> None:
     with pytest.raises(openai.APIStatusError, match=said) as caught:

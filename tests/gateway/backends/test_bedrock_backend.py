@@ -130,7 +130,7 @@ async def test_tools_are_called_and_their_results_go_back_with_the_thought(
     ]
 
 
-async def test_a_server_that_throttles_is_asked_again_and_then_given_up(setting: Setting) -> None:
+async def test_a_throttling_server_is_retried_and_then_abandoned(setting: Setting) -> None:
     with pytest.raises(openai.RateLimitError, match="aws: Too many requests"):
         await setting.client.chat.completions.create(
             model="chat", messages=[{"role": "user", "content": FAILING}]

@@ -211,7 +211,9 @@ async def test_texts_become_vectors(setting: Setting, vendor: Vendor) -> None:
 
 
 @which([one for one in VENDORS if not one.embeds])
-async def test_who_has_no_vectors_is_not_asked_for_them(setting: Setting, vendor: Vendor) -> None:
+async def test_a_backend_without_embeddings_gets_no_embeddings_request(
+    setting: Setting, vendor: Vendor
+) -> None:
     setting.plays(answering(vendor, Said()))
 
     with pytest.raises(openai.BadRequestError, match="embeddings"):

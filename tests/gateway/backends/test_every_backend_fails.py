@@ -147,9 +147,7 @@ async def test_a_busy_vendor_cools_down_for_its_retry_after(
 
 
 @of_all
-async def test_an_overloaded_vendor_says_when_to_come_back(
-    setting: Setting, vendor: Vendor
-) -> None:
+async def test_an_overloaded_vendor_has_a_retry_after(setting: Setting, vendor: Vendor) -> None:
     setting.plays(refusing(vendor, 503))
 
     answer = await setting.post(vendor, stream=False, model=OVERLOADED)
@@ -159,7 +157,7 @@ async def test_an_overloaded_vendor_says_when_to_come_back(
 
 
 @of_all
-async def test_a_whole_answer_that_says_it_failed_is_anothers(
+async def test_a_whole_answer_marked_as_failed_goes_to_another_backend(
     setting: Setting, vendor: Vendor
 ) -> None:
     async def behave(request: Received, answer: Answer) -> None:

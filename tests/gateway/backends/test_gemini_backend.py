@@ -179,7 +179,7 @@ async def test_an_exhausted_quota_is_waited_for_and_then_reported(setting: Setti
     assert len(setting.server.requests) > 1
 
 
-async def test_vertex_is_asked_by_its_own_address_and_token(setting: Setting) -> None:
+async def test_vertex_is_called_at_its_own_address_with_its_token(setting: Setting) -> None:
     answer = await setting.client.chat.completions.create(
         model="cloud", messages=[{"role": "system", "content": "Be brief."}, HELLO]
     )

@@ -118,7 +118,7 @@ async def test_a_completion_goes_to_generate(tmp_path: Path) -> None:
         ]
 
 
-async def test_a_streamed_completion_says_the_same_as_a_whole_one(tmp_path: Path) -> None:
+async def test_a_streamed_completion_equals_a_whole_one(tmp_path: Path) -> None:
     async with pair(tmp_path) as here:
         whole = await here.text()
         streamed = await here.text(stream=True)
@@ -216,7 +216,7 @@ async def test_what_mindie_cannot_do_is_refused_by_name(
         assert not here.server.requests
 
 
-async def test_what_only_the_server_can_know_comes_back_with_its_words(tmp_path: Path) -> None:
+async def test_errors_that_only_the_server_can_know_keep_its_message(tmp_path: Path) -> None:
     async with pair(tmp_path) as here:
         answer = await here.chat(n=2)
 

@@ -90,7 +90,7 @@ async def test_a_failure_in_the_middle_of_a_stream_is_an_error_and_never_an_end(
         assert "[DONE]" not in answer.text
 
 
-async def test_a_stop_string_that_was_asked_for_does_not_hide_an_answer_without_tokens(
+async def test_a_requested_stop_string_does_not_hide_an_answer_without_tokens(
     tmp_path: Path,
 ) -> None:
     async with pair(tmp_path, faults=[Abort(after=0)]) as here:

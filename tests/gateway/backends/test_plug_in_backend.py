@@ -170,7 +170,7 @@ async def test_its_failures_are_reported_before_and_after_the_first_byte(setting
     assert caught.value.response.headers["retry-after"] == "7"
 
 
-async def test_what_it_does_not_support_is_refused_before_it_is_asked(setting: Setting) -> None:
+async def test_what_it_does_not_support_is_refused_before_it_is_sent(setting: Setting) -> None:
     with pytest.raises(openai.BadRequestError, match="n is not supported") as caught:
         await setting.client.chat.completions.create(model="chat", messages=[HELLO], n=2)
 
@@ -178,7 +178,7 @@ async def test_what_it_does_not_support_is_refused_before_it_is_asked(setting: S
     assert not setting.server.requests
 
 
-async def test_its_embeddings_are_in_the_form_that_the_client_asked_for(setting: Setting) -> None:
+async def test_its_embeddings_are_in_the_requested_format(setting: Setting) -> None:
     answer = await setting.client.embeddings.create(model="vectors", input="one")
 
     assert answer.data[0].embedding == [0.5, -1.0]

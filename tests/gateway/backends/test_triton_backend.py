@@ -99,7 +99,7 @@ async def test_several_answers_are_those_of_the_server(tmp_path: Path) -> None:
     assert answer["usage"]["completion_tokens"] == sum(len(expected(8, one)) for one in range(3))
 
 
-async def test_a_completion_without_a_bound_gets_the_dialects_own_and_says_so(
+async def test_a_completion_without_a_limit_gets_the_dialects_own_and_reports_it(
     tmp_path: Path,
 ) -> None:
     async with pair(tmp_path) as both:
@@ -217,7 +217,7 @@ async def test_tritons_own_client_reaches_triton_through_the_gateway(tmp_path: P
 
 
 @pytest.mark.parametrize("datatype", ["FP32", "FP16"])
-async def test_logits_cross_the_gateway_whatever_the_engine_computes_them_in(
+async def test_logits_cross_the_gateway_for_every_type_of_the_engine(
     tmp_path: Path, datatype: str
 ) -> None:
     flag = np.array([[True]])

@@ -28,7 +28,7 @@ async def test_a_refusal_of_the_server_reaches_the_client(tmp_path: Path, model:
     assert "LoRA task 5 not found in cache" in answer.text
 
 
-async def test_a_model_that_gives_fewer_answers_than_asked_for_has_failed(tmp_path: Path) -> None:
+async def test_a_model_that_gives_fewer_answers_than_requested_has_failed(tmp_path: Path) -> None:
     async with pair(tmp_path) as both:
         answer = await both.text("bls", n=2)
 

@@ -51,7 +51,7 @@ def written(folder: Path, server: str = "", provider: str = OWN, more: str = "")
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_serve_refuses_check_refuses_with_the_same_words(what: str, tmp_path: Path) -> None:
+def test_what_serve_refuses_check_refuses_with_the_same_message(what: str, tmp_path: Path) -> None:
     file = written(tmp_path, **REFUSED[what])
 
     served = subprocess.run(

@@ -47,7 +47,7 @@ def refusing(status: int, message: str) -> Behaviour:
     return behaviour
 
 
-async def test_a_backend_that_answers_is_fine_and_was_asked_for_one_token(tmp_path: Path) -> None:
+async def test_a_backend_that_answers_is_fine_after_a_request_for_one_token(tmp_path: Path) -> None:
     async with provider(answers) as remote:
         result = await probe(tmp_path, remote.base_url, more=WILD)
 

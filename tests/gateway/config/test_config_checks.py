@@ -187,7 +187,7 @@ def test_a_model_must_make_sense(fields: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["-a", "a.", "a b", "a*b", "é", "**"])
-def test_a_name_that_no_client_could_ask_for_is_refused(name: str) -> None:
+def test_a_name_that_no_client_could_request_is_refused(name: str) -> None:
     text = GOOD.replace("name: chat", f"name: '{name}'")
 
     assert faults(text) == [

@@ -72,7 +72,7 @@ def test_bedrock_needs_aws_or_a_key() -> None:
         "adapter: lm-studio",
     ],
 )
-def test_a_server_of_ones_own_may_ask_for_no_key(fields: str) -> None:
+def test_your_own_server_needs_no_key(fields: str) -> None:
     assert faults(fields) == ()
 
 

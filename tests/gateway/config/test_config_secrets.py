@@ -47,7 +47,7 @@ def hidden(secret: str, output: str) -> bool:
 
 @given(secrets)
 @settings(deadline=None, max_examples=50)
-def test_a_literal_secret_shows_nowhere(secret: str) -> None:
+def test_a_literal_secret_is_never_shown(secret: str) -> None:
     text = EVERY_PLACE.replace("@", json.dumps(secret))
 
     assert hidden(secret, told(text, {}))
@@ -55,7 +55,7 @@ def test_a_literal_secret_shows_nowhere(secret: str) -> None:
 
 @given(secrets)
 @settings(deadline=None, max_examples=50)
-def test_a_secret_from_the_environment_shows_nowhere(secret: str) -> None:
+def test_a_secret_from_the_environment_is_never_shown(secret: str) -> None:
     text = EVERY_PLACE.replace("@", '"Bearer ${ANY_NAME}"')
 
     assert hidden(secret, told(text, {"ANY_NAME": secret}))
@@ -63,7 +63,7 @@ def test_a_secret_from_the_environment_shows_nowhere(secret: str) -> None:
 
 @given(secrets)
 @settings(deadline=None, max_examples=50)
-def test_a_secret_shows_nowhere_however_wrong_the_place_that_it_is_in(secret: str) -> None:
+def test_a_secret_in_any_wrong_place_is_never_shown(secret: str) -> None:
     quoted = json.dumps(secret)
     wrong = ("[@]", "{a: @}", "{@: 1}", "[[@, 1]]")
 
@@ -114,7 +114,7 @@ def test_a_password_in_a_base_url_does_not_show() -> None:
     assert "hunter22" not in output
 
 
-def test_a_file_with_a_secret_is_masked_wherever_it_is_used(tmp_path: Path) -> None:
+def test_a_file_with_a_secret_is_masked_in_every_use(tmp_path: Path) -> None:
     (tmp_path / "s").write_text("file-secret")
 
     output = "\n".join(

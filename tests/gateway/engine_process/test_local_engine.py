@@ -166,7 +166,7 @@ async def test_metrics_show_what_the_models_do(rig: Rig) -> None:
     assert counts[-1] == number(text, f"strowger_engine_step_seconds_count{of_model}")
 
 
-async def test_one_keys_prompts_are_reused_for_that_key_alone(rig: Rig) -> None:
+async def test_one_keys_prompts_are_reused_only_for_that_key(rig: Rig) -> None:
     text = "Tell me everything that there is to know about the number seventeen, please. " * 3
     body = {"model": "alone", "max_tokens": 4, "messages": [{"role": "user", "content": text}]}
     async with rig.client("key-a") as a, rig.client("key-b") as b:

@@ -29,7 +29,7 @@ def test_a_long_experiment_keeps_its_whole_course_in_few_points() -> None:
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=600))
-def test_whatever_the_clocks_say_a_course_is_bounded_and_in_order(looks: list[float]) -> None:
+def test_a_history_is_bounded_and_in_order_with_any_clocks(looks: list[float]) -> None:
     times = followed([], looks)
 
     assert len(times) <= POINTS

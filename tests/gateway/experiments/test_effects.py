@@ -305,7 +305,7 @@ def test_sending_every_request_three_times_adds_no_evidence() -> None:
     assert (again.low, again.high) == pytest.approx((once.low, once.high), rel=0.1)
 
 
-def test_twenty_five_units_in_each_arm_are_enough_whatever_the_sums_of_fractions() -> None:
+def test_twenty_five_units_per_arm_are_enough_for_any_sums_of_fractions() -> None:
     """For many numbers of units in control, 25 equal ones come to 24.999999999999996."""
     for control in range(25, 400):
         treated = np.arange(25 + control) < 25

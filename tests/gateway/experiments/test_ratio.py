@@ -45,7 +45,7 @@ def test_51_to_49_instead_of_50_to_50_is_flagged_by_60000_units() -> None:
         ((90, 54_360), (10, 5_640)),
     ],
 )
-def test_one_arm_that_is_off_by_as_much_is_flagged_whatever_the_others_are(
+def test_one_arm_that_is_off_by_as_much_is_flagged_for_any_others(
     arms: tuple[tuple[float, int], ...],
 ) -> None:
     assert sample_ratio_test([epoch(1, *arms)]).mismatch
@@ -120,7 +120,7 @@ def test_an_epoch_without_weights_is_an_error() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 100), st.integers(0, 10**6)), min_size=1, max_size=5))
-def test_the_p_value_is_a_probability_whatever_the_counts(arms: list[tuple[float, int]]) -> None:
+def test_the_p_value_is_a_probability_for_any_counts(arms: list[tuple[float, int]]) -> None:
     assert 0 <= sample_ratio_test([epoch(1, *arms)]).p <= 1
 
 

@@ -57,7 +57,7 @@ def test_equal_rates_are_not() -> None:
     assert found.found.known
 
 
-def test_without_requests_nothing_is_said() -> None:
+def test_without_requests_there_is_no_statement() -> None:
     (found,) = compared({"stars": Outcomes()}, control="a", treatments=("b",), planned=PLANNED)
 
     assert (found.rate, found.control, found.sentence) == (None, None, "")
@@ -80,7 +80,7 @@ def test_treatments_share_the_level() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("share", [0.5, 0.1])
 @pytest.mark.parametrize(("rate", "shape"), [(0.02, inf), (0.13, inf), (0.13, 1.5)])
-def test_equal_response_rates_are_said_to_differ_in_one_of_a_hundred_at_most(
+def test_equal_response_rates_are_reported_as_different_at_most_once_in_a_hundred(
     share: float, rate: float, shape: float
 ) -> None:
     rng = np.random.default_rng(43)

@@ -171,7 +171,7 @@ def test_a_guardrail_sees_what_sixty_busy_keys_suffer_however_large_the_plan(
 
 
 @pytest.mark.parametrize("broken", [8, 12, 0])
-def test_a_guardrail_leaves_alone_what_may_be_chance(broken: int) -> None:
+def test_a_guardrail_ignores_what_may_be_chance(broken: int) -> None:
     verdict = judged(
         votes(control=(400, 2_000), treatment=(700, 2_000)),
         errors=votes(control=(8, 400), treatment=(broken, 400)),
@@ -215,7 +215,7 @@ def test_a_guardrail_on_votes_stops_a_fall_and_no_rise(yes: int, paused: tuple[s
     assert verdict_of(case).pause == paused
 
 
-def test_faster_is_better_and_said_in_percent() -> None:
+def test_faster_is_better_and_given_in_percent() -> None:
     verdict = verdict_of(
         ReportInput(
             control="control",
@@ -271,7 +271,7 @@ def test_several_treatments_share_alpha_and_are_all_named() -> None:
     assert wide.high - wide.low > narrow.high - narrow.low
 
 
-def test_a_sound_aa_test_says_so_and_a_failed_one_shouts() -> None:
+def test_a_sound_aa_test_says_so_and_a_failed_one_is_a_warning() -> None:
     sound = judged(votes(control=(400, 2_000), treatment=(410, 2_000)), aa=True)
     failed = judged(votes(control=(400, 2_000), treatment=(700, 2_000)), aa=True)
 

@@ -85,7 +85,7 @@ def reasons(found: Explanation) -> dict[str, tuple[Reason, ...]]:
     return {f"{one.route}: {one.backend}": one.reasons for one in found.ruled_out}
 
 
-def test_the_candidates_come_in_the_order_of_asking_with_their_share_of_all_draws(
+def test_the_candidates_are_in_order_with_their_share_of_all_draws(
     config: Path,
 ) -> None:
     found = explained(config, chat())
@@ -128,7 +128,7 @@ def test_a_wildcard_hands_the_name_on(config: Path) -> None:
     assert [(one.backend, one.model) for one in found.candidates] == [("openai/gpt-9", "gpt-9")]
 
 
-def test_the_first_rule_that_holds_decides_and_each_before_it_says_why_it_does_not(
+def test_the_first_matching_rule_decides_and_others_show_why_they_do_not_match(
     config: Path,
 ) -> None:
     found = explained(config, chat(tools=[TOOL]), "--header", "X-Tier: basic", "--key", "team-a")
@@ -221,7 +221,9 @@ def test_what_a_mirror_does_not_support_is_shown(config: Path) -> None:
     assert found.mirror.unsupported_reason == "other/new: logit_bias is not supported"
 
 
-def test_who_lacks_what_may_be_let_go_comes_later_and_is_not_ruled_out(config: Path) -> None:
+def test_a_backend_that_lacks_optional_fields_comes_later_and_is_not_ruled_out(
+    config: Path,
+) -> None:
     asked = {"input_id": [5, 6]}
     both = explained(config, asked, "--surface", "/v1/models/tokens/infer_token")
     lesser_down = explained(

@@ -64,7 +64,7 @@ async def test_the_next_answers_where_the_first_is_late_and_the_first_is_hung_up
         assert told == [("lost", "hedge", False), ("ok", "", True)], cast
 
 
-async def test_who_is_in_time_is_asked_alone(stage: Stage) -> None:
+async def test_a_backend_that_is_in_time_gets_no_hedge(stage: Stage) -> None:
     found = await stage.ask_all("raced")
 
     assert {cast for cast, one in found.items() if "x-gateway-hedged" in one.headers} == set()

@@ -52,7 +52,7 @@ async def silent(request: Received, answer: Answer) -> None:
     await answer.gone.wait()
 
 
-async def test_a_slow_answer_that_is_not_streamed_has_the_total_timeout_alone(
+async def test_a_slow_answer_that_is_not_streamed_has_only_the_total_timeout(
     tmp_path: Path,
 ) -> None:
     async def slow(request: Received, answer: Answer) -> None:
@@ -155,7 +155,7 @@ async def test_a_model_of_which_one_backend_is_busy_and_the_other_overloaded_is_
     assert second.json()["error"]["code"] == "unavailable"
 
 
-async def test_after_a_429_that_does_not_say_for_how_long_others_are_asked_first(
+async def test_after_a_429_without_retry_after_others_are_tried_first(
     tmp_path: Path,
 ) -> None:
     async def busy(request: Received, answer: Answer) -> None:
@@ -271,7 +271,7 @@ async def test_impossible_counts_cost_no_line_and_are_not_added_up(
     assert [(line.prompt_tokens, line.completion_tokens) for line in lines] == [(None, 3), (7, 3)]
 
 
-async def test_the_breaker_stops_asking_a_backend_that_keeps_failing(tmp_path: Path) -> None:
+async def test_the_breaker_stops_requests_to_a_backend_that_keeps_failing(tmp_path: Path) -> None:
     async with (
         provider(internal_error) as a,
         provider() as b,

@@ -154,7 +154,7 @@ async def test_the_first_still_wins_where_it_is_faster_in_the_end(
 
 
 @EVERY_TASK
-async def test_a_backend_that_is_in_time_is_asked_alone(hedging: Hedging, asks: Asks) -> None:
+async def test_a_backend_that_is_in_time_gets_no_hedge(hedging: Hedging, asks: Asks) -> None:
     answer, line = await ask(hedging, "quick", asks)
 
     assert "x-gateway-hedged" not in answer.headers
@@ -175,9 +175,7 @@ async def test_a_hedge_that_fails_does_the_request_no_harm(
 
 
 @EVERY_TASK
-async def test_the_hedge_goes_on_alone_where_the_first_fails_at_last(
-    hedging: Hedging, asks: Asks
-) -> None:
+async def test_the_hedge_answers_if_the_first_attempt_fails(hedging: Hedging, asks: Asks) -> None:
     answer, line = await ask(hedging, "first-fails", asks)
 
     assert answer.headers["x-gateway-backend"] == "b/slow"

@@ -44,7 +44,7 @@ async def broken(request: Received, answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_backend_without_words_for_a_request_leaves_it_to_the_next(
+async def test_a_request_that_a_backend_cannot_express_goes_to_the_next(
     stream: bool, tmp_path: Path
 ) -> None:
     async with (
@@ -92,7 +92,7 @@ async def test_thoughts_that_a_backend_does_not_read_are_named_and_move_no_reque
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_request_that_no_backend_has_words_for_gets_the_first_ones_refusal(
+async def test_a_request_that_no_backend_can_express_gets_the_first_ones_refusal(
     stream: bool, tmp_path: Path
 ) -> None:
     async with (

@@ -50,7 +50,7 @@ async def test_the_openai_client_gets_a_stream(tmp_path: Path) -> None:
     assert all(chunk.usage is None for chunk in chunks)
 
 
-async def test_embeddings_come_back_as_floats_although_the_client_asks_for_base64(
+async def test_embeddings_come_back_as_floats_although_the_client_requests_base64(
     tmp_path: Path,
 ) -> None:
     async with (

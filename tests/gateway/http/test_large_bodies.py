@@ -71,7 +71,7 @@ async def test_a_body_with_too_many_values_is_refused_before_it_is_parsed(
         assert running.state.in_flight == running.state.buffered == 0
 
 
-async def test_a_long_prompt_is_answered_whatever_it_holds(tmp_path: Path) -> None:
+async def test_a_long_prompt_is_answered_with_any_content(tmp_path: Path) -> None:
     text = '{"a": [1, 2, {"b": "\\\\"}]}, ' * 60_000
     async with gateway(tmp_path) as (running, remote), httpx.AsyncClient(timeout=30) as client:
         body = {**CHAT, "messages": [{"role": "user", "content": text}]}
@@ -343,7 +343,9 @@ async def test_a_turn_is_over_when_the_thread_is_and_not_before() -> None:
     assert first.cancelled()
 
 
-async def test_a_client_that_leaves_a_large_body_behind_is_let_go(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_after_a_large_body_frees_its_memory(
+    tmp_path: Path,
+) -> None:
     async with gateway(tmp_path) as (running, remote):
         client = await connect(running.url)
         body = json.dumps({**CHAT, "user": "u" * 300_000}).encode()

@@ -268,7 +268,7 @@ async def test_every_schema_is_one_and_every_reference_leads_somewhere(document:
     assert document["openapi"] == "3.1.0"
 
 
-async def test_keys_are_asked_for_as_the_configuration_says(document: Json, tmp_path: Path) -> None:
+async def test_keys_are_required_as_configured(document: Json, tmp_path: Path) -> None:
     async with (
         serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as free,
         httpx.AsyncClient(base_url=free.url) as client,

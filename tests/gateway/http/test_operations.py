@@ -183,7 +183,7 @@ async def test_the_hot_routes_are_documented_with_their_bodies(tmp_path: Path) -
     assert "text/html" in page.headers["content-type"]
 
 
-async def test_the_page_of_the_api_names_every_route_and_field_and_loads_nothing_from_elsewhere(
+async def test_the_page_of_the_api_names_every_route_and_field_and_loads_nothing_external(
     tmp_path: Path,
 ) -> None:
     async with (

@@ -6,7 +6,7 @@ import uuid
 from gateway.http.request_ids import uuid7
 
 
-def test_every_id_is_a_uuid_of_version_7_that_says_when_it_was_made() -> None:
+def test_every_id_is_a_uuid_of_version_7_with_its_time() -> None:
     before = time.time_ns() // 1_000_000
 
     made = [uuid7() for _ in range(2_000)]

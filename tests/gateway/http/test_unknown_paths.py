@@ -106,7 +106,7 @@ async def test_a_call_to_an_unknown_path_is_one_bounded_line_with_the_answers_id
     assert "nowhere" not in metrics
 
 
-async def test_a_400s_line_names_the_field_and_the_message_and_nothing_else_that_was_said(
+async def test_a_400s_line_has_the_field_and_the_message_and_no_prompt(
     tmp_path: Path,
 ) -> None:
     async with (
@@ -123,7 +123,7 @@ async def test_a_400s_line_names_the_field_and_the_message_and_nothing_else_that
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_what_a_vendor_says_is_wrong_is_one_line_that_commands_no_terminal(
+async def test_a_vendors_error_is_one_line_without_terminal_commands(
     stream: bool, tmp_path: Path
 ) -> None:
     evil = "top_p\u001b[31m is\u009b\u2028 wrong\r\n" + "y" * 3000

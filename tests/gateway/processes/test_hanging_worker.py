@@ -144,7 +144,7 @@ class Behind:
     def notify_config_rejected(self, *, refused: bool) -> None: ...
 
 
-async def test_a_configuration_is_said_to_be_in_force_when_every_worker_has_changed_over(
+async def test_a_configuration_is_reported_as_applied_when_every_worker_has_switched(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     behind, late = (Behind(), Behind()), config(tmp_path, "late")

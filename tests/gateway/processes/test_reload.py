@@ -185,7 +185,7 @@ async def test_a_leaked_key_can_be_removed_after_a_file_that_no_parser_gets_thro
     assert {answer.status_code for answer in answers} == {401}
 
 
-async def test_what_a_restart_alone_can_change_is_refused_by_name(rig: Rig) -> None:
+async def test_what_only_a_restart_can_change_is_refused_by_name(rig: Rig) -> None:
     since = len(rig.up.lines)
     rig.up.edit(rig.text(serves="other").replace("drain_delay_s: 0.1", "host: 127.0.0.2"))
     told = await rig.up.said("refused", since=since)

@@ -89,7 +89,7 @@ async def test_a_worker_without_a_leader_exits_even_while_it_starts(
     assert ("cannot go on" if why == "a bug of ours" else "is gone") in caplog.text
 
 
-async def test_a_worker_says_that_it_gets_a_configuration_ready_before_it_falls_silent(
+async def test_a_worker_reports_that_it_prepares_a_configuration_before_it_blocks(
     worker: Followed,
 ) -> None:
     worker.leader.send(Prepare(number=1, config=worker.begin.config, engines=()))

@@ -168,7 +168,7 @@ def test_an_unreachable_store_is_logged_once_and_loses_nothing(
     assert "the store is back" in caplog.records[1].message
 
 
-def test_what_is_asked_of_a_store_that_is_away_is_refused_as_such(tmp_path: Path) -> None:
+def test_queries_of_an_unreachable_store_are_refused_as_such(tmp_path: Path) -> None:
     store = SqlStore(SqliteDriver(tmp_path / "no-folder" / "store.db"))
 
     with pytest.raises(StoreUnavailable) as caught:

@@ -122,7 +122,7 @@ PARTS = st.just(NO_PARTICIPATION) | st.builds(
 
 
 @given(st.lists(st.tuples(TRIPS, PARTS, st.booleans()), min_size=1, max_size=9), LISTS)
-def test_requests_that_were_booked_together_are_read_back_as_each_of_them_alone(
+def test_requests_recorded_together_are_read_back_like_single_ones(
     requests: list[tuple[RequestRecord, Participation, bool]], prices: Prices
 ) -> None:
     for number, (record, part, retried) in enumerate(requests):

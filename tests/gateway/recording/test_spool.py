@@ -334,7 +334,7 @@ def test_two_importers_of_one_spool_take_turns(
     assert caplog.text.count("another process imports") == 1
 
 
-def test_an_importer_that_was_overtaken_says_no_word_of_an_outage(
+def test_an_importer_that_was_overtaken_logs_no_outage(
     store: SqlStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     spool = Spool(tmp_path / "spool")

@@ -229,7 +229,7 @@ async def test_who_has_become_another_requests_probe_is_passed_over() -> None:
     assert turn.current.candidate.name == "b"
 
 
-async def test_where_all_are_being_probed_one_more_is_asked_after_a_moment() -> None:
+async def test_while_all_are_being_probed_one_more_is_tried_after_a_moment() -> None:
     plan = a_plan(backend("a"))
     probed(plan.candidates[0].backend)
     before = loop_time()
@@ -283,7 +283,7 @@ async def asked_at_once() -> tuple[RequestRecord, Attempt, Attempt]:
     return asking, first, hedge
 
 
-async def test_time_in_which_two_backends_are_asked_counts_once() -> None:
+async def test_time_in_which_two_attempts_run_counts_once() -> None:
     asking, first, hedge = await asked_at_once()
     at = first.started
 

@@ -188,7 +188,7 @@ def test_a_backend_is_used_again_within_fifteen_seconds_of_its_recovery(outage_s
     assert used - recovered <= 15
 
 
-def test_chance_opens_it_as_often_as_the_walk_says_that_the_benchmark_quotes() -> None:
+def test_chance_opens_it_as_often_as_the_benchmarks_random_walk_predicts() -> None:
     rule = BreakerRule(min_requests=4)
 
     found = opened(CumulativeSum(rule), 1.0, 50_000, seed=1)
@@ -340,7 +340,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS)
-def test_whatever_happens_at_most_one_probe_is_out_and_it_always_recovers(
+def test_at_most_one_probe_is_in_flight_and_it_always_recovers(
     events: list[tuple[str, float]],
 ) -> None:
     breaker, now, probing = Breaker(RULE), 100.0, False

@@ -183,7 +183,7 @@ def closely(route: Route, request: Request) -> Seen:
 @pytest.mark.parametrize("names", [("a/m",), ("a/*",), ("a/m", "b/m")])
 @pytest.mark.parametrize("supports", SUPPORTS.values(), ids=SUPPORTS)
 @pytest.mark.parametrize("kind", OWN)
-def test_what_was_asked_before_changes_no_plan(
+def test_earlier_requests_change_no_plan(
     kind: type[Request], supports: Supports, names: tuple[str, ...]
 ) -> None:
     others = (supports, SUPPORTS["everything"])

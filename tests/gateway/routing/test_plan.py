@@ -96,7 +96,7 @@ def test_what_a_dialect_never_refuses_is_left_out_and_named() -> None:
     assert sampling(only) == Sampling()
 
 
-def test_a_backend_that_honours_it_all_is_asked_before_one_that_lacks_what_is_optional() -> None:
+def test_a_backend_with_full_support_comes_before_one_that_lacks_optional_fields() -> None:
     request = tokens("typical_p", sampling=Sampling(typical_p=0.5))
 
     found = planned(route(backend("a"), backend("b", "typical_p"), backend("c")), request)
@@ -105,7 +105,7 @@ def test_a_backend_that_honours_it_all_is_asked_before_one_that_lacks_what_is_op
     assert [one.dropped for one in found] == [(), ("typical_p",), ("typical_p",)]
 
 
-def test_where_every_field_is_required_one_that_lacks_what_is_optional_is_not_asked() -> None:
+def test_if_every_field_is_required_a_backend_that_lacks_one_is_not_tried() -> None:
     request = tokens("typical_p", sampling=Sampling(typical_p=0.5))
     strict = route(backend("a"), backend("b", "typical_p"))
 
@@ -123,7 +123,7 @@ def test_required_fields_are_refused_next_to_optional_ones() -> None:
     assert caught.value.param == "min_p"
 
 
-def test_an_optional_field_that_asks_for_nothing_is_not_named() -> None:
+def test_an_optional_field_without_effect_is_not_named() -> None:
     (only,) = planned(route(backend("a")), tokens("watermark", sampling=Sampling(watermark=False)))
 
     assert only.dropped == ()
@@ -215,7 +215,7 @@ def test_a_cooldown_longer_than_a_request_may_wait_is_not_waited_for() -> None:
     assert caught.value.retry_after == 9.0
 
 
-def test_a_backend_that_takes_unknown_fields_gets_them_in_the_clients_words() -> None:
+def test_a_backend_that_accepts_unknown_fields_gets_them_as_the_client_sent_them() -> None:
     request = replace(tokens(sampling=Sampling(n=2)), extra={"use_beam_search": Raw(b"true")})
     plain = backend("plain", "n", "beam_width")
     open_ = replace(plain, supports=replace(plain.supports, extra=True))
@@ -229,7 +229,7 @@ def test_a_backend_that_takes_unknown_fields_gets_them_in_the_clients_words() ->
     assert wide == [request, request]
 
 
-def test_the_last_priority_asks_for_nothing() -> None:
+def test_the_last_priority_has_no_effect() -> None:
     last, urgent = [replace(tokens(), priority=number) for number in (5, 4)]
     hurried = backend("hurried", "priority")
     plain = backend("plain")

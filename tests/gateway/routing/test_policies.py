@@ -86,7 +86,7 @@ def test_a_draw_next_to_one_still_chooses_someone() -> None:
     assert weighted([0.1] * 3, 1 - 2**-53)[0] == 2
 
 
-def test_the_least_busy_for_its_weight_is_asked_first() -> None:
+def test_the_least_busy_for_its_weight_is_first() -> None:
     backends = [
         BackendStats(name="small", weight=1, busy=2),
         BackendStats(name="large", weight=10, busy=10),
@@ -102,7 +102,7 @@ def test_equally_busy_backends_share_by_the_draw() -> None:
     assert [order("least_busy", backends, draw)[0] for draw in (0.1, 0.9)] == [0, 1]
 
 
-def test_of_two_drawn_the_one_with_less_latency_for_its_queue_is_asked() -> None:
+def test_of_two_drawn_the_one_with_less_latency_for_its_queue_is_first() -> None:
     slow = BackendStats(name="slow", latency_s=2.0)
     fast = BackendStats(name="fast", latency_s=0.5)
     swamped = BackendStats(name="swamped", latency_s=0.5, busy=9)
@@ -127,7 +127,7 @@ def test_who_was_never_measured_is_measured_next() -> None:
     assert order("lowest_latency", backends, 0.0)[0] == 1
 
 
-def test_the_cheapest_is_asked_first_and_who_has_no_price_last() -> None:
+def test_the_cheapest_is_first_and_backends_without_a_price_are_last() -> None:
     backends = [
         BackendStats(name="unknown"),
         BackendStats(name="dear", cost_usd=0.02),
@@ -138,7 +138,7 @@ def test_the_cheapest_is_asked_first_and_who_has_no_price_last() -> None:
 
 
 @given(key=st.binary(min_size=1, max_size=8), draws=st.lists(DRAWS, min_size=2, max_size=4))
-def test_a_key_finds_the_same_backend_whatever_is_drawn(key: bytes, draws: list[float]) -> None:
+def test_a_key_finds_the_same_backend_for_any_draw(key: bytes, draws: list[float]) -> None:
     backends = [BackendStats(name=name) for name in ("a/m", "b/m", "c/m")]
 
     assert len({tuple(order("sticky", backends, draw, key)) for draw in draws}) == 1

@@ -38,7 +38,7 @@ def test_a_request_that_a_backend_calls_wrong_is_never_tried_again() -> None:
     assert not may_fail_over(UpstreamRejected("x", status=400, upstream="a"), RULE)
 
 
-def test_a_request_that_one_backend_has_no_words_for_may_be_said_to_another() -> None:
+def test_a_request_that_one_backend_cannot_express_may_go_to_another() -> None:
     refusal = InvalidRequest("x")
 
     assert may_fail_over(refusal, RULE)
@@ -46,7 +46,7 @@ def test_a_request_that_one_backend_has_no_words_for_may_be_said_to_another() ->
     assert not may_retry(refusal, RULE)
 
 
-def test_a_backend_that_refused_our_key_is_not_asked_twice() -> None:
+def test_a_backend_that_refused_our_key_is_not_retried() -> None:
     assert not may_retry(UpstreamRefused("x", upstream="a"), RULE)
     assert may_retry(UpstreamFailed("x", upstream="a"), RULE)
 

@@ -146,7 +146,7 @@ async def test_the_faster_backend_is_found(gateway: Gateway, stream: bool) -> No
     assert Counter(found[2:]) == {"b/m": 6}
 
 
-async def test_the_cheaper_backend_is_asked_and_its_cost_is_in_the_log(gateway: Gateway) -> None:
+async def test_the_cheaper_backend_answers_and_its_cost_is_in_the_log(gateway: Gateway) -> None:
     found = await backend_of(gateway, "cheap")
 
     line = gateway[0].access_lines()[-1]
@@ -183,7 +183,7 @@ async def test_a_prompt_that_is_too_long_goes_directly_to_the_longer_model(
 
 
 @pytest.mark.parametrize("model", ["filtered", "policed"])
-async def test_a_vendors_own_code_leads_elsewhere_like_a_known_one(
+async def test_a_vendors_own_code_leads_to_its_fallback_like_a_known_one(
     gateway: Gateway, model: str
 ) -> None:
     answer = await ask(gateway, model)

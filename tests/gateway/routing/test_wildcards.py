@@ -57,7 +57,7 @@ async def test_a_429_cools_down_the_name_that_earned_it(asked: str, tmp_path: Pa
     assert cooldown <= 300
 
 
-async def test_a_name_that_fails_opens_the_circuit_of_that_name_alone(tmp_path: Path) -> None:
+async def test_a_name_that_fails_opens_only_the_circuit_of_that_name(tmp_path: Path) -> None:
     """A client that asks for a model that fails cannot divert the traffic of others."""
 
     async def unknown(request: Received, answer: Answer) -> None:

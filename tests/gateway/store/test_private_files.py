@@ -24,7 +24,7 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_a_database_and_its_log_are_made_for_us_alone(tmp_path: Path) -> None:
+def test_a_database_and_its_log_are_readable_only_by_our_user(tmp_path: Path) -> None:
     store = SqlStore(SqliteDriver(tmp_path / "strowger.db"))
     store.prepare()
     found = modes(tmp_path)
@@ -52,7 +52,7 @@ def test_files_that_were_open_to_others_are_closed_to_them_and_it_is_logged(
     assert "could be read by others (mode 644)" in caplog.text
 
 
-def test_a_folder_that_is_not_there_is_said_by_the_store(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_by_the_store(tmp_path: Path) -> None:
     store = SqlStore(SqliteDriver(tmp_path / "none" / "strowger.db"))
 
     with pytest.raises(Exception, match="unable to open database file"):

@@ -244,7 +244,7 @@ def test_concurrent_changes_of_the_store_wait_for_each_other(url: Secret) -> Non
 @pytest.mark.parametrize(
     "url", ["postgresql://u:secret-word@127.0.0.1:1/x", "sqlite:////no/such/folder/x.db"]
 )
-def test_what_is_said_of_a_store_that_is_away_holds_no_password(url: str) -> None:
+def test_the_error_for_an_unreachable_store_has_no_password(url: str) -> None:
     with pytest.raises(StoreUnavailable) as caught:
         open_store(Secret(url)).prepare()
 

@@ -58,7 +58,7 @@ def test_the_last_thirty_days_show_what_was_served_and_what_was_spent_in_total(
     assert "0.000003 + ?" in partly
 
 
-def test_more_days_and_json_can_be_asked_for(tmp_path: Path) -> None:
+def test_more_days_and_json_can_be_requested(tmp_path: Path) -> None:
     rows = json.loads(used(tmp_path, "--json", "--days", "60"))
 
     assert [row["key"] for row in rows] == ["team-b", "team-a", "team-c", "team-d"]

@@ -55,7 +55,7 @@ async def test_a_field_that_no_backend_supports_is_refused_by_name(tmp_path: Pat
     assert remote.requests == []
 
 
-async def test_a_field_may_be_dropped_if_the_operator_says_so_and_is_then_listed(
+async def test_a_field_may_be_dropped_if_the_operator_permits_it_and_is_then_listed(
     tmp_path: Path,
 ) -> None:
     async with (
@@ -128,7 +128,7 @@ BASE64 = base64.b64encode(struct.pack("<2f", *FLOATS)).decode()
 
 @pytest.mark.parametrize(("asked", "expected"), [("float", FLOATS), ("base64", BASE64)])
 @pytest.mark.parametrize("given", [FLOATS, BASE64])
-async def test_vectors_come_in_the_form_asked_for_whatever_the_provider_has(
+async def test_vectors_have_the_requested_format_for_any_provider(
     given: object, asked: str, expected: object, tmp_path: Path
 ) -> None:
     async def embeds(request: Received, answer: Answer) -> None:

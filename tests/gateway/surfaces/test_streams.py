@@ -117,7 +117,7 @@ async def test_the_official_client_gets_the_true_status_before_the_first_byte(
 
 
 @pytest.mark.parametrize("asked", [False, True])
-async def test_usage_reaches_the_client_only_if_asked_for_and_the_books_always(
+async def test_usage_reaches_the_client_only_on_request_and_the_records_always(
     asked: bool, tmp_path: Path
 ) -> None:
     options = {"stream_options": {"include_usage": True}} if asked else {}
@@ -164,7 +164,7 @@ async def test_a_silent_stream_that_has_begun_is_kept_alive_by_comments(tmp_path
     assert "data: [DONE]" in rest
 
 
-async def test_before_content_nothing_is_sent_unless_the_operator_says_so(tmp_path: Path) -> None:
+async def test_before_content_nothing_is_sent_by_default(tmp_path: Path) -> None:
     """With commit_after_s a 200 and comments go out early, and a failure is then a frame."""
 
     async def fails_late(request: Received, answer: Answer) -> None:

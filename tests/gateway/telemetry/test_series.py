@@ -107,7 +107,7 @@ def test_who_lost_a_race_did_not_fail() -> None:
     assert (cell.attempts, cell.failed, cell.requests) == (1, 0, 0)
 
 
-def test_what_no_backend_could_be_asked_for_is_nobodys() -> None:
+def test_a_refusal_without_a_call_is_not_an_attempt() -> None:
     series = TimeSeries()
 
     series.add([line(T, AttemptRecord(backend="a/m", refused=True), status=400, error="x")])

@@ -233,7 +233,7 @@ async def test_keys_near_their_end_are_renewed_before_they_are_used(
         (429, "Throttling", UpstreamUnreachable),
     ],
 )
-async def test_an_sts_that_refuses_is_asked_once_and_its_reason_said(
+async def test_an_sts_that_refuses_is_called_once_and_its_reason_reported(
     monkeypatch: pytest.MonkeyPatch, status: int, code: str, kind: type[UpstreamError]
 ) -> None:
     amazon = Amazon()

@@ -168,7 +168,7 @@ async def test_keys_that_were_replaced_are_looked_for_again_and_the_request_sent
     assert [signed_by(one, SECRETS)[0] for one in server.requests] == ["AKIDOLD", "AKIDNEW"]
 
 
-async def test_a_model_that_may_not_be_used_is_not_asked_for_twice(nowhere: Path) -> None:
+async def test_a_model_that_may_not_be_used_is_not_retried(nowhere: Path) -> None:
     write(nowhere, profile("default", "AKIDOLD"))
 
     async def forbidden(request: Received, answer: Answer) -> None:
@@ -180,7 +180,7 @@ async def test_a_model_that_may_not_be_used_is_not_asked_for_twice(nowhere: Path
     assert (status, len(server.requests)) == (403, 1)
 
 
-async def test_no_keys_at_all_is_the_operators_affair(nowhere: Path) -> None:
+async def test_missing_keys_are_an_operators_error(nowhere: Path) -> None:
     async with provider(answer_all) as server, signing(server, keys=None) as transport:
         with pytest.raises(UpstreamRefused, match="aws: no AWS credentials: none in the env"):
             await ask(transport)
@@ -205,7 +205,7 @@ async def test_a_program_that_gives_no_keys_may_give_some_later(nowhere: Path) -
             await ask(transport)
 
 
-async def test_keys_show_nowhere() -> None:
+async def test_keys_are_never_shown() -> None:
     async with provider(answer_all) as server:
         credentials = signatures(server)
         try:

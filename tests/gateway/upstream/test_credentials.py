@@ -149,7 +149,7 @@ async def test_a_request_waits_for_a_token_no_longer_than_it_may() -> None:
     assert server.requests == []
 
 
-async def test_an_endpoint_that_fails_is_not_asked_by_every_request() -> None:
+async def test_an_endpoint_that_fails_is_not_called_by_every_request() -> None:
     async with databricks_server() as server, authorized(server) as transport:
         server.fail_tokens(503, {"message": "down"}, times=50)
         outcomes = await asyncio.gather(
@@ -167,7 +167,7 @@ async def test_an_endpoint_that_fails_is_not_asked_by_every_request() -> None:
         assert 0 < outcome.retry_after <= 1
 
 
-async def test_an_endpoint_that_recovers_is_asked_again_after_the_pause() -> None:
+async def test_an_endpoint_that_recovers_is_called_again_after_the_pause() -> None:
     async with databricks_server() as server, authorized(server) as transport:
         server.fail_tokens(503)
         with pytest.raises(UpstreamUnreachable) as caught:
@@ -257,7 +257,7 @@ async def test_the_reason_for_a_missing_token_is_reported(
     assert text in caught.value.message
 
 
-async def test_the_endpoint_says_when_to_come_back() -> None:
+async def test_retry_after_of_the_token_endpoint_is_passed_on() -> None:
     async with databricks_server() as server, authorized(server) as transport:
         server.fail_tokens(429, headers={"retry-after": "9"})
 

@@ -141,7 +141,7 @@ async def test_an_app_services_identity_is_found(monkeypatch: pytest.MonkeyPatch
         ),
     ],
 )
-async def test_why_a_machine_gives_no_token_is_said_after_one_call(
+async def test_the_reason_why_a_machine_gives_no_token_is_reported_after_one_call(
     monkeypatch: pytest.MonkeyPatch,
     status: int,
     body: dict[str, object],
@@ -213,7 +213,7 @@ async def entra(peer: Peer) -> None:
         )
 
 
-async def test_a_workload_that_lacks_its_settings_is_the_operators_affair() -> None:
+async def test_a_workload_that_lacks_its_settings_is_an_operators_error() -> None:
     of = credentials(Azure(identity="workload", client_id="app"))
 
     with pytest.raises(UpstreamRefused, match="'tenant_id', 'token_file_path'"):
@@ -242,9 +242,7 @@ async def test_the_token_comes_from_the_login_of_the_cli(
     assert f"{RESOURCE}" in asked
 
 
-async def test_a_cli_that_is_not_there_is_said(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_a_missing_cli_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     of = credentials(Azure(identity="cli"))
 

@@ -217,7 +217,7 @@ async def test_the_machines_own_account_is_found_by_its_metadata_server(
 
 
 @pytest.mark.usefixtures("nowhere")
-async def test_no_credentials_at_all_is_the_operators_affair() -> None:
+async def test_missing_credentials_are_an_operators_error() -> None:
     async with provider(GoogleCloud()) as server:
         async with vertex(server, Google()) as transport:
             with pytest.raises(UpstreamRefused, match="vertex: no access token: Your default cred"):

@@ -91,7 +91,7 @@ async def test_a_request_that_waited_for_others_is_not_blamed() -> None:
             await doors.turn("a").__aenter__()
 
 
-async def test_a_long_text_is_read_elsewhere_to_the_same_tokens() -> None:
+async def test_a_child_process_reads_a_long_text_to_the_same_tokens() -> None:
     text = "The quick brown fox, café. " * (LONG // 20)
     reads = encoder()
 

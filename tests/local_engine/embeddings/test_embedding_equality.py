@@ -70,7 +70,7 @@ async def test_all_minilm_l6_v2_embeds_as_sentence_transformers_does() -> None:
 
 
 @pytest.mark.parametrize("name", BATCHED)
-def test_an_input_has_the_same_vector_whatever_its_neighbours_are(
+def test_an_input_has_the_same_vector_with_any_neighbours(
     name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     embedder = seated(save_embedder(tmp_path_factory.mktemp(name), CASES[name]), max_step_tokens=64)

@@ -42,7 +42,7 @@ def finish(lane: EmbeddingLane) -> list[Embedded]:
     pytest.fail("the lane never ends")
 
 
-def test_vectors_come_back_in_input_order_whatever_was_computed_first() -> None:
+def test_vectors_come_back_in_input_order_for_any_order_of_computation() -> None:
     lane = EmbeddingLane(Lengths(), max_step_tokens=64)
     lane.add(request(7, 5, 60, 1, 33, 5))
 

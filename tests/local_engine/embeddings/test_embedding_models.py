@@ -39,7 +39,7 @@ def test_without_files_an_encoder_is_averaged_and_a_decoder_ends_with_what_it_kn
     assert math.hypot(*vector(bare)) == pytest.approx(1, abs=1e-6)
 
 
-def test_a_decoder_that_says_so_looks_both_ways(tmp_path: Path) -> None:
+def test_a_decoder_that_is_not_causal_attends_in_both_directions(tmp_path: Path) -> None:
     """The first token's vector then depends on the last one; otherwise it cannot."""
     case = Case(family="llama", modes=("cls",))
     back = save_embedder(tmp_path / "back", case)

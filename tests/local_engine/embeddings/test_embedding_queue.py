@@ -128,7 +128,7 @@ def test_a_leader_is_outgrown_by_so_much_and_no_more() -> None:
     assert ids(batch) == {1, 2}
 
 
-def test_an_input_that_is_longer_than_the_budget_goes_alone() -> None:
+def test_an_input_that_is_longer_than_the_budget_gets_its_own_batch() -> None:
     queue = InputQueue()
     queue.add(request(1, BUDGET + 1, 3))
 

@@ -71,7 +71,7 @@ async def test_an_instruction_may_be_the_name_of_one_of_the_models_own(
     assert listed(other) != listed(named)
 
 
-async def test_tokens_are_refused_unless_the_operator_says_that_they_are_the_models_own(
+async def test_tokens_are_refused_unless_the_operator_accepts_the_models_own(
     folders: dict[str, Path],
 ) -> None:
     """Those of another tokenizer are mostly in range: LangChain's gave vectors of nonsense."""
@@ -176,7 +176,7 @@ async def test_dimensions_are_refused_where_neither_files_nor_operator_allow_the
     assert short[0] == whole[0][:8]  # this model's vectors are of no unit length
 
 
-async def test_one_engine_hosts_both_kinds_and_says_which_is_asked_for_what(
+async def test_one_engine_hosts_both_kinds_and_shows_their_tasks(
     folders: dict[str, Path], folder: Folder
 ) -> None:
     models = (

@@ -64,7 +64,7 @@ def test_weights_of_sixteen_bits_and_compiled_kernels_change_no_token(
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SEEDED], ids=["greedy", "seeded"])
-def test_an_answer_is_the_same_alone_and_in_any_company(sampling: Sampling, folder: Folder) -> None:
+def test_an_answer_is_the_same_alone_and_in_any_batch(sampling: Sampling, folder: Folder) -> None:
     alone: list[list[int]] = []
     lane = hosted(folder("llama")).lane
     for prompt in prompts():

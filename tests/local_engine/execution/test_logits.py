@@ -109,7 +109,7 @@ async def test_accepted_drafts_have_their_logits_too(folder: Folder) -> None:
     )
 
 
-async def test_an_empty_draft_asks_for_nothing(folder: Folder) -> None:
+async def test_an_empty_draft_has_no_effect(folder: Folder) -> None:
     nothing = tensors.Tensor(dtype="float32", shape=(0, VOCABULARY), data=b"")
     asked = TokenRequest(
         model=MODEL, tokens=PROMPT, sampling=GREEDY, draft=Draft(tokens=(), logits=nothing)
@@ -121,7 +121,7 @@ async def test_an_empty_draft_asks_for_nothing(folder: Folder) -> None:
     assert found[0].choices[0].token_ids == found[1].choices[0].token_ids
 
 
-async def test_logits_that_were_not_asked_for_do_not_come(folder: Folder) -> None:
+async def test_logits_that_were_not_requested_are_not_sent(folder: Folder) -> None:
     async with serving(config(folder("llama"))) as service:
         answer = await ask(service, request(GREEDY, context=False, generation=False))
 

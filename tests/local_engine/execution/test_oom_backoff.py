@@ -80,7 +80,7 @@ def test_a_small_device_gives_the_same_answers_as_a_large_one(folder: Folder, ro
     assert lane.stats().blocks_free == lane.stats().blocks_total
 
 
-def test_it_is_not_asked_for_too_much_again_and_again(folder: Folder) -> None:
+def test_it_does_not_try_too_much_again_and_again(folder: Folder) -> None:
     lane, device = small(folder("llama"), 20)
 
     answers(lane)

@@ -54,7 +54,7 @@ def alternatives(words: frozenset[str]) -> str:
     seed=st.integers(0, 1 << 30),
 )
 @settings(max_examples=60)
-async def test_a_mask_permits_what_some_word_of_the_language_goes_on_with(
+async def test_a_mask_permits_every_continuation_of_the_language(
     words: frozenset[str], seed: int
 ) -> None:
     grammar = await compiled(alternatives(words))

@@ -87,7 +87,7 @@ def check(choice: Choice) -> None:
         validator.validate(json.loads(call.arguments))  # pyright: ignore[reportUnknownMemberType]  # jsonschema
 
 
-async def test_a_call_that_is_required_is_made_as_its_schema_says(writer: Service) -> None:
+async def test_a_required_call_matches_its_schema(writer: Service) -> None:
     asked = [ask(writer, calling(REQUIRED, seed=seed, parallel=False)) for seed in range(6)]
 
     answers = [answer.choices[0] for answer in await asyncio.gather(*asked)]

@@ -156,7 +156,7 @@ def test_plain_text_is_continued(
     assert replies[3].startswith(" 4, 5, 6,")
 
 
-def test_the_model_stops_by_itself_whatever_it_is_asked(
+def test_the_model_ends_its_answer_to_any_question(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast
 ) -> None:
     asks = ("Привет", "{}", "SELECT 1;", "tell me everything", "x" * 40, "🙂", "a\n\nb", "!!!")

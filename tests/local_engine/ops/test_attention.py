@@ -110,7 +110,7 @@ def plan_of(parts: list[Part], cache: KeyValueCache) -> tuple[Plan, list[Part]]:
     st.sampled_from([None, 2.0]),
     st.booleans(),
 )
-def test_attention_is_the_textbooks_whatever_the_layout(
+def test_attention_is_the_textbooks_for_any_layout(
     seed: int, window: int | None, softcap: float | None, sinks: bool
 ) -> None:
     noise = torch.Generator().manual_seed(seed)

@@ -74,7 +74,7 @@ def flash(
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_the_cache_asks_the_operator_for_what_torch_computes(dtype: torch.dtype) -> None:
+def test_the_flash_cache_computes_what_torch_computes(dtype: torch.dtype) -> None:
     offers = cuda_offers(SHAPE, dtype, device="cpu", flash=flash)
 
     trials = run_trials(offers)

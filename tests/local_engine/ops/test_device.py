@@ -18,7 +18,7 @@ def test_the_best_device_that_is_there_is_chosen(available: Available, device: s
     assert choose_device("auto", available) == device
 
 
-def test_a_device_that_is_asked_for_is_taken_or_refused_with_the_reason() -> None:
+def test_a_configured_device_is_used_or_refused_with_the_reason() -> None:
     assert choose_device("cpu", EVERYTHING) == "cpu"
     with pytest.raises(InvalidConfig, match=r"engine\.device: npu cannot be used: not installed"):
         choose_device("npu", NOTHING)

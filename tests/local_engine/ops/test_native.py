@@ -141,7 +141,7 @@ def exact(query: Tensor, keys: Tensor, values: Tensor, window: int) -> Tensor:
 @needs_compiler
 @pytest.mark.parametrize(("heads", "kv_heads", "width"), [(6, 2, 8), (7, 1, 64), (4, 4, 40)])
 @pytest.mark.parametrize("window", [0, 5])
-def test_every_token_attends_to_its_own_sequence_wherever_its_pages_are(
+def test_every_token_attends_to_its_own_sequence_for_any_pages(
     heads: int, kv_heads: int, width: int, window: int, kernels: Kernels
 ) -> None:
     """Three sequences of different lengths on shuffled pages: a prompt, a chunk, single tokens."""
@@ -261,7 +261,7 @@ def test_only_float32_on_a_cpu_is_compiled(device: str, dtype: torch.dtype) -> N
         cpu_kernels("on", device, dtype, lambda _: None)
 
 
-def test_switched_off_nothing_is_compiled_and_nothing_said() -> None:
+def test_switched_off_nothing_is_compiled_or_logged() -> None:
     said: list[str] = []
 
     assert cpu_kernels("off", "cpu", torch.float32, said.append) is TORCH

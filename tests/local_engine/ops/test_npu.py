@@ -157,7 +157,7 @@ def test_heads_wider_than_the_kernel_takes_are_served_by_torch_over_the_same_pag
     assert fault == ""
 
 
-def test_a_page_is_copied_whole_and_alone() -> None:
+def test_a_page_is_copied_whole_and_no_other() -> None:
     found = offers(torch_npu())
     cache = choose_kernels("npu", found, run_trials(found)).cache(3 * PAGE)
     keys, values = cache.of(0, torch.zeros(1, 2, 8), torch.zeros(1, 2, 8))

@@ -156,7 +156,7 @@ def test_answers_without_a_seed_are_drawn_by_the_operator_and_seeded_ones_replay
     assert first == again
 
 
-def test_a_model_that_says_something_else_with_the_kernels_is_run_without_them(
+def test_a_model_that_answers_differently_with_the_kernels_runs_without_them(
     folder: Folder,
 ) -> None:
     """Kernels may pass their trial and still be wrong in the company of others."""

@@ -38,7 +38,7 @@ from schemas.tensors import Tensor
 
 
 @given(st.lists(st.integers(0, 2**40), max_size=8), st.lists(st.integers(0, 60), max_size=12))
-def test_frames_are_whole_wherever_the_bytes_are_cut(ids: list[int], cuts: list[int]) -> None:
+def test_frames_are_whole_for_any_cuts_of_the_bytes(ids: list[int], cuts: list[int]) -> None:
     data = b"".join(frame(Cancel(id=id)) for id in ids)
     edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     pieces = [data[a:b] for a, b in pairwise(edges)]

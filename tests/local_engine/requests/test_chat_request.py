@@ -140,7 +140,7 @@ async def accepts(folder: Path, asked: ChatRequest, text: str) -> bool:
 
 
 @pytest.mark.parametrize(("talker", "asked", "text", "right"), CASES)
-async def test_a_model_may_write_what_was_asked_for_and_nothing_else(
+async def test_a_model_may_write_what_was_requested_and_nothing_else(
     folder: Folder, talker: str, asked: ChatRequest, text: str, right: bool
 ) -> None:
     assert await accepts(folder(talker), asked, text) is right

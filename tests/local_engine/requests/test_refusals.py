@@ -154,7 +154,7 @@ async def test_a_timeout_is_an_error_unless_the_client_wants_what_there_is(
     assert cut.choices[0].finish.reason == "length"
 
 
-async def test_a_prompt_that_is_too_long_is_cut_on_the_left_where_asked(service: Service) -> None:
+async def test_a_prompt_that_is_too_long_is_cut_on_the_left_on_request(service: Service) -> None:
     prompt = tuple(range(5, 300))
     cut = completing(prompts=(prompt,), error_behavior="truncate", sampling=ENDLESS)
     fitting = completing(prompts=(prompt[-240:],), sampling=ENDLESS)

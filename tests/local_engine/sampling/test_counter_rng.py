@@ -46,7 +46,7 @@ def test_the_finaliser_is_splitmix64s() -> None:
 
 @settings(deadline=None)
 @given(SEEDS, POSITIONS, st.lists(st.integers(0, 1 << 20), min_size=1, max_size=9))
-def test_noise_is_a_function_of_seed_position_and_token_alone(
+def test_noise_is_a_function_of_only_seed_position_and_token(
     seed: int, position: int, ids: list[int]
 ) -> None:
     key = mix((seed + position * GOLDEN) & MASK)

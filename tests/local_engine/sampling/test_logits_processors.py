@@ -107,7 +107,7 @@ def test_a_processor_changes_what_transformers_processor_changes(name: str, seed
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_frequency_and_presence_count_the_output_alone(seed: int) -> None:
+def test_frequency_and_presence_count_only_the_output(seed: int) -> None:
     pick = Random(seed)
     params = [
         RowParams(frequency_penalty=pick.uniform(-2, 2), presence_penalty=pick.uniform(-2, 2)),

@@ -145,7 +145,7 @@ def test_a_mixed_batch_is_split(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["V1", "V2"])
-def test_rows_are_drawn_from_the_distribution_that_was_asked_for(version: str) -> None:
+def test_rows_are_drawn_from_the_requested_distribution(version: str) -> None:
     rows = 6000
     logits = torch.tensor([[2.0, -1.0, 1.5, 0.3, -torch.inf, 0.0, -200.0, 1.0]]) - 90
     params = replace(PLAIN, top_k=5, top_p=0.95)

@@ -199,7 +199,7 @@ def test_noise_goes_with_the_token_and_not_with_its_rank() -> None:
     assert same >= 195
 
 
-def test_log_probabilities_are_the_models_own_and_only_for_rows_that_ask() -> None:
+def test_log_probabilities_are_the_models_own_and_only_for_rows_that_request_them() -> None:
     logits = random_logits(9, 4, 500)
     params = [
         RowParams(temperature=0.0, logprobs=2, logit_bias=((17, 100.0),)),

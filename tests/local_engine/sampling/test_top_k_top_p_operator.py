@@ -123,7 +123,7 @@ def test_a_k_between_1024_and_the_vocabulary_skips_top_k() -> None:
     assert int(over.isfinite().sum()) == 3000
 
 
-def test_logits_come_back_only_where_they_are_asked_for() -> None:
+def test_logits_come_back_only_on_request() -> None:
     assert top_k_top_p_sample(log_p(), of(3), row(0.6)[0])[1] is None
 
 
@@ -177,7 +177,7 @@ def test_a_batch_equals_its_rows_taken_one_by_one_to_the_last_bit(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(100, 108))
-def test_wherever_rounding_cannot_decide_the_result_is_what_arithmetic_says(seed: int) -> None:
+def test_the_result_is_exact_where_rounding_cannot_decide(seed: int) -> None:
     certain = 0
     for case in cases(seed, 80):
         picked, kept = top_k_top_p_sample(

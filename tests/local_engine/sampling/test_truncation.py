@@ -127,7 +127,7 @@ def test_the_filters_see_exactly_k_tokens_where_transformers_keeps_every_tie() -
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("vocabulary", [10, 100, 5000])
-def test_equal_logits_are_cut_where_arithmetic_says(share: float, vocabulary: int) -> None:
+def test_equal_logits_are_cut_where_arithmetic_requires(share: float, vocabulary: int) -> None:
     ours = distribution(torch.zeros(1, vocabulary), RowParams(top_p=share))
 
     assert int((ours > 0).sum()) == round(share * vocabulary)

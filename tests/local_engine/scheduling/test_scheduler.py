@@ -280,7 +280,7 @@ class Trace:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
-def test_no_page_is_lost_or_owned_twice_whatever_happens(seed: int) -> None:
+def test_no_page_is_ever_lost_or_owned_twice(seed: int) -> None:
     trace = Trace(seed)
 
     for _ in range(200):

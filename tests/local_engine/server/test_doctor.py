@@ -30,7 +30,7 @@ def test_torch_npu_wants_its_own_version_of_torch(
     assert fine or (torch_version in problem and "docs/ascend.md" in problem)
 
 
-def test_the_toolkit_is_looked_for_where_it_says_it_is(tmp_path: Path) -> None:
+def test_the_report_says_where_the_toolkit_was_expected(tmp_path: Path) -> None:
     here, nowhere = str(tmp_path), str(tmp_path / "none")
     cases: list[tuple[Mapping[str, str], Path, str]] = [
         ({"ASCEND_HOME_PATH": here}, Path(nowhere), f"ASCEND_HOME_PATH is {here}"),

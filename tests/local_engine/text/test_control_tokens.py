@@ -102,7 +102,7 @@ def test_without_spelt_tokens_the_prompt_is_transformers_own(
 @pytest.mark.parametrize("kind", KINDS)
 @settings(deadline=None, max_examples=100)
 @given(texts=st.lists(HOSTILE, min_size=11, max_size=11))
-def test_spelt_tokens_are_text_wherever_a_client_writes_them(
+def test_spelt_tokens_are_text_in_every_field_of_a_client(
     made: dict[Kind, Tokenizer], kind: Kind, texts: list[str]
 ) -> None:
     tokenizer = made[kind]
@@ -153,7 +153,7 @@ def test_a_template_still_sees_what_it_looks_for(made: dict[Kind, Tokenizer]) ->
     assert tokens(tokenizer, thought) == tokens(tokenizer, silent)
 
 
-def test_a_raw_prompt_may_spell_tokens_unless_the_operator_says_no(
+def test_a_raw_prompt_may_spell_tokens_unless_the_operator_forbids_it(
     folders: dict[Kind, Path], made: dict[Kind, Tokenizer]
 ) -> None:
     strict = Tokenizer(str(folders["byte_level"]), parses=False)

@@ -94,7 +94,7 @@ def test_without_experiments_there_is_no_heading() -> None:
     assert "Experiments" not in experiments_section(ExperimentHistory(), 0.0)
 
 
-def test_the_verdict_and_the_interval_are_in_words_and_in_numbers() -> None:
+def test_the_verdict_and_the_interval_are_text_and_numbers() -> None:
     page = shown(report())
 
     assert '<p class="verdict ">b: not enough data.</p>' in page
@@ -116,7 +116,7 @@ def test_a_pause_says_why() -> None:
     assert "Paused: by &lt;the&gt; operator. The control serves all requests." in page
 
 
-def test_before_there_is_an_interval_the_page_waits_in_words() -> None:
+def test_before_there_is_an_interval_the_page_says_what_it_waits_for() -> None:
     metrics = [{**METRIC, "variants": [{"variant": "a", **MEASURED}]}]
 
     page = shown(report(metrics=metrics))
@@ -133,7 +133,7 @@ def metric_rows(page: str) -> list[list[str]]:
     return [re.findall(r">([^<]+)</(?:t[hd]|span)>", row) for row in rows]
 
 
-def test_a_metric_of_one_arm_alone_is_listed_with_what_is_missing() -> None:
+def test_a_metric_of_only_one_arm_is_listed_with_what_is_missing() -> None:
     nothing = {"units": 0, "observations": 0, "mean": None, "missing": "no votes yet"}
     some = {"units": 5, "observations": 5, "mean": 4.0}
     late = {**nothing, "missing": "no values yet"}
@@ -170,7 +170,7 @@ def test_what_the_configuration_has_no_more_is_a_line_with_all_of_it_beneath() -
     assert "The control serves all requests" not in page
 
 
-def test_while_the_store_is_away_the_page_says_so() -> None:
+def test_while_the_store_is_unreachable_the_page_says_so() -> None:
     page = experiments_section(ExperimentHistory(unavailable="PostgreSQL at db/x: <gone>"), 0.0)
 
     assert "Store unreachable" in page
@@ -178,7 +178,7 @@ def test_while_the_store_is_away_the_page_says_so() -> None:
 
 
 @asynchronous
-async def test_what_the_store_knows_is_on_the_page_of_whatever_process_shows_it(
+async def test_what_the_store_has_is_on_the_page_of_every_process(
     tmp_path: Path,
 ) -> None:
     """One has written the course; another, after a restart say, has only the store to read."""

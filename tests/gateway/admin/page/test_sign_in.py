@@ -98,7 +98,7 @@ async def test_a_copy_of_the_cookie_opens_nothing_after_signing_out_in_any_proce
 
 
 @asynchronous
-async def test_signing_out_says_so_where_the_disk_takes_no_note_of_it(tmp_path: Path) -> None:
+async def test_signing_out_fails_visibly_if_the_disk_cannot_record_it(tmp_path: Path) -> None:
     (tmp_path / "spool").write_text("a file where the folder would be")
     async with visiting(tmp_path) as client:
         await client.post("/admin/sign-in", data={"key": KEY})

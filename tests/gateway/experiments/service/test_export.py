@@ -266,7 +266,7 @@ def test_a_csv_file_is_what_standard_output_gets(file: Path, tmp_path: Path) -> 
     assert target.read_bytes() == run(file, "export", "trial").stdout_bytes
 
 
-def test_what_cannot_be_exported_is_said(file: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_exported_is_reported(file: Path, tmp_path: Path) -> None:
     nobody = run(file, "export", "trail")
     piped = run(file, "export", "trial", "--format", "parquet")
     nowhere = run(file, "export", "trial", "-o", str(tmp_path / "none" / "trial.csv"))

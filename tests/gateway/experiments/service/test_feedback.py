@@ -66,7 +66,7 @@ async def test_feedback_that_comes_before_its_request_is_joined_later(gateway: R
     assert not gateway.store.metrics("trial")["late"].boolean
 
 
-async def test_of_one_request_and_metric_the_last_word_counts_once(gateway: Recorded) -> None:
+async def test_of_one_request_and_metric_the_last_vote_counts_once(gateway: Recorded) -> None:
     request_id = await answered(gateway)
 
     for value in (True, True, False, True):

@@ -107,7 +107,7 @@ def stored(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.glob("strowger.db*"))
 
 
-async def test_names_of_users_are_nowhere_in_the_store(tmp_path: Path) -> None:
+async def test_names_of_users_are_not_in_the_store(tmp_path: Path) -> None:
     async with provider(behave) as remote:
         async with recorded(config(remote.base_url), tmp_path) as up:
             await ask(up.running, "someone@example.com")

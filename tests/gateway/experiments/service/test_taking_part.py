@@ -297,7 +297,7 @@ async def test_every_surface_takes_part_alike(
         assert answer.headers["x-gateway-variant"] == variant
 
 
-async def test_who_has_asked_before_is_explained_an_outage_of_the_variants_backend_too(
+async def test_a_known_unit_is_explained_also_for_an_outage_of_its_backend(
     gateway: Gateway,
 ) -> None:
     """What is remembered of a unit is of the backends as they are."""

@@ -104,7 +104,7 @@ def test_a_vote_older_than_its_contract_is_reported_found_and_removed(file: Path
     assert report(file) == before
 
 
-def test_where_higher_is_worse_the_verdict_says_so_also_when_the_file_has_forgotten(
+def test_where_higher_is_worse_the_verdict_says_so_also_for_a_removed_experiment(
     file: Path,
 ) -> None:
     before = run(file, "report", "trial").stdout

@@ -132,7 +132,7 @@ def test_mlflow_knows_every_code() -> None:
     ("param", "word"),
     [("template", "use_raw_prompt"), ("append_suffix", "suffix is text appended")],
 )
-def test_a_field_is_called_by_the_clients_word_for_it(param: str, word: str) -> None:
+def test_errors_name_a_field_as_the_client_does(param: str, word: str) -> None:
     body = error_body(InvalidRequest(f"a/m: {param} is not supported", param=param))
 
     assert word in msgspec.json.decode(body)["message"]

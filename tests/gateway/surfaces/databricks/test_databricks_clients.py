@@ -58,7 +58,7 @@ async def mlflow(gateway: Serving, monkeypatch: pytest.MonkeyPatch) -> Deploymen
     return await asyncio.to_thread(deployments, gateway.url, KEY, monkeypatch)
 
 
-async def test_the_sdk_asks_for_a_chat(workspace: WorkspaceClient) -> None:
+async def test_the_sdk_requests_a_chat(workspace: WorkspaceClient) -> None:
     messages = [ChatMessage(role=ChatMessageRole.USER, content=QUESTION)]
 
     answer = await asyncio.to_thread(
@@ -75,7 +75,7 @@ async def test_the_sdk_asks_for_a_chat(workspace: WorkspaceClient) -> None:
     assert answer.id
 
 
-async def test_the_sdk_asks_for_completions(workspace: WorkspaceClient) -> None:
+async def test_the_sdk_requests_completions(workspace: WorkspaceClient) -> None:
     prompts = [QUESTION, "What is 1 + 2?"]
 
     answer = await asyncio.to_thread(
@@ -99,7 +99,7 @@ async def test_the_sdk_sends_what_it_has_no_argument_for(workspace: WorkspaceCli
     assert [one.text for one in answer.choices or []] == [f"{QUESTION}{ANSWER}!"]
 
 
-async def test_the_sdk_asks_for_embeddings(workspace: WorkspaceClient) -> None:
+async def test_the_sdk_requests_embeddings(workspace: WorkspaceClient) -> None:
     answer = await asyncio.to_thread(
         lambda: workspace.serving_endpoints.query("embed", input=list(TEXTS))
     )
@@ -167,7 +167,7 @@ async def test_the_sdks_openai_client_chats(workspace: WorkspaceClient) -> None:
     assert await asyncio.to_thread(ask) == ANSWER
 
 
-async def test_mlflow_asks_for_all_three(mlflow: Deployments) -> None:
+async def test_mlflow_requests_all_three(mlflow: Deployments) -> None:
     chat = {"messages": [{"role": "user", "content": QUESTION}], "temperature": 0}
     prompt = {"prompt": QUESTION, "temperature": 0, "suffix": "!", "echo": True}
 
@@ -215,7 +215,7 @@ async def test_mlflow_shows_what_is_wrong(mlflow: Deployments) -> None:
         await asyncio.to_thread(lambda: mlflow.predict(endpoint="no", inputs={"prompt": "x"}))
 
 
-async def test_openais_client_speaks_through_the_services_base_path(gateway: Serving) -> None:
+async def test_openais_client_works_at_the_services_base_path(gateway: Serving) -> None:
     url = f"{gateway.url}/serving-endpoints"
     async with openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
         chat = await client.chat.completions.with_raw_response.create(

@@ -82,7 +82,7 @@ async def test_a_prompt_is_sent_raw_if_there_is_no_template_and_the_client_sees_
     assert a.requests[0].json == {"model": "m-1", "prompt": ["a", "bcd"]}
 
 
-async def test_a_client_that_insists_on_a_template_is_refused_in_its_own_words(
+async def test_a_client_that_requires_a_template_is_refused_in_its_own_format(
     tmp_path: Path,
 ) -> None:
     async with provider(continues) as a, serving(one_model(a.base_url), tmp_path) as gateway:

@@ -123,7 +123,7 @@ async def test_a_name_with_a_slash_may_be_quoted(name: str, tmp_path: Path) -> N
     assert answer.status_code == 200
 
 
-async def test_the_list_has_every_name_that_a_key_may_ask_for(tmp_path: Path) -> None:
+async def test_the_list_has_every_name_that_a_key_may_use(tmp_path: Path) -> None:
     async with provider() as a, serving(CONFIG.format(url=a.base_url), tmp_path) as gateway:
         every = (await get(gateway, f"{URL}/")).json()["endpoints"]
         few = (await get(gateway, URL, "few")).json()["endpoints"]

@@ -69,7 +69,7 @@ def test_a_chat_means_what_it_means_to_openai(fields: dict[str, object]) -> None
 
 
 @given(ACCEPTED["completions"])
-def test_a_completion_differs_in_limit_suffix_and_template_alone(
+def test_a_completion_differs_only_in_limit_suffix_and_template(
     fields: dict[str, object],
 ) -> None:
     body = msgspec.json.encode({**BODIES["completions"], **fields})
@@ -98,7 +98,7 @@ def test_an_embedding_means_what_it_means_to_openai(fields: dict[str, object]) -
 @given(
     st.lists(st.sampled_from(["system", "developer", "user", "assistant"]), min_size=1, max_size=5)
 )
-def test_a_system_message_is_first_or_nowhere(roles: list[str]) -> None:
+def test_a_system_message_is_first_or_absent(roles: list[str]) -> None:
     body = msgspec.json.encode({"messages": [{"role": role, "content": "x"} for role in roles]})
 
     if {"system", "developer"} & set(roles[1:]):

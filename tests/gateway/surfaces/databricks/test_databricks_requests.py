@@ -106,7 +106,7 @@ def test_an_invocations_task_is_recognised_by_its_field(
         ({"inputs": {"a": [1]}}, "inputs"),
     ],
 )
-def test_an_invocation_asks_for_exactly_one_thing(body: dict[str, object], found: str) -> None:
+def test_an_invocation_has_exactly_one_task(body: dict[str, object], found: str) -> None:
     error = refused(**body)
 
     assert "exactly one of messages (chat), prompt (completion) and input" in error.message
@@ -145,7 +145,7 @@ def test_a_client_that_is_silent_gets_no_default_of_ours() -> None:
     assert (request.tools, request.tool_choice, request.response_format) == (UNSET,) * 3
 
 
-def test_a_completion_has_no_limit_of_tokens_unless_it_says_so() -> None:
+def test_a_completion_has_no_limit_of_tokens_by_default() -> None:
     assert completion().sampling.max_tokens is None
     assert completion(max_tokens=None).sampling.max_tokens is None
     assert completion(max_tokens=7).sampling.max_tokens == 7
@@ -155,7 +155,7 @@ def test_a_completion_has_no_limit_of_tokens_unless_it_says_so() -> None:
     ("sent", "template", "optional"),
     [(None, True, ("template",)), (False, True, ()), (True, False, ())],
 )
-def test_a_prompt_is_wrapped_unless_it_is_raw_and_must_be_if_the_client_says_so(
+def test_a_prompt_is_wrapped_unless_it_is_raw_and_always_on_request(
     sent: bool | None, template: bool, optional: tuple[str, ...]
 ) -> None:
     request = completion(use_raw_prompt=sent)

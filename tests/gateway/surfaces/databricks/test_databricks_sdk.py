@@ -62,7 +62,7 @@ def of_token(request: Received) -> tuple[str, str, dict[str, list[str]]]:
 
 
 @pytest.mark.parametrize("auth", ["basic", "body"])
-async def test_a_token_is_asked_for_as_the_sdk_asks(auth: str, tmp_path: Path) -> None:
+async def test_a_token_is_requested_as_by_the_sdk(auth: str, tmp_path: Path) -> None:
     async with databricks_server() as server, serving(config(server, auth), tmp_path) as gateway:
         async with httpx.AsyncClient(base_url=gateway.url) as client:
             await client.post(

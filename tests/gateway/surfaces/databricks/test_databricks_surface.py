@@ -153,7 +153,7 @@ async def test_a_stream_names_the_role_first_and_the_reason_last(
     assert ending["total_tokens"] == ending["prompt_tokens"] + ending["completion_tokens"]
 
 
-async def test_a_prompt_is_asked_as_in_a_chat_unless_it_is_raw(client: httpx.AsyncClient) -> None:
+async def test_a_prompt_is_sent_as_a_chat_unless_it_is_raw(client: httpx.AsyncClient) -> None:
     asked = await complete(client)
     raw = await complete(client, use_raw_prompt=True, max_tokens=8)
 

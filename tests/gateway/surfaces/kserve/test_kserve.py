@@ -408,7 +408,7 @@ async def test_the_request_id_comes_back(gateway: Serving) -> None:
     ],
     ids=str,
 )
-async def test_every_way_in_which_tritons_client_asks(
+async def test_every_kind_of_request_of_tritons_client(
     gateway: Serving, way: Mapping[str, object]
 ) -> None:
     """infer and async_infer, versions, compressed bodies, JSON and binary in one answer."""
@@ -420,7 +420,7 @@ async def test_every_way_in_which_tritons_client_asks(
     assert answer.tensors["output_ids"].tolist() == [likely]
 
 
-async def test_outputs_are_those_asked_for_each_in_its_own_form(gateway: Serving) -> None:
+async def test_outputs_are_the_requested_ones_each_in_its_own_format(gateway: Serving) -> None:
     every = {"input_ids": tokens(INPUT_IDS), "request_output_len": integer(LENGTH)}
     wanted = {"sequence_length": False, "output_ids": True}
 

@@ -135,7 +135,7 @@ async def test_beams_and_sequences(ask: httpx.AsyncClient) -> None:
     assert {frame["sequence_index"] for frame in several} == {0, 1}
 
 
-async def test_counts_and_the_prompt_come_back_when_asked_for(ask: httpx.AsyncClient) -> None:
+async def test_counts_and_the_prompt_come_back_on_request(ask: httpx.AsyncClient) -> None:
     text = (await whole(ask, ASKED))["text_output"]
     counts = {"return_num_input_tokens": True, "return_num_output_tokens": True}
 

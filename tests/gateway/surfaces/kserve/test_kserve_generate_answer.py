@@ -114,7 +114,7 @@ def test_tokens_are_flat_tensors_and_one_element_is_itself() -> None:
     }
 
 
-def test_a_backend_of_tokens_alone_brings_no_text_and_none_is_shown() -> None:
+def test_a_backend_of_only_tokens_has_no_text_and_none_is_shown() -> None:
     events: list[Event] = [Tokens(ids=(5, 6)), Finished(reason="length")]
 
     whole_answer = whole(tokens(REPLY), events)
@@ -223,7 +223,7 @@ def test_a_failure_after_output_is_an_error_frame() -> None:
     assert last == b'data: {"error":"here: it died"}\n\n'
 
 
-def test_a_backend_that_leaves_out_what_was_asked_for_is_an_error() -> None:
+def test_a_backend_that_omits_what_was_requested_is_an_error() -> None:
     bare: list[Event] = [Tokens(ids=(5,), text="a"), Finished(reason="stop")]
     plain: list[Event] = [TextDelta(text="a"), Finished(reason="stop")]
 

@@ -139,7 +139,7 @@ def test_the_prompt_is_repeated_only_where_it_shall_not_be_left_out() -> None:
     assert (left_out.echo, repeated.echo) == (UNSET, True)
 
 
-def test_usage_is_asked_for_where_the_client_wants_counts() -> None:
+def test_usage_is_requested_if_the_client_wants_counts() -> None:
     counted = parsed({**TEXT, "return_num_output_tokens": True}, streams=True)
     silent = parsed(TEXT, streams=True)
 

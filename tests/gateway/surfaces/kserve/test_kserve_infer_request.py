@@ -102,7 +102,7 @@ def test_a_sampling_tensor_is_a_field_of_ours(
         ),
     ],
 )
-def test_beams_are_not_normalised_by_length_unless_the_client_says_so(
+def test_beams_are_normalised_by_length_only_on_request(
     tensors: dict[str, Wire], beams: dict[str, object]
 ) -> None:
     """TensorRT-LLM's default lengthPenalty is 0.0; ours, and Hugging Face's, is 1.0."""

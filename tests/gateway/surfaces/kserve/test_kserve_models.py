@@ -61,7 +61,7 @@ async def asked(gateway: Serving, question: Callable[[InferenceServerClient], ob
     return await asyncio.to_thread(ask)
 
 
-async def test_a_server_is_live_ready_and_says_what_it_can(gateway: Serving) -> None:
+async def test_a_server_is_live_and_ready_and_shows_its_extensions(gateway: Serving) -> None:
     live = await asked(gateway, lambda c: c.is_server_live())
     ready = await asked(gateway, lambda c: c.is_server_ready())
     metadata = cast(Mapping[str, object], await asked(gateway, lambda c: c.get_server_metadata()))
@@ -101,7 +101,7 @@ async def test_a_models_metadata_lists_every_tensor(gateway: Serving, version: s
     assert outputs["generation_logits"]["shape"] == [1, -1, -1, -1]
 
 
-async def test_a_models_configuration_says_which_tensors_are_mandatory(gateway: Serving) -> None:
+async def test_a_models_configuration_shows_which_tensors_are_mandatory(gateway: Serving) -> None:
     found = cast(
         Mapping[str, object],
         await asked(gateway, lambda c: c.get_model_config("chat", headers=KEY_A)),

@@ -96,7 +96,7 @@ def test_text_is_a_tensor_of_strings_with_numbers_next_to_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["output_log_probs", "num_input_tokens", "num_output_tokens"])
-def test_text_without_the_numbers_that_were_asked_for_is_an_error(name: str) -> None:
+def test_text_without_the_requested_numbers_is_an_error(name: str) -> None:
     answer = Answer(started=Started(), choices=[choice([], text="a")])
 
     with pytest.raises(UpstreamBroken, match=f"lacks the requested {name}"):

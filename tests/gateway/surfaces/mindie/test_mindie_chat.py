@@ -188,7 +188,7 @@ async def test_what_is_out_of_range_or_cannot_be_done_is_refused_by_name(
     assert name in answer.json()["error"]["message"]
 
 
-async def test_beams_may_be_asked_for_by_their_switch(gateway: Serving) -> None:
+async def test_beams_may_be_requested_by_their_switch(gateway: Serving) -> None:
     plain = {"model": "gpt-3.5-turbo", "messages": QUESTION, "max_tokens": 20}
 
     switched = await answered(gateway, {**plain, "use_beam_search": True, "n": 2, "best_of": 3})

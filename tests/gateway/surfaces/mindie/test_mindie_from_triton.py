@@ -65,7 +65,7 @@ async def test_an_answer_that_mindie_gave_up_is_an_error_to_the_client(tmp_path:
         assert caught.value.status == 502
 
 
-async def test_a_tensor_that_mindie_has_no_word_for_is_refused_by_name(tmp_path: Path) -> None:
+async def test_a_tensor_that_mindie_cannot_express_is_refused_by_name(tmp_path: Path) -> None:
     wanted = {**PROMPT, "return_log_probs": np.array([[True]])}
     async with pair(tmp_path) as here:
         with pytest.raises(triton.Refused, match=r"log_?probs") as caught:

@@ -231,7 +231,7 @@ def test_a_null_for_text_is_not_text() -> None:
         (b'{"input_id": [1], "stream": 1}', "stream must be true or false"),
     ],
 )
-def test_what_cannot_be_read_is_a_refusal_that_says_so(body: bytes, says: str) -> None:
+def test_an_unreadable_request_is_refused_with_the_reason(body: bytes, says: str) -> None:
     assert says in refusal_of(body).message
 
 

@@ -102,7 +102,7 @@ def test_the_documents_own_answer_is_rendered_unchanged() -> None:
     assert answer == {**EXAMPLE_ANSWER, "details": {**details, "generated_token_ids": list(ids)}}
 
 
-def test_details_are_there_only_when_they_were_asked_for() -> None:
+def test_details_are_there_only_on_request() -> None:
     assert whole(Tokens(ids=(5,), text="x"), LENGTH, details=False) == {"generated_text": "x"}
 
 
@@ -227,7 +227,7 @@ def test_text_without_tokens_has_no_ids_no_times_and_no_count() -> None:
         (Finished(reason="function_call"), "eos_token"),
     ],
 )
-def test_an_answers_end_has_a_word_of_the_dialect(finished: Finished, word: str) -> None:
+def test_an_answers_end_has_a_finish_reason_of_the_dialect(finished: Finished, word: str) -> None:
     (step,) = steps(streamed([[Tokens(ids=(1,), text="a"), finished]]))
     answer = whole(Tokens(ids=(1,), text="a"), finished)
 
@@ -237,7 +237,7 @@ def test_an_answers_end_has_a_word_of_the_dialect(finished: Finished, word: str)
     assert answer["details"]["finish_reason"] == word
 
 
-def test_the_seed_is_the_one_that_was_used_else_the_one_that_was_asked_for() -> None:
+def test_the_seed_is_the_used_one_or_else_the_requested_one() -> None:
     token, asked = Tokens(ids=(1,), text="a"), Sampling(seed=2**64 - 1)
 
     used = whole(token, Finished(reason="stop", seed=7), sampling=asked)
@@ -347,7 +347,7 @@ REASONS: st.SearchStrategy[FinishReason] = st.sampled_from(["stop", "length", "c
     batches=st.lists(st.lists(TOKENS, max_size=3), max_size=6),
     reason=REASONS,
 )
-def test_a_stream_says_what_the_whole_answer_says(
+def test_a_stream_has_the_same_content_as_the_whole_answer(
     batches: list[list[Tokens]], reason: FinishReason
 ) -> None:
     events: list[Event] = [event for batch in batches for event in batch]

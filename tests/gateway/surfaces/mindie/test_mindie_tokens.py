@@ -177,7 +177,7 @@ async def test_without_details_only_the_text_is_returned(gateway: Serving) -> No
     assert answer.json() == {"generated_text": ANSWER}
 
 
-async def test_twenty_tokens_are_generated_where_nothing_else_is_said(gateway: Serving) -> None:
+async def test_twenty_tokens_are_generated_by_default(gateway: Serving) -> None:
     body = {"input_id": QUESTION, "parameters": {"details": True}}
 
     answer = await post(gateway, body, "/v1/models/org/endless/infer_token")
@@ -220,7 +220,7 @@ async def test_a_watermark_is_not_an_error_and_its_absence_is_reported(gateway: 
     assert answer.headers["x-gateway-dropped-params"] == "watermark"
 
 
-async def test_what_is_dropped_is_named_in_a_header_whatever_its_name(gateway: Serving) -> None:
+async def test_what_is_dropped_is_named_in_a_header_for_any_name(gateway: Serving) -> None:
     body = example(**{"beams": 2, "é, \r\nx": 1})
 
     answer = await post(gateway, body, "/v1/models/lenient/infer_token")
@@ -266,7 +266,7 @@ async def test_errors_are_in_the_dialects_envelope(
         ("/infer_token/more", "key-of-all", {}, 404, "NotFoundError"),
     ],
 )
-async def test_who_may_ask_for_what(
+async def test_models_that_a_key_may_use(
     gateway: Serving, path: str, key: str, parameters: dict[str, object], status: int, kind: str
 ) -> None:
     answer = await post(gateway, example(**parameters), path, key)

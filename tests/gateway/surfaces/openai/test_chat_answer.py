@@ -110,7 +110,7 @@ def test_a_choice_that_called_a_tool_ended_for_that() -> None:
     assert answer.choices[0].finish_reason == "tool_calls"
 
 
-def test_a_choice_that_said_nothing_has_empty_content() -> None:
+def test_a_choice_without_text_has_empty_content() -> None:
     assert message(STOP)["content"] == ""
 
 

@@ -11,7 +11,7 @@ from schemas.sampling import Sampling
 from tests.gateway.surfaces.bodies import HELLO, chat, chat_body, refused
 
 
-def test_a_minimal_request_says_nothing_about_sampling() -> None:
+def test_a_minimal_request_has_no_sampling_fields() -> None:
     request = chat()
 
     assert request.model == "m"
@@ -218,11 +218,11 @@ def test_more_answers_may_be_generated_than_are_returned_and_no_fewer(
 
 
 @pytest.mark.parametrize("field", ["stop", "bad_words", "stop_token_ids"])
-def test_an_empty_list_asks_for_nothing(field: str) -> None:
+def test_an_empty_list_has_no_effect(field: str) -> None:
     assert chat(**{field: ()}).sampling == Sampling()
 
 
-def test_an_empty_logit_bias_asks_for_nothing() -> None:
+def test_an_empty_logit_bias_has_no_effect() -> None:
     assert chat(logit_bias={}).sampling == Sampling()
 
 
@@ -344,7 +344,7 @@ def test_other_stream_options_travel_without_the_one_that_is_ours() -> None:
 
 
 @pytest.mark.parametrize("options", [None, {}, {"include_usage": None}, {"include_usage": False}])
-def test_usage_is_not_asked_for_by_null_or_false(options: object) -> None:
+def test_null_or_false_do_not_request_usage(options: object) -> None:
     request = chat(stream=True, stream_options=options)
 
     assert not request.include_usage

@@ -136,7 +136,7 @@ def test_an_image_may_say_how_closely_to_look() -> None:
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "/etc/passwd", "", "gopher://x", "javascript:1"]
 )
-def test_an_image_is_fetched_from_nowhere_but_the_web(url: str) -> None:
+def test_an_image_is_fetched_only_from_the_web(url: str) -> None:
     error = refused(
         message,
         role="user",

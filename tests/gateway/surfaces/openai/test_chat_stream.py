@@ -69,7 +69,7 @@ def test_every_chunk_has_the_same_id_time_and_model() -> None:
     }
 
 
-def test_the_model_is_the_one_asked_for_while_the_backend_names_none() -> None:
+def test_the_model_is_the_requested_one_while_the_backend_names_none() -> None:
     (first, _) = chat_stream(Started(), TextDelta(text="a"))
 
     assert first.model == "asked"
@@ -191,7 +191,7 @@ def test_what_stopped_the_answer_is_reported_if_the_backend_reports_it(match: st
     assert last.choices[0].model_dump()["stop_reason"] == match
 
 
-def test_a_choice_that_says_nothing_still_has_a_role_and_an_end() -> None:
+def test_a_choice_without_text_still_has_a_role_and_an_end() -> None:
     first, last = chat_stream(STOP)
 
     assert first.choices[0].delta.role == "assistant"
@@ -247,7 +247,7 @@ def test_an_unknown_field_never_replaces_one_of_ours() -> None:
     assert first.model_dump()["x"] == 1
 
 
-def test_usage_comes_last_and_only_if_asked_for() -> None:
+def test_usage_comes_last_and_only_on_request() -> None:
     events = [TextDelta(text="a"), STOP, Usage(prompt_tokens=2, completion_tokens=1)]
     asked, silent = chat_renderer(include_usage=True), chat_renderer()
 
@@ -284,7 +284,7 @@ def test_a_later_usage_replaces_an_earlier_one() -> None:
     assert last.usage.completion_tokens == 7
 
 
-def test_usage_has_no_line_breaks_whatever_the_vendor_wrote() -> None:
+def test_usage_has_no_line_breaks_even_if_the_vendor_sends_them() -> None:
     renderer = chat_renderer(include_usage=True)
     raw = Raw(b'{"completion_tokens_details": {"x": {\n"y": 1}}}')
 
@@ -338,7 +338,7 @@ def test_a_token_that_completes_no_text_still_has_its_log_probability() -> None:
 
 
 @given(st.text(), st.integers(0, 3), st.booleans(), st.text(min_size=1))
-def test_the_fast_frame_says_what_the_general_way_says(
+def test_the_fast_frame_equals_the_general_one(
     text: str, index: int, include_usage: bool, model: str
 ) -> None:
     renderer = chat_renderer(include_usage=include_usage)

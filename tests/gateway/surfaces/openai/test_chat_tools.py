@@ -105,7 +105,7 @@ def test_a_function_name_may_be_as_long_as_this() -> None:
     assert isinstance(chat(tools=[function(name="x-1_" * 16)]).tools, tuple)
 
 
-def test_no_tools_at_all_ask_for_nothing() -> None:
+def test_an_empty_list_of_tools_has_no_effect() -> None:
     request = chat(tools=(), tool_choice="auto", parallel_tool_calls=True)
 
     assert request.tools is UNSET

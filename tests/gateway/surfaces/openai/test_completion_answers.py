@@ -142,7 +142,7 @@ def test_without_rivals_there_is_no_column_of_them() -> None:
     assert answer.choices[0].logprobs.top_logprobs is None
 
 
-def test_usage_comes_last_and_only_if_asked_for() -> None:
+def test_usage_comes_last_and_only_on_request() -> None:
     events = [TextDelta(text="a"), STOP, Usage(prompt_tokens=2, completion_tokens=1)]
     asked, silent = completion_renderer(include_usage=True), completion_renderer()
 
@@ -213,7 +213,7 @@ def test_an_unfinished_choice_is_never_rendered() -> None:
 
 
 @given(st.lists(st.text(), max_size=6), st.integers(0, 3))
-def test_whatever_the_text_the_frames_carry_it(texts: list[str], index: int) -> None:
+def test_frames_carry_any_text(texts: list[str], index: int) -> None:
     data = completion_renderer().events([TextDelta(text=text, index=index) for text in texts])
 
     assert decoded(data) == [

@@ -137,19 +137,19 @@ def test_the_official_client_reads_the_answer() -> None:
     assert answer.model == "m"
 
 
-def test_numbers_become_base64_where_it_is_asked_for() -> None:
+def test_numbers_become_base64_on_request() -> None:
     body = rendered([0.5, -1.0, 3.1415926], form="base64")
 
     assert packed(0.5, -1.0, 3.1415926).encode() in body
 
 
-def test_base64_becomes_numbers_where_they_are_asked_for() -> None:
+def test_base64_becomes_numbers_on_request() -> None:
     body = rendered(packed(0.5, -1.0))
 
     assert CreateEmbeddingResponse.model_validate_json(body).data[0].embedding == [0.5, -1.0]
 
 
-def test_what_came_as_asked_is_not_touched() -> None:
+def test_vectors_in_the_requested_format_are_unchanged() -> None:
     assert packed(0.1).encode() in rendered(packed(0.1), form="base64")
     assert b"[0.1,0.2]" in rendered([0.1, 0.2])
 

@@ -63,7 +63,7 @@ async def test_more_vectors_than_one_frame_carries_arrive_whole_and_in_order(
         assert one.embedding == pytest.approx(alone.data[place % 24].embedding, abs=2e-6)
 
 
-async def test_each_model_says_what_it_is_for(client: openai.AsyncOpenAI) -> None:
+async def test_each_model_shows_its_task(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="'mini' does not generate text") as chats:
         await client.chat.completions.create(
             model="embed", messages=[{"role": "user", "content": "hello"}]

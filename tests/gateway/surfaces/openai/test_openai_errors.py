@@ -58,7 +58,7 @@ def test_the_envelope_names_the_field() -> None:
     assert b'"code":"invalid_request"' in body
 
 
-def test_a_backends_own_words_about_the_request_go_out_unchanged() -> None:
+def test_a_backends_message_about_the_request_is_passed_on_unchanged() -> None:
     error = UpstreamRejected(
         "too long",
         status=400,

@@ -110,7 +110,7 @@ async def test_continuous_usage_requires_include_usage(rig: Rig, path: str) -> N
 
 
 @pytest.mark.parametrize("model", ["tiny", "served", "known", "closed"])
-async def test_an_option_of_false_asks_for_nothing(rig: Rig, model: str) -> None:
+async def test_an_option_of_false_has_no_effect(rig: Rig, model: str) -> None:
     options = {"include_usage": True, "include_obfuscation": False, "continuous_usage_stats": False}
     answer, chunks = await streamed(rig, model, options)
 

@@ -348,7 +348,7 @@ async def test_several_prompts_and_choices_reach_mindie_which_takes_one(tmp_path
     assert len({json.dumps(one["parameters"]) for one in asked}) == 2
 
 
-async def test_a_prompt_of_tokens_says_what_is_missing_without_a_tokenizer(tmp_path: Path) -> None:
+async def test_the_error_for_a_prompt_of_tokens_names_the_missing_tokenizer(tmp_path: Path) -> None:
     async with completions(tmp_path, tokenizer=False) as both:
         answer = await both.tokens()
 

@@ -87,7 +87,7 @@ def test_a_text_client_sees_a_token_backends_answer_up_to_its_stop_string(
 
 
 @pytest.mark.anyio
-async def test_long_work_leaves_the_event_loop_alone() -> None:
+async def test_long_work_does_not_block_the_event_loop() -> None:
     here = threading.get_ident()
 
     assert await aside(INLINE, threading.get_ident) == here

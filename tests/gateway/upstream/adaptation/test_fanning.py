@@ -46,7 +46,7 @@ def echoes(request: GenerateRequest) -> Sequence[Step]:
     ]
 
 
-async def test_every_prompt_is_asked_for_by_itself_and_answered_in_its_place() -> None:
+async def test_every_prompt_is_a_separate_call_and_answered_in_its_place() -> None:
     far = Scripted(ONE, echoes)
 
     answer = await answer_of(FanOut(far, choices=False).generate(asks("a", "bb", "ccc"), CALL))
@@ -170,7 +170,7 @@ def test_a_backend_that_accepts_several_prompts_is_unchanged() -> None:
     assert with_fan_out(far, choices=False) is far
 
 
-def test_choices_are_offered_only_where_that_was_asked_for() -> None:
+def test_choices_are_offered_only_on_request() -> None:
     far = Scripted(Supports(completion=frozenset(), tokens=frozenset()), echoes)
 
     plain, more = with_fan_out(far, choices=False), with_fan_out(far, choices=True)

@@ -237,7 +237,7 @@ async def test_an_end_token_that_is_the_models_own_adds_no_requirement() -> None
     assert far.asked == [asks()]
 
 
-async def test_another_end_token_is_asked_for_where_the_backend_knows_stop_tokens() -> None:
+async def test_another_end_token_is_requested_if_the_backend_supports_stop_tokens() -> None:
     knows = Supports(tokens=frozenset({"stop_token_ids", "ignore_eos"}))
     far = Scripted(knows, lambda _: token_answer(*WORDS))
 

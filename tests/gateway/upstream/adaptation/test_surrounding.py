@@ -60,7 +60,7 @@ async def test_an_answer_without_text_has_its_prompt_all_the_same() -> None:
     assert answer.choices[0].text == "a!"
 
 
-async def test_stop_strings_are_looked_for_in_the_answer_alone() -> None:
+async def test_stop_strings_are_searched_only_in_the_answer() -> None:
     far = Scripted(Supports(completion=frozenset()), lambda _: text_answer("one two three"))
     request = CompletionRequest(
         model="m", prompts=("two ",), sampling=Sampling(stop=("two",)), echo=True

@@ -262,7 +262,7 @@ async def test_a_conversation_becomes_the_tokens_of_its_template(supports: Suppo
     assert answer.choices[0].text == "Woof"
 
 
-async def test_a_prompt_is_put_into_the_template_where_that_was_asked_for() -> None:
+async def test_a_prompt_is_put_into_the_template_on_request() -> None:
     far = Scripted(TEXT, lambda _: says("Woof"))
     request = CompletionRequest(model="m", prompts=("the dog",), template=True)
 

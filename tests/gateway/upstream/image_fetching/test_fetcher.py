@@ -140,7 +140,7 @@ async def test_loopback_is_not_public(site: Site) -> None:
     assert server.connections == []
 
 
-async def test_a_host_that_no_resolver_can_be_asked_for_is_not_known() -> None:
+async def test_a_host_that_cannot_be_looked_up_is_unknown() -> None:
     fetcher = ImageFetcher(Fetch())
 
     error = await refused(fetcher.image(f"https://{'x' * 64}.test/x.png", WHERE, ByteMeter(1000)))

@@ -82,7 +82,7 @@ async def test_an_answer_that_ends_its_connection_is_whole_all_the_same(
         assert len(server.connections) == 3
 
 
-async def test_a_server_that_says_it_will_close_is_taken_at_its_word(open_transport: Open) -> None:
+async def test_a_connection_that_the_server_will_close_is_not_reused(open_transport: Open) -> None:
     async with raw_server(answering(sized(b"ok", "200 OK", "Connection: Close"))) as server:
         transport = open_transport(server.base_url)
 

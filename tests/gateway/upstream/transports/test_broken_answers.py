@@ -49,9 +49,7 @@ IN_THE_BODY: dict[str, list[Step]] = {
 
 
 @pytest.mark.parametrize("name", IN_THE_HEAD)
-async def test_a_broken_head_is_a_failure_of_that_exchange_alone(
-    name: str, open_transport: Open
-) -> None:
+async def test_a_broken_head_fails_only_that_exchange(name: str, open_transport: Open) -> None:
     async with raw_server(_first(IN_THE_HEAD[name])) as server:
         transport = open_transport(server.base_url, max_connections=1)
 

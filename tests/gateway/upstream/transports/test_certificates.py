@@ -97,7 +97,7 @@ async def test_without_verification_any_certificate_will_do(
         assert await fetch(transport) == b"hello"
 
 
-async def test_a_client_certificate_is_shown_to_a_server_that_asks(
+async def test_a_client_certificate_is_sent_to_a_server_that_requests_it(
     authority: trustme.CA, ca_file: str, tmp_path: Path, open_transport: Open
 ) -> None:
     tls = server_context(authority, "127.0.0.1")

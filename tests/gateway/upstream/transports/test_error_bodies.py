@@ -30,7 +30,7 @@ BODIES: dict[str, tuple[list[Step], bytes]] = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-async def test_what_came_of_a_body_is_what_it_says(name: str, open_transport: Open) -> None:
+async def test_an_incomplete_error_body_gives_what_arrived(name: str, open_transport: Open) -> None:
     steps, expected = BODIES[name]
     async with raw_server(answering([*steps, 1.0])) as server:
         reply = await post(open_transport(server.base_url))
@@ -42,7 +42,7 @@ async def test_what_came_of_a_body_is_what_it_says(name: str, open_transport: Op
         assert reply.status >= 400
 
 
-async def test_a_gzip_body_that_is_cut_short_says_what_is_left_of_it(open_transport: Open) -> None:
+async def test_a_truncated_gzip_body_gives_what_can_be_unpacked(open_transport: Open) -> None:
     packed = gzip.compress(WORDS)[:-12]
     async with raw_server(answering(sized(packed, "400 Bad", GZIP))) as server:
         reply = await post(open_transport(server.base_url))

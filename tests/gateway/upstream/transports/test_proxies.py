@@ -82,7 +82,7 @@ async def test_a_proxy_that_refuses_makes_its_provider_unreachable() -> None:
         assert CREDENTIALS not in shown
 
 
-async def test_a_proxy_that_says_nothing_costs_the_connect_deadline() -> None:
+async def test_a_silent_proxy_costs_the_connect_deadline() -> None:
     async with raw_server(Peer.stay) as proxy:
         transport = HttpxTransport("https://api.example", name="up", proxy=proxy.base_url)
 
