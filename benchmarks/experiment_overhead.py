@@ -38,7 +38,7 @@ from gateway.routing.planning.enrolment import (
     ExperimentStatus,
     fingerprint,
 )
-from gateway.routing.planning.plan import enrol, plan
+from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.policies import POLICIES
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Backend, Route, RouteTable
@@ -115,7 +115,7 @@ ASKED: Final = [
 ]
 
 
-def trip_of(request: ChatRequest) -> RequestRecord:
+def record_of(request: ChatRequest) -> RequestRecord:
     return RequestRecord(
         request_id=uuid7(),
         started=now(),
@@ -130,7 +130,7 @@ def trip_of(request: ChatRequest) -> RequestRecord:
 async def without(gateway: Gateway, requests: int = REQUESTS) -> None:
     for number in range(requests):
         request = ASKED[number % len(ASKED)]
-        record = trip_of(request)
+        record = record_of(request)
         call = Call(model="old", deadline=now() + 600, request_id=record.request_id)
         fold = Fold()
         async for batch in UPSTREAM.generate(request, call):
@@ -143,24 +143,24 @@ async def without(gateway: Gateway, requests: int = REQUESTS) -> None:
         gateway.book(record, 200, now(), gateway.runtime.prices)
 
 
-async def within(table: RouteTable, gateway: Gateway, requests: int = REQUESTS) -> None:
-    route = table.routes["chat"]
+async def within(planner: Planner, gateway: Gateway, requests: int = REQUESTS) -> None:
+    route = planner.table.routes["chat"]
     for number in range(requests):
         request = ASKED[number % len(ASKED)]
-        record = trip_of(request)
+        record = record_of(request)
         facts = RequestFacts(
             uniform_draw=gateway.random.random(), now=record.started, request_id=record.request_id
         )
-        enrolment = enrol(route, request, facts)
+        enrolment = planner.enrol(route, request, facts)
         if enrolment is not None:
             record.participation = enrolment.participation
-        planned = plan(table, route, request, facts, enrolment)
+        planned = planner.plan(route, request, facts, enrolment)
         record.candidates = planned.names
         await pipeline.collect(planned, request, record)
         gateway.book(record, 200, now(), gateway.runtime.prices)
 
 
-def table_of(state: ExperimentState) -> RouteTable:
+def planner_of(state: ExperimentState) -> Planner:
     (experiment,) = read_config(CONFIG, source="config.yaml", env={}).experiments
     backends = {
         name: Backend(
@@ -179,9 +179,9 @@ def table_of(state: ExperimentState) -> RouteTable:
         backends=tuple(backends.values()),
         weights=(1.0, 1.0),
         policy=POLICIES["weighted"],
-        experiment=ExperimentRouter(experiment, backends.__getitem__, state),
     )
-    return RouteTable([route], {})
+    router = ExperimentRouter(experiment, backends.__getitem__, state)
+    return Planner(RouteTable([route], {}), {"chat": router})
 
 
 def yardstick() -> float:
@@ -245,9 +245,9 @@ class Walk:
 
 async def measured(folder: Path) -> list[Round]:
     runtime = Runtime(read_config(CONFIG, source="config.yaml", env={}), run_dir=folder)
-    table = table_of(runtime.experiments)
+    planner = planner_of(runtime.experiments)
     plain = Walk(runtime, None, without)
-    full = Walk(runtime, folder / "spool", partial(within, table))
+    full = Walk(runtime, folder / "spool", partial(within, planner))
     rounds: list[Round] = []
     for _ in range(ROUNDS + 1):
         gc.collect()

@@ -105,7 +105,8 @@ def _model(
     weights = dict(zip([backend.name for backend in route.backends], route.weights, strict=True))
     known = {backend.name: backend for backend in route.backends}
     known |= {backend.name: backend for rule in route.rules for backend in rule.backends}
-    arms = () if route.experiment is None else tuple(route.experiment.arms.values())
+    router = runtime.planner.experiments.get(route.name)
+    arms = () if router is None else tuple(router.arms.values())
     known |= {arm.backend.name: arm.backend for arm in arms}
     return ModelView(
         name=model.name,

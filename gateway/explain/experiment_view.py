@@ -2,7 +2,7 @@
 
 from gateway.explain.explanation import ExplainedExperiment, ExplainedVariant
 from gateway.routing.planning.enrolment import ExperimentStatus
-from gateway.routing.planning.plan import enrol
+from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.request_facts import RequestFacts, unit_of
 from gateway.routing.planning.route import Route
 from gateway.runtime import Runtime
@@ -11,22 +11,20 @@ from schemas.requests import Request
 
 def assume_running(runtime: Runtime) -> None:
     """Treat every experiment as running: used with a Runtime without a store."""
-    trials = [
-        route.experiment for route in runtime.table.routes.values() if route.experiment is not None
-    ]
-    runtime.experiments.push({trial.fingerprint: ExperimentStatus(epoch=1) for trial in trials})
+    experiments = runtime.planner.experiments.values()
+    runtime.experiments.push({one.fingerprint: ExperimentStatus(epoch=1) for one in experiments})
 
 
 def explained_experiment(
-    route: Route, request: Request, facts: RequestFacts
+    planner: Planner, route: Route, request: Request, facts: RequestFacts
 ) -> ExplainedExperiment | None:
     """Describe the request's part in its model's experiment; `None` without an experiment."""
-    trial = route.experiment
+    trial = planner.experiments.get(route.name)
     if trial is None:
         return None
     weights = sum(arm.weight for arm in trial.arms.values())
     drawn = trial.by == "request"
-    enrolment = enrol(route, request, facts)
+    enrolment = planner.enrol(route, request, facts)
     assert enrolment is not None
     excluded = enrolment.participation.exclusion
     alone = drawn and excluded is None

@@ -31,10 +31,11 @@ from gateway.routing.planning.capability_match import (
     with_operator_values,
 )
 from gateway.routing.planning.enrolment import Arm
-from gateway.routing.planning.plan import Plan, enrol, plan
+from gateway.routing.planning.plan import Plan
+from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.request_defaults import with_values
 from gateway.routing.planning.request_facts import RequestFacts
-from gateway.routing.planning.route import Backend, Route, RouteTable
+from gateway.routing.planning.route import Backend, Route
 from gateway.routing.planning.when_rules import describe as conditions
 from gateway.routing.planning.when_rules import unmet_conditions
 from gateway.surfaces.routes import ParsedRequest
@@ -61,14 +62,14 @@ class _Group(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def explain(
-    table: RouteTable,
+    planner: Planner,
     asked: ParsedRequest,
     facts: RequestFacts,
     caller: Caller,
     *,
     down: Collection[str] = (),
 ) -> Explanation:
-    """Explain a request against the table, without changing it.
+    """Explain how a request would be planned, without changing anything.
 
     A request that the gateway would reject raises nothing; `refused` holds the error.
     down: see `gateway.explain.simulated_outage`.
@@ -83,19 +84,19 @@ def explain(
         key=caller.name,
         down=tuple(down),
     )
-    table = with_outage(table, down, facts.now)
+    planner = with_outage(planner, down, facts.now)
     try:
-        route = table.find(request.model)
+        route = planner.table.find(request.model)
     except GatewayError as exc:
         return msgspec.structs.replace(seen, refused=refusal(exc))
-    seen = _with_route(seen, table, route, request, facts)
+    seen = _with_route(seen, planner, route, request, facts)
     try:
         check_model(caller, request.model, route.name)
         if not isinstance(request, EmbeddingsRequest):
             check_priority(caller, request.priority)
-        planned, groups = _planned(table, route, request, facts)
+        planned, groups = _planned(planner, route, request, facts)
     except (InvalidRequest, Unavailable) as exc:
-        ruled_out = tuple(_ruled_out(table, route, seen.rule, [], request, facts))
+        ruled_out = tuple(_ruled_out(planner, route, seen.rule, [], request, facts))
         return msgspec.structs.replace(seen, ruled_out=ruled_out, refused=refusal(exc))
     except GatewayError as exc:
         return msgspec.structs.replace(seen, refused=refusal(exc))
@@ -106,7 +107,7 @@ def explain(
             for group in groups
             for one, share in group.members
         ),
-        ruled_out=tuple(_ruled_out(table, route, seen.rule, groups, request, facts)),
+        ruled_out=tuple(_ruled_out(planner, route, seen.rule, groups, request, facts)),
         fallback_by_error=_detours(route, planned),
         bounds=Bounds(
             attempts=planned.retry.attempts,
@@ -120,12 +121,12 @@ def explain(
 
 
 def _with_route(
-    seen: Explanation, table: RouteTable, route: Route, request: Request, facts: RequestFacts
+    seen: Explanation, planner: Planner, route: Route, request: Request, facts: RequestFacts
 ) -> Explanation:
     found: Found = "wildcard"
-    if request.model in table.aliases:
+    if request.model in planner.table.aliases:
         found = "alias"
-    elif request.model in table.routes:
+    elif request.model in planner.table.routes:
         found = "exact"
     rules: list[ExplainedRule] = []
     decides: int | None = None
@@ -148,7 +149,7 @@ def _with_route(
         policy=route.policy.name,
         rules=tuple(rules),
         rule=decides,
-        experiment=explained_experiment(route, request, facts),
+        experiment=explained_experiment(planner, route, request, facts),
         mirror=None
         if route.mirror is None
         else ExplainedMirror(
@@ -170,16 +171,22 @@ def _unsupported_reason(route: Route, mirror: Backend, request: Request) -> str:
 
 
 def _planned(
-    table: RouteTable, route: Route, request: Request, facts: RequestFacts
+    planner: Planner, route: Route, request: Request, facts: RequestFacts
 ) -> tuple[Plan, list[_Group]]:
     """One plan, and the candidates over all draws."""
-    homes = {id(backend): one.name for one in table.routes.values() for backend, _ in _all_of(one)}
-    first = plan(table, route, request, facts)
-    arms = _arms(route, request, facts)
-    drawn = bool(arms) and route.experiment is not None and route.experiment.by == "request"
+    table = planner.table
+    homes = {
+        id(backend): one.name
+        for one in table.routes.values()
+        for backend, _ in _all_of(planner, one)
+    }
+    first = _plan(planner, route, request, facts)
+    arms = _arms(planner, route, request, facts)
+    experiment = planner.experiments.get(route.name)
+    drawn = bool(arms) and experiment is not None and experiment.by == "request"
     steps = DRAWS if drawn or len(first.names) > 1 else 1
     orders = [
-        plan(table, route, request, _drawn(facts, (step + 0.5) / DRAWS)) for step in range(steps)
+        _plan(planner, route, request, _drawn(facts, (step + 0.5) / DRAWS)) for step in range(steps)
     ]
     firsts: dict[str, int] = {}
     places: dict[str, int] = {}
@@ -209,6 +216,10 @@ def _planned(
     return first, groups
 
 
+def _plan(planner: Planner, route: Route, request: Request, facts: RequestFacts) -> Plan:
+    return planner.plan(route, request, facts, planner.enrol(route, request, facts))
+
+
 def _detours(route: Route, planned: Plan) -> tuple[ExplainedErrorFallback, ...]:
     codes = sorted(frozenset[str]().union(*(detour.codes for detour in route.error_fallbacks)))
     return tuple(
@@ -226,13 +237,14 @@ def _detours(route: Route, planned: Plan) -> tuple[ExplainedErrorFallback, ...]:
     )
 
 
-def _arms(route: Route, request: Request, facts: RequestFacts) -> dict[int, Arm]:
+def _arms(planner: Planner, route: Route, request: Request, facts: RequestFacts) -> dict[int, Arm]:
     """Arms by `id` of their backend, if an arm of the experiment is tried first; else empty."""
-    enrolment = enrol(route, request, facts)
-    if enrolment is None or enrolment.arm is None or route.experiment is None:
+    enrolment = planner.enrol(route, request, facts)
+    if enrolment is None or enrolment.arm is None:
         return {}
-    taking = enrolment.participation.exclusion is not None or route.experiment.by != "request"
-    arms = (enrolment.arm,) if taking else tuple(route.experiment.arms.values())
+    experiment = planner.experiments[route.name]
+    one_arm = enrolment.participation.exclusion is not None or experiment.by != "request"
+    arms = (enrolment.arm,) if one_arm else tuple(experiment.arms.values())
     return {id(arm.backend): arm for arm in arms}
 
 
@@ -242,9 +254,10 @@ def _drawn(facts: RequestFacts, draw: float) -> RequestFacts:
     return msgspec.structs.replace(facts, uniform_draw=draw, request_id=request_id)
 
 
-def _all_of(route: Route) -> Iterator[tuple[Backend, bool]]:
+def _all_of(planner: Planner, route: Route) -> Iterator[tuple[Backend, bool]]:
     """Yield each backend once; True if the route or its experiment lists it, not just a rule."""
-    arms = () if route.experiment is None else tuple(route.experiment.arms.values())
+    experiment = planner.experiments.get(route.name)
+    arms = () if experiment is None else tuple(experiment.arms.values())
     own = {id(one): one for one in (*route.backends, *(arm.backend for arm in arms))}
     yield from ((backend, True) for backend in own.values())
     ruled = {id(one): one for rule in route.rules for one in rule.backends if id(one) not in own}
@@ -290,7 +303,7 @@ def _candidate(
 
 
 def _ruled_out(
-    table: RouteTable,
+    planner: Planner,
     route: Route,
     rule: int | None,
     groups: list[_Group],
@@ -299,15 +312,15 @@ def _ruled_out(
 ) -> Iterator[RuledOut]:
     """Every backend of the route and its fallbacks that is not a candidate."""
     asked = {id(one.backend) for group in groups for one, _ in group.members}
-    trial = route.experiment
-    apart = trial.arm_backends if trial is not None and rule is None else frozenset[str]()
-    own_arm = _own_arm(route, request, facts)
+    experiment = planner.experiments.get(route.name)
+    apart = experiment.arm_backends if experiment and rule is None else frozenset[str]()
+    own_arm = _own_arm(planner, route, request, facts)
     for name in (route.name, *route.fallback):
-        current = table.routes[name]
+        current = planner.table.routes[name]
         place = rule if current is route else _first_rule(current, request, facts)
         chosen = current.backends if place is None else current.rules[place].backends
         inside = {id(backend) for backend in chosen}
-        for backend, own in _all_of(current):
+        for backend, own in _all_of(planner, current):
             if id(backend) in asked:
                 continue
             if backend.name in apart and backend is not own_arm:
@@ -324,9 +337,11 @@ def _ruled_out(
             yield RuledOut(backend=backend.name, route=name, reasons=tuple(reasons))
 
 
-def _own_arm(route: Route, request: Request, facts: RequestFacts) -> Backend | None:
+def _own_arm(
+    planner: Planner, route: Route, request: Request, facts: RequestFacts
+) -> Backend | None:
     """The backend of the variant that the request is assigned to."""
-    enrolment = enrol(route, request, facts)
+    enrolment = planner.enrol(route, request, facts)
     arm = None if enrolment is None else enrolment.arm
     return None if arm is None else arm.backend
 

@@ -53,7 +53,7 @@ def explain_query(query: Query, runtime: Runtime, now: float) -> Explanation:
     facts = RequestFacts(
         now=now, caller=caller.name, headers=query.headers, request_id="this request"
     )
-    return explain(runtime.table, request, facts, caller, down=query.down)
+    return explain(runtime.planner, request, facts, caller, down=query.down)
 
 
 def _caller(runtime: Runtime, name: str) -> Caller:

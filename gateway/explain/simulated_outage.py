@@ -1,10 +1,11 @@
-"""Simulate an outage in a route table, to show fallbacks without a real one."""
+"""Simulate an outage for a planner, to show fallbacks without a real one."""
 
 from collections.abc import Collection
 
 import msgspec
 
 from gateway.config.schema_failover import Breaker as BreakerRule
+from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.route import Backend, Route, RouteTable
 from gateway.routing.resilience.breaker_per_model import Breakers
 from gateway.routing.resilience.circuit_breaker import Breaker
@@ -19,10 +20,10 @@ def is_named(backend: Backend, name: str) -> bool:
     return backend.model == "*" and name.startswith(backend.name[:-1])
 
 
-def with_outage(table: RouteTable, names: Collection[str], now: float) -> RouteTable:
-    """Return a copy of the table in which the circuits of the named backends are open."""
+def with_outage(planner: Planner, names: Collection[str], now: float) -> Planner:
+    """Return a copy of the planner for which the circuits of the named backends are open."""
     if not names:
-        return table
+        return planner
     known: dict[int, Backend] = {}
 
     def one(backend: Backend) -> Backend:
@@ -44,10 +45,14 @@ def with_outage(table: RouteTable, names: Collection[str], now: float) -> RouteT
             route,
             backends=tuple(map(one, route.backends)),
             rules=rules,
-            experiment=None if route.experiment is None else route.experiment.with_backends(one),
         )
 
-    return RouteTable([followed(route) for route in table.routes.values()], table.aliases)
+    table = planner.table
+    routes = [followed(route) for route in table.routes.values()]
+    experiments = {
+        name: experiment.with_backends(one) for name, experiment in planner.experiments.items()
+    }
+    return Planner(RouteTable(routes, table.aliases), experiments)
 
 
 def is_simulated_outage(backend: Backend) -> bool:

@@ -24,7 +24,7 @@ from gateway.clock import now
 from gateway.http.request_ids import sane, uuid7
 from gateway.routing.execution import pipeline
 from gateway.routing.execution.release_traceback import release_traceback
-from gateway.routing.planning.plan import Plan, enrol, plan
+from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.request_facts import RequestFacts, estimated_tokens
 from gateway.routing.request_record import RequestRecord
 from gateway.runtime import Runtime
@@ -348,10 +348,11 @@ def _plan(
         request_id=record.request_id,
     )
     route = runtime.table.routes[record.route]
-    enrolment = enrol(route, request, facts)
+    planner = runtime.planner
+    enrolment = planner.enrol(route, request, facts)
     if enrolment is not None:
         record.participation = enrolment.participation
-    planned = plan(runtime.table, route, request, facts, enrolment)
+    planned = planner.plan(route, request, facts, enrolment)
     record.candidates = planned.names
     if planned.rule is not None:
         record.rule = planned.rule

@@ -1,4 +1,4 @@
-"""A request's part in an experiment, as it is told of the request from then on."""
+"""A request's participation in an experiment."""
 
 from msgspec import Struct
 
@@ -6,13 +6,13 @@ from gateway.routing.exclusion import Exclusion
 
 
 class Participation(Struct, frozen=True, kw_only=True, gc=False):
-    """What a request counts for.
+    """The experiment and variant that a request counts for.
 
-    experiment, epoch: "" and 0 without an experiment, and where it is not asked (a `when` rule, a
-             pause, an epoch that is not known yet).
-    variant, unit: as assigned, unit hashed; "" where nobody could be assigned.
-    home:    the backend of the variant.
-    left_out: why it does not count in its model's experiment; `None`: it does, or there is none.
+    experiment, epoch: "" and 0 without an experiment, and if the request never reaches it (a
+             `when` rule, a pause, an epoch that is not known yet).
+    variant, unit: as assigned, the unit hashed; "" if there is no unit to assign.
+    assigned_backend: the variant's.
+    exclusion: why the request does not count; `None` if it counts, or there is no experiment.
     """
 
     experiment: str = ""

@@ -1,4 +1,4 @@
-"""A backend that may answer one request or a copy of it, and what that request is to it."""
+"""A backend that may answer one request or get a copy of it, with the request as it gets it."""
 
 from msgspec import Struct
 
@@ -8,14 +8,14 @@ from schemas.requests import Request
 
 
 class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
-    """One of those that may answer.
+    """One backend that may answer.
 
-    name:    the backend's with the model that is asked for, where its own is a wildcard.
-    breaker: the backend's, or that of the model that is asked for, where its own is a wildcard.
-    request: what it would get, where that is not what the client asked.
-    dropped: fields that it cannot honour. left_out: what it does not get to see though nobody
-             else is preferred for it: hints, fields inside of others, thoughts.
-    defaulted: what the vendor requires and the client left out: `max_tokens=8192`.
+    name:    the backend's, with the requested model in place of a wildcard.
+    breaker: the backend's, or the requested model's if the backend is a wildcard.
+    request: as this backend gets it; `None` if that is the client's request.
+    dropped: fields that it cannot honour. omitted: what it does not get although no other backend
+             is preferred because of that: hints, nested fields, reasoning content.
+    defaulted: what the vendor requires and the client did not send: `max_tokens=8192`.
     """
 
     backend: Backend
@@ -30,14 +30,14 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
 
     @property
     def reported_omissions(self) -> tuple[str, ...]:
-        """What the client is told that this backend did not get."""
+        """The fields that the response reports as not sent to this backend."""
         return self.dropped + self.omitted
 
 
 class UnmirrorableRequest(Struct, frozen=True, kw_only=True):
-    """A copy that was drawn, and that the mirror's backend has no words for.
+    """A request drawn for a copy that the mirror's backend cannot honour.
 
-    name, pattern: the backend's, as of an attempt. code, reason: of its refusal.
+    name, pattern: the backend's, as in an AttemptRecord. code, reason: of its refusal.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The able backends of a route, its rule or an experiment's arm, in the order to be asked."""
+"""Find the able backends of a route, of one of its rules, or of an experiment's arm, in order."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -10,13 +10,8 @@ from gateway.routing.planning.capability_match import (
     match_backends,
     with_operator_values,
 )
-from gateway.routing.planning.enrolment import Arm
-from gateway.routing.planning.plan_cache import (
-    CachedMatch,
-    RequestShape,
-    cached_match,
-    request_shape,
-)
+from gateway.routing.planning.enrolment import Arm, ExperimentRouter
+from gateway.routing.planning.plan_cache import CachedMatch, PlanCache, RequestShape
 from gateway.routing.planning.policies import BackendStats, Key, Policy
 from gateway.routing.planning.prices import expected_cost
 from gateway.routing.planning.request_facts import (
@@ -32,7 +27,7 @@ from schemas.requests import EmbeddingsRequest, Request
 
 
 def matching_rule(route: Route, request: Request, facts: RequestFacts) -> int | None:
-    """The place of the first rule that matches."""
+    """The index of the first `when` rule that matches, from 0; `None` if none does."""
     for index, rule in enumerate(route.rules):
         if matches(rule.when, request, facts):
             return index
@@ -40,109 +35,127 @@ def matching_rule(route: Route, request: Request, facts: RequestFacts) -> int | 
 
 
 class CandidateSearch:
-    """Who of a spot's backends is able, for one request. A spot is a route, its rule, or an arm.
+    """Searches the backends for one request. A scope is a route, one of its rules, or an arm.
 
-    apart: backends that may not be among a route's, for they are an experiment's arms.
-    fixed: all requests of the shape find the same, in the same order.
+    arm_backends: names of backends that are an experiment's arms, and so not the route's.
+    cacheable: every request of this shape finds the same candidates in the same order.
     """
 
-    __slots__ = ("arm_backends", "cacheable", "facts", "request", "ruled_out", "shape", "table")
+    __slots__ = (
+        "_cache",
+        "_experiments",
+        "_table",
+        "arm_backends",
+        "cacheable",
+        "facts",
+        "request",
+        "ruled_out",
+        "shape",
+    )
 
     def __init__(
         self,
         table: RouteTable,
+        experiments: Mapping[str, ExperimentRouter],
+        cache: PlanCache,
         request: Request,
         shape: RequestShape | None,
         facts: RequestFacts,
-        ruled_out: list[tuple[str, str]],
     ) -> None:
-        self.table = table
+        self._table = table
+        self._experiments = experiments
+        self._cache = cache
         self.request = request
         self.shape = shape
         self.facts = facts
-        self.ruled_out = ruled_out
+        self.ruled_out: list[tuple[str, str]] = []
         self.arm_backends: frozenset[str] = frozenset()
         self.cacheable = True
 
-    def all(self, route: Route, place: int | None, arm: Arm | None) -> Sequence[Candidate]:
-        """Those of the arm, of the route by its rule at `place`, and of its fallbacks.
+    def all(self, route: Route, rule: int | None, arm: Arm | None) -> Sequence[Candidate]:
+        """The candidates of the arm, of the route by its rule, and of the route's fallbacks.
 
-        Raises InvalidRequest, the first, where none is able.
+        rule: the index of the rule that matches. Raises the first InvalidRequest if no backend is
+        able.
         """
         found: list[Candidate] = []
         refusal: InvalidRequest | None = None
-        if arm is not None and route.experiment is not None:
-            self.arm_backends = route.experiment.arm_backends
+        experiment = self._experiments.get(route.name)
+        if arm is not None and experiment is not None:
+            self.arm_backends = experiment.arm_backends
             try:
                 found += self.for_variant(route, arm)
             except InvalidRequest as exc:
                 refusal = exc
         for name in (route.name, *route.fallback):
-            current = self.table.routes[name]
+            current = self._table.routes[name]
             if current is not route:
-                place = matching_rule(current, self.request, self.facts)
+                rule = matching_rule(current, self.request, self.facts)
             try:
-                found += self.ordered(current, place)
+                found += self.ordered(current, rule)
             except InvalidRequest as exc:
                 refusal = refusal or exc
         if not found:
             raise refusal or Unavailable(f"model {route.name!r} has no backend")
         return found
 
-    def ordered(self, route: Route, place: int | None) -> Sequence[Candidate]:
-        """The able, in the policy's order: of the route's own, or of its rule's at `place`.
+    def ordered(self, route: Route, rule: int | None) -> Sequence[Candidate]:
+        """The able backends of the route, or of its rule, in the policy's order.
 
-        Behind all that honour every field stand, ordered likewise, those that lack some.
-        Raises InvalidRequest where none is able.
+        Backends that lack an optional field follow those that honour every field; the policy
+        orders each group. Raises InvalidRequest if no backend is able.
         """
         request = self._with_operator_values(route)
-        # Which backends are kept apart goes by the model's name, where one is a wildcard.
-        spot = route.name, place, self.request.model if self.arm_backends else ""
-        shape = self.shape if request is self.request else request_shape(request)
-        fit = cached_match(self.table.fits, spot, shape, request, lambda: self._pool(route, place))
+        # A wildcard backend is an arm's for one model name and the route's for all others.
+        scope = route.name, rule, self.request.model if self.arm_backends else ""
+        shape = self.shape if request is self.request else self._cache.shape(request)
+        match = self._cache.match(scope, shape, request, lambda: self._pool(route, rule))
         wild = self.arm_backends and any(one.model == "*" for one in route.backends)
-        if fit is None:
+        if match is None:
             self.cacheable = False
-            backends, weights = self._pool(route, place)
+            backends, weights = self._pool(route, rule)
             if not backends:
                 return ()
             found = match_backends(route, backends, weights, request, self.ruled_out)
         else:
-            found = self._matched(fit, request)
+            found = self._matched(match, request)
         if route.rules or wild:
             self.cacheable = False
         if len(found) < 2:
             return found
         self.cacheable = False
         policy, facts = route.policy, self.facts
-        if fit is not None and policy.plain:
-            standings = fit.stats
+        if match is not None and policy.plain:
+            stats = match.stats
         else:
-            standings = [stats_of(one, self.request, policy, facts) for one in found]
+            stats = [stats_of(one, self.request, policy, facts) for one in found]
         key = _key(policy.key, route, self.request, facts) if policy.key else b""
-        if fit is None and found[-1].dropped:
+        if match is None and found[-1].dropped:
             full = sum(not one.dropped for one in found)
             return [
                 some[index]
                 for some, known in (
-                    (found[:full], standings[:full]),
-                    (found[full:], standings[full:]),
+                    (found[:full], stats[:full]),
+                    (found[full:], stats[full:]),
                 )
                 if some
                 for index in policy.order(known, facts.uniform_draw, key)
             ]
-        return [found[index] for index in policy.order(standings, facts.uniform_draw, key)]
+        return [found[index] for index in policy.order(stats, facts.uniform_draw, key)]
 
     def for_variant(self, route: Route, arm: Arm) -> Sequence[Candidate]:
-        """The arm's backend, with what the arm sets. Raises InvalidRequest where it is not able."""
+        """The arm's backend with the request as the arm changes it.
+
+        Raises InvalidRequest if it cannot honour the request.
+        """
         request = self._with_operator_values(route)
         if arm.sampling or arm.system:
             request = arm.applied_to(request)
-        shape = self.shape if request is self.request else request_shape(request)
+        shape = self.shape if request is self.request else self._cache.shape(request)
         pool = (arm.backend,), (1.0,)
-        fit = cached_match(self.table.fits, (route.name, arm.name), shape, request, lambda: pool)
-        if fit is not None:
-            return self._matched(fit, request)
+        match = self._cache.match((route.name, arm.name), shape, request, lambda: pool)
+        if match is not None:
+            return self._matched(match, request)
         self.cacheable = False
         return match_backends(route, *pool, request, self.ruled_out)
 
@@ -151,16 +164,20 @@ class CandidateSearch:
             return self.request
         return with_operator_values(route, self.request)
 
-    def _matched(self, fit: CachedMatch, request: Request) -> Sequence[Candidate]:
-        """fit: of the kind that `request`, as the operator or an arm has it, is of."""
-        self.cacheable = self.cacheable and not fit.bounds and request is self.request
-        if request is self.request:
-            return fit.candidates
-        return [msgspec.structs.replace(one, request=request) for one in fit.candidates]
+    def _matched(self, match: CachedMatch, request: Request) -> Sequence[Candidate]:
+        """The match's candidates with the request that they get.
 
-    def _pool(self, route: Route, place: int | None) -> tuple[Sequence[Backend], Sequence[float]]:
-        chosen = route if place is None else route.rules[place]
-        backends, weights = chosen.backends, chosen.weights
+        request: as the operator's values or an arm have changed it.
+        """
+        self.cacheable = self.cacheable and not match.bounds and request is self.request
+        if request is self.request:
+            return match.candidates
+        return [msgspec.structs.replace(one, request=request) for one in match.candidates]
+
+    def _pool(self, route: Route, rule: int | None) -> tuple[Sequence[Backend], Sequence[float]]:
+        """The backends of the scope without the experiment's arms, and their weights."""
+        scope = route if rule is None else route.rules[rule]
+        backends, weights = scope.backends, scope.weights
         if not self.arm_backends:
             return backends, weights
         kept = [
@@ -172,13 +189,14 @@ class CandidateSearch:
 
 
 def stats_of(
-    candidate: Candidate, asked: Request, policy: Policy, facts: RequestFacts
+    candidate: Candidate, client_request: Request, policy: Policy, facts: RequestFacts
 ) -> BackendStats:
-    """What the policy gets to know of it."""
+    """The statistics that the policy orders the candidate by."""
     backend = candidate.backend
     if policy.plain:
         return BackendStats(name=candidate.name, weight=candidate.weight)
-    request, price = candidate.request or asked, backend.prices.of(candidate.name)
+    request = candidate.request or client_request
+    price = backend.prices.of(candidate.name)
     generates = not isinstance(request, EmbeddingsRequest)
     bound = request.sampling.max_tokens if generates else 0
     return BackendStats(

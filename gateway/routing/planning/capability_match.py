@@ -1,4 +1,4 @@
-"""Which backends can honour a request, looked at one by one, and what those get that cannot."""
+"""Check which backends can honour a request, one by one: the slow path behind the plan cache."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
 from schemas.unknown_fields import Unknown, at_top, below_top
 
 COMPLETION_TOKENS = 16
-"""What OpenAI's dialect gives a completion that names no bound.
+"""The default of OpenAI's API for a completion without `max_tokens`.
 https://platform.openai.com/docs/api-reference/completions/create"""
 
 
@@ -29,10 +29,11 @@ def match_backends(
     request: Request,
     ruled_out: list[tuple[str, str]],
 ) -> list[Candidate]:
-    """Those backends that honour every field sent, then those that lack what is optional.
+    """The backends that honour every field sent, followed by those that lack optional fields.
 
-    Where there are none, all, as far as the route lets them go without what they cannot. A hint
-    that a backend does not take changes nothing in the order.
+    If there are none, the route's `on_unsupported` decides whether the fields are dropped. A hint
+    that a backend does not support does not change the order. Appends to `ruled_out` each backend
+    that is not able, with the reason.
     """
     candidates: list[Candidate] = []
     nearly: list[Candidate] = []
@@ -84,9 +85,9 @@ def match_backends(
 def lost_fields(
     request: Request, backend: Backend, model: str, below: Sequence[Unknown]
 ) -> tuple[str, ...]:
-    """Fields beyond our schema that are in the request, and that the backend does not get.
+    """Fields of the request beyond our schema that the backend does not get.
 
-    below: `below_top` of the request, before anything was left out of it.
+    below: `below_top` of the original request.
     """
     carries = backend.supports.carries
     if carries is None or not (below or request.extra):
@@ -97,9 +98,9 @@ def lost_fields(
 def with_required(
     request: Request, supports: Supports, model: str, *, strictly: bool = False
 ) -> tuple[Request, tuple[str, ...]]:
-    """The request with what its backend requires and its client left out, and what that is.
+    """The request with the fields that its backend requires and the client did not send.
 
-    strictly: nothing is put in its place.
+    Returns what was added as well, as `max_tokens=8192`. strictly: add nothing.
     """
     if strictly or supports.max_tokens is None or isinstance(request, EmbeddingsRequest):
         return request, ()
@@ -115,9 +116,9 @@ def with_required(
 
 
 def _below_top(request: Request) -> Sequence[Unknown]:
-    """Looked for once, whatever the number of backends.
+    """Unknown nested fields, searched for once per request.
 
-    Raises InvalidRequest for what is nested too deeply.
+    Raises InvalidRequest if the request is nested too deeply.
     """
     return tuple(below_top(request)) if has_nested(request) else ()
 
@@ -129,7 +130,7 @@ def _with_omitted(candidate: Candidate, lost: tuple[str, ...]) -> Candidate:
 
 
 def display_name(backend: Backend, request: Request) -> str:
-    """The backend's name with the model that is asked for, where its own is a wildcard."""
+    """The backend's name, with the requested model in place of a wildcard."""
     return backend.name[:-1] + request.model if backend.model == "*" else backend.name
 
 
@@ -141,7 +142,7 @@ def with_operator_values(route: Route, request: Request) -> Request:
 
 
 def translated_for(request: Request, backend: Backend) -> Request:
-    """The request with those of its fields said otherwise that the backend knows otherwise."""
+    """The request with fields that this backend knows by another name translated to that name."""
     if isinstance(request, EmbeddingsRequest):
         return request
     supports = backend.supports
@@ -155,12 +156,12 @@ def translated_for(request: Request, backend: Backend) -> Request:
 
 
 def may_drop(request: Request, problem: Unsupported) -> bool:
-    """The request may be sent without the field."""
+    """Whether the request may be sent without the field."""
     return problem.hint or problem.field in request.optional
 
 
 class _Lacking(NamedTuple):
-    """One that cannot honour the request, and why. field: the first that it refuses for."""
+    """A backend that cannot honour the request. field: the first that it cannot honour."""
 
     candidate: Candidate
     request: Request
@@ -171,9 +172,10 @@ class _Lacking(NamedTuple):
 def _match_dropping(
     route: Route, lacking: list[_Lacking], below: Sequence[Unknown]
 ) -> list[Candidate]:
-    """What `on_unsupported` says of a request that no backend honours in full.
+    """Drop fields, if `on_unsupported` says so, for a request that no backend honours in full.
 
-    Content cannot be left out of a request; a backend that lacks it is left out instead.
+    Content is never dropped; a backend that does not support it is ruled out instead. Raises
+    InvalidRequest if no backend remains.
     """
     first, _, reason, field = lacking[0]
     refusal = InvalidRequest(f"{first.backend.name}: {reason}", param=field, code="unsupported")

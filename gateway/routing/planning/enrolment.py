@@ -1,4 +1,4 @@
-"""An experiment as routing follows it: who takes part, in which arm, and what that changes."""
+"""Assign a request to an arm of its model's experiment, and apply what the arm changes."""
 
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -15,26 +15,28 @@ from gateway.experiments import assignment
 from gateway.experiments.assignment import Assignment
 from gateway.routing.exclusion import Exclusion, ExclusionCode, exclusion
 from gateway.routing.participation import Participation
-from gateway.routing.planning.plan_cache import cache_put
+from gateway.routing.planning.plan_cache import PlanCache
 from gateway.routing.planning.request_facts import RequestFacts, unit_of
 from gateway.routing.planning.route import Backend
 from gateway.routing.planning.system_prompt import with_system
 from schemas.requests import ChatRequest, EmbeddingsRequest, Request
 
 UNIT_KEY = b"strowger experiments, unit 1"
-"""Of the hash under which a unit is recorded. Another key makes strangers of all: never change."""
+"""Key of the hash under which units are recorded. Never change it: another key would give every
+unit a new identity, and experiments that run would count all of them again."""
 
 MAX_CACHED_EXCLUSIONS = 8
-"""Why requests are left out; all but a pause's reason is the same for all of them."""
+"""There is one per code, and one per reason of a pause."""
 
 MAX_CACHED_UNIT_CHARS = 256
-"""Characters of a unit, at most, for it to be remembered: clients choose how long theirs are."""
+"""Longer units are not cached, because clients choose their length."""
 
 
 class ExperimentStatus(Struct, frozen=True, kw_only=True):
-    """How an experiment stands: the epoch that its requests belong to, or a pause.
+    """Whether an experiment runs: the epoch that its requests belong to, or a pause.
 
-    epoch: 0 while nobody has asked the store; then control serves everyone. reason: of a pause.
+    epoch: 0 until the store has been read; the control serves everyone until then.
+    reason: of a pause.
     """
 
     epoch: int = 0
@@ -46,11 +48,12 @@ _UNKNOWN = ExperimentStatus()
 
 
 class ExperimentState:
-    """How each experiment stands, by its fingerprint; whoever knows pushes it here.
+    """The status of each experiment, by fingerprint. The experiment jobs push it here.
 
-    One for a process, kept over reloads, and so is the dict in it. A generation of the
-    configuration asks for its own fingerprint, so requests of two generations never share an
-    epoch by accident. version: another one after each push.
+    One per process, kept across reloads. A configuration generation looks up its own
+    fingerprints, so requests of two generations never share an epoch by accident.
+
+    version: changes with each push.
     """
 
     __slots__ = ("statuses", "version")
@@ -62,14 +65,14 @@ class ExperimentState:
     def status(self, fingerprint: str) -> ExperimentStatus:
         return self.statuses.get(fingerprint, _UNKNOWN)
 
-    def push(self, standings: Mapping[str, ExperimentStatus]) -> None:
-        """Replaces those named, from the next request on."""
-        self.statuses.update(standings)
+    def push(self, statuses: Mapping[str, ExperimentStatus]) -> None:
+        """Replace the statuses given, from the next request on."""
+        self.statuses.update(statuses)
         self.version += 1
 
 
 class Arm(Struct, frozen=True, kw_only=True, eq=False):
-    """A variant, ready to be followed. sampling: the fields that it sets; system: "" none."""
+    """A variant with its backend. sampling: the parameters that it sets; system: "" sets none."""
 
     name: str
     backend: Backend
@@ -78,7 +81,7 @@ class Arm(Struct, frozen=True, kw_only=True, eq=False):
     system: str = ""
 
     def applied_to(self, request: Request) -> Request:
-        """The request with what the variant sets; a field that its task lacks is left out."""
+        """The request with what the variant sets, except fields that its task does not have."""
         if isinstance(request, EmbeddingsRequest):
             return request
         if self.sampling:
@@ -91,9 +94,9 @@ class Arm(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Enrolment(Struct, frozen=True, kw_only=True, eq=False, gc=False):
-    """What an experiment means to one request. arm: whose backend answers first.
+    """What an experiment means for one request.
 
-    arm: `None` where a `when` rule decided.
+    arm: whose backend answers first; `None` if a `when` rule chooses the backend.
     """
 
     arm: Arm | None
@@ -101,12 +104,12 @@ class Enrolment(Struct, frozen=True, kw_only=True, eq=False, gc=False):
 
 
 class ExperimentRouter:
-    """One experiment of one generation of the configuration. by: what arms are assigned to."""
+    """Assigns requests to the arms of one experiment. by: what arms are assigned to."""
 
     def __init__(
         self, config: Experiment, backend: Callable[[str], Backend], state: ExperimentState
     ) -> None:
-        """backend: the model's own, by name."""
+        """backend: returns the model's backend of a name."""
         self.experiment = config.name
         self.fingerprint = fingerprint(config)
         self.arms = {
@@ -131,13 +134,14 @@ class ExperimentRouter:
 
     @property
     def status(self) -> ExperimentStatus:
-        """How it stands now, as far as this process has heard."""
+        """The current status, as far as this process knows."""
         return self._state.status(self.fingerprint)
 
     def enrol(self, request: Request, facts: RequestFacts) -> Enrolment:
-        """The request's arm: the one that its unit is assigned to, or control's."""
+        """Assign the request to the arm of its unit, or to the control if it is excluded."""
         if self._version != self._state.version:
             self._refresh_status()
+        # The most frequent case without a call: `unit_of` returns the user for it.
         if type(request) is ChatRequest and self.by == "user":
             enrolled = self._enrolled.get(request.user)
             if enrolled is not None:
@@ -146,71 +150,71 @@ class ExperimentRouter:
 
     def _refresh_status(self) -> None:
         self._version = self._state.version
-        standing = self._state.status(self.fingerprint)
-        if standing is not self._status:
-            self._status, self._enrolled = standing, {}
+        status = self._state.status(self.fingerprint)
+        if status is not self._status:
+            self._status, self._enrolled = status, {}
 
     def _decide(self, request: Request, facts: RequestFacts) -> Enrolment:
-        """For one whose unit has not asked lately; it is remembered for as long as that holds."""
-        standing = self._status
-        if standing.paused:
-            return self._excluded("paused", reason=standing.reason)
-        if not standing.epoch:
+        """Decide for a unit that is not cached; the result is cached until the status changes."""
+        status = self._status
+        if status.paused:
+            return self._excluded("paused", reason=status.reason)
+        if not status.epoch:
             return self._excluded("unknown")
         by = self.by
         unit = facts.request_id if by == "request" else unit_of(request, facts, by)
         if not unit:
-            return self._excluded("no_unit", standing.epoch)
+            return self._excluded("no_unit", status.epoch)
         if self._chats_only and not isinstance(request, ChatRequest):
-            return self._excluded("wrong_task", standing.epoch)
+            return self._excluded("wrong_task", status.epoch)
         enrolled = self._enrolled.get(unit)
         if enrolled is None:
             enrolled = self._enrol(unit)
             if by != "request" and len(unit) <= MAX_CACHED_UNIT_CHARS:
-                cache_put(self._enrolled, unit, enrolled)
+                PlanCache.put(self._enrolled, unit, enrolled)
         return enrolled
 
     def _enrol(self, unit: str) -> Enrolment:
-        """Which the unit alone decides, in an epoch."""
+        """Within an epoch, the unit alone decides."""
         arm = self.arms[self._assignment.variant(unit)]
-        part = Participation(
+        participation = Participation(
             experiment=self.experiment,
             epoch=self._status.epoch,
             variant=arm.name,
             unit=self.hashed_unit(unit),
             assigned_backend=arm.backend.name,
         )
-        return Enrolment(arm=arm, participation=part)
+        return Enrolment(arm=arm, participation=participation)
 
-    def with_backends(self, place: Callable[[Backend], Backend]) -> "ExperimentRouter":
+    def with_backends(self, replaced: Callable[[Backend], Backend]) -> "ExperimentRouter":
         """A copy whose arms have other backends."""
         other = copy(self)
         other.arms = {
-            name: replace(arm, backend=place(arm.backend)) for name, arm in self.arms.items()
+            name: replace(arm, backend=replaced(arm.backend)) for name, arm in self.arms.items()
         }
         other.control = other.arms[self.control.name]
         other._version, other._status, other._enrolled = -1, _UNKNOWN, {}
         return other
 
     def hashed_unit(self, unit: str) -> str:
-        """What the records call a unit: 96 bits in hexadecimal, another for each experiment."""
+        """The unit as records name it: 96 bits in hexadecimal, different in each experiment."""
         digest = self._hash.copy()
         digest.update(b"\0")
         digest.update(unit.encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     def excluded_by_rule(self) -> Enrolment:
-        """Of a request that a `when` rule sends elsewhere."""
-        return Enrolment(
-            arm=None, participation=Participation(exclusion=self._exclusion_for("rule", ""))
-        )
+        """The enrolment of a request whose backend a `when` rule chooses."""
+        participation = Participation(exclusion=self._exclusion_for("rule", ""))
+        return Enrolment(arm=None, participation=participation)
 
     def _excluded(self, code: ExclusionCode, epoch: int = 0, reason: str = "") -> Enrolment:
-        why = self._exclusion_for(code, reason)
-        part = Participation(
-            experiment=self.experiment if epoch else "", epoch=epoch, exclusion=why
+        participation = Participation(
+            experiment=self.experiment if epoch else "",
+            epoch=epoch,
+            exclusion=self._exclusion_for(code, reason),
         )
-        return Enrolment(arm=self.control, participation=part)
+        return Enrolment(arm=self.control, participation=participation)
 
     def _exclusion(self, code: ExclusionCode, reason: str) -> Exclusion:
         return exclusion(self.experiment, code, by=self.by, reason=reason)
@@ -228,6 +232,6 @@ def _arm(variant: Variant, backend: Backend) -> Arm:
 
 
 def fingerprint(config: Experiment) -> str:
-    """Of everything whose change begins a new epoch: model, unit and variants in full."""
+    """The hash of all that starts a new epoch when it changes: model, unit and variants."""
     parts = (config.name, config.model, config.assign_by, config.variants)
     return blake2b(msgspec.json.encode(parts), digest_size=12).hexdigest()

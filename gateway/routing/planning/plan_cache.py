@@ -1,4 +1,10 @@
-"""Who honours requests of a kind in full: looked at closely once, and kept by the kind's shape."""
+"""Remember, per request shape, which backends honour a request in full, and whole plans.
+
+Checking a request field by field against every backend takes far longer than sending it on, and
+most requests differ only in their text. Their shape is all that the check depends on: the task,
+the fields that were sent, and the types of their values. The values themselves matter only for
+fields with a range, and those are checked on every hit (`CachedMatch.bounds`).
+"""
 
 from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
@@ -9,6 +15,7 @@ from msgspec import UNSET, Struct, UnsetType, msgpack, to_builtins
 from adapters.base import Range
 from adapters.capabilities import fits, within
 from gateway.routing.planning.candidate import Candidate
+from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.policies import BackendStats
 from gateway.routing.planning.route import Backend
 from schemas.fields import CHAT, COMPLETION, EMBEDDINGS, TOKENS
@@ -24,120 +31,30 @@ from schemas.sampling import Sampling
 
 RequestShape = tuple[object, ...]
 
+Pool = Callable[[], tuple[Sequence[Backend], Sequence[float]]]
+"""Returns the backends of a scope, and their weights in the same order."""
+
 MAX_CACHED = 4096
-"""Kinds of requests."""
+"""Entries of each of the cache's dictionaries. Clients choose the keys, so they are bounded."""
 
 MAX_SAMPLING_BYTES = 256
-"""Bytes of a sampling that is not remembered: it is hardly said twice."""
+"""Longer sampling parameters, in MessagePack, are not cached: they rarely repeat."""
 
 _encode = msgpack.Encoder().encode
-_names_of: dict[bytes, str | None] = {}
-_plain_chats: dict[bytes, tuple[RequestShape, RequestShape]] = {}
-"""Of chats with nothing but messages, by their sampling: of those that name a user, and others."""
 
 _chat = attrgetter(*CHAT)
 _completion = attrgetter(*COMPLETION)
 _embeddings = attrgetter(*EMBEDDINGS)
 _tokens = attrgetter(*TOKENS)
 
-
-def request_shape(request: Request) -> RequestShape | None:
-    """What decides, values apart, who honours a request; `None` where only a closer look tells.
-
-    The types of its own fields tell which of them were sent: an absent one is `UNSET` or `None`.
-    A chat's are asked for one by one: that is faster than anything that lists them.
-    """
-    if request.extra:
-        return None
-    if type(request) is not ChatRequest:
-        return _other_shape(request)  # pyright: ignore[reportArgumentType]  it is not a chat
-    if request.nested:
-        return None
-    for message in request.messages:
-        if type(message.content) is tuple or message.thoughts:
-            return None
-        if message.reasoning is not UNSET or message.signature is not UNSET:
-            return None
-    try:
-        said = _encode(request.sampling)
-    except (OverflowError, UnicodeEncodeError):
-        said = b""
-    if (
-        request.tools is UNSET
-        and request.tool_choice is UNSET
-        and request.parallel_tool_calls is UNSET
-        and request.response_format is UNSET
-        and request.reasoning_effort is UNSET
-        and request.metadata is UNSET
-        and request.priority is UNSET
-    ):
-        shapes = _plain_chats.get(said) or _plain_shapes(request, said)
-        return shapes[1] if request.user is UNSET else shapes[0]
-    tools = request.tools
-    if not isinstance(tools, UnsetType) and OpaqueTool in map(type, tools):
-        return None
-    names = _sampling_names(request.sampling, said)
-    return None if names is None else (ChatRequest, names, *map(type, _chat(request)))
-
-
-def _plain_shapes(
-    request: ChatRequest, said: bytes
-) -> tuple[RequestShape | None, RequestShape | None]:
-    names = _sampling_names(request.sampling, said)
-    if names is None:
-        return None, None
-    shapes = (ChatRequest, names, str), (ChatRequest, names, UnsetType)
-    if 0 < len(said) <= MAX_SAMPLING_BYTES:
-        cache_put(_plain_chats, said, shapes)
-    return shapes
-
-
-def _other_shape(
-    request: CompletionRequest | EmbeddingsRequest | TokenRequest,
-) -> RequestShape | None:
-    if isinstance(request, EmbeddingsRequest):
-        ids = tuple in map(type, request.inputs)
-        return EmbeddingsRequest, ids, *map(type, _embeddings(request))
-    try:
-        said = _encode(request.sampling)
-    except (OverflowError, UnicodeEncodeError):
-        said = b""
-    sampling = _sampling_names(request.sampling, said)
-    if sampling is None:
-        return None
-    if isinstance(request, CompletionRequest):
-        ids = tuple in map(type, request.prompts)
-        flags = ids, len(request.prompts) > 1, request.template
-        return CompletionRequest, *flags, sampling, *map(type, _completion(request))
-    return TokenRequest, request.text, sampling, *map(type, _tokens(request))
-
-
-def _sampling_names(sampling: Sampling, said: bytes) -> str | None:
-    """The names of the fields that were sent; `None` where one of them is null.
-
-    said: all of it, or b"" where that cannot be said in MessagePack. Few ways to say them make up
-    most requests: they are known by their bytes, which are made in a sixth of the time in which
-    the names are.
-    """
-    if not 0 < len(said) <= MAX_SAMPLING_BYTES:
-        return _names(sampling)
-    names = _names_of.get(said, "")
-    if names == "":
-        names = _names(sampling)
-        cache_put(_names_of, said, names)
-    return names
-
-
-def _names(sampling: Sampling) -> str | None:
-    # What was sent, and nothing else, is among its builtins.
-    sent: dict[str, object] = to_builtins(sampling, builtin_types=(bytes,))
-    return None if None in sent.values() else " ".join(sent) or "-"
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 class CachedMatch(Struct, frozen=True, kw_only=True, eq=False):
-    """Backends of which each honours such requests, if their values are within `bounds`.
+    """Backends that all honour requests of one shape whose values are within `bounds`.
 
-    standings: what a policy may know that asks for nothing but weights.
+    stats: for policies that need nothing but names and weights.
     """
 
     candidates: tuple[Candidate, ...]
@@ -145,49 +62,143 @@ class CachedMatch(Struct, frozen=True, kw_only=True, eq=False):
     stats: tuple[BackendStats, ...]
 
 
-_Key = TypeVar("_Key")
-_Known = TypeVar("_Known")
+_MISS: Final = CachedMatch(candidates=(), bounds=(), stats=())
 
 
-def cache_put(kept: dict[_Key, _Known], key: _Key, known: _Known) -> None:
-    """What clients can make long begins anew when it is."""
-    if len(kept) >= MAX_CACHED:
-        kept.clear()
-    kept[key] = known
+class PlanCache:
+    """What one `Planner` remembers of the requests that it has planned.
 
-
-Pool = Callable[[], tuple[Sequence[Backend], Sequence[float]]]
-"""Lists a spot's backends, and their weights."""
-
-
-def cached_match(
-    kept: dict[tuple[object, RequestShape], CachedMatch | None],
-    spot: Hashable,
-    shape: RequestShape | None,
-    request: Request,
-    pool: Pool,
-) -> CachedMatch | None:
-    """`None` where a closer look is needed.
-
-    kept: what is known of one generation's routes, filled here. spot: a list of backends within
-    a route.
+    plans: by route, arm and shape, where nothing but the shape decides. An arm is "" outside of
+    experiments.
     """
-    if shape is None:
-        return None
-    key = spot, shape
-    fit = kept.get(key, _UNKNOWN)
-    if fit is _UNKNOWN:
-        fit = _match(request, *pool())
-        cache_put(kept, key, fit)
-    if fit is not None and fit.bounds and not within(request, fit.bounds):
-        return None
-    return fit
+
+    __slots__ = ("_matches", "_names", "_plain_chats", "plans")
+
+    def __init__(self) -> None:
+        self.plans: dict[tuple[str, str, RequestShape | None], Plan] = {}
+        self._matches: dict[tuple[Hashable, RequestShape], CachedMatch | None] = {}
+        self._names: dict[bytes, str | None] = {}
+        self._plain_chats: dict[bytes, tuple[RequestShape, RequestShape]] = {}
+
+    @staticmethod
+    def put(cache: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+        """Add an entry; a full dictionary is cleared first, which is cheaper than an LRU."""
+        if len(cache) >= MAX_CACHED:
+            cache.clear()
+        cache[key] = value
+
+    def match(
+        self, scope: Hashable, shape: RequestShape | None, request: Request, pool: Pool
+    ) -> CachedMatch | None:
+        """The match for a list of backends; `None` if each has to be checked by itself.
+
+        scope: names the list within the route table.
+        """
+        if shape is None:
+            return None
+        key = scope, shape
+        found = self._matches.get(key, _MISS)
+        if found is _MISS:
+            found = _match(request, *pool())
+            self.put(self._matches, key, found)
+        if found is not None and found.bounds and not within(request, found.bounds):
+            return None
+        return found
+
+    def shape(self, request: Request) -> RequestShape | None:
+        """The request's shape; `None` if its values decide as well, so that nothing is cached.
+
+        An absent field is `UNSET` or `None`, so the types of the fields say which were sent.
+        """
+        if request.extra:
+            return None
+        if type(request) is not ChatRequest:
+            return self._other_shape(request)  # pyright: ignore[reportArgumentType]  not a chat
+        if request.nested:
+            return None
+        for message in request.messages:
+            if type(message.content) is tuple or message.thoughts:
+                return None
+            if message.reasoning is not UNSET or message.signature is not UNSET:
+                return None
+        try:
+            sampling = _encode(request.sampling)
+        except (OverflowError, UnicodeEncodeError):
+            sampling = b""
+        # The fields one by one: that is faster than any expression that lists them.
+        if (
+            request.tools is UNSET
+            and request.tool_choice is UNSET
+            and request.parallel_tool_calls is UNSET
+            and request.response_format is UNSET
+            and request.reasoning_effort is UNSET
+            and request.metadata is UNSET
+            and request.priority is UNSET
+        ):
+            shapes = self._plain_chats.get(sampling) or self._plain_shapes(request, sampling)
+            return shapes[1] if request.user is UNSET else shapes[0]
+        tools = request.tools
+        if not isinstance(tools, UnsetType) and OpaqueTool in map(type, tools):
+            return None
+        names = self._sampling_names(request.sampling, sampling)
+        return None if names is None else (ChatRequest, names, *map(type, _chat(request)))
+
+    def _plain_shapes(
+        self, request: ChatRequest, sampling: bytes
+    ) -> tuple[RequestShape | None, RequestShape | None]:
+        """The shapes of a chat with nothing but messages: one with a user, and one without."""
+        names = self._sampling_names(request.sampling, sampling)
+        if names is None:
+            return None, None
+        shapes = (ChatRequest, names, str), (ChatRequest, names, UnsetType)
+        if 0 < len(sampling) <= MAX_SAMPLING_BYTES:
+            self.put(self._plain_chats, sampling, shapes)
+        return shapes
+
+    def _other_shape(
+        self, request: CompletionRequest | EmbeddingsRequest | TokenRequest
+    ) -> RequestShape | None:
+        if isinstance(request, EmbeddingsRequest):
+            ids = tuple in map(type, request.inputs)
+            return EmbeddingsRequest, ids, *map(type, _embeddings(request))
+        try:
+            encoded = _encode(request.sampling)
+        except (OverflowError, UnicodeEncodeError):
+            encoded = b""
+        sampling = self._sampling_names(request.sampling, encoded)
+        if sampling is None:
+            return None
+        if isinstance(request, CompletionRequest):
+            ids = tuple in map(type, request.prompts)
+            flags = ids, len(request.prompts) > 1, request.template
+            return CompletionRequest, *flags, sampling, *map(type, _completion(request))
+        return TokenRequest, request.text, sampling, *map(type, _tokens(request))
+
+    def _sampling_names(self, sampling: Sampling, encoded: bytes) -> str | None:
+        """The names of the parameters that were sent; `None` if one of them is null.
+
+        encoded: in MessagePack, or b"" if it cannot be encoded. A few encodings make up most
+        requests, and encoding takes a sixth of the time that listing the names does.
+        """
+        if not 0 < len(encoded) <= MAX_SAMPLING_BYTES:
+            return _names(sampling)
+        names = self._names.get(encoded, "")
+        if names == "":
+            names = _names(sampling)
+            self.put(self._names, encoded, names)
+        return names
+
+
+def _names(sampling: Sampling) -> str | None:
+    # The builtins of a Struct contain the fields that were sent, and no others.
+    sent: dict[str, object] = to_builtins(sampling, builtin_types=(bytes,))
+    return None if None in sent.values() else " ".join(sent) or "-"
 
 
 def _match(
     request: Request, backends: Sequence[Backend], weights: Sequence[float]
 ) -> CachedMatch | None:
-    """`None` unless all of the backends honour such requests."""
+    """`None` unless all of the backends honour requests of this shape in full."""
     all_bounds: list[tuple[str, Range]] = []
     for backend in backends:
         bounds = fits(request, backend.supports)
@@ -211,6 +222,3 @@ def _match(
             for backend, weight in zip(backends, weights, strict=True)
         ),
     )
-
-
-_UNKNOWN: Final = CachedMatch(candidates=(), bounds=(), stats=())

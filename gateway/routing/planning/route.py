@@ -1,8 +1,8 @@
-"""What can be followed: backends, and the routes that lead to them, by model name."""
+"""The routes by model name, and the backends that they lead to: plain values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -19,20 +19,15 @@ from gateway.routing.resilience.retry import RetryBudget
 from gateway.upstream.base import Upstream
 from schemas.errors import ModelNotFound
 
-if TYPE_CHECKING:
-    from gateway.routing.planning.enrolment import ExperimentRouter
-    from gateway.routing.planning.plan import Plan
-    from gateway.routing.planning.plan_cache import CachedMatch, RequestShape
-
 NO_VALUES = RequestFields()
-"""No values of the operator's."""
+"""The operator sets no values."""
 
 
 class Backend(Struct, frozen=True, kw_only=True, eq=False):
-    """One place that can serve a model: PROVIDER/MODEL. `model` "*" hands the asked-for name on.
+    """One place that serves a model: PROVIDER/MODEL. `model` "*" passes the requested name on.
 
-    budget is shared by all backends of one provider; breaker and load are this backend's own.
-    breakers: in place of `breaker`, where its model is "*".
+    budget: retries, shared by all backends of one provider. breaker, load: this backend's own.
+    breakers: one per model name, in place of `breaker`, if its model is "*".
     prices: the operator's, by the name of a candidate.
     """
 
@@ -47,14 +42,17 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     prices: Prices = UNPRICED
 
     def breaker_for(self, model: str) -> Breaker:
-        """The breaker of a request for this model, for people who look; it makes none."""
+        """The breaker for requests of this model name, to display it; creates none."""
         if self.model != "*":
             return self.breaker
         return self.breakers.get(model) or self.breaker
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """Requests of a kind go to these backends alone; weights are theirs, in the same order."""
+    """A `when` rule: requests that match go to these backends only.
+
+    weights: of the backends, in the same order.
+    """
 
     when: WhenRule
     backends: tuple[Backend, ...]
@@ -62,16 +60,16 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 class ErrorFallback(Struct, frozen=True, kw_only=True):
-    """Where requests go on that failed with one of these codes: other routes, by name."""
+    """A row of `fallback_by_error`: the routes, by name, for requests that fail with a code."""
 
     codes: frozenset[str]
     routes: tuple[str, ...]
 
 
 class Hedging(Struct, frozen=True, kw_only=True, eq=False):
-    """When a second backend is asked beside one that shows nothing. after_s: in seconds.
+    """When a second backend is asked because the first shows no content. after_s: in seconds.
 
-    budget: what all requests of the route share.
+    budget: shared by all requests of the route.
     """
 
     after_s: float
@@ -79,22 +77,24 @@ class Hedging(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Mirror(Struct, frozen=True, kw_only=True, eq=False):
-    """Where copies of a share of the requests go. The backend is its own: clients never meet it."""
+    """The backend that gets copies of a share of the requests; clients never see its answers.
+
+    share: from 0 to 1.
+    """
 
     backend: Backend
     share: float
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """One entry of `models`, ready to be followed.
+    """One entry of `models`, resolved to its backends.
 
     weights:  of `backends`, in the same order.
-    sticky_by: whose requests stay together, under policy sticky.
-    rules:    the first that matches names the backends.
-    require:  only backends that honour what is optional, too.
-    detours:  by the code of a failure that no other backend of the route would spare.
-    trial:    the experiment over this model.
-    defaults: the operator's values where the request is silent; overrides: always.
+    sticky_by: what requests that stay together have in common, under policy `sticky`.
+    rules:    the first that matches chooses the backends.
+    require:  only backends that honour optional fields, too.
+    error_fallbacks: routes for errors that no other backend of this route would avoid.
+    defaults: the operator's values for fields that a request does not set; overrides: for all.
     """
 
     name: str
@@ -113,29 +113,24 @@ class Route(Struct, frozen=True, kw_only=True):
     mirror: Mirror | None = None
     defaults: RequestFields = NO_VALUES
     overrides: RequestFields = NO_VALUES
-    experiment: "ExperimentRouter | None" = None
 
 
 class RouteTable:
-    """The routes by name: exact and alias first, then the longest matching wildcard.
-
-    fits: what `gateway.routing.planning.plan_cache` knows of them. plans: for requests of a route,
-    of those in an arm, and of a shape, where nothing else decides.
-    """
+    """The routes by name: exact and alias first, then the longest matching wildcard."""
 
     def __init__(self, routes: Sequence[Route], aliases: Mapping[str, str]) -> None:
         self.routes = {route.name: route for route in routes}
         self.aliases = dict(aliases)
-        self.fits: dict[tuple[object, RequestShape], CachedMatch | None] = {}
-        self.plans: dict[tuple[str, str, RequestShape | None], Plan] = {}
         wild = [route for route in routes if route.name.endswith("*")]
         self._wild = sorted(wild, key=lambda route: len(route.name), reverse=True)
 
     def find(self, model: str, may_use: Callable[[str, str], bool] | None = None) -> Route:
-        """may_use: whether a key may use a model, by the name asked for and the route's own.
+        """Find the route of a model name.
 
-        Raises ModelNotFound, with the nearest names of those that the key may use. What it may
-        not use is as unknown to it as what does not exist.
+        may_use: whether a key may use a model, by the requested name and the route's own.
+
+        Raises ModelNotFound, with the nearest names among those that the key may use. A model
+        that the key may not use gives the same error as one that does not exist.
         """
         route = self.routes.get(self.aliases.get(model, model))
         if route is None:

@@ -12,8 +12,8 @@ from gateway.config.schema import RequestFields
 from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.participation import NO_PARTICIPATION
 from gateway.routing.planning.capability_match import match_backends
-from gateway.routing.planning.enrolment import Arm, Enrolment
-from gateway.routing.planning.plan import plan
+from gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter
+from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.policies import POLICIES
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Backend, ErrorFallback, Route, RouteTable
@@ -139,10 +139,10 @@ def related(kind: type[Request]) -> Iterator[list[Request]]:
         yield found[::-1]
 
 
-class Apart:
-    """Of an experiment, the one thing that a plan asks for."""
+class Apart(ExperimentRouter):
+    """An experiment of which a plan needs only the backends of its arms."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str) -> None:  # pyright: ignore[reportMissingSuperCall]
         self.arm_backends = frozenset(names)
 
 
@@ -162,9 +162,9 @@ def backend(name: str, supports: Supports) -> Backend:
 Seen = list[tuple[str, Request, tuple[str, ...], tuple[str, ...]]] | str
 
 
-def planned(table: RouteTable, route: Route, request: Request) -> Seen:
+def planned(planner: Planner, route: Route, request: Request) -> Seen:
     try:
-        found = plan(table, route, request, RequestFacts())
+        found = planner.plan(route, request, RequestFacts())
     except InvalidRequest as exc:
         return str(exc)
     return [
@@ -196,9 +196,9 @@ def test_earlier_requests_change_no_plan(
     )
 
     for requests in related(kind):
-        table = RouteTable([route], {})
+        planner = Planner(RouteTable([route], {}))
         for request in requests:
-            assert planned(table, route, request) == closely(route, request)
+            assert planned(planner, route, request) == closely(route, request)
 
 
 def route_of(*backends: Backend, **values: object) -> Route:
@@ -218,20 +218,20 @@ def hello(text: str) -> ChatRequest:
 def test_a_request_that_the_operator_changes_stays_its_own() -> None:
     defaults = RequestFields(sampling=Sampling(temperature=0.5))
     route = route_of(backend("a/m", SUPPORTS["everything"]), defaults=defaults)
-    table = RouteTable([route], {})
+    planner = Planner(RouteTable([route], {}))
 
-    sent = [plan(table, route, hello(text), RequestFacts()).candidates[0].request for text in "ab"]
+    sent = [planner.plan(route, hello(text), RequestFacts()).candidates[0].request for text in "ab"]
 
     assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
 
 
 def test_a_request_that_a_variant_changes_stays_its_own() -> None:
     arm = Arm(name="brief", backend=backend("a/m", SUPPORTS["everything"]), system="Be brief.")
-    route = route_of(arm.backend, experiment=Apart())
-    table = RouteTable([route], {})
+    route = route_of(arm.backend)
+    planner = Planner(RouteTable([route], {}), {"m": Apart()})
     enrolment = Enrolment(arm=arm, participation=NO_PARTICIPATION)
 
-    plans = [plan(table, route, hello(text), RequestFacts(), enrolment) for text in "ab"]
+    plans = [planner.plan(route, hello(text), RequestFacts(), enrolment) for text in "ab"]
     sent = [found.candidates[0].request for found in plans]
 
     assert [one.messages[1].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
@@ -239,12 +239,12 @@ def test_a_request_that_a_variant_changes_stays_its_own() -> None:
 
 def test_a_wildcard_is_kept_apart_for_the_model_that_is_an_arms() -> None:
     arm = Arm(name="old", backend=backend("b/old", SUPPORTS["everything"]))
-    route = route_of(backend("a/*", SUPPORTS["everything"]), experiment=Apart("a/new", "b/old"))
-    table = RouteTable([route], {})
+    route = route_of(backend("a/*", SUPPORTS["everything"]))
+    planner = Planner(RouteTable([route], {}), {"m": Apart("a/new", "b/old")})
     enrolment = Enrolment(arm=arm, participation=NO_PARTICIPATION)
 
     plans = [
-        plan(table, route, replace(hello("a"), model=model), RequestFacts(), enrolment)
+        planner.plan(route, replace(hello("a"), model=model), RequestFacts(), enrolment)
         for model in ("new", "other", "new")
     ]
 
@@ -254,10 +254,10 @@ def test_a_wildcard_is_kept_apart_for_the_model_that_is_an_arms() -> None:
 
 def test_every_request_of_a_kind_is_drawn_separately() -> None:
     route = route_of(*(backend(name, SUPPORTS["everything"]) for name in ("a/m", "b/m")))
-    table = RouteTable([route], {})
+    planner = Planner(RouteTable([route], {}))
 
     plans = [
-        plan(table, route, hello("a"), RequestFacts(uniform_draw=draw)) for draw in (0.1, 0.9, 0.1)
+        planner.plan(route, hello("a"), RequestFacts(uniform_draw=draw)) for draw in (0.1, 0.9, 0.1)
     ]
 
     assert [found.candidates[0].name for found in plans] == ["a/m", "b/m", "a/m"]
@@ -265,12 +265,12 @@ def test_every_request_of_a_kind_is_drawn_separately() -> None:
 
 def test_a_request_of_which_a_variants_backend_gets_less_stays_its_own() -> None:
     arm = Arm(name="less", backend=backend("a/m", Supports(chat=frozenset({"user"}))))
-    route = route_of(arm.backend, experiment=Apart("a/m"))
-    table = RouteTable([route], {})
+    route = route_of(arm.backend)
+    planner = Planner(RouteTable([route], {}), {"m": Apart("a/m")})
     enrolment = Enrolment(arm=arm, participation=NO_PARTICIPATION)
     asked = [replace(hello(text), sampling=Sampling(n=2), optional=("n",)) for text in "ab"]
 
-    plans = [plan(table, route, request, RequestFacts(), enrolment) for request in asked]
+    plans = [planner.plan(route, request, RequestFacts(), enrolment) for request in asked]
     sent = [found.candidates[0].request for found in plans]
 
     assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
@@ -288,9 +288,9 @@ def test_where_a_request_goes_after_a_failure_it_goes_as_it_is() -> None:
         ),
         name="longer",
     )
-    table = RouteTable([route, longer], {})
+    planner = Planner(RouteTable([route, longer], {}))
 
-    plans = [plan(table, route, hello(text), RequestFacts()) for text in "ab"]
+    plans = [planner.plan(route, hello(text), RequestFacts()) for text in "ab"]
     sent = [found.error_fallback("context_length_exceeded")[0].request for found in plans]
 
     assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from adapters.base import Supports
 from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.planning.candidate import Candidate
-from gateway.routing.planning.plan import plan
+from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.policies import POLICIES
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Backend, Route, RouteTable
@@ -74,8 +74,8 @@ def route(*backends: Backend, deadline_s: float = 600.0) -> Route:
 
 
 def planned(route_: Route, request: Request) -> list[Candidate]:
-    table = RouteTable([route_], {})
-    return list(plan(table, route_, request, RequestFacts()).candidates)
+    planner = Planner(RouteTable([route_], {}))
+    return list(planner.plan(route_, request, RequestFacts()).candidates)
 
 
 def sampling(candidate: Candidate) -> Sampling:
@@ -164,7 +164,7 @@ def test_a_requests_own_timeout_lowers_the_deadline_and_never_raises_it(
     request = replace(tokens(), timeout_s=timeout_s)
     bounded = route(backend("a"), deadline_s=30.0)
 
-    found = plan(RouteTable([bounded], {}), bounded, request, RequestFacts())
+    found = Planner(RouteTable([bounded], {})).plan(bounded, request, RequestFacts())
 
     assert found.deadline_s == expected
 
@@ -173,7 +173,7 @@ def test_an_answer_that_a_timeout_only_cuts_has_the_time_to_be_cut() -> None:
     request = CompletionRequest(model="m", prompts=("x",), timeout_s=5.0, error_behavior="truncate")
     bounded = route(backend("a", "error_behavior"))
 
-    found = plan(RouteTable([bounded], {}), bounded, request, RequestFacts())
+    found = Planner(RouteTable([bounded], {})).plan(bounded, request, RequestFacts())
 
     assert 5.0 < found.deadline_s <= 10.0
 
@@ -186,7 +186,7 @@ def test_backends_are_kept_if_all_circuits_are_open() -> None:
 
     def found(*backends: Backend) -> tuple[list[str], list[str], tuple[str, ...]]:
         table = RouteTable([route(*backends)], {})
-        one = plan(table, table.routes["m"], tokens(), RequestFacts(now=12.0))
+        one = Planner(table).plan(table.routes["m"], tokens(), RequestFacts(now=12.0))
         return (
             [other.name for other in one.candidates],
             [b.name for b in one.unavailable],
@@ -206,7 +206,9 @@ def test_a_cooldown_longer_than_a_request_may_wait_is_not_waited_for() -> None:
         table = RouteTable([route(*backends)], {})
         return [
             one.name
-            for one in plan(table, table.routes["m"], tokens(), RequestFacts(now=12.0)).unavailable
+            for one in Planner(table)
+            .plan(table.routes["m"], tokens(), RequestFacts(now=12.0))
+            .unavailable
         ]
 
     assert found(short, long) == ["a", "b"]

@@ -47,8 +47,7 @@ class Process:
 
     def served(self) -> str:
         """Why a request of a unit does not take part; "" where it does."""
-        trial = self._runtime.table.routes["chat"].experiment
-        assert trial is not None
+        trial = self._runtime.planner.experiments["chat"]
         request = ChatRequest(model="chat", messages=(Message(role="user", content="hi"),))
         enrolment = trial.enrol(request, RequestFacts(headers=[(b"x-session-id", b"anne")]))
         if enrolment.participation.exclusion is None:

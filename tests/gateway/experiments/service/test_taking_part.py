@@ -199,7 +199,13 @@ REASONS: list[tuple[ExperimentStatus, str, dict[str, str], str, str]] = [
         "paused",
         "(too slow)",
     ),
-    (ExperimentStatus(), SESSIONS[0], {}, "unknown", "the store has not told yet how it stands"),
+    (
+        ExperimentStatus(),
+        SESSIONS[0],
+        {},
+        "unknown",
+        "the state of the experiment is not loaded from the store yet",
+    ),
 ]
 
 

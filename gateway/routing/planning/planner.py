@@ -1,0 +1,204 @@
+"""Plan a request: which backends may answer it, in which order, and for how long."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from gateway.clock import now
+from gateway.config.error_codes import meanings
+from gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
+from gateway.routing.planning.candidate_search import CandidateSearch, matching_rule
+from gateway.routing.planning.capability_match import (
+    display_name,
+    match_backends,
+    with_operator_values,
+)
+from gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter
+from gateway.routing.planning.last_resort import none_in_time
+from gateway.routing.planning.plan import (
+    Plan,
+    no_backend_available,
+    no_error_fallback,
+    why_unavailable,
+)
+from gateway.routing.planning.plan_cache import PlanCache, RequestShape
+from gateway.routing.planning.request_facts import RequestFacts
+from gateway.routing.planning.route import Mirror, Route, RouteTable
+from schemas.errors import InvalidRequest
+from schemas.requests import CompletionRequest, Request
+
+CUT_GRACE_S = 2.0
+"""Extra time for a backend to end an answer by itself (`error_behavior: truncate`)."""
+
+
+class Planner:
+    """Plans the requests of one configuration generation.
+
+    Most requests differ only in their text, so plans are cached by request shape (`PlanCache`).
+    Everything that can differ between two requests of one shape is applied after the look-up:
+    the client's timeout, the breakers' state, and the draw for the mirror.
+
+    experiments: by the name of the route that they run on.
+    """
+
+    def __init__(
+        self, table: RouteTable, experiments: Mapping[str, ExperimentRouter] | None = None
+    ) -> None:
+        self.table = table
+        self.experiments = dict(experiments or {})
+        self._cache = PlanCache()
+
+    def enrol(self, route: Route, request: Request, facts: RequestFacts) -> Enrolment | None:
+        """The request's participation in the route's experiment; `None` without an experiment.
+
+        A request that matches a `when` rule is excluded, because the rule chooses its backend.
+        """
+        experiment = self.experiments.get(route.name)
+        if experiment is None:
+            return None
+        if route.rules and matching_rule(route, request, facts) is not None:
+            return experiment.excluded_by_rule()
+        return experiment.enrol(request, facts)
+
+    def plan(
+        self,
+        route: Route,
+        request: Request,
+        facts: RequestFacts,
+        enrolment: Enrolment | None = None,
+    ) -> Plan:
+        """Plan one request on its route.
+
+        enrolment: as `enrol` returned it. The backend of its arm comes first, followed by those
+        of the route and its fallbacks that belong to no arm.
+
+        Raises InvalidRequest naming the field that no backend can honour; Unavailable with
+        retry_after if no backend becomes available within the time that a request may wait.
+        """
+        arm = None if enrolment is None else enrolment.arm
+        cache = self._cache
+        shape = cache.shape(request)
+        key = route.name, "" if arm is None else arm.name, shape
+        found = cache.plans.get(key)
+        if found is None:
+            search = self._search(request, shape, facts)
+            found = self._searched(search, route, arm)
+            if search.cacheable and shape is not None and not route.error_fallbacks:
+                cache.put(cache.plans, key, found)
+        if request.timeout_s is not UNSET:
+            found = replace(found, deadline_s=_deadline(route, request, request.timeout_s))
+        for candidate in found.candidates:
+            if facts.now < candidate.breaker.impaired_until:
+                found = _drop_unavailable(found, facts.now)
+                break
+        if route.mirror is not None:
+            found = replace(found, mirror=_copy(route, route.mirror, request, facts.uniform_draw))
+        return found
+
+    def _search(
+        self, request: Request, shape: RequestShape | None, facts: RequestFacts
+    ) -> CandidateSearch:
+        return CandidateSearch(self.table, self.experiments, self._cache, request, shape, facts)
+
+    def _searched(self, search: CandidateSearch, route: Route, arm: Arm | None) -> Plan:
+        """All able backends, available or not. Raises InvalidRequest if there are none."""
+        rule = matching_rule(route, search.request, search.facts) if route.rules else None
+        found = tuple(search.all(route, rule, arm))
+        return Plan(
+            route=route.name,
+            candidates=found,
+            names=_names(found),
+            retry=route.retry,
+            deadline_s=route.deadline_s,
+            operator_deadline_s=route.deadline_s,
+            ruled_out=tuple(search.ruled_out),
+            rule=rule,
+            error_fallback=self._error_fallbacks(search, route)
+            if route.error_fallbacks
+            else no_error_fallback,
+            hedging=route.hedging,
+        )
+
+    def _error_fallbacks(
+        self, search: CandidateSearch, route: Route
+    ) -> Callable[[str], tuple[Candidate, ...]]:
+        """The candidates of `fallback_by_error`, searched for when such an error occurs."""
+
+        def error_fallback(code: str) -> tuple[Candidate, ...]:
+            found: list[Candidate] = []
+            at = replace(search.facts, now=now())
+            later = self._search(search.request, search.shape, at)
+            later.arm_backends = search.arm_backends
+            classes = meanings(code)
+            for row in route.error_fallbacks:
+                if classes.isdisjoint(row.codes):
+                    continue
+                for name in row.routes:
+                    other = self.table.routes[name]
+                    try:
+                        able = later.ordered(other, matching_rule(other, search.request, at))
+                    except InvalidRequest:
+                        continue
+                    found += able
+            if none_in_time(found, route.retry, route.deadline_s, at.now):
+                return ()
+            return tuple(found)
+
+        return error_fallback
+
+
+def _names(candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    return tuple([candidate.name for candidate in candidates])
+
+
+def _copy(
+    route: Route, mirror: Mirror, request: Request, draw: float
+) -> Candidate | UnmirrorableRequest | None:
+    """The mirror's candidate if this request is drawn for a copy.
+
+    The draw's later digits decide, because the first digits have chosen the backend.
+    """
+    if draw * 2.0**20 % 1.0 >= mirror.share:
+        return None
+    try:
+        valued = with_operator_values(route, request)
+        return match_backends(route, (mirror.backend,), (1.0,), valued, [])[0]
+    except InvalidRequest as exc:
+        backend = mirror.backend
+        return UnmirrorableRequest(
+            name=display_name(backend, request),
+            pattern=backend.name if backend.model == "*" else "",
+            code=exc.code,
+            reason=exc.message,
+        )
+
+
+def _deadline(route: Route, request: Request, timeout_s: float) -> float:
+    """The client's timeout if it is shorter; longer if the timeout only truncates the answer."""
+    cut = isinstance(request, CompletionRequest) and request.error_behavior == "truncate"
+    return min(route.deadline_s, timeout_s + (CUT_GRACE_S if cut else 0.0))
+
+
+def _drop_unavailable(plan: Plan, now: float) -> Plan:
+    """The available candidates first, deprioritised ones last among them.
+
+    Raises Unavailable if no backend can be asked in time.
+    """
+    able = plan.candidates
+    preferred = tuple([one for one in able if one.breaker.is_preferred(now)])
+    if len(preferred) == len(able):
+        return plan
+    deprioritised = [one for one in able if one not in preferred and one.breaker.is_available(now)]
+    available = (*preferred, *deprioritised)
+    unavailable = tuple([one for one in able if not one.breaker.is_available(now)])
+    reasons = [(one.name, why_unavailable(one, now)) for one in unavailable]
+    if not available and none_in_time(unavailable, plan.retry, plan.deadline_s, now):
+        raise no_backend_available(unavailable, now)
+    return replace(
+        plan,
+        candidates=available,
+        names=_names(available or unavailable),
+        unavailable=unavailable,
+        ruled_out=(*plan.ruled_out, *reasons),
+    )

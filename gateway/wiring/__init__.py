@@ -1,0 +1,1 @@
+"""Build the upstreams and the routes of one configuration generation."""

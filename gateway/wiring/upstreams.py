@@ -1,0 +1,162 @@
+"""Build the upstream of each configured provider, or take over the one that already serves it."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from adapters.base import Endpoint as ProviderEndpoint
+from adapters.registry import Registry
+from gateway.config.schema import Config, Provider
+from gateway.engine_process.process import EngineView
+from gateway.routing.resilience.retry import RetryBudget
+from gateway.upstream.adaptation.compose import adapt
+from gateway.upstream.base import Upstream
+from gateway.upstream.credentials.factory import credentials_of
+from gateway.upstream.http import HttpUpstream
+from gateway.upstream.image_fetching.image import ImageSource
+from gateway.upstream.image_fetching.upstream import with_image_fetching
+from gateway.upstream.local_engine import LocalUpstream
+from gateway.upstream.origin import addresses_of
+from gateway.upstream.tls import TlsContexts
+from gateway.upstream.transport import Transport
+from gateway.upstream.wire import WireTransport
+
+if TYPE_CHECKING:
+    from gateway.upstream.image_fetching.fetcher import ImageFetcher
+
+
+class Upstreams(Struct, kw_only=True, eq=False):
+    """The upstreams of one generation, by provider.
+
+    config, engines: what they were built from. links: those of local engines, again.
+    budgets: retries per provider; kept as long as its upstream is.
+    fetcher: downloads images for providers that do not accept URLs; `None` until one needs it.
+    """
+
+    config: Config
+    engines: Mapping[str, EngineView]
+    by_provider: dict[str, Upstream] = field(default_factory=dict[str, Upstream])
+    links: dict[str, LocalUpstream] = field(default_factory=dict[str, LocalUpstream])
+    budgets: dict[str, RetryBudget] = field(default_factory=dict[str, RetryBudget])
+    fetcher: "ImageFetcher | None" = None
+
+    def images(self) -> ImageSource:
+        """The fetcher, created for the first provider that needs it: few do, and it takes 7 MB."""
+        if self.fetcher is None:
+            from gateway.upstream.image_fetching.fetcher import ImageFetcher
+
+            self.fetcher = ImageFetcher(self.config.server.fetch)
+        return self.fetcher
+
+
+def build_upstreams(
+    config: Config, engines: Mapping[str, EngineView], before: Upstreams | None
+) -> Upstreams:
+    """Build the upstreams of a configuration.
+
+    before: the previous generation's. Connections, credentials and budgets of a provider that has
+    not changed are taken over.
+
+    Raises InvalidConfig and ValueError for settings that only building can check: certificates,
+    credentials, an adapter's base URL.
+    """
+    same_fetch = before is not None and before.config.server.fetch == config.server.fetch
+    built = Upstreams(
+        config=config, engines=engines, fetcher=before.fetcher if before and same_fetch else None
+    )
+    if config.server.fetch.ca_file is not None:
+        built.images()  # raises now if the file is unreadable, even if no provider needs images
+    remote = partial(_remote, registry=Registry(), images=built.images, contexts=TlsContexts())
+    for provider in config.providers:
+        name, engine = provider.name, engines.get(provider.name)
+        kept = None if before is None else _unchanged(before, provider, engine, same_fetch)
+        if provider.engine is not None:
+            link = kept if isinstance(kept, LocalUpstream) else _local(provider, engines[name])
+            built.links[name] = built.by_provider[name] = link
+        else:
+            built.by_provider[name] = kept or remote(provider)
+    built.budgets = {
+        name: before.budgets[name]
+        if before and before.by_provider.get(name) is upstream
+        else RetryBudget()
+        for name, upstream in built.by_provider.items()
+    }
+    return built
+
+
+def _unchanged(
+    before: Upstreams, provider: Provider, engine: EngineView | None, same_fetch: bool
+) -> Upstream | None:
+    """The previous generation's upstream of this provider, if nothing about it has changed."""
+    name = provider.name
+    if engine is not None:
+        link = before.links.get(name) if before.engines.get(name) is engine else None
+        return link if link and link.timeouts == provider.timeouts else None
+    same = same_fetch and provider in before.config.providers
+    return before.by_provider.get(name) if same else None
+
+
+def _local(provider: Provider, engine: EngineView) -> LocalUpstream:
+    return LocalUpstream(
+        engine.name,
+        engine.socket_path,
+        provider.timeouts,
+        partial(getattr, engine, "status"),
+        engine.ready_in,
+        partial(getattr, engine, "state"),
+    )
+
+
+def _remote(
+    provider: Provider,
+    *,
+    registry: Registry,
+    images: Callable[[], ImageSource],
+    contexts: TlsContexts,
+) -> Upstream:
+    base_url = (provider.base_url or registry.base_url(provider.adapter)).rstrip("/")
+    endpoint = ProviderEndpoint(
+        name=provider.name,
+        base_url=base_url,
+        key=provider.api_key,
+        headers=tuple((name, value.reveal()) for name, value in provider.headers.items()),
+    )
+    adapter = registry.build(provider.adapter, endpoint)
+    upstream = HttpUpstream(
+        provider.name,
+        adapter,
+        _transport(provider, base_url, contexts),
+        provider.timeouts,
+        credentials=credentials_of(provider, base_url, registry),
+        client_fields=provider.client_fields,
+        addresses=addresses_of(base_url),
+    )
+    return adapt(
+        with_image_fetching(upstream, images),
+        None if provider.tokenizer is None else Path(provider.tokenizer),
+    )
+
+
+def _transport(provider: Provider, base_url: str, contexts: TlsContexts) -> Transport:
+    """Our own client, unless a proxy is in the way."""
+    if provider.proxy is not None:
+        # Late, because httpx takes 6 MB.
+        from gateway.upstream.httpx_transport import HttpxTransport
+
+        return HttpxTransport(
+            base_url,
+            name=provider.name,
+            tls=provider.tls,
+            max_connections=provider.max_connections,
+            proxy=provider.proxy.reveal(),
+        )
+    return WireTransport(
+        base_url,
+        name=provider.name,
+        tls=provider.tls,
+        max_connections=provider.max_connections,
+        contexts=contexts,
+    )
