@@ -58,7 +58,7 @@ CHEAPEST: dict[Task, Callable[[str], Request]] = {
 
 
 class ProbeResult(Struct, frozen=True, kw_only=True):
-    """backend: PROVIDER/MODEL. fine: it can serve. words: the outcome, for the operator."""
+    """backend: PROVIDER/MODEL. fine: it can serve. words: the outcome as text."""
 
     backend: str
     fine: bool

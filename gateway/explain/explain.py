@@ -108,7 +108,7 @@ def explain(
             for one, share in group.members
         ),
         ruled_out=tuple(_ruled_out(planner, route, seen.rule, groups, request, facts)),
-        fallback_by_error=_detours(route, planned),
+        fallback_by_error=_error_fallbacks(route, planned),
         bounds=Bounds(
             attempts=planned.retry.attempts,
             deadline_s=planned.deadline_s,
@@ -220,16 +220,13 @@ def _plan(planner: Planner, route: Route, request: Request, facts: RequestFacts)
     return planner.plan(route, request, facts, planner.enrol(route, request, facts))
 
 
-def _detours(route: Route, planned: Plan) -> tuple[ExplainedErrorFallback, ...]:
-    codes = sorted(frozenset[str]().union(*(detour.codes for detour in route.error_fallbacks)))
+def _error_fallbacks(route: Route, planned: Plan) -> tuple[ExplainedErrorFallback, ...]:
+    codes = sorted(frozenset[str]().union(*(one.codes for one in route.error_fallbacks)))
     return tuple(
         ExplainedErrorFallback(
             code=code,
             models=tuple(
-                name
-                for detour in route.error_fallbacks
-                if code in detour.codes
-                for name in detour.routes
+                name for one in route.error_fallbacks if code in one.codes for name in one.routes
             ),
             backends=tuple(one.name for one in planned.error_fallback(code)),
         )

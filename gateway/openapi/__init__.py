@@ -1,1 +1,1 @@
-"""The description of the API at /openapi.json: what is sent on each route, and what is answered."""
+"""The API description at /openapi.json: request and response bodies of each route."""

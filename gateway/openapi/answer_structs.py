@@ -1,8 +1,8 @@
-"""The answers of the routes that generate, as structs for the description alone.
+"""Response bodies of the generating routes, as structs for the API description only.
 
-Renderers write these bodies piece by piece, and add what a backend sent beside them; so a struct
-here says which fields there are for sure and what the others are called, and forbids none.
-tests/gateway/http/test_openapi.py holds real answers against them.
+Renderers write these bodies in pieces and add extra fields of the backend, so a struct here lists
+the guaranteed and the optional fields and forbids no others.
+tests/gateway/http/test_openapi.py checks real responses against them.
 """
 
 from typing import Literal
@@ -21,14 +21,14 @@ class FunctionOfCall(Struct, frozen=True, kw_only=True):
 
 
 class CustomOfCall(Struct, frozen=True, kw_only=True):
-    """A tool of OpenAI's kind `custom`, whose input is text."""
+    """A tool call of OpenAI's type `custom`, whose input is text."""
 
     name: str
     input: str
 
 
 class CallOfTool(Struct, frozen=True, kw_only=True):
-    """type: `function`, or another kind of a vendor's with a member of its name."""
+    """type: `function`, or a vendor's type with a field of that name."""
 
     id: str
     type: str
@@ -37,7 +37,7 @@ class CallOfTool(Struct, frozen=True, kw_only=True):
 
 
 class ChatMessageOfAnswer(Struct, frozen=True, kw_only=True):
-    """reasoning, reasoning_content: the same thinking under the names that clients look for."""
+    """reasoning, reasoning_content: the same text under the two names that clients use."""
 
     role: Literal["assistant"]
     content: str | None
@@ -55,7 +55,7 @@ class ChatLogprobs(Struct, frozen=True, kw_only=True):
 
 
 class ChatChoice(Struct, frozen=True, kw_only=True):
-    """native_finish_reason: the vendor's own word. stop_reason: the stop that was found."""
+    """native_finish_reason: the vendor's value. stop_reason: the stop sequence that matched."""
 
     index: int
     message: ChatMessageOfAnswer
@@ -66,7 +66,7 @@ class ChatChoice(Struct, frozen=True, kw_only=True):
 
 
 class TokenUsage(Struct, frozen=True, kw_only=True):
-    """null: the backend does not count it. A vendor's own members stand beside these."""
+    """null: the backend does not report it. May contain further fields of a vendor."""
 
     prompt_tokens: int | None
     completion_tokens: int | None
@@ -76,7 +76,7 @@ class TokenUsage(Struct, frozen=True, kw_only=True):
 
 
 class ChatCompletion(Struct, frozen=True, kw_only=True):
-    """A whole answer to a conversation; a vendor's own fields stand beside these."""
+    """A complete chat response; may contain further fields of a vendor."""
 
     id: str
     object: Literal["chat.completion"]
@@ -87,7 +87,7 @@ class ChatCompletion(Struct, frozen=True, kw_only=True):
 
 
 class CompletionLogprobs(Struct, frozen=True, kw_only=True):
-    """Columns, an entry for each token."""
+    """Columns with one entry per token."""
 
     tokens: list[str]
     token_logprobs: list[float | None]
@@ -106,7 +106,7 @@ class CompletionChoice(Struct, frozen=True, kw_only=True):
 
 
 class TextCompletion(Struct, frozen=True, kw_only=True):
-    """A whole continuation of a text; a vendor's own fields stand beside these."""
+    """A complete text completion; may contain further fields of a vendor."""
 
     id: str
     object: Literal["text_completion"]
@@ -117,13 +117,13 @@ class TextCompletion(Struct, frozen=True, kw_only=True):
 
 
 class TensorParameters(Struct, frozen=True, kw_only=True):
-    """binary_data_size: bytes of the tensor behind the JSON."""
+    """binary_data_size: bytes of the tensor after the JSON."""
 
     binary_data_size: int
 
 
 class OutputTensor(Struct, frozen=True, kw_only=True):
-    """data: absent where the tensor stands behind the JSON as bytes."""
+    """data: absent if the tensor follows the JSON as bytes."""
 
     name: str
     datatype: str
@@ -133,7 +133,7 @@ class OutputTensor(Struct, frozen=True, kw_only=True):
 
 
 class InferAnswer(Struct, frozen=True, kw_only=True):
-    """The output tensors that were asked for."""
+    """The requested output tensors."""
 
     model_name: str
     model_version: str
@@ -142,7 +142,7 @@ class InferAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Liveness(Struct, frozen=True, kw_only=True):
-    """worker: its number among those that serve. pid: of its process."""
+    """worker: number of the worker process. pid: its process id."""
 
     status: Literal["alive"]
     worker: int
@@ -150,7 +150,7 @@ class Liveness(Struct, frozen=True, kw_only=True):
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
-    """engines: what each local engine does. configuration: where the file as it is was refused."""
+    """engines: the state of each local engine. configuration: present if the file is invalid."""
 
     status: str
     engines: dict[str, str] | UnsetType = UNSET
@@ -158,6 +158,6 @@ class Readiness(Struct, frozen=True, kw_only=True):
 
 
 class FeedbackTaken(Struct, frozen=True, kw_only=True):
-    """accepted: the request is not in the store yet; recorded: it is."""
+    """recorded: the request is in the store; accepted: it is not there yet."""
 
     status: Literal["recorded", "accepted"]

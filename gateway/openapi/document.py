@@ -1,4 +1,4 @@
-"""Completes the description that the framework makes of the routes with what is sent on them."""
+"""Complete the framework's API description with request and response bodies."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Final, cast
@@ -23,25 +23,25 @@ from gateway.surfaces.routes import HOT_ROUTES
 Tree = MutableMapping[str, object]
 
 _MODEL: Final = "/v2/models/{asked}"
-"""One handler of the framework's serves all that is looked up of a model."""
+"""One handler of the framework serves all GET routes of a model."""
 
 _REF: Final = "#/components/schemas/{name}"
 _SAYS: Final[Mapping[int, str]] = {
-    200: "The answer",
-    202: "Taken, and not in the store yet",
-    400: "The request cannot be right, no backend honours a field of it, or a backend refused it",
-    401: "No key was sent, or one that is not known",
-    403: "The key may not ask for this, or the host or the page that calls is not allowed",
-    404: "There is no such model, or nothing here",
-    405: "Another method is taken here",
-    408: "The body did not come in time",
-    413: "The body is too large",
-    415: "A content-type or content-encoding that is not taken here",
+    200: "Success",
+    202: "Accepted, and not in the store yet",
+    400: "Invalid request, a field that no backend supports, or rejected by the backend",
+    401: "Missing or unknown key",
+    403: "The key lacks permission, or the host or the calling web page is not allowed",
+    404: "Unknown model or resource",
+    405: "Method not allowed",
+    408: "The request body did not arrive in time",
+    413: "The request body is too large",
+    415: "Unsupported content-type or content-encoding",
     429: "A limit of the gateway, or every backend is rate-limited",
-    500: "A bug of the gateway; its log has the request id",
-    502: "The last backend that was called failed or could not be reached",
-    503: "The gateway cannot answer now",
-    504: "The time is over",
+    500: "Internal error, a bug; the gateway's log has the request id",
+    502: "The last backend that was tried failed or is unreachable",
+    503: "The gateway is temporarily unable to serve the request",
+    504: "Deadline exceeded",
 }
 _HEADERS: Final[Mapping[int, tuple[str, ...]]] = {
     401: ("www-authenticate",),
@@ -50,7 +50,7 @@ _HEADERS: Final[Mapping[int, tuple[str, ...]]] = {
     503: ("retry-after",),
 }
 _ALWAYS: Final = ("x-request-id",)
-_UPSTREAM: Final = "Another 4xx of the backend's own"
+_UPSTREAM: Final = "Another 4xx returned by the backend"
 
 _KEYS: Final[Mapping[str, Tree]] = {
     "client_key": {"type": "http", "scheme": "bearer", "description": "A key of auth.keys"},
@@ -59,14 +59,14 @@ _KEYS: Final[Mapping[str, Tree]] = {
     "metrics_key": {
         "type": "http",
         "scheme": "bearer",
-        "description": "auth.metrics_key, for /metrics alone",
+        "description": "auth.metrics_key, for /metrics only",
     },
 }
 _CLIENT: Final = ("client_key", "client_key_header", "client_key_azure")
 
 
 def completed(document: Tree, auth: Auth) -> Tree:
-    """`document`, which is changed, with every body, answer, error and key. auth: as in force."""
+    """Add bodies, responses, errors and keys to `document`, in place. auth: as in force."""
     paths = _tree(document["paths"])
     _spell_out(paths)
     components = _tree(document.setdefault("components", {}))
@@ -103,7 +103,7 @@ def _model_parameter() -> Tree:
 
 
 def _schemas(into: Tree) -> Mapping[type[Struct], Tree]:
-    """Puts the schemas of all structs `into` the components; a reference to each."""
+    """Put the schemas of all structs `into` the components; return a reference to each."""
     structs = [
         *(answer for described in ROUTES.values() for answer in described.answers),
         *(route.body for route in HOT_ROUTES),
@@ -116,7 +116,7 @@ def _schemas(into: Tree) -> Mapping[type[Struct], Tree]:
 
 
 def _said(schema: Tree) -> Tree:
-    """Without the indentation that docstrings have in the source."""
+    """Remove the indentation that docstrings have in the source."""
     if isinstance(text := schema.get("description"), str):
         schema["description"] = "\n".join(line.strip() for line in text.splitlines())
     return schema
@@ -157,12 +157,12 @@ def _content(known: RouteDescription, refs: Mapping[type[Struct], Tree]) -> Tree
 
 
 _MEDIA: Final[Mapping[str, Mapping[str, object]]] = {
-    # Without a type: tools disagree on whether a schema is about the text or about each event.
-    EVENTS: {"description": "A stream of server-sent events, where the request asks for one"},
+    # Without a type: tools disagree on whether a schema describes the text or each event.
+    EVENTS: {"description": "A stream of server-sent events, if the request asks for one"},
     OCTETS: {
         "type": "string",
         "format": "binary",
-        "description": "JSON, and behind it the tensors that were asked for as bytes",
+        "description": "JSON, followed by the tensors that were requested as bytes",
     },
     TEXT: {"type": "string", "description": "Prometheus' text format"},
 }
@@ -180,7 +180,7 @@ def _response(status: int, content: Tree) -> Tree:
 
 
 def _security(known: RouteDescription, auth: Auth) -> list[Mapping[str, list[str]]]:
-    """Any of the list is enough; an empty list asks for nothing."""
+    """Any entry is sufficient; an empty list requires no key."""
     return [{name: []} for name in _accepted(known.key, auth)]
 
 

@@ -1,4 +1,4 @@
-"""How the hot routes appear in /openapi.json, although requests never reach Litestar's handlers."""
+"""Describe hot routes in /openapi.json, although requests never reach Litestar's handlers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ _TYPES = {kind.value: kind for kind in OpenAPIType}
 
 
 def documented(route: HotRoute, endpoint: ASGIApp) -> HTTPRouteHandler:
-    """A Litestar POST handler that hands the request to `endpoint`.
+    """Return a Litestar POST handler that passes the request to `endpoint`.
 
-    What it takes and answers is described by `gateway.openapi`.
+    `gateway.openapi` describes its request and response bodies.
     """
     path = route.path.replace("}", ":str}")
 
@@ -33,10 +33,10 @@ def documented(route: HotRoute, endpoint: ASGIApp) -> HTTPRouteHandler:
 
 
 def operation(summary: str, body: type) -> type[Operation]:
-    """For a route that reads its body itself. body: a Struct."""
+    """Describe a route that reads its body itself. body: a Struct."""
     schema = _request_schema(body)
 
-    @dataclass  # anew, because a __post_init__ is only called by an __init__ generated beside it
+    @dataclass  # again: __post_init__ is only called by an __init__ generated in the same class
     class Documented(Operation):
         def __post_init__(self) -> None:
             self.summary = summary
@@ -49,13 +49,13 @@ def operation(summary: str, body: type) -> type[Operation]:
 
 @cache
 def _request_schema(body: type) -> Schema:
-    """Made once for each type: several routes share one. Nobody changes what is handed out."""
+    """Return the schema of a type, built once. Several routes share it: do not modify it."""
     (schema,), components = msgspec.json.schema_components([body])
     return _schema(cast(_Json, schema), cast(Mapping[str, _Json], components), ())
 
 
 def _schema(source: _Json, components: Mapping[str, _Json], inside: tuple[str, ...]) -> Schema:
-    """msgspec's JSON schema as Litestar's object; references are resolved, cycles left open."""
+    """Convert msgspec's JSON schema to Litestar's; resolve references, but not cycles."""
     if "$ref" in source:
         name = str(source["$ref"]).rpartition("/")[2]
         if name in inside:

@@ -1,4 +1,4 @@
-"""`/docs`: the description of the API as one plain page, made here. It runs and fetches nothing."""
+"""`/docs`: the API description as one static page, without scripts or external resources."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
@@ -20,13 +20,13 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-"""Nothing but our own style sheet, and in no other site's frame."""
+"""Allow only our own style sheet, and no frames of other sites."""
 
 DEEPEST = 6
-"""Levels of values inside values; what is further in is named and not shown."""
+"""Levels of nested values; deeper ones are named and not shown."""
 
 _GROUPS = (
-    ("/admin", "The operator's interface"),
+    ("/admin", "Operator API"),
     ("/serving-endpoints", "Databricks"),
     ("/api/2.0", "Databricks"),
     ("/v2", "KServe and TensorRT-LLM"),
@@ -35,10 +35,10 @@ _GROUPS = (
     ("/v1", "OpenAI"),
     ("/", "Operations"),
 )
-"""By the beginning of the path; the first that fits."""
+"""By path prefix; the first match counts."""
 _ORDER = (
     *("OpenAI", "Databricks", "KServe and TensorRT-LLM", "MindIE"),
-    *("Operations", "The operator's interface"),
+    *("Operations", "Operator API"),
 )
 
 _PAGE = Markup("""<!doctype html>
@@ -65,7 +65,7 @@ _ROUTE = Markup("""
 <span class="what">{summary}</span></summary>
 {key}{parts}</details>
 """)
-_KEY = Markup("<p>Needs the operator&rsquo;s key: <code>Authorization: Bearer KEY</code>.</p>")
+_KEY = Markup("<p>Requires the operator key: <code>Authorization: Bearer KEY</code>.</p>")
 _PART = Markup("<h3>{title}</h3>{said}{table}")
 _TABLE = Markup(
     '<div class="wide"><table><thead><tr><th>Field</th><th>Type</th><th>Meaning</th></tr></thead>'
@@ -74,7 +74,7 @@ _TABLE = Markup(
 _ROW = Markup("<tr><td><code>{name}</code>{required}</td><td>{kind}</td><td>{meaning}</td></tr>\n")
 _REQUIRED = Markup(' <span class="required">required</span>')
 _SAID = Markup("<p>{}</p>")
-_MORE = Markup("<details><summary>its fields</summary>{}</details>")
+_MORE = Markup("<details><summary>fields</summary>{}</details>")
 _NOTHING = Markup('<p class="quiet">No fields.</p>')
 
 
@@ -104,12 +104,12 @@ def _route(path: str, method: str, operation: Tree, components: Tree) -> Markup:
     parts: list[Markup] = []
     if parameters := _trees(operation.get("parameters")):
         rows = [_parameter(one, components) for one in parameters]
-        parts.append(_part("In the address", "", _TABLE.format(rows=Markup().join(rows))))
+        parts.append(_part("Path and query", "", _TABLE.format(rows=Markup().join(rows))))
     if body := _json(_tree(operation.get("requestBody"))):
         parts.append(_schema("Request body", body, components))
     answer = _tree(_tree(operation.get("responses")).get("200"))
     if body := _json(answer):
-        parts.append(_schema("Answer", body, components))
+        parts.append(_schema("Response", body, components))
     return _ROUTE.format(
         id=_id(f"{method}{path}"),
         method=method.upper(),
@@ -142,7 +142,7 @@ def _part(title: str, said: str, table: Markup) -> Markup:
 
 
 def _fields(schema: Tree, components: Tree, inside: tuple[str, ...]) -> Markup:
-    """A table of an object's properties; nothing for what has none."""
+    """A table of an object's properties; empty if it has none."""
     required = cast("Sequence[str]", schema.get("required") or ())
     rows: list[Markup] = []
     for name, value in _tree(schema.get("properties")).items():
@@ -171,7 +171,7 @@ def _inner(schema: Tree, components: Tree, inside: tuple[str, ...]) -> Markup:
 
 
 def _kind(schema: Tree, components: Tree, inside: tuple[str, ...]) -> str:
-    """In a word or a few: `text`, `list of number`, `A or null`."""
+    """Describe a type briefly: `text`, `list of number`, `A or null`."""
     whole, within = _resolved(schema, components, inside)
     if options := _options(whole):
         kinds = dict.fromkeys(_kind(one, components, within) for one in options)
@@ -210,7 +210,7 @@ def _meaning(schema: Tree) -> Markup:
 def _resolved(
     schema: Tree, components: Tree, inside: tuple[str, ...]
 ) -> tuple[Tree, tuple[str, ...]]:
-    """What a reference refers to, and the names that lead there; a circle is left open."""
+    """Resolve a reference; return the names that lead there, too. A circle is not followed."""
     reference = schema.get("$ref")
     if not isinstance(reference, str):
         return schema, inside

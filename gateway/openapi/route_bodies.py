@@ -1,4 +1,4 @@
-"""Which body each route is answered with, and with which errors besides those of every route."""
+"""Response bodies and specific errors of each route."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -29,18 +29,18 @@ EVENTS: Final = "text/event-stream"
 OCTETS: Final = "application/octet-stream"
 
 EVERY: Final = (403, 405, 500)
-"""403: of a gateway without keys, for an unknown host or another site's page."""
+"""403: a gateway without keys rejects unknown hosts and pages of other sites."""
 KEYED: Final = (401, 429)
 ANSWERING: Final = (400, 401, 404, 408, 413, 415, 429, 502, 503, 504)
 
 
 class RouteDescription(Struct, frozen=True, kw_only=True):
-    """answers:  of a 200, whole; several where the request decides. () is an empty body.
+    """answers:  bodies of a 200; several if the request decides. () is an empty body.
     listed:   the body is a list of them.
-    media:    of a 200 besides JSON.
-    statuses: of errors, besides EVERY. also: of further answers with the same body as a 200.
-    empty:    the 200 has no body at all.
-    key:      who may call: `client` keys, whoever reads `metrics`, the `admin`, or everyone.
+    media:    media types of a 200 besides JSON.
+    statuses: of errors, besides EVERY. also: of further responses with the same body as a 200.
+    empty:    the 200 has no body.
+    key:      `client` keys, keys for `metrics`, the `admin` key, or "" for none.
     """
 
     answers: tuple[type[Struct], ...] = ()
@@ -118,7 +118,7 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
         answers=(FeedbackTaken,), also=(202,), statuses=(400, 401, 404, 408, 413, 429, 503)
     ),
 }
-"""By method and path, as the description writes it. What is not here is the operator's."""
+"""By method and path, as in the description. All other routes are the operator's."""
 
 ADMIN: Final = RouteDescription(statuses=(400, 401, 404, 408, 413, 429, 503), key="admin")
-"""404: there is no `auth.admin_key`, or nothing of that name."""
+"""404: `auth.admin_key` is not set, or the name is unknown."""

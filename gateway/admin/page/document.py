@@ -37,7 +37,7 @@ _PAGE = Markup("""
 </header>
 <main>
 {sections}
-<div class="split">{beside}</div>
+<div class="split">{columns}</div>
 </main>
 <footer><p>{footer} <a href="/docs">API</a></p></footer>
 """)
@@ -68,12 +68,12 @@ def state_mark(tone: str, word: str) -> Markup:
 def page(
     state: Markup,
     sections: Sequence[Markup],
-    beside: Sequence[Markup],
+    columns: Sequence[Markup],
     *,
     window: Window,
     footer: str,
 ) -> Markup:
-    """Render the page. beside: the last two sections, in columns if there is room."""
+    """Render the page. columns: the last two sections, in columns if there is room."""
     windows = Markup().join(
         _WINDOW.format(window=one, current=Markup(' aria-current="page"') if one == window else "")
         for one in STEPS
@@ -82,7 +82,7 @@ def page(
         state=state,
         windows=windows,
         sections=Markup().join(sections),
-        beside=Markup().join(beside),
+        columns=Markup().join(columns),
         footer=footer,
     )
     return _DOCUMENT.format(title="Strowger", head=_RELOAD, kind="page", body=body)

@@ -20,7 +20,7 @@ _SECTION = Markup("""
 <h2 id="h-experiments">Experiments</h2>
 {away}
 {experiments}
-{former}
+{removed}
 </section>
 """)
 _AWAY = Markup('<p class="verdict warn">Store unreachable; showing the last known state: {}.</p>')
@@ -47,8 +47,8 @@ _EXPERIMENT = Markup("""
 {notes}
 </div>
 """)
-_FORMER = Markup("""
-<div class="card list former">
+_REMOVED = Markup("""
+<div class="card list removed">
 <h3>Removed from the configuration</h3>
 {rows}
 </div>
@@ -95,15 +95,15 @@ def experiments_section(past: ExperimentHistory, now: float) -> Markup:
     """
     if not past.tracks and not past.removed and not past.unavailable:
         return _NONE
-    former = Markup().join(_over(track, now) for track in past.removed.values())
+    removed = Markup().join(_removed_experiment(track, now) for track in past.removed.values())
     return _SECTION.format(
         away=_AWAY.format(past.unavailable) if past.unavailable else Markup(),
         experiments=Markup().join(_experiment(track, now) for track in past.tracks.values()),
-        former=_FORMER.format(rows=former) if former else Markup(),
+        removed=_REMOVED.format(rows=removed) if removed else Markup(),
     )
 
 
-def _over(track: Track, now: float) -> Markup:
+def _removed_experiment(track: Track, now: float) -> Markup:
     report = track.report
     return _OVER.format(
         name=report.experiment,
@@ -135,12 +135,12 @@ def _experiment(track: Track, now: float) -> Markup:
         for clause in decision.clauses
     ]
     guards = clauses + [_GUARD.format(sentence) for sentence in report.guardrails]
-    said = (
+    sentences = (
         *declared(report),
         *doubts(report),
         *filter(None, map(_rates, report.responses)),
     )
-    notes = [_GUARD.format(note) for note in said]
+    notes = [_GUARD.format(note) for note in sentences]
     alarms = (one.sentence for one in report.responses if one.sentence)
     return _EXPERIMENT.format(
         name=report.experiment,

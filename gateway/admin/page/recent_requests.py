@@ -86,7 +86,7 @@ def _tags(decision: RecentRequest) -> Markup:
 
 def _summary(decision: RecentRequest) -> str:
     """Where the request went and why, and whether it counts in an experiment."""
-    sentences = _went(decision) if decision.line.attempts else [_unasked(decision)]
+    sentences = _outcome(decision) if decision.line.attempts else [_not_tried(decision)]
     apart = decision.excluded
     if apart is not None:
         sentences.append(f"Excluded from {apart.experiment}: {apart.reason}.")
@@ -95,35 +95,35 @@ def _summary(decision: RecentRequest) -> str:
     return " ".join(sentences)
 
 
-def _unasked(decision: RecentRequest) -> str:
+def _not_tried(decision: RecentRequest) -> str:
     line = decision.line
     why = decision.refused or line.error or f"status {line.status}"
     return f"No backend was tried: {why.rstrip('.')}."
 
 
-def _went(decision: RecentRequest) -> list[str]:
-    line, said = decision.line, list[str]()
+def _outcome(decision: RecentRequest) -> list[str]:
+    line, parts = decision.line, list[str]()
     if decision.rule is not None:
-        said.append(f"Rule {decision.rule + 1} of {line.route} selected the backends.")
+        parts.append(f"Rule {decision.rule + 1} of {line.route} selected the backends.")
     first = decision.candidates[0] if decision.candidates else line.attempts[0].backend
-    said.append(f"First candidate: {first}.")
-    said += _led_away(decision)
+    parts.append(f"First candidate: {first}.")
+    parts += _error_fallbacks(decision)
     if line.status == 499:
-        said.append("The client disconnected before the response was complete.")
+        parts.append("The client disconnected before the response was complete.")
     elif line.error and line.status < 400:
-        said.append(f"{line.backend} broke off during the response: {line.error}.")
+        parts.append(f"{line.backend} broke off during the response: {line.error}.")
     elif line.error:
-        said.append(f"No backend answered; the last error was {line.error}.")
+        parts.append(f"No backend answered; the last error was {line.error}.")
     else:
-        said.append(_answered(line))
-    asked = {one.backend for one in line.attempts}
-    left = [name for name in decision.candidates if name not in asked]
-    if left and asked <= {*decision.candidates}:
-        said.append(f"Not tried: {', '.join(left)}.")
-    return said
+        parts.append(_answered(line))
+    tried = {one.backend for one in line.attempts}
+    left = [name for name in decision.candidates if name not in tried]
+    if left and tried <= {*decision.candidates}:
+        parts.append(f"Not tried: {', '.join(left)}.")
+    return parts
 
 
-def _led_away(decision: RecentRequest) -> list[str]:
+def _error_fallbacks(decision: RecentRequest) -> list[str]:
     """Error codes that led to other models than the candidates: `fallback_by_error`."""
     return [
         f"After {before.outcome}, {one.backend} replaced the other candidates."

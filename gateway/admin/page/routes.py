@@ -62,8 +62,8 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
             keys=config.auth.mode != "none",
             experiments=config.experiments,
         )
-        beside = (recent, box)
-        return _html(page(state, sections, beside, window=window, footer=footer_text(gateway)))
+        columns = (recent, box)
+        return _html(page(state, sections, columns, window=window, footer=footer_text(gateway)))
 
     @get("/sign-in", include_in_schema=False)
     async def ask(request: _Request) -> Response[str]:
@@ -128,8 +128,8 @@ def _static() -> ControllerRouterHandler:
         if file is None:
             raise RouteNotFound(f"no route {request.scope['path']}")
         headers = {**_GUARDED, "cache-control": "no-cache", "etag": file.tag}
-        asked = request.headers.get("if-none-match", "")
-        if file.tag in [tag.strip().removeprefix("W/") for tag in asked.split(",")]:
+        known_tags = request.headers.get("if-none-match", "")
+        if file.tag in [tag.strip().removeprefix("W/") for tag in known_tags.split(",")]:
             return Response(b"", status_code=304, headers=headers)
         return Response(file.content, media_type=file.media_type, headers=headers)
 

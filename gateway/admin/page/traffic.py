@@ -84,13 +84,13 @@ def _tiles(traffic: Traffic) -> Markup:
         if traffic.now - seconds <= cell.time <= traffic.now - CELL_S
     )
     first, whole = QuantileSketch(everything.ttft), QuantileSketch(everything.latency)
-    asked = everything.requests
+    requests = everything.requests
     bad = everything.errors
     tokens = recent.prompt_tokens + recent.completion_tokens
     spent = max(seconds - CELL_S, CELL_S)
     rows = [
-        ("Requests", number(recent.requests / spent), "/ s", f"{asked:,} total", ""),
-        ("Errors", share(bad, asked), "", f"{bad:,} of {asked:,}", " bad" if bad else ""),
+        ("Requests", number(recent.requests / spent), "/ s", f"{requests:,} total", ""),
+        ("Errors", share(bad, requests), "", f"{bad:,} of {requests:,}", " bad" if bad else ""),
         ("Time to first token", ms(first.quantile(0.5)), "p50", _slow(first), ""),
         ("Latency", ms(whole.quantile(0.5)), "p50", _slow(whole), ""),
         ("In flight", f"{traffic.in_flight:,}", "", "now", ""),
