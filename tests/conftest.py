@@ -72,8 +72,8 @@ SLOW = (
 STARTS_MUCH = re.compile(
     r"^ *(?:import|from) (?:torch|transformers|subprocess|playwright|databricks|anthropic|google"
     r"|botocore|boto3|mlflow|cohere|mistralai|ollama|huggingface_hub|tritonclient|azure"
-    r"|tests\.(?:postgres|redis_server|redis_relay|bedrock_client|aws_signing|google_cloud"
-    r"|gateway\.(?:browser|by_hand|commanded|staging)|local_engine\.\w+))\b"
+    r"|tests\.local_engine|tests\.(?:\w+\.)*(?:postgres|redis_server|redis_relay|bedrock_client"
+    r"|aws_signing|google_cloud|browser|by_hand|commanded|staging))\b"
     r"|importorskip|EngineProcess|engine: SharedEngine|mlflow_client",
     re.MULTILINE,
 )
