@@ -264,7 +264,7 @@ def test_unknown_events_are_skipped_with_any_content(more: Json) -> None:
     assert [one.text for one in found if isinstance(one, TextDelta)] == ["hi"]
 
 
-def test_unknown_blocks_are_carried_without_an_end_of_their_own() -> None:
+def test_unknown_blocks_are_carried_without_their_own_end() -> None:
     start: Json = {
         "type": "content_block_start",
         "index": 1,

@@ -70,7 +70,7 @@ def test_a_bound_on_tokens_is_required_and_nothing_is_put_in_its_place() -> None
     assert refused(bare) == "max_tokens"
 
 
-def test_a_later_version_takes_no_wishes_for_sampling_and_gets_none() -> None:
+def test_a_later_version_gets_no_sampling_fields() -> None:
     endpoint = msgspec.structs.replace(ENDPOINT, headers=(("Anthropic-Version", "2026-10-21"),))
     later = AnthropicAdapter(endpoint)
     request = chat(sampling=Sampling(max_tokens=9, temperature=0.5, top_k=5, stop=("END",)))
@@ -255,7 +255,7 @@ def test_effort_that_cannot_be_expressed_is_refused() -> None:
     assert refused(both) == "thinking"
 
 
-def test_stop_strings_users_and_streams_have_names_of_their_own() -> None:
+def test_stop_strings_users_and_streams_have_their_own_names() -> None:
     body = sent(
         chat(
             sampling=Sampling(max_tokens=9, stop=("END",), top_k=5, top_p=0.5, temperature=0),

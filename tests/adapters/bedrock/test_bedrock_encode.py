@@ -118,7 +118,7 @@ def test_a_document_may_be_explained_and_cited() -> None:
     ]
 
 
-def test_ids_of_other_vendors_are_replaced_alike_in_call_and_result() -> None:
+def test_ids_of_other_vendors_are_replaced_equally_in_call_and_result() -> None:
     id = "call/" + "x" * 80
     calls = Message(role="assistant", tool_calls=(ToolCall(id=id, name="weather", arguments="{}"),))
 

@@ -80,7 +80,7 @@ def test_the_input_of_a_custom_tool_comes_piece_by_piece() -> None:
     ]
 
 
-def test_custom_and_function_calls_of_one_stream_have_indexes_of_their_own() -> None:
+def test_custom_and_function_calls_of_one_stream_have_separate_indexes() -> None:
     function = {"index": 1, "id": "f", "type": "function", "function": {"name": "look"}}
 
     found = deltas(

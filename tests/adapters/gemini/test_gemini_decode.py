@@ -82,7 +82,7 @@ def test_counts_that_are_not_there_are_not_known() -> None:
     assert usages[2] is None
 
 
-def test_a_signature_goes_with_its_thought_or_is_a_block_of_its_own() -> None:
+def test_a_signature_goes_with_its_thought_or_is_a_separate_block() -> None:
     found = choice(read("stream-signed-text"))
 
     assert found.text == "Hi"

@@ -158,7 +158,7 @@ def test_an_image_that_the_model_made_goes_back_as_its_own() -> None:
     ]
 
 
-def test_thoughts_that_another_vendor_encrypted_stay_away() -> None:
+def test_thinking_that_another_vendor_encrypted_is_not_sent() -> None:
     thoughts = (Thought(data="AAAA"), Thought(text="hm"))
 
     said = contents(chat(HELLO, Message(role="assistant", content="yes", thoughts=thoughts)))

@@ -92,7 +92,7 @@ def test_thinking_text_and_whole_tool_calls_come_in_their_order() -> None:
     assert json.loads(bytes(counts.raw))["eval_duration"] == 1200000000
 
 
-def test_a_whole_answer_gives_calls_without_ids_one_of_ours_each() -> None:
+def test_a_whole_answer_gives_calls_without_ids_generated_ones() -> None:
     found = choice(read("ollama/chat-tools-parallel"))
 
     assert found.text is None

@@ -79,7 +79,7 @@ def test_key_quota_and_deployment_are_the_operators(status: int, fields: dict[st
         (400, {"code": "model_not_found"}),
     ],
 )
-def test_a_model_that_the_provider_lacks_has_a_code_of_its_own(
+def test_a_model_that_the_provider_lacks_has_its_own_code(
     status: int, fields: dict[str, str]
 ) -> None:
     assert error(status, told(**fields)).code == "upstream_model_unknown"

@@ -70,7 +70,7 @@ def test_an_id_and_name_repeated_on_every_piece_are_one_call() -> None:
     ]
 
 
-def test_a_call_without_an_id_gets_one_of_its_own() -> None:
+def test_a_call_without_an_id_gets_a_generated_one() -> None:
     found = calls(call("{}", name="f"), call("{}", index=1, name="f"))
 
     assert [one.id for one in found] == ["call_c1_0_0", "call_c1_0_1"]

@@ -77,7 +77,7 @@ def test_an_address_without_a_version_is_refused_when_it_is_configured() -> None
         azure(ORIGIN)
 
 
-def test_the_key_has_a_header_of_its_own_and_is_absent_where_tokens_are_used() -> None:
+def test_the_key_has_its_own_header_and_is_absent_with_tokens() -> None:
     keyed = dict(azure().encode(WHOLE_CHAT, "d").headers)
     bare = AzureAdapter(Endpoint(name="az", base_url=f"{ORIGIN}/openai/v1"))
 

@@ -78,7 +78,7 @@ def test_a_row_has_its_sources_and_names_only_existing_fields(
     assert not vendor.unsupported & (MESSAGES - {"messages.remote_image"}) or not vendor.base_url
 
 
-def test_every_row_has_a_name_of_its_own() -> None:
+def test_every_row_has_its_own_name() -> None:
     names = [vendor.name for vendor in VENDORS]
 
     assert len(set(names)) == len(names)

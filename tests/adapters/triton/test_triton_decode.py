@@ -62,7 +62,7 @@ def test_a_whole_answer_has_its_text_its_counts_and_an_inferred_reason() -> None
     ]
 
 
-def test_an_answer_under_its_bound_has_stopped_by_itself() -> None:
+def test_an_answer_under_its_limit_has_ended() -> None:
     events = translate(TRITON, asked(max_tokens=7), [fixture("triton/generate-counts").body])
 
     assert finish(events) == Finished(reason="stop", native="inferred")

@@ -61,7 +61,7 @@ def test_a_whole_answer_has_its_tokens_without_the_padding() -> None:
     ]
 
 
-def test_beams_are_choices_with_scores_of_their_own() -> None:
+def test_beams_are_choices_with_their_own_scores() -> None:
     request = asking(n=2, beam_width=2, logprobs=True)
 
     events = translate(INFER, request, [fixture("triton/infer-scores").body])

@@ -124,7 +124,7 @@ async def test_requests_that_arrive_together_are_answered_in_order(gateway: Gate
     assert found == [200, 400, 200]
 
 
-async def test_a_client_that_leaves_is_noticed_though_its_next_request_waits(
+async def test_a_disconnect_is_noticed_though_the_next_request_waits(
     gateway: Gateway,
 ) -> None:
     running, remote = gateway

@@ -118,7 +118,7 @@ async def test_what_only_another_backend_can_fix_goes_to_another_backend(
 
 @of_all
 @pytest.mark.parametrize("status", [401, 500])
-async def test_the_operators_trouble_is_a_502_without_the_key(
+async def test_an_operators_error_is_a_502_without_the_key(
     setting: Setting, vendor: Vendor, status: int
 ) -> None:
     setting.plays(refusing(vendor, status, f"{FAULT}: {KEY}"))
@@ -269,7 +269,7 @@ def waiting(vendor: Vendor, pieces: Sequence[bytes], left: asyncio.Event) -> Beh
 
 @of_all
 @either_way
-async def test_a_client_that_leaves_before_content_stops_the_vendor(
+async def test_a_client_that_disconnects_before_content_stops_the_vendor(
     setting: Setting, vendor: Vendor, stream: bool
 ) -> None:
     left = asyncio.Event()
@@ -281,7 +281,7 @@ async def test_a_client_that_leaves_before_content_stops_the_vendor(
 
 
 @of_streams
-async def test_a_client_that_leaves_in_the_middle_stops_the_vendor(
+async def test_a_client_that_disconnects_in_the_middle_stops_the_vendor(
     setting: Setting, vendor: Vendor
 ) -> None:
     left = asyncio.Event()

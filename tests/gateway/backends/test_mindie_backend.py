@@ -36,7 +36,7 @@ async def test_a_chat_is_answered_with_its_usage(tmp_path: Path) -> None:
         assert "max_completion_tokens" not in sent
 
 
-async def test_the_official_client_streams_a_chat_with_usage_in_a_chunk_of_its_own(
+async def test_the_official_client_streams_a_chat_with_usage_in_its_own_chunk(
     tmp_path: Path,
 ) -> None:
     async with (

@@ -138,7 +138,7 @@ async def test_a_busy_server_says_so(tmp_path: Path) -> None:
         ("/v1/chat/completions", {"model": "chat", "messages": [{"role": "user", "content": "x"}]}),
     ],
 )
-async def test_a_client_that_leaves_closes_the_connection_to_the_server(
+async def test_a_client_that_disconnects_closes_the_connection_to_the_server(
     path: str, asked: dict[str, object], tmp_path: Path
 ) -> None:
     async with pair(tmp_path, faults=[Hang(after=4)]) as here:

@@ -219,7 +219,7 @@ def test_a_plug_in_that_takes_a_name_of_ours_is_refused_at_the_start(
         read_config(CONFIG.format(url="https://cf.test"), source="config.yaml", env={})
 
 
-def test_a_plug_in_that_is_broken_harms_only_those_who_name_it(
+def test_a_broken_plug_in_affects_only_providers_that_use_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = installed(tmp_path)

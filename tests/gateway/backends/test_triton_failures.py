@@ -36,7 +36,7 @@ async def test_a_model_that_gives_fewer_answers_than_requested_has_failed(tmp_pa
     assert "1 of 2 answers arrived" in answer.text
 
 
-async def test_a_full_queue_is_the_backends_trouble(tmp_path: Path) -> None:
+async def test_a_full_queue_is_the_backends_failure(tmp_path: Path) -> None:
     trouble = Trouble(status=503, message="Exceeds maximum queue size", retry_after=3)
 
     async with pair(tmp_path, trouble) as both:

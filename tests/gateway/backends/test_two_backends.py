@@ -100,7 +100,7 @@ async def test_weights_split_the_traffic_within_binomial_bounds(
 
 
 @pytest.mark.parametrize("wait_for", [b"", b"data: "])
-async def test_a_client_that_leaves_frees_the_local_sequence(
+async def test_a_client_that_disconnects_frees_the_local_sequence(
     wait_for: bytes, pair: tuple[Provider, Serving]
 ) -> None:
     """`ignore_eos` keeps the sequence going to the context's end, so only a cancel ends it soon."""
@@ -130,7 +130,7 @@ async def test_a_client_that_leaves_frees_the_local_sequence(
     assert (line.completion_tokens or 0) < 900
 
 
-async def test_an_engine_that_takes_too_long_is_left_for_another_and_lets_go(
+async def test_a_slow_engine_fails_over_and_cancels_its_work(
     pair: tuple[Provider, Serving], engine: SharedEngine, tmp_path: Path
 ) -> None:
     """What was not streamed is answered elsewhere; a stream is cut, and its sequences are freed."""

@@ -29,7 +29,7 @@ models:
 HELLO: ChatCompletionMessageParam = {"role": "user", "content": "hi"}
 
 
-async def test_chats_and_streams_carry_a_token_that_outlives_its_revocation(tmp_path: Path) -> None:
+async def test_chats_and_streams_replace_a_revoked_token(tmp_path: Path) -> None:
     cloud = GoogleCloud()
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(provider(cloud))

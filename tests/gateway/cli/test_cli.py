@@ -299,7 +299,7 @@ def test_the_cause_is_the_last_line_of_a_traceback() -> None:
     assert last_line(b"") == ""
 
 
-def test_cpu_features_are_read_from_x86_and_arm_alike(tmp_path: Path) -> None:
+def test_cpu_features_are_read_from_x86_and_arm(tmp_path: Path) -> None:
     x86, arm = tmp_path / "x86", tmp_path / "arm"
     x86.write_text("processor\t: 0\nflags\t\t: fpu avx2\n\nprocessor\t: 1\nflags\t\t: other\n")
     arm.write_text("processor\t: 0\nFeatures\t: asimd sve\n")

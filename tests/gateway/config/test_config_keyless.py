@@ -46,7 +46,7 @@ def faults(fields: str) -> tuple[str, ...]:
         "adapter: azure, base_url: 'https://x.openai.azure.com/openai/v1?api-version=1'",
     ],
 )
-def test_a_vendor_that_always_wants_a_key_is_not_configured_without(fields: str) -> None:
+def test_a_vendor_that_always_requires_a_key_is_not_configured_without(fields: str) -> None:
     assert faults(fields) == (MISSING + "a key",)
 
 
@@ -76,7 +76,7 @@ def test_your_own_server_needs_no_key(fields: str) -> None:
     assert faults(fields) == ()
 
 
-def test_every_address_of_ours_that_is_a_vendors_wants_a_key() -> None:
+def test_every_built_in_vendor_address_requires_a_key() -> None:
     registry = Registry(())
     addresses = {name: registry.base_url(name) for name in registry.names}
     public = {

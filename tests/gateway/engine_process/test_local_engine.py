@@ -180,7 +180,7 @@ async def test_one_keys_prompts_are_reused_only_for_that_key(rig: Rig) -> None:
     assert cached[1] == cached[3] > 0
 
 
-async def test_workers_share_one_engine_which_outlives_any_of_them(rig: Rig) -> None:
+async def test_workers_share_one_engine_which_survives_any_of_them(rig: Rig) -> None:
     body = {**LONG, "model": "alone", "stream": True, "max_tokens": 300}
     before = await rig.engine()
     async with AsyncExitStack() as stack:

@@ -177,7 +177,7 @@ def test_no_two_triples_are_the_same_by_concatenation() -> None:
     assert alike[0] != alike[1]
 
 
-def test_another_process_assigns_alike_and_so_does_a_restart() -> None:
+def test_another_process_assigns_equally_and_so_does_a_restart() -> None:
     program = (
         "from gateway.experiments.assignment import Arm, Assignment;"
         "arms = Assignment('p', [Arm(name='a', weight=1), Arm(name='b', weight=2)]);"

@@ -17,7 +17,7 @@ def followed(times: list[float], looks: list[float]) -> list[float]:
     return times
 
 
-def test_a_long_experiment_keeps_its_whole_course_in_few_points() -> None:
+def test_a_long_experiment_keeps_its_whole_history_in_few_points() -> None:
     for last in (2_000, 50_000):
         times = followed([], [float(second) for second in range(0, last, 5)])
 
@@ -36,7 +36,7 @@ def test_a_history_is_bounded_and_in_order_with_any_clocks(looks: list[float]) -
     assert times == sorted(times)
 
 
-def test_a_point_from_a_wrong_clock_does_not_end_the_course() -> None:
+def test_a_point_from_a_wrong_clock_does_not_end_the_history() -> None:
     times = followed([10.0, 20.0, 1e9], [30.0, 40.0])
 
     assert times == [10.0, 20.0, 30.0, 40.0]

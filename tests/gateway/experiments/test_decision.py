@@ -80,7 +80,7 @@ def at_most(rate: float, runs: int) -> float:
 
 
 @pytest.mark.parametrize("name", ["thumbs", "error, rate .005"])
-def test_what_is_at_its_margin_is_seldom_shipped(name: str) -> None:
+def test_what_is_at_its_margin_is_rarely_shipped(name: str) -> None:
     at = shipped(AT_A_MARGIN[name], share=0.1, units=6_000, runs=80, planned=6_000)
 
     assert np.mean(np.isfinite(at)) <= ALPHA

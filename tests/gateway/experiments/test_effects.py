@@ -120,7 +120,7 @@ def test_the_delta_method_agrees_with_leaving_out_one_unit_at_a_time() -> None:
     assert found.error == pytest.approx(sqrt(squares), rel=0.02)
 
 
-def test_users_who_return_in_later_epochs_are_not_taken_for_others() -> None:
+def test_users_who_return_in_later_epochs_are_not_counted_as_others() -> None:
     """The spread over epochs is that of the same crowd drawn anew, and not of more users."""
     estimates: list[float] = []
     errors: list[float] = []

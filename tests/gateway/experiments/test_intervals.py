@@ -90,7 +90,7 @@ def test_tuning_makes_the_interval_about_narrowest_at_the_planned_time(alpha: fl
     assert two_sided(1_000, tuned(1_000, alpha), alpha) <= best * 1.005
 
 
-def test_random_walks_leave_the_boundaries_as_seldom_as_promised() -> None:
+def test_random_walks_leave_the_boundaries_as_rarely_as_promised() -> None:
     rng = np.random.default_rng(20)
     steps, walks = 3_000, 1_500
     paths = np.cumsum(rng.standard_normal((walks, steps)), axis=1)

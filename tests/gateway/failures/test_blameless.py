@@ -63,7 +63,7 @@ async def vendor(request: Received, answer: Answer) -> None:
         await answers(request, answer)
 
 
-async def test_what_a_client_causes_never_leads_another_clients_requests_away(
+async def test_errors_of_one_client_never_divert_another_clients_requests(
     tmp_path: Path,
 ) -> None:
     async with (

@@ -51,7 +51,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stag
         yield running
 
 
-async def test_the_next_answers_where_the_first_is_late_and_the_first_is_hung_up_on(
+async def test_the_next_answers_if_the_first_is_late_and_the_first_is_cancelled(
     stage: Stage,
 ) -> None:
     found = await stage.ask_all("hedged")
@@ -131,7 +131,7 @@ async def test_the_next_attempt_is_no_sooner_than_the_retry_after(stage: Stage) 
         assert stage.line("told", cast).ms >= PAUSE_S * 1e3, cast
 
 
-async def test_second_tries_have_a_budget(stage: Stage) -> None:
+async def test_retries_have_a_budget(stage: Stage) -> None:
     casts = ("embedding", "tokens-stream", "completion, here", "tokens-stream, here")
     for _ in range(12):
         await stage.ask_all("spent", casts)

@@ -236,7 +236,7 @@ async def test_an_overloaded_service_is_a_503_and_cools_down_for_its_retry_after
     [("1893456000", 86_400, 86_400), (formatdate(time.time() + 3600, usegmt=True), 3000, 3600)],
     ids=["a wait of years is not believed", "a date without the server's own"],
 )
-async def test_an_odd_retry_after_is_a_bound_all_the_same(
+async def test_an_unusual_retry_after_is_still_a_bound(
     told: str, least: int, most: int, tmp_path: Path
 ) -> None:
     async def busy(request: Received, answer: Answer) -> None:

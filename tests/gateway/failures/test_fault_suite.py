@@ -189,7 +189,7 @@ def test_the_documentation_has_this_very_table() -> None:
     assert missing == []
 
 
-def test_every_scenario_has_a_name_of_its_own() -> None:
+def test_every_scenario_has_its_own_name() -> None:
     names: list[Scenario] = list({one.fault: one for one in SCENARIOS}.values())
 
     assert tuple(names) == SCENARIOS

@@ -128,7 +128,7 @@ def told(line: AccessLine) -> list[tuple[str, str, str, bool]]:
 
 
 @EVERY_TASK
-async def test_a_second_backend_answers_where_the_first_is_late_and_the_first_is_hung_up_on(
+async def test_a_second_backend_answers_if_the_first_is_late_and_the_first_is_cancelled(
     hedging: Hedging, asks: Asks
 ) -> None:
     answer, line = await ask(hedging, "hedged", asks)
@@ -163,7 +163,7 @@ async def test_a_backend_that_is_in_time_gets_no_hedge(hedging: Hedging, asks: A
 
 @EVERY_TASK
 @pytest.mark.parametrize("model", ["hedge-fails", "hedge-refuses"])
-async def test_a_hedge_that_fails_does_the_request_no_harm(
+async def test_a_hedge_that_fails_does_not_affect_the_request(
     model: str, hedging: Hedging, asks: Asks
 ) -> None:
     answer, line = await ask(hedging, model, asks)
@@ -234,7 +234,7 @@ async def test_a_stream_that_the_hedge_began_is_its_own_to_end(hedging: Hedging)
     assert told(line)[1] == ("b/stops", "upstream_broken", "", True)
 
 
-async def test_a_client_that_leaves_hangs_up_on_both(hedging: Hedging) -> None:
+async def test_a_client_that_disconnects_cancels_both_attempts(hedging: Hedging) -> None:
     running, remote = hedging
     both = ("never-one", "never-two")
 

@@ -163,7 +163,9 @@ async def test_a_cooldown_that_is_longer_than_the_deadline_is_not_waited_for(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_client_that_leaves_during_the_wait_ends_it(stream: bool, tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_during_the_wait_ends_it(
+    stream: bool, tmp_path: Path
+) -> None:
     async with (
         provider(works_from(1, 429, {"retry-after-ms": "900"})) as a,
         serving(chain(a.base_url), tmp_path) as gateway,
@@ -184,7 +186,7 @@ async def test_a_client_that_leaves_during_the_wait_ends_it(stream: bool, tmp_pa
     assert sent == 1
 
 
-async def test_a_dead_backend_is_not_stormed_by_those_who_have_no_other(tmp_path: Path) -> None:
+async def test_a_dead_backend_is_not_flooded_by_requests_without_another(tmp_path: Path) -> None:
     async with (
         provider(fails(500)) as a,
         serving(chain(a.base_url).replace("attempts: 5", "attempts: 1"), tmp_path) as gateway,

@@ -213,7 +213,7 @@ async def test_a_probe_that_shows_content_admits_others_immediately(tmp_path: Pa
     assert (outage.status_code, probe.status_code, beside.status_code) == (503, 200, 200)
 
 
-async def test_a_breaker_that_opens_during_the_pause_makes_second_tries_queue(
+async def test_a_breaker_that_opens_during_the_backoff_makes_retries_queue(
     tmp_path: Path,
 ) -> None:
     """It is their only chance, and the gateway sends one every tenth of a second."""
@@ -250,7 +250,7 @@ async def leave_when(gateway: Serving, remote: Provider, *, stream: bool) -> Non
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_client_that_leaves_during_the_pause_ends_the_tries(
+async def test_a_client_that_disconnects_during_the_backoff_ends_the_attempts(
     stream: bool, tmp_path: Path
 ) -> None:
     async def busy(request: Received, answer: Answer) -> None:

@@ -66,7 +66,7 @@ async def test_a_request_that_a_backend_cannot_express_goes_to_the_next(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_thoughts_that_a_backend_does_not_read_are_named_and_move_no_request(
+async def test_thinking_that_a_backend_does_not_read_is_named_and_diverts_no_request(
     stream: bool, tmp_path: Path
 ) -> None:
     spoken = {"role": "assistant", "content": "yes", "reasoning_content": "Hm, well."}

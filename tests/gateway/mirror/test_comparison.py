@@ -98,7 +98,7 @@ def packed(*numbers: float) -> str:
         (([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]), None),
     ],
 )
-def test_vectors_are_as_alike_as_the_least_alike_pair(
+def test_vectors_are_as_similar_as_the_least_similar_pair(
     theirs: tuple[list[float] | str, ...], similarity: float | None
 ) -> None:
     found = compared(

@@ -81,7 +81,7 @@ def test_a_proxy_calls_for_the_general_client(tmp_path: Path) -> None:
     assert "httpx" in loaded(tmp_path, SERVES, PROXIED)
 
 
-def test_who_leads_loads_nothing_that_answers_requests(tmp_path: Path) -> None:
+def test_the_leader_loads_nothing_that_answers_requests(tmp_path: Path) -> None:
     found = loaded(tmp_path, LEADS)
 
     assert {name: why for name, why in {**UNUSED, **LED}.items() if name in found} == {}

@@ -201,7 +201,7 @@ class Slow:
         self.refused = refused
 
 
-async def test_a_reload_that_takes_too_long_names_who_was_not_ready(
+async def test_a_reload_that_takes_too_long_names_the_workers_that_were_not_ready(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow = Slow("worker 7")

@@ -189,7 +189,7 @@ async def test_a_leaked_key_can_be_removed_after_a_file_that_is_refused(
 
 
 @pytest.mark.usefixtures("quick")
-async def test_a_bug_of_ours_is_a_refusal_with_its_trace_in_the_log_and_a_count(
+async def test_a_bug_is_a_rejection_with_its_traceback_in_the_log_and_a_count(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with watched(tmp_path) as up:

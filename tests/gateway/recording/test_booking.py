@@ -72,7 +72,7 @@ async def test_a_failed_attempt_has_a_row_in_addition_to_the_one_that_served(
 
 
 @pytest.mark.anyio
-async def test_what_came_before_an_answer_broke_off_is_booked_with_that_attempt(
+async def test_usage_before_an_answer_broke_off_is_recorded_with_that_attempt(
     tmp_path: Path,
 ) -> None:
     """MindIE is always asked for a stream, so this client never sees the token that was lost."""
@@ -145,7 +145,7 @@ async def test_of_two_concurrent_attempts_the_failed_one_is_recorded_with_its_us
 
 
 @pytest.mark.anyio
-async def test_a_client_that_leaves_is_booked_once_with_what_was_produced_and_what_it_cost(
+async def test_a_client_that_disconnects_is_recorded_once_with_output_and_cost(
     tmp_path: Path,
 ) -> None:
     async def endless(request: Received, answer: Answer) -> None:

@@ -31,7 +31,7 @@ def left_of(record: RequestRecord, line: AccessLine, prices: Prices) -> RequestB
     return request_batch([record], as_json([line]), several)
 
 
-def test_what_a_failed_attempt_generated_is_booked_as_its_own() -> None:
+def test_what_a_failed_attempt_generated_is_recorded_as_its_own() -> None:
     """It cost something, and the request's own tokens are those of the answer alone."""
     record = RequestRecord(request_id="r", started=0.0, attempts=[], task="chat")
     record.attempts.append(AttemptRecord(backend="a/m", outcome="upstream_broken"))

@@ -144,7 +144,7 @@ def test_a_frame_larger_than_any_read_is_read_whole(store: SqlStore, tmp_path: P
     assert not file.path.exists()
 
 
-def test_a_file_gives_way_to_another_when_it_is_large(store: SqlStore, tmp_path: Path) -> None:
+def test_a_large_file_is_replaced_by_a_new_one(store: SqlStore, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool", max_bytes=80_000)
     recorder = FileRecorder(spool, every_s=0.02)
 
@@ -267,7 +267,7 @@ def test_a_spool_at_its_bound_takes_no_more_until_the_store_has_some(
     assert requests(store) == 30 + 10
 
 
-def test_requests_that_were_booked_together_are_counted_one_by_one(
+def test_requests_that_were_recorded_together_are_counted_one_by_one(
     store: SqlStore, tmp_path: Path
 ) -> None:
     """A batch begins where there is room, and is never cut."""

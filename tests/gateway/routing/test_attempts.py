@@ -219,7 +219,7 @@ async def test_a_hedge_never_goes_to_a_backend_that_supports_less() -> None:
     assert await hedge_of(a_plan(a, b, dropped={"a": ("template",), "b": ("template",)})) == "b"
 
 
-async def test_who_has_become_another_requests_probe_is_passed_over() -> None:
+async def test_a_backend_that_another_request_probes_is_skipped() -> None:
     plan = a_plan(backend("a"), backend("b"))
 
     probed(plan.candidates[0].backend)
@@ -297,7 +297,7 @@ async def test_time_in_which_two_attempts_run_counts_once() -> None:
     assert asking.upstream_ms(at + 100) == pytest.approx(5000)
 
 
-async def test_pauses_between_tries_are_not_the_backends_time() -> None:
+async def test_backoffs_between_attempts_are_not_the_backends_time() -> None:
     asking, first, hedge = await asked_at_once()
     at = first.started
     first.fail(UpstreamBroken("cut", upstream="a"), at + 1)
@@ -323,7 +323,7 @@ async def test_the_only_try_took_as_long_as_it_took(end: str) -> None:
 
 
 @pytest.mark.parametrize("hedging", [True, False])
-async def test_second_tries_are_a_share_of_the_first_tries_of_the_last_seconds(
+async def test_retries_are_a_share_of_the_first_attempts_of_the_last_seconds(
     hedging: bool,
 ) -> None:
     plan = a_plan(backend("a"))

@@ -132,7 +132,7 @@ def test_where_no_other_is_left_a_few_are_sent_to_an_open_one_and_no_more() -> N
     assert at == pytest.approx(100 + LAST_RESORT_EVERY_S * MAX_LAST_RESORTS)
 
 
-def test_a_last_chance_that_fails_neither_delays_the_probe_nor_lengthens_the_cool_down() -> None:
+def test_a_last_resort_that_fails_changes_neither_probe_nor_cooldown() -> None:
     breaker = broken()
     breaker.fail(103, probe=breaker.begin(103))
     before = breaker.available_in(103)
@@ -149,7 +149,7 @@ def test_a_last_chance_that_succeeds_closes_it() -> None:
     assert breaker.state(103) == "closed"
 
 
-def test_a_long_cool_down_does_not_outlive_idle_time() -> None:
+def test_a_long_cooldown_does_not_survive_idle_time() -> None:
     breaker = broken()
     breaker.fail(115, probe=breaker.begin(115))
     breaker.fail(145, probe=breaker.begin(145))
@@ -206,7 +206,7 @@ def test_the_cool_down_is_drawn_so_that_gateways_do_not_probe_in_step() -> None:
     assert breaker.available_in(100) == 15 * (1 - JITTER)
 
 
-def test_a_probe_that_succeeds_closes_it_with_a_clean_slate() -> None:
+def test_a_probe_that_succeeds_closes_and_resets_it() -> None:
     breaker = broken()
     probe = breaker.begin(115)
     breaker.succeed(115, probe=probe)
@@ -216,7 +216,7 @@ def test_a_probe_that_succeeds_closes_it_with_a_clean_slate() -> None:
     assert breaker.state(116) == "closed"
 
 
-def test_a_clean_slate_has_neither_old_failures_nor_a_longer_cool_down() -> None:
+def test_a_reset_clears_old_failures_and_the_longer_cooldown() -> None:
     breaker = Breaker(BreakerRule(failure_rate=0.5, min_requests=4, window_s=999, cooldown_s=15))
     for _ in range(4):
         breaker.fail(100, probe=False)

@@ -96,7 +96,7 @@ def test_tools_count_with_their_schemas() -> None:
     assert more == estimated_tokens(bare) + 100
 
 
-def test_turns_of_one_conversation_begin_alike_and_other_keys_and_prompts_do_not() -> None:
+def test_turns_of_one_conversation_share_a_prefix_and_other_keys_and_prompts_do_not() -> None:
     system = Message(role="system", content="Be brief.")
     later = (*HELLO, Message(role="assistant", content="hi"), Message(role="user", content="and?"))
 

@@ -121,7 +121,7 @@ def test_the_fastest_of_many_does_not_get_them_all() -> None:
     assert firsts[3] == 0, "the slowest of four is never the better of two"
 
 
-def test_who_was_never_measured_is_measured_next() -> None:
+def test_a_backend_that_was_never_measured_is_measured_next() -> None:
     backends = [BackendStats(name="known", latency_s=0.1), BackendStats(name="new")]
 
     assert order("lowest_latency", backends, 0.0)[0] == 1
@@ -169,7 +169,7 @@ def test_without_a_key_sticky_draws_by_weight() -> None:
     assert [order("sticky", backends, draw)[0] for draw in (0.1, 0.9)] == [0, 1]
 
 
-def test_a_prompt_that_begins_alike_goes_where_it_is_cached_until_that_is_overloaded() -> None:
+def test_a_prompt_with_a_cached_prefix_goes_there_until_that_is_overloaded() -> None:
     idle = [BackendStats(name=f"b{index}") for index in range(3)]
     home = order("prefix_affinity", idle, key=b"prefix")[0]
 

@@ -30,7 +30,7 @@ FAILURES = (
 
 
 @pytest.mark.parametrize("kind", FAILURES)
-def test_a_failure_of_a_backend_lets_another_backend_try(kind: type[UpstreamError]) -> None:
+def test_a_failure_of_a_backend_fails_over(kind: type[UpstreamError]) -> None:
     assert may_fail_over(kind("x", upstream="a"), RULE)
 
 
@@ -68,7 +68,7 @@ def test_the_pause_has_full_jitter_a_ceiling_and_retry_after_as_its_floor(
     assert (after or 0) <= wait <= max(ceiling, after or 0)
 
 
-def test_second_tries_at_one_provider_are_at_most_ten_or_a_fifth_of_the_first() -> None:
+def test_retries_at_one_provider_are_at_most_ten_or_a_fifth_of_the_first_attempts() -> None:
     quiet, busy = RetryBudget(), RetryBudget()
     for _ in range(200):
         busy.firsts.add(100)

@@ -18,7 +18,7 @@ def point(time: float, **differences: float) -> Point:
     )
 
 
-def test_a_course_outlives_the_process_that_wrote_it(url: Secret) -> None:
+def test_a_history_survives_the_process_that_wrote_it(url: Secret) -> None:
     before = open_store(url)
     points = (point(10.0, treatment=0.5), point(20.0, treatment=1 / 3, other=-0.25))
     added = [before.add_interval_point("e", "thumbs_up", one) for one in points]
@@ -32,7 +32,7 @@ def test_a_course_outlives_the_process_that_wrote_it(url: Secret) -> None:
     store.close()
 
 
-def test_a_course_of_any_length_is_kept_in_few_points(store: SqlStore) -> None:
+def test_a_history_of_any_length_is_kept_in_few_points(store: SqlStore) -> None:
     for second in range(0, 2_000, 5):
         store.add_interval_point("e", "error", point(float(second), treatment=float(second)))
 

@@ -31,7 +31,7 @@ def test_an_epoch_lasts_until_something_changes(store: SqlStore) -> None:
     assert second.shares == {"a": 10.0, "b": 90.0}
 
 
-def test_a_pause_outlives_the_store_and_keeps_its_first_reason(url: Secret) -> None:
+def test_a_pause_survives_the_store_and_keeps_its_first_reason(url: Secret) -> None:
     before = open_store(url)
     before.pause("e", "too many errors", 10.0)
     before.pause("e", "too slow", 20.0)

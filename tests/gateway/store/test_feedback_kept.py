@@ -82,7 +82,7 @@ def test_metrics_are_listed_with_whether_all_their_votes_are_boolean(store: SqlS
     }
 
 
-def test_a_vote_that_is_taken_out_leaves_the_units_others_exactly(store: SqlStore) -> None:
+def test_a_vote_that_is_removed_leaves_the_units_others_exactly(store: SqlStore) -> None:
     rows = [
         *(request_row(name) for name in ("r1", "r2", "r3")),
         *(vote("r1", 0.1), vote("r2", 1e300), vote("r3", 0.2), vote("r2", 1.0, metric="other")),

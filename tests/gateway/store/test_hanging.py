@@ -32,7 +32,7 @@ def hanging(store: SqlStore, postgres: Postgres) -> Generator[None]:
     postgres.go_on()
 
 
-def test_a_server_that_hangs_is_away_within_seconds_and_back_when_it_goes_on(
+def test_a_hanging_server_counts_as_unreachable_within_seconds_and_recovers(
     store: SqlStore, postgres: Postgres
 ) -> None:
     """While it hangs."""

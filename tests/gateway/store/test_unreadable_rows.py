@@ -13,7 +13,7 @@ from gateway.store.sqlite import SqliteDriver
 @pytest.mark.parametrize(
     "shares", ["nonsense", "[" * 100_000, '{"control": "much"}'], ids=["text", "deep", "typed"]
 )
-def test_a_row_that_cannot_be_read_is_a_store_that_is_away_with_the_reason(
+def test_an_unreadable_row_is_an_unreachable_store_with_the_reason(
     shares: str, tmp_path: Path
 ) -> None:
     store = SqlStore(SqliteDriver(tmp_path / "strowger.db"))

@@ -35,7 +35,7 @@ def config(url: str, policy: str = "error") -> str:
     return TWO.format(url=url, policy=policy)
 
 
-async def test_a_backend_that_honours_every_field_is_preferred(tmp_path: Path) -> None:
+async def test_a_backend_that_supports_every_field_is_preferred(tmp_path: Path) -> None:
     async with provider() as remote, serving(config(remote.base_url), tmp_path) as gateway:
         plain = await post(gateway.url)
         seeded = await post(gateway.url, seed=7)

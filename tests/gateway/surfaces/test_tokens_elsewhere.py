@@ -143,7 +143,7 @@ async def test_a_key_meets_one_variant_on_every_token_surface(between: Between) 
         assert backends == {OWN[variant] for variant in variants}
 
 
-async def test_who_has_no_place_for_a_user_gets_control_and_is_counted_as_left_out(
+async def test_a_surface_without_a_user_gets_control_and_is_counted_as_excluded(
     between: Between,
 ) -> None:
     found = [await between.ask("user", surface) for surface in SURFACES]

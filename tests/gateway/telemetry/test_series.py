@@ -98,7 +98,7 @@ def test_a_mirrors_answer_is_an_attempt_and_not_where_the_request_ended() -> Non
     assert (by_backend["b/m"][0].requests, by_backend["b/m"][0].attempts) == (0, 1)
 
 
-def test_who_lost_a_race_did_not_fail() -> None:
+def test_an_attempt_that_lost_a_race_did_not_fail() -> None:
     series = TimeSeries()
 
     series.add([line(T, AttemptRecord(backend="a/m", outcome="lost", role="hedge"), ok("b/m"))])

@@ -46,7 +46,7 @@ def form(request: Received) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(request.body.decode()).items()}
 
 
-def test_a_provider_without_oauth_has_no_credentials_of_its_own() -> None:
+def test_a_provider_without_oauth_has_no_own_credentials() -> None:
     assert credentials_of(configured(None), "https://dbc.test", Registry()) is None
 
 

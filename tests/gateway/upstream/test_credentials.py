@@ -501,6 +501,6 @@ def test_a_credential_is_replaced_at_about_four_fifths_of_its_life() -> None:
     assert expires_at(100, 1) == pytest.approx(100.9)
 
 
-def test_failed_tries_are_repeated_after_one_second_and_at_most_one_minute() -> None:
+def test_failed_calls_are_repeated_after_one_second_and_at_most_one_minute() -> None:
     assert [pause(failures, 1.0) for failures in (1, 2, 3, 7, 1000)] == [1, 2, 4, 60, 60]
     assert pause(3, 0.0) == 2

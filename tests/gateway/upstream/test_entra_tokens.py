@@ -162,7 +162,7 @@ async def test_the_reason_why_a_machine_gives_no_token_is_reported_after_one_cal
         assert caught.value.retry_after == pytest.approx(3, abs=0.5)
 
 
-async def test_a_workload_shows_the_token_that_lies_in_its_file_now(
+async def test_a_workload_sends_the_current_token_of_its_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     authority, file = trustme.CA(), tmp_path / "token"

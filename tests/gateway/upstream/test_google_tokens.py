@@ -134,7 +134,7 @@ async def test_the_reason_for_a_missing_token_is_reported_after_one_call(
             assert outcome.retry_after == pytest.approx(7, abs=0.5)
 
 
-async def test_a_slow_token_endpoint_holds_up_no_other_request(tmp_path: Path) -> None:
+async def test_a_slow_token_endpoint_delays_no_other_request(tmp_path: Path) -> None:
     asked, on = asyncio.Event(), asyncio.Event()
     cloud = GoogleCloud()
 

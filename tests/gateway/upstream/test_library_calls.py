@@ -18,7 +18,7 @@ from tests.stand_ins.doubles import answering, raw_server, sized
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_call_that_hangs_holds_up_neither_the_loop_nor_the_next_for_ever() -> None:
+async def test_a_call_that_hangs_blocks_neither_the_loop_nor_the_next() -> None:
     aside, go_on, before = BlockingCalls(0.05), threading.Event(), threading.active_count()
 
     for _ in range(2):

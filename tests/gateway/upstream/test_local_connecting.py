@@ -42,7 +42,7 @@ async def test_after_a_restart_no_request_waits_for_the_backoff(tmp_path: Path) 
     assert answer.choices[0].text == "hello"
 
 
-async def test_who_stops_waiting_for_a_silent_engine_leaves_no_connection_open(
+async def test_a_caller_that_stops_waiting_for_a_silent_engine_leaves_no_connection_open(
     tmp_path: Path,
 ) -> None:
     async with stand_ins(tmp_path) as engines:
@@ -63,7 +63,7 @@ async def test_who_stops_waiting_for_a_silent_engine_leaves_no_connection_open(
     assert all(isinstance(one, UpstreamTimeout | UpstreamStarting) for one in late)
 
 
-async def test_a_request_that_hangs_holds_up_no_other_on_the_same_connection(
+async def test_a_request_that_hangs_blocks_no_other_on_the_same_connection(
     tmp_path: Path,
 ) -> None:
     async def conduct(asked: Asked) -> None:

@@ -76,7 +76,7 @@ async def test_each_generated_token_comes_with_the_logits_it_was_drawn_from(
     torch.testing.assert_close(values(choice.generation_logits), rows, atol=1e-4, rtol=1e-4)
 
 
-async def test_every_choice_and_every_beam_has_logits_of_its_own(folder: Folder) -> None:
+async def test_every_choice_and_every_beam_has_its_own_logits(folder: Folder) -> None:
     sampled = Sampling(max_tokens=5, seed=3, n=3, end_id=-1)
     searched = Sampling(max_tokens=5, beam_width=3, end_id=-1)
 

@@ -67,7 +67,7 @@ async def test_a_seeded_answer_is_the_same_alone_and_in_a_batch(service: Service
         assert re.fullmatch(pattern, text)
 
 
-async def test_every_choice_has_a_grammar_of_its_own(service: Service) -> None:
+async def test_every_choice_has_its_own_grammar(service: Service) -> None:
     texts = said(await ask(service, matching(r"[a-f]{3,12}\d", Sampling(seed=3, n=5))))
 
     assert len(set(texts)) > 1

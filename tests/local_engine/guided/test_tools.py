@@ -107,7 +107,7 @@ async def test_a_named_function_is_the_one_that_is_called(writer: Service) -> No
     assert [call.name for call in answer.choices[0].tool_calls] == ["get_weather"]
 
 
-async def test_several_calls_are_counted_from_zero_and_have_ids_of_their_own(
+async def test_several_calls_are_counted_from_zero_and_have_their_own_ids(
     hermes: Service,
 ) -> None:
     bias = {OPENING: 50.0}

@@ -91,7 +91,7 @@ def test_models_that_cannot_be_served_are_refused_by_name(
         load(str(tmp_path), device="cpu", dtype=torch.float32)
 
 
-def test_a_model_that_looks_both_ways_is_refused(tmp_path: Path) -> None:
+def test_a_model_with_bidirectional_attention_is_refused(tmp_path: Path) -> None:
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 50}
     config = AutoConfig.for_model("bert", intermediate_size=16, is_decoder=False, **shape)
     cast(PreTrainedModel, AutoModelForCausalLM.from_config(config)).save_pretrained(tmp_path)

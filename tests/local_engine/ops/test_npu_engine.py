@@ -100,9 +100,7 @@ def test_greedy_tokens_are_transformers_own(family: str, folder: Folder) -> None
 
 
 @pytest.mark.parametrize("family", ["gemma3_text", "gpt_oss"])
-def test_models_with_code_of_their_own_attend_over_the_same_pages(
-    family: str, folder: Folder
-) -> None:
+def test_models_with_their_own_code_attend_over_the_same_pages(family: str, folder: Folder) -> None:
     stand_in = torch_npu()
     lane, runner, _ = npu_lane(folder(family), stand_in)
 

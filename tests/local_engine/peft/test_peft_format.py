@@ -176,7 +176,7 @@ def test_folders_that_are_not_adapters_are_refused(
         ([("sql", MODEL), ("sql", MODEL)], "engine.loras: sql: the name is already used"),
     ],
 )
-def test_an_adapter_has_a_name_of_its_own_and_a_base(
+def test_an_adapter_has_its_own_name_and_a_base(
     loras: list[tuple[str, str]], why: str, base: Path, pairs: Pairs, tmp_path: Path
 ) -> None:
     folder = str(save_adapter(tmp_path / "a", pairs))

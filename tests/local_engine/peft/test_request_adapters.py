@@ -205,7 +205,7 @@ async def test_an_engine_that_takes_no_adapters_says_so(base: Path, pairs: list[
     assert "accept_lora" in id.message
 
 
-async def test_a_configured_adapter_is_a_model_of_its_own_name(
+async def test_a_configured_adapter_is_a_model_with_its_own_name(
     base: Path, pairs: list[Pairs], oracles: list[list[int]], tmp_path: Path
 ) -> None:
     folder = save_adapter(tmp_path / "sql", pairs[0])

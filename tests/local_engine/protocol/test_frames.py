@@ -112,7 +112,7 @@ def test_an_error_is_raised_again_as_what_it_was(kind: type[GatewayError]) -> No
     assert str(again) == ("here: why" if isinstance(error, UpstreamError) else "why")
 
 
-def test_errors_that_have_no_name_of_their_own_travel_as_their_nearest_kin() -> None:
+def test_errors_without_their_own_name_are_sent_as_the_nearest_one() -> None:
     assert type(raised(failed(1, Forbidden("not yours")), "here")).__name__ == "CallerError"
     assert isinstance(raised(failed(1, DeadlineExceeded("late")), "here"), DeadlineExceeded)
     busy = UpstreamBusy("full", upstream="local engine", retry_after=1.0)

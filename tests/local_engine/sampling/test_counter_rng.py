@@ -115,7 +115,7 @@ def test_a_seed_of_more_bits_is_refused(seed: int) -> None:
         fold_seed(seed)
 
 
-def test_the_answers_of_one_request_get_seeds_of_their_own() -> None:
+def test_the_answers_of_one_request_get_their_own_seeds() -> None:
     seeds = {derive_seed(42, index) for index in range(1000)} | {
         derive_seed(43, index) for index in range(1000)
     }

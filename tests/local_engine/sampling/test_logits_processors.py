@@ -208,7 +208,7 @@ def test_a_bit_mask_unpacks_to_its_bits(vocabulary: int) -> None:
     assert torch.equal(unpack_mask(packed.to(torch.int32), vocabulary), bools)
 
 
-def test_a_minimum_length_ends_by_itself() -> None:
+def test_a_minimum_length_stops_applying_once_reached() -> None:
     params = [RowParams(min_tokens=2, end_ids=(1,)), RowParams(min_tokens=4, end_ids=(0, 1))]
     rows = SamplingRows(params, [0, 1], vocabulary=3, device=CPU)
 

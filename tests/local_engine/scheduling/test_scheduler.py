@@ -101,7 +101,7 @@ def test_without_the_prefix_cache_nothing_is_shared() -> None:
     assert counts(engine.schedule(0.0)) == {1: 1, 2: 10}
 
 
-def test_the_latest_sequence_gives_way_when_pages_run_out_and_comes_back() -> None:
+def test_the_latest_sequence_is_preempted_when_pages_run_out_and_resumes() -> None:
     engine = scheduler(pages=5, budget=32, cache=False)
     early, late = sequence(1, 4, arrival=1.0), sequence(2, 4, arrival=2.0, first=50)
     engine.add(early)

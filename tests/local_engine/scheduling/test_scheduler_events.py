@@ -179,7 +179,7 @@ def newcomer(id: int, *, priority: int, arrival: float, length: int = 5) -> Sequ
     )
 
 
-def test_who_has_waited_too_long_to_begin_takes_the_place_of_one_that_has_begun() -> None:
+def test_a_request_that_waited_too_long_preempts_one_that_has_begun() -> None:
     engine, (running,) = busy(1, priority=5)
     late = newcomer(9, priority=5, arrival=0.0)
     engine.add(late)
@@ -193,7 +193,7 @@ def test_who_has_waited_too_long_to_begin_takes_the_place_of_one_that_has_begun(
     assert running.state is State.WAITING
 
 
-def test_that_right_is_used_once_so_that_equals_do_not_fight_for_ever() -> None:
+def test_promotion_is_used_once_so_that_equals_do_not_preempt_each_other_forever() -> None:
     engine, (first,) = busy(1, priority=5)
     late = newcomer(9, priority=5, arrival=0.0)
     engine.add(late)

@@ -21,7 +21,7 @@ FAST = Available(npu="not installed", cuda="no device", cpu_bfloat16=True)
 
 
 @pytest.mark.parametrize(("torch_version", "npu_version", "fine"), PAIRS)
-def test_torch_npu_wants_its_own_version_of_torch(
+def test_torch_npu_requires_its_own_version_of_torch(
     torch_version: str, npu_version: str, fine: bool
 ) -> None:
     problem = pairing_problem(torch_version, npu_version)

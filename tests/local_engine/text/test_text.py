@@ -57,7 +57,7 @@ def test_pieces_of_a_streamed_text_add_up_to_the_text(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bytes_that_never_become_a_character_are_not_held_for_ever(
+def test_bytes_that_never_become_a_character_are_not_held_forever(
     kind: Kind, tokenizers: dict[Kind, Tokenizer]
 ) -> None:
     tokenizer = tokenizers[kind]

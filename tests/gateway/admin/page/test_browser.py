@@ -109,7 +109,7 @@ async def test_a_paused_page_waits(page: Page, up: Serving) -> None:
     assert [url.rpartition("/")[2] for url in asked] == ["live"]
 
 
-async def test_an_answer_names_who_gave_it_and_is_never_taken_for_markup(page: Page) -> None:
+async def test_an_answer_names_its_backend_and_is_never_markup(page: Page) -> None:
     await page.fill("textarea", "<img src=x onerror=alert(1)>")
     await page.press("textarea", "Enter")
 

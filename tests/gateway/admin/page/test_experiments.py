@@ -205,7 +205,7 @@ async def test_what_the_store_has_is_on_the_page_of_every_process(
 
 
 @asynchronous
-async def test_an_experiment_outlives_its_place_in_the_configuration(tmp_path: Path) -> None:
+async def test_an_experiment_survives_its_removal_from_the_configuration(tmp_path: Path) -> None:
     told, at = Told(tmp_path), time.time()
     told.remember_former(at, units=40)
     async with crowded(tmp_path, equip=told.equip) as up:

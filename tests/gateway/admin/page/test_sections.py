@@ -98,7 +98,7 @@ def test_the_backends_tried_and_the_reasons_are_shown(
     assert f"First candidate: a/x. {told}" in page
 
 
-def test_requests_are_drawn_by_who_answered_and_failures_by_themselves() -> None:
+def test_requests_are_drawn_by_backend_and_failures_separately() -> None:
     cells = (TrafficCell(time=1000, requests=10, errors=4, refused=1, attempts=12, failed=6),)
     nobody = (TrafficCell(time=1000, requests=5, refused=5),)
     traffic = Traffic(

@@ -202,7 +202,7 @@ def test_votes_for_only_one_arm_are_reported_with_what_is_missing(file: Path) ->
     ]
 
 
-def test_the_sample_needs_neither_a_configuration_nor_a_store() -> None:
+def test_the_sample_size_needs_no_configuration_and_no_store() -> None:
     found = run(None, "plan", "--baseline", "0.12", "--lift", "0.02")
     wrong = run(None, "plan", "--baseline", "0.12", "--lift", "0")
     words = run(None, "plan", "--baseline", "0.12", "--lift", "0.02", "--shares", "80,x")

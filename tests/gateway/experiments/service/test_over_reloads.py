@@ -65,7 +65,7 @@ async def process(tmp_path: Path) -> AsyncGenerator[Process, None]:
     found.store.close()
 
 
-async def test_a_pause_that_came_under_another_configuration_is_not_forgotten_with_the_store_away(
+async def test_a_pause_under_another_configuration_survives_an_unreachable_store(
     process: Process,
 ) -> None:
     """Nobody is given to an arm that a guardrail or an operator stopped meanwhile."""

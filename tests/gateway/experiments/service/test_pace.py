@@ -21,7 +21,7 @@ def rests(*looks: tuple[float, bool]) -> list[float]:
     return [pace.wait_s(took, away=away) for took, away in looks]
 
 
-def test_looks_that_take_long_take_a_twentieth_of_the_time() -> None:
+def test_slow_polls_take_a_twentieth_of_the_time() -> None:
     assert rests(*[(1.0, False)] * 3)[1:] == [20.0, 20.0]
     assert rests(*[(0.01, False)] * 3) == [5.0, 5.0, 5.0]
 

@@ -144,7 +144,7 @@ async def test_a_pause_reaches_requests_survives_a_restart_and_ends_with_an_epoc
     assert after.headers["x-gateway-variant"] == before.headers["x-gateway-variant"]
 
 
-async def test_of_the_replicas_on_a_store_one_looks_at_the_guardrails(tmp_path: Path) -> None:
+async def test_of_the_replicas_on_a_store_one_checks_the_guardrails(tmp_path: Path) -> None:
     guard = "    guardrails: [{metric: error, worse_by: 0.02}]\n    planned: 200"
     async with provider(behave) as remote:
         text = config(remote.base_url, more=guard)
@@ -192,7 +192,7 @@ async def test_a_guardrail_pauses_what_does_harm_and_says_why(tmp_path: Path) ->
     assert "treatment is worse than control in error by more than 0.02" in str(report["reason"])
 
 
-async def test_after_a_resume_a_guardrail_looks_at_what_came_since(tmp_path: Path) -> None:
+async def test_after_a_resume_a_guardrail_uses_only_newer_data(tmp_path: Path) -> None:
     async with provider(behave) as remote:
         text = config(remote.base_url, more=GUARD, other=ADMIN)
         async with recorded(text, tmp_path) as up:

@@ -291,7 +291,7 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize(("path", "body"), ELSEWHERE)
-async def test_every_surface_takes_part_alike(
+async def test_every_surface_takes_part_equally(
     gateway: Gateway, path: str, body: dict[str, object]
 ) -> None:
     for variant in ("control", "treatment"):

@@ -153,7 +153,7 @@ def test_a_stream_that_fails_ends_with_an_error_for_both_kinds_of_client() -> No
 @pytest.mark.parametrize(
     "request_", [ChatRequest(model="m", messages=()), CompletionRequest(model="m", prompts=("x",))]
 )
-def test_answers_are_the_openai_dialects_with_who_served_them(
+def test_answers_are_the_openai_dialects_with_the_served_model(
     request_: ChatRequest | CompletionRequest,
 ) -> None:
     ours, theirs = (one.renderer(request_, REQUEST_ID) for one in (INVOCATIONS, OPENAI))

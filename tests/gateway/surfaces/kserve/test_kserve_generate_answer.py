@@ -188,7 +188,7 @@ def test_tokens_stream_one_by_one() -> None:
     assert sums == [-0.5, -0.75, -1.0]
 
 
-def test_logits_of_a_stream_are_frames_of_their_own() -> None:
+def test_logits_of_a_stream_are_separate_frames() -> None:
     reply = msgspec.structs.replace(REPLY, pieces=True)
     events: list[Event] = [
         Logits(of="context", tensor=float32((1, 2), (0.5, 1.5))),

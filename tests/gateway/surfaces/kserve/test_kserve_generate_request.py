@@ -193,7 +193,7 @@ def test_what_cannot_be_is_refused_by_name(
     assert error.param == param
 
 
-def test_requests_of_tokens_have_refusals_of_their_own() -> None:
+def test_requests_of_tokens_have_their_own_rejections() -> None:
     empty = refused({"input_ids": [], "max_tokens": 1})
     longer = refused({**TOKENS, "input_lengths": 4})
     repeated = refused({**TOKENS, "stream": True, "exclude_input_in_output": False}, streams=True)

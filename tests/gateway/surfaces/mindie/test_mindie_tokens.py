@@ -284,7 +284,7 @@ async def test_other_methods_and_types_wear_the_same_envelope(gateway: Serving) 
     assert (text.status_code, text.json()["error_type"]) == (415, "Unsupported Media Type")
 
 
-async def test_a_client_that_goes_away_frees_its_sequence(gateway: Serving) -> None:
+async def test_a_client_that_disconnects_frees_its_sequence(gateway: Serving) -> None:
     body = json.dumps(streamed(max_new_tokens=1000)).encode()
     head = (
         "POST /v1/models/org/endless/infer_token HTTP/1.1\r\nhost: [::1]\r\n"

@@ -95,7 +95,7 @@ def test_logits_have_no_place_in_the_dialect() -> None:
     assert chat_renderer().events([Logits(of="generation", tensor=tensor)]) == b""
 
 
-def test_an_empty_delta_sends_no_chunk_of_its_own() -> None:
+def test_an_empty_delta_sends_no_separate_chunk() -> None:
     assert deltas(TextDelta(text=""), TextDelta(text="a"), TextDelta(text="")) == [{"content": "a"}]
 
 

@@ -133,7 +133,7 @@ def test_offsets_run_on_through_a_stream_for_each_choice() -> None:
     assert offsets == [b"[0]", b"[0]", b"[3]", b"[7]"]
 
 
-def test_without_rivals_there_is_no_column_of_them() -> None:
+def test_without_alternatives_there_is_no_column_of_them() -> None:
     item = TokenLogprob(token="x", logprob=-1.0)
 
     answer = completion_answer(TextDelta(text="x", logprobs=(item,)), STOP)

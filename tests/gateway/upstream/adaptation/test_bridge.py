@@ -222,7 +222,7 @@ async def test_a_stop_sequence_of_tokens_ends_an_answer_of_text_and_its_connecti
     assert TOKENIZER.decode(ids) == " The quick"
 
 
-async def test_a_client_that_leaves_closes_the_servers_connection(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_closes_the_servers_connection(tmp_path: Path) -> None:
     async with completions(tmp_path, stalling=True) as both:
         asking = asyncio.create_task(both.tokens(stream=True))
         await both.remote.until(lambda: len(both.remote.requests) == 1)
@@ -367,7 +367,7 @@ async def test_mindies_own_text_is_what_its_client_gets(tmp_path: Path) -> None:
 LONG = [(100 + place, " on") for place in range(200)]
 
 
-async def test_a_client_that_leaves_closes_every_call_of_a_request_with_several_prompts(
+async def test_a_client_that_disconnects_closes_every_call_for_several_prompts(
     tmp_path: Path,
 ) -> None:
     body = {"model": "chat", "prompt": ["a", "b", "c"], "stream": True}

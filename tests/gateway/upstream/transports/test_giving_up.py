@@ -132,7 +132,7 @@ async def test_closing_early_closes_the_socket(open_transport: Open) -> None:
             await gone.wait()
 
 
-async def test_closing_a_reply_wakes_who_still_reads_it(open_transport: Open) -> None:
+async def test_closing_a_reply_wakes_its_reader(open_transport: Open) -> None:
     async with raw_server(answering([sized(b"hello")[:-1], 60])) as server:
         reply = await post(open_transport(server.base_url))
         await reply.chunk(soon())

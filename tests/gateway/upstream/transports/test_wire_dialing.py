@@ -38,7 +38,7 @@ def connection() -> HttpConnection:
     return HttpConnection("up", pool, deadlines, Limits())
 
 
-async def test_an_address_that_refuses_gives_way_to_the_next() -> None:
+async def test_an_address_that_refuses_leads_to_the_next() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         async with raw_server(Peer.stay) as server:

@@ -76,7 +76,7 @@ async def test_no_request_overtakes_the_queue() -> None:
     assert await newcomer is first
 
 
-async def test_closing_turns_away_who_waits() -> None:
+async def test_closing_rejects_waiters() -> None:
     rig = Rig()
     await rig.pool.acquire(soon())
     waiting = await rig.queue()
