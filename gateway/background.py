@@ -1,5 +1,4 @@
-"""Work beside the requests that lasts as long as its process: a crash is logged, counted, and the
-work is started again."""
+"""Background work that runs as long as its process: log, count and restart it when it crashes."""
 
 import asyncio
 import logging
@@ -11,16 +10,16 @@ from gateway.clock import now
 _log = logging.getLogger("strowger")
 
 PAUSE_S, MAX_PAUSE_S = 1.0, 30.0
-"""Before work that crashed is started again; doubled by each crash, forgotten after STEADY_S."""
+"""Delay before crashed work restarts; doubled by each crash, reset after STEADY_S."""
 
 STEADY_S = 60.0
 
 OnCrash = Callable[[str], None]
-"""Counts a crash. It gets the name of what crashed, one of a fixed few: it becomes a label."""
+"""Count a crash. The name of the work is a metric label: one of a small fixed set."""
 
 
 def ignore_crash(name: str) -> None:
-    """For tests and commands, which show no metrics."""
+    """Do not count; for tests and commands, which export no metrics."""
 
 
 async def keep_running(
@@ -30,7 +29,7 @@ async def keep_running(
     *,
     pause_s: float = PAUSE_S,
 ) -> None:
-    """Do `work` until it returns or this is cancelled, again after each crash.
+    """Run `work` until it returns or is cancelled; restart it after each crash.
 
     name: for the log and the metric.
     """
@@ -39,10 +38,10 @@ async def keep_running(
         began = now()
         try:
             await work()
-        except Exception:  # noqa: BLE001  a bug in it must not end it for as long as we run
+        except Exception:  # noqa: BLE001  a bug must not end it for good
             if now() - began > STEADY_S:
                 pause = pause_s
-            _log.exception("%s crashed by a bug of ours; starting it again in %g s", name, pause)
+            _log.exception("internal error: %s crashed; restarting in %g s", name, pause)
             crashed(name)
         else:
             return
@@ -51,8 +50,10 @@ async def keep_running(
 
 
 def count_unhandled(crashed: OnCrash) -> None:
-    """From now on, exceptions that nobody handled on this event loop count: of callbacks, and of
-    tasks that nobody awaits. asyncio logs them."""
+    """Count the unhandled exceptions of this event loop, which asyncio logs.
+
+    They come from callbacks, and from tasks that are not awaited.
+    """
     asyncio.get_running_loop().set_exception_handler(partial(_unhandled, crashed))
 
 

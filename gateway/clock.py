@@ -1,7 +1,7 @@
-"""The one clock of the request path: seconds, monotonic, finer than a loop's own.
+"""The clock of the request path: monotonic seconds, finer than the event loop's clock.
 
-asyncio's `loop.time()` is this very clock. uvloop's is the same one too, but read once a turn and
-cut to milliseconds, which is good enough for deadlines and too coarse for what is reported.
+asyncio's `loop.time()` is the same clock. So is uvloop's, but it is read once per loop iteration
+and truncated to milliseconds: enough for deadlines, too coarse for reported times.
 """
 
 from time import monotonic as now
@@ -10,5 +10,8 @@ __all__ = ("milliseconds", "now")
 
 
 def milliseconds(seconds: float) -> float:
-    """As reported: to the microsecond. seconds: at least 0. A sixth of the time of `round`."""
+    """Convert seconds, at least 0, to milliseconds rounded to a microsecond.
+
+    Takes a sixth of the time of `round`.
+    """
     return (seconds * 1e6 + 0.5) // 1.0 / 1e3

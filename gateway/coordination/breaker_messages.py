@@ -6,15 +6,15 @@ from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 
 
 class BreakerUpdate(Struct, frozen=True, kw_only=True, tag=True):
-    """Breakers that have changed, by the keys of Runtime.backends. Both ways."""
+    """Changed breakers, by the keys of Runtime.backends; sent in both directions."""
 
     health: dict[str, BreakerSnapshot]
 
 
 class LoadUpdate(Struct, frozen=True, kw_only=True, tag=True):
-    """Attempts under way by backend, where that changed; requests and bytes of bodies in all.
+    """Changed counts of attempts in flight by backend; total requests and bytes of bodies.
 
-    A worker tells its own, and is told the sum of the others'.
+    A worker sends its own numbers and receives the sum of the others'.
     """
 
     attempts: dict[str, int]

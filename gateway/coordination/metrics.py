@@ -1,4 +1,4 @@
-"""What is told of the other replicas: whether Redis answers, and how many there are."""
+"""Metrics of the replica synchronisation: whether Redis answers, and the number of replicas."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from gateway.coordination.replica_sync import ReplicaSync
 
 
 class ReplicaCollector(Collector):
-    """Of the process that leads."""
+    """Metrics of the leader."""
 
     def __init__(self, exchange: ReplicaSync) -> None:
         self._exchange = exchange
@@ -17,16 +17,16 @@ class ReplicaCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield GaugeMetricFamily(
             "strowger_redis_available",
-            "1 while Redis answers, 0 while each replica goes on by itself.",
+            "1 while Redis answers, 0 while replicas run without synchronisation.",
             value=not self._exchange.unavailable,
         )
         yield GaugeMetricFamily(
             "strowger_redis_last_success_timestamp_seconds",
-            "When Redis last answered, Unix time; 0 before it first did.",
+            "Time of the last answer of Redis, Unix seconds; 0 before the first.",
             value=self._exchange.heard_at,
         )
         yield GaugeMetricFamily(
             "strowger_replicas",
-            "Replicas that tell each other of their backends, this one included.",
+            "Live replicas that share the state of backends, this one included.",
             value=self._exchange.replicas,
         )

@@ -1,8 +1,8 @@
-"""Whose turn it is to probe a backend that is down: one replica's at a time, known ahead of time.
+"""Leases that let one replica at a time probe a backend whose circuit is open.
 
-Each replica bars its own processes from probing while a breaker is open, takes the lease that all
-replicas share shortly before the breaker is due, and lets its processes probe while it has it. So
-no request waits for the lease. One that is not used goes round.
+While a breaker is open, each replica blocks its own processes from probing. Shortly before the
+probe is due it tries to take the lease that all replicas share, and unblocks its processes while it
+holds it. So no request waits for the lease. An unused lease passes to another replica.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,19 +12,19 @@ from gateway.coordination.replica_transport import Ask, ReplicaTransport
 from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 
 AHEAD_S = 1.0
-"""A lease is taken so long before the breaker is due."""
+"""How long before the probe is due a replica takes the lease."""
 
 UNUSED_S = 1.0
-"""A lease that nobody has used so long after that is for the others."""
+"""How long after the probe is due an unused lease is given to the other replicas."""
 
 
 class LocalProbeBlock(Protocol):
-    """A lease among the processes of this replica, which holds the processes off."""
+    """A lease among the processes of this replica; holding it blocks their probes."""
 
     def available(self) -> bool: ...
     def acquire(self) -> bool: ...
     def drop(self) -> None:
-        """Now."""
+        """Release immediately."""
         ...
 
 
@@ -33,7 +33,10 @@ class LocalProbeBlocks(Protocol):
 
 
 class ProbeLeases:
-    """Of one replica. Keys are those of breakers, places what they are called among replicas."""
+    """The probe leases of one replica.
+
+    Keys are those of breakers; places are the names that the replicas share for them.
+    """
 
     def __init__(self, link: ReplicaTransport, bars: LocalProbeBlocks) -> None:
         self._link = link
@@ -50,7 +53,11 @@ class ProbeLeases:
         replicas: int,
         now: float,
     ) -> None:
-        """As of now. health: breakers as all know them. Raises TransportUnavailable."""
+        """Take, keep or give leases as the breakers require.
+
+        health: breakers as known to all replicas. now: monotonic seconds.
+        Raises TransportUnavailable.
+        """
         self._places.update(places)
         is_open = {
             key: one.open_until
@@ -75,14 +82,14 @@ class ProbeLeases:
                     self._retry_after[key] = now + UNUSED_S * replicas
 
     def release_all(self) -> None:
-        """There is nobody to ask: each of the processes decides with the others here."""
+        """Unblock everything: without a transport, the processes of this replica decide alone."""
         for key in tuple(self._blocked):
             self._unblock(key)
         self._mine.clear()
         self._retry_after.clear()
 
     def _due(self, key: str, until: float, now: float) -> Iterator[tuple[Ask, str]]:
-        """What to ask for about a breaker that is open until then."""
+        """Yield the lease operation for a breaker that is open until `until`, if one is needed."""
         taken = self._mine.get(key)
         if taken is None:
             self._block(key)
@@ -91,14 +98,14 @@ class ProbeLeases:
         elif key not in self._blocked and not self._local.lease(key).available():
             yield "keep", key  # a probe is under way
         elif -UNUSED_S < until - now < AHEAD_S or now - taken < UNUSED_S:
-            self._unblock(key)  # what was told before it was taken has been heard since
+            self._unblock(key)  # updates sent before it was taken have arrived
             yield "keep", key
         else:
             self._block(key)
             yield "give", key
 
     def _block(self, key: str) -> None:
-        """Next time, if a probe is under way just now."""
+        """Block the processes' probes; retried at the next update if a probe is in flight."""
         if self._local.lease(key).acquire():
             self._blocked.add(key)
 

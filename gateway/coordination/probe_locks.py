@@ -1,6 +1,6 @@
-"""Who of several processes may probe a backend: a lock on a byte of a file that all have open.
+"""Probe leases among the processes of one machine: locks on bytes of a file that all have open.
 
-The kernel keeps such locks, answers within a microsecond, and takes them back from a process that
+The kernel keeps such locks, answers within a microsecond, and releases those of a process that
 dies, however it dies. https://www.man7.org/linux/man-pages/man2/F_SETLK.2const.html
 """
 
@@ -12,21 +12,24 @@ from pathlib import Path
 from types import TracebackType
 
 PROBES = "probes.lock"
-"""The file's name, in the folder of the gateway's run."""
+"""The name of the lock file in the gateway's run folder."""
 
 LINGER_S = 0.25
-"""A lock is kept so long after its probe, for the news of how it went to reach the others."""
+"""How long a lock is held after its probe, so that the result reaches the other processes first."""
 
 
 class FileLeases:
-    """Of one process. Nothing else in the process may open the file: closing it frees all."""
+    """File-lock leases held by this process.
+
+    Do not open the file elsewhere in the process: closing it releases every lock.
+    """
 
     def __init__(self, file: Path) -> None:
         self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._leases: dict[str, FileLease] = {}
 
     def lease(self, key: str) -> "FileLease":
-        """The same key is the same lease in every process."""
+        """Return the lease of a key; the same key is the same lease in every process."""
         if key not in self._leases:
             digest = blake2b(key.encode(), digest_size=7).digest()
             self._leases[key] = FileLease(self._descriptor, int.from_bytes(digest, "big"))
@@ -37,10 +40,10 @@ class FileLeases:
 
 
 class LocalLeases:
-    """Of one of two that share a process: what serves there, and who speaks for other replicas."""
+    """The leases of one of two holders in a process: the server and the replica synchronisation."""
 
     def __init__(self, holders: "dict[str, LocalLeases]") -> None:
-        """holders: the same for both."""
+        """holders: shared by both."""
         self._holders = holders
 
     def lease(self, key: str) -> "LocalLease":
@@ -56,14 +59,14 @@ class LocalLease:
         self._key = key
 
     def available(self) -> bool:
-        """Whether `take` would succeed now."""
+        """True if `acquire` would succeed now."""
         return self._holders.get(self._key, self._mine) is self._mine
 
     def acquire(self) -> bool:
         return self._holders.setdefault(self._key, self._mine) is self._mine
 
     def release(self) -> None:
-        """A lease that is not held stays so."""
+        """Release the lease; does nothing if it is not held."""
         if self._holders.get(self._key) is self._mine:
             del self._holders[self._key]
 
@@ -71,10 +74,10 @@ class LocalLease:
 
 
 class LogFileLock:
-    """A context in which one process is at a time; a thread that waits for it sleeps.
+    """A context manager that one process at a time can enter; a waiting thread sleeps.
 
-    What is written to a pipe in one piece may be long, and arrives in several: those of another
-    process would fall between them.
+    It keeps log lines whole: a long write to a pipe arrives in pieces, and the pieces of another
+    process could come between them.
     """
 
     def __init__(self, file: Path) -> None:
@@ -102,7 +105,7 @@ class FileLease:
         self._ending: asyncio.TimerHandle | None = None
 
     def available(self) -> bool:
-        """Whether `take` would succeed now."""
+        """True if `acquire` would succeed now."""
         if self._mine:
             return True
         if not self._lock():
@@ -111,7 +114,7 @@ class FileLease:
         return True
 
     def acquire(self) -> bool:
-        """Whether it is this process's now, until `give`."""
+        """Take the lease until `release`; False if another process holds it."""
         if self._ending is not None:
             self._ending.cancel()
             self._ending = None
@@ -119,12 +122,12 @@ class FileLease:
         return self._mine
 
     def release(self) -> None:
-        """In a moment; a lease that is not held stays so."""
+        """Release the lease after LINGER_S; does nothing if it is not held."""
         if self._mine and self._ending is None:
             self._ending = asyncio.get_running_loop().call_later(LINGER_S, self._give)
 
     def drop(self) -> None:
-        """Now; a lease that is not held stays so."""
+        """Release the lease immediately; does nothing if it is not held."""
         if self._ending is not None:
             self._ending.cancel()
         if self._mine:

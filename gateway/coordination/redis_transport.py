@@ -1,6 +1,7 @@
-"""Redis as what is between the replicas, by redis-py. https://redis.io/docs/latest/commands/
+"""Redis as the transport between replicas, through redis-py.
 
-One hash holds every replica's notice, one key each lease. One server: no cluster, no sentinel.
+One hash holds the notices of all replicas; each lease is a key. A single server is supported, no
+cluster and no sentinel. https://redis.io/docs/latest/commands/
 """
 
 import asyncio
@@ -18,13 +19,13 @@ from schemas.secret import Secret
 
 NOTICES = "strowger:replicas:1"
 LEASE = "strowger:probe:1:"
-"""Both with the version of what is written there."""
+"""Both names contain the version of the format."""
 
 NOTICES_S = 120
-"""After so long without any replica nothing is left of them."""
+"""Expiry of the notices after the last replica has stopped, seconds."""
 
 ROUND_S, CONNECT_S = 1.0, 2.0
-"""For one round trip, on a machine that may be busy; for the first, which connects."""
+"""Timeouts of one round trip on a possibly busy machine, and of the first, which connects."""
 
 _KEEP = (
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) end "
@@ -34,7 +35,7 @@ _GIVE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS
 
 
 class _Pipeline(Protocol):
-    """What we use of redis-py's, whose own types say less."""
+    """The part of redis-py's pipeline that we use; redis-py's own types are less exact."""
 
     def execute_command(self, *words: str | bytes) -> object: ...
     async def execute(self, *, raise_on_error: bool) -> list[object]: ...
@@ -54,12 +55,13 @@ class _Client(Protocol):
 
 
 class RedisTransport:
-    """See Link. One connection, used by one task."""
+    """See ReplicaTransport. One connection, used by one task."""
 
     def __init__(self, url: Secret, name: str, lease_s: float = LEASE_S) -> None:
-        """lease_s: how long a lease lasts that is not kept.
+        """lease_s: how long a lease lasts without `keep`.
 
-        Raises InvalidConfig for an address that redis-py cannot read."""
+        Raises InvalidConfig for an address that redis-py cannot parse.
+        """
         from_url = cast("_FromUrl", Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  its **kwargs have no types
         try:
             self._client = from_url(
@@ -72,7 +74,9 @@ class RedisTransport:
             self._client.connection_pool.make_connection()
         except (ValueError, TypeError):
             raise InvalidConfig(
-                ("store.redis_url: no Redis address: redis://USER:PASSWORD@HOST:PORT/NUMBER",)
+                (
+                    "store.redis_url: not a Redis address; use redis://USER:PASSWORD@HOST:PORT/NUMBER",
+                )
             ) from None
         self.name = name
         self._lease_ms = str(round(lease_s * 1000))
@@ -86,7 +90,7 @@ class RedisTransport:
         return f"{known.get('host', 'localhost')}:{known.get('port', 6379)}"
 
     async def exchange(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """See Link.swap."""
+        """See ReplicaTransport.exchange."""
         commands: list[tuple[str | bytes, ...]] = [("HSET", NOTICES, self.name, own)]
         if gone:
             commands.append(("HDEL", NOTICES, *gone))
@@ -94,16 +98,16 @@ class RedisTransport:
         return cast("dict[bytes, bytes]", (await self._round(commands))[-1])
 
     async def leases(self, asks: Sequence[tuple[Ask, str]]) -> list[bool]:
-        """See Link.leases."""
+        """See ReplicaTransport.leases."""
         return [bool(answer) for answer in await self._round([self._lease(*ask) for ask in asks])]
 
     async def leave(self) -> None:
-        """See Link.leave."""
+        """See ReplicaTransport.leave."""
         try:
             if self._connected:
                 await self._round([("HDEL", NOTICES, self.name)])
         except TransportUnavailable:
-            return  # the others notice that it is gone by its silence
+            return  # the other replicas notice the silence
         await self._hang_up()
 
     def _lease(self, ask: Ask, place: str) -> tuple[str, ...]:
@@ -125,7 +129,7 @@ class RedisTransport:
                 answers = await pipeline.execute(raise_on_error=False)
         except TimeoutError:
             await self._hang_up()
-            raise TransportUnavailable("it does not answer in time") from None
+            raise TransportUnavailable("no answer in time") from None
         except (RedisError, OSError) as exc:
             await self._hang_up()
             raise TransportUnavailable(f"{type(exc).__name__}: {exc}") from exc
@@ -136,12 +140,12 @@ class RedisTransport:
         return answers
 
     async def _hang_up(self) -> None:
-        """Whatever was on its way on the connection must not answer the next question."""
+        """Close the connection: a late answer must not pass for that of the next command."""
         self._connected = False
         try:
             await self._client.connection_pool.disconnect()
         except (RedisError, OSError, TimeoutError):
-            return  # it was broken already, and is let go either way
+            return  # already broken; there is nothing left to close
 
 
 class _FromUrl(Protocol):

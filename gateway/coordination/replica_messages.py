@@ -1,8 +1,8 @@
-"""What a replica says of itself to the others, as bytes, and whose backends are the same.
+"""The messages between replicas as bytes, and which backends two replicas have in common.
 
-A notice is the writer's clock as of now, 8 bytes, and a body that stays the same while nothing
-changes. Times in the body are the writer's: less its clock they are seconds from now, and that is
-all that a reader takes from them, for no two machines' monotonic clocks agree.
+A notice is the writer's current clock, 8 bytes, and a body that stays the same while nothing
+changes. Times in the body are on the writer's clock; a reader only uses their distance from that
+clock, because the monotonic clocks of two machines never agree.
 """
 
 import socket
@@ -22,14 +22,14 @@ _CLOCK = struct.Struct("!d")
 
 
 class ReplicaState(Struct, frozen=True, kw_only=True):
-    """A body: breakers, and attempts under way, by provider (see `Shared`) and backend."""
+    """The body of a notice: breakers and attempts in flight, by provider (`Shared`) and backend."""
 
     health: dict[str, dict[str, BreakerSnapshot]] = {}
     busy: dict[str, dict[str, int]] = {}
 
 
 class Unreadable(Exception):
-    """A notice that another version may have written."""
+    """The notice cannot be decoded; another version may have written it."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -64,7 +64,7 @@ def body_in(data: bytes) -> bytes:
 
 
 def shifted(health: BreakerSnapshot, seconds: float) -> BreakerSnapshot:
-    """The same on another clock, which shows so much more."""
+    """Return the snapshot on a clock that is `seconds` ahead."""
     return BreakerSnapshot(
         at=health.at + seconds,
         open_until=None if health.open_until is None else health.open_until + seconds,
@@ -77,10 +77,10 @@ def shifted(health: BreakerSnapshot, seconds: float) -> BreakerSnapshot:
 
 
 class Shared:
-    """Which of a configuration's backends other replicas may have as well.
+    """The backends of a configuration that other replicas may have too.
 
-    Those of the same provider: same name, address and account. Engines are each machine's own, and
-    so is what listens on a loopback address.
+    Backends match if their provider has the same name, address and account. Engines, and servers on
+    a loopback address, belong to one machine and are never shared.
     """
 
     def __init__(self, config: Config) -> None:
@@ -93,7 +93,10 @@ class Shared:
         self.places = frozenset(self._places.values())
 
     def place(self, key: str) -> str | None:
-        """The provider of one of the keys of Runtime.backends, `MODEL: PROVIDER/NAME`."""
+        """Return the shared provider of a key of Runtime.backends, or `None`.
+
+        key: `MODEL: PROVIDER/NAME`.
+        """
         for model in self._models:
             if key.startswith(f"{model}: "):
                 provider = key[len(model) + 2 :].partition("/")[0]
@@ -103,7 +106,7 @@ class Shared:
 
 
 def _place(provider: Provider) -> str:
-    """A digest: who has only this cannot tell what went into it."""
+    """Return a digest of address and account, which does not reveal the credentials."""
     host = urlsplit(provider.base_url or "").hostname or ""
     parts = (
         *(provider.name, provider.adapter, provider.base_url, provider.api_key),
@@ -117,4 +120,4 @@ def _place(provider: Provider) -> str:
 def _plain(value: object) -> object:
     if isinstance(value, Secret):
         return value.reveal()
-    raise NotImplementedError(f"{type(value)} is no part of an account")
+    raise NotImplementedError(f"{type(value)} cannot be part of an account")

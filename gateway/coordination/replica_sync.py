@@ -1,7 +1,7 @@
-"""One replica's part in what all replicas share: a peer of its hub, in the background.
+"""Synchronise breakers and loads with other replicas; a peer of the hub, in the background.
 
-It tells what its own processes say, and passes on what those of other replicas say. Without the
-link each replica goes on with what it knows by itself. No request waits for any of this.
+It sends the updates of its own processes and forwards those of other replicas. Without the
+transport each replica continues with its own knowledge. No request waits for any of this.
 """
 
 import asyncio
@@ -35,26 +35,26 @@ from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 _log = logging.getLogger("strowger")
 
 PEER = -1
-"""Among the peers of a hub; workers count from 0."""
+"""This peer's number at the hub; workers are numbered from 0."""
 
 TICK_S = 0.2
-"""At most, between two looks; a quarter less at random, so that replicas fall out of step."""
+"""Maximum interval between syncs; up to a quarter less at random, to spread the replicas."""
 
 PEER_TIMEOUT_S = 3.0
-"""A replica that has been silent for so long has nothing under way."""
+"""Silence after which a replica counts as gone, with nothing in flight."""
 
 FORGET_S = 60.0
-"""A notice that has stood still for so long is taken down; a breaker that has been closed and
-rested for so long is no news."""
+"""A notice that has not changed for this long is removed; a breaker that has been closed for this
+long, without a cooldown, is not sent any more."""
 
 MAX_PAUSE_S = 1.0
-"""Between two tries while the link is away."""
+"""Maximum interval between attempts while the transport is unavailable."""
 
 _NEVER = float("-inf")
 
 
 class Peer(Struct, kw_only=True):
-    """Another replica as last seen. since: when its notice was last found changed."""
+    """Another replica as last seen. since: when its notice last changed."""
 
     clock: float
     since: float
@@ -64,9 +64,10 @@ class Peer(Struct, kw_only=True):
 
 
 class ReplicaSync:
-    """`run` it beside what serves; config: what is in force, asked for at each look.
+    """`run` it alongside the server.
 
-    away: the link was, the last time. heard_at: when it last was not, in Unix seconds; 0 never.
+    away:     the last sync failed.
+    heard_at: time of the last successful sync, Unix seconds; 0: never.
     """
 
     def __init__(
@@ -77,7 +78,10 @@ class ReplicaSync:
         config: Callable[[], Config],
         clock: Callable[[], float] = now,
     ) -> None:
-        """bars: of the process that leads, which takes part in what its workers lock."""
+        """bars: the leader's leases among the processes of this replica.
+
+        config: returns the current configuration, read at each sync.
+        """
         self._hub = hub
         self._link = link
         self._name = link.name.encode()
@@ -99,11 +103,11 @@ class ReplicaSync:
 
     @property
     def replicas(self) -> int:
-        """Those that are alive, this one included."""
+        """The number of live replicas, this one included."""
         return 1 + sum(other.alive for other in self._others.values())
 
     def on_message(self, message: BreakerUpdate | LoadUpdate) -> None:
-        """What the processes of this replica say."""
+        """Store an update of the processes of this replica."""
         match message:
             case BreakerUpdate(health=health):
                 for key, one in health.items():
@@ -117,7 +121,7 @@ class ReplicaSync:
                 self._busy = {key: count for key, count in merged.items() if count}
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Sync until cancelled."""
         pause = TICK_S
         try:
             while True:
@@ -135,7 +139,7 @@ class ReplicaSync:
             await self._link.leave()
 
     async def sync(self) -> None:
-        """Tell, read, and see to the probes. Raises TransportUnavailable."""
+        """Send, read, and update the probe leases. Raises TransportUnavailable."""
         now = self._clock()
         if self._config() is not self._for:
             self._follow(self._config())
@@ -152,7 +156,7 @@ class ReplicaSync:
         await self._turns.update(self._known, places, self.replicas, self._clock())
 
     def _follow(self, config: Config) -> None:
-        """With another configuration other backends may be the same as theirs."""
+        """Use a new configuration, with which other backends may match those of the peers."""
         self._for, self._shared = config, Shared(config)
         for other in self._others.values():
             other.body, other.told = b"", ReplicaState()
@@ -188,9 +192,9 @@ class ReplicaSync:
         self._pass_loads()
 
     def _read_peer(self, name: bytes, data: bytes, now: float) -> Mapping[str, BreakerSnapshot]:
-        """What one of the others has to tell that is new.
+        """Return what is new in the notice of one peer.
 
-        The first sight of a notice says nothing: its writer may be dead, and its clock stands.
+        The first sight of a notice is ignored: its writer may be dead. A live writer's clock moves.
         """
         try:
             theirs = clock_of(data)
@@ -209,14 +213,17 @@ class ReplicaSync:
         except Unreadable:
             if name not in self._unreadable:
                 self._unreadable.add(name)
-                _log.warning("a replica's notice cannot be read; is it of another version?")
+                _log.warning("cannot decode a replica's notice; it may run another version")
             return {}
         return self._changed(before, other.told, now - theirs)
 
     def _changed(
         self, before: ReplicaState, told: ReplicaState, ahead: float
     ) -> dict[str, BreakerSnapshot]:
-        """Of backends that are here too, on our clock. ahead: what it shows more than theirs."""
+        """Return changes of backends that exist here too, on our clock.
+
+        ahead: our clock minus theirs, seconds.
+        """
         news: dict[str, BreakerSnapshot] = {}
         for place in self._shared.places & told.health.keys():
             old = before.health.get(place, {})
@@ -230,7 +237,7 @@ class ReplicaSync:
         return news
 
     def _pass_loads(self) -> None:
-        """The sum of those that are alive: what has changed, zeros where they ended."""
+        """Send the loads of all live peers to the hub: changed counts, and 0 for ended ones."""
         total: dict[str, int] = {}
         for other in self._others.values():
             if other.alive:
@@ -253,8 +260,8 @@ class ReplicaSync:
     def _on_unavailable(self, why: TransportUnavailable) -> None:
         if not self.unavailable:
             _log.warning(
-                "the other replicas are out of reach (Redis at %s: %s); going on with what this "
-                "one knows by itself",
+                "other replicas unreachable (Redis at %s: %s); continuing with this replica's own "
+                "knowledge",
                 self._link.where,
                 why,
             )
@@ -266,14 +273,16 @@ class ReplicaSync:
     def _on_available(self) -> None:
         self.heard_at = time.time()
         if self.unavailable:
-            _log.info("Redis at %s is back, and with it the other replicas", self._link.where)
+            _log.info(
+                "Redis at %s reachable again; synchronising with other replicas", self._link.where
+            )
         self.unavailable = False
 
 
 def _without(health: BreakerSnapshot, passed: BreakerSnapshot | None) -> BreakerSnapshot:
-    """What of a process's word is not what it was told from elsewhere, which goes no second time:
+    """Return the part of a process's snapshot that did not come from another replica.
 
-    each way over adds up to a look's length to its times.
+    Sending that part back would add up to one sync interval to its times on each round trip.
     """
     if passed is None:
         return health

@@ -1,14 +1,14 @@
-"""What the exchange among replicas needs of the store between them, and how one is opened."""
+"""The interface of the store between the replicas."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 Ask = Literal["take", "keep", "give"]
-"""Of a lease: take it if nobody has it; keep or give it if it is one's own."""
+"""Operations on a lease: take it if it is free; keep (extend) or give (release) one's own."""
 
 
 class TransportUnavailable(Exception):
-    """What is between the replicas cannot be reached, refuses, or is slow."""
+    """The store between the replicas is unreachable, rejects commands, or is too slow."""
 
 
 class ReplicaTransport(Protocol):

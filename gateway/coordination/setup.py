@@ -1,4 +1,4 @@
-"""A replica's exchange while it serves, where the configuration has one."""
+"""Create the replica synchronisation from the configuration and run it while the gateway serves."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -19,7 +19,7 @@ from schemas.secret import Secret
 
 
 def transport_of(config: Config) -> ReplicaTransport | None:
-    """`None` where there are no other replicas. Raises InvalidConfig."""
+    """Return the transport; `None` without `store.redis_url`. Raises InvalidConfig."""
     return None if config.store.redis_url is None else open_transport(config.store.redis_url)
 
 
@@ -32,16 +32,17 @@ async def replica_sync_running(
     registry: CollectorRegistry,
     crashed: OnCrash,
 ) -> AsyncGenerator[None, None]:
-    """link: see `link_of`. bars: made where they are needed. config: what is in force.
+    """Synchronise with other replicas until the block ends; without a transport, do nothing.
 
-    registry: of the metrics of this process.
+    link: see `transport_of`. bars: creates the leases if they are needed. config: returns the
+    current configuration. registry: of this process's metrics.
     """
     if link is None:
         yield
         return
     exchange = ReplicaSync(hub, link, bars(), config)
     registry.register(ReplicaCollector(exchange))
-    task = asyncio.create_task(keep_running("exchange with replicas", exchange.run, crashed))
+    task = asyncio.create_task(keep_running("replica sync", exchange.run, crashed))
     try:
         yield
     finally:
@@ -50,9 +51,9 @@ async def replica_sync_running(
 
 
 def open_transport(url: Secret) -> ReplicaTransport:
-    """To Redis, not connected yet.
+    """Return a transport through Redis, not connected yet.
 
-    Raises InvalidConfig for an address that cannot be one, or without the extra it needs.
+    Raises InvalidConfig for a malformed address, or without the extra it needs.
     """
     try:
         from gateway.coordination.redis_transport import RedisTransport
@@ -60,7 +61,7 @@ def open_transport(url: Secret) -> ReplicaTransport:
         raise InvalidConfig(
             (
                 "store.redis_url: Redis needs redis-py; "
-                "pip install 'strowger-gateway[redis]', or leave redis_url out",
+                "pip install 'strowger-gateway[redis]', or remove redis_url",
             )
         ) from exc
     return RedisTransport(url, token_hex(8))

@@ -1,6 +1,6 @@
-"""Where the processes that serve learn of each other's breakers and loads: it tells each the rest.
+"""Distribute breaker and load updates among the serving processes of one gateway.
 
-A peer is whoever has joined, a worker or, beside them, whatever speaks for other replicas.
+A peer is anything that has joined: a worker, or the synchronisation with other replicas.
 """
 
 import asyncio
@@ -11,18 +11,18 @@ from gateway.routing.resilience.breaker_per_model import bound
 from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 
 GATHER_S = 0.05
-"""What several peers say of their loads is added up at most this often."""
+"""Minimum interval between load updates, in which the updates of several peers are added up."""
 
 Send = Callable[[BreakerUpdate | LoadUpdate], None]
 
 
 class StateHub:
-    """In the process that leads. Peers are told what the others said; newcomers, all that holds."""
+    """The hub in the leader: each peer gets the others' updates; a new peer gets the full state."""
 
     def __init__(self) -> None:
         self._peers: dict[int, Send] = {}
         self._busy: dict[int, LoadUpdate] = {}
-        self._told: dict[int, LoadUpdate] = {}
+        self._sent: dict[int, LoadUpdate] = {}
         self._health: dict[str, BreakerSnapshot] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -33,14 +33,14 @@ class StateHub:
         self._soon()
 
     def leave(self, peer: int) -> None:
-        """What it had under way is over."""
+        """Remove a peer; its requests in flight have ended."""
         self._peers.pop(peer, None)
         self._busy.pop(peer, None)
-        self._told.pop(peer, None)
+        self._sent.pop(peer, None)
         self._soon()
 
     def on_message(self, peer: int, message: BreakerUpdate | LoadUpdate) -> None:
-        """What a peer says of itself."""
+        """Store and forward an update of a peer."""
         match message:
             case BreakerUpdate(health=health):
                 for key, one in health.items():
@@ -62,10 +62,10 @@ class StateHub:
 
     def _soon(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(GATHER_S, self._tell)
+            self._timer = asyncio.get_running_loop().call_later(GATHER_S, self._send_loads)
 
-    def _tell(self) -> None:
-        """To each, the sum of the others: counts that have changed, zeros where they ended."""
+    def _send_loads(self) -> None:
+        """Send each peer the sum of the others: the current counts, and 0 for those that ended."""
         self._timer = None
         for peer, send in self._peers.items():
             others = [busy for other, busy in self._busy.items() if other != peer]
@@ -78,10 +78,10 @@ class StateHub:
                 in_flight=sum(busy.in_flight for busy in others),
                 buffered=sum(busy.buffered for busy in others),
             )
-            before = self._told.get(peer)
+            before = self._sent.get(peer)
             if whole == before:
                 continue
-            self._told[peer] = whole
+            self._sent[peer] = whole
             ended = before.attempts.keys() - attempts.keys() if before else ()
             send(
                 LoadUpdate(
@@ -93,7 +93,7 @@ class StateHub:
 
 
 def later(one: BreakerSnapshot, other: BreakerSnapshot) -> BreakerSnapshot:
-    """What both together say."""
+    """Merge two snapshots of one breaker: the later state, the later of each time."""
     last = one if one.at > other.at else other
     return BreakerSnapshot(
         at=last.at,

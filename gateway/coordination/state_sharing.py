@@ -1,4 +1,4 @@
-"""A serving process's part in what all share: it tells of its breakers and loads, and hears."""
+"""Send the breaker and load updates of a serving process, and apply those of the others."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from gateway.runtime import Runtime
 from gateway.state import Gateway
 
 SEND_INTERVAL_S = 0.1
-"""Between two looks at the loads. A breaker's change is told at once."""
+"""Interval between load updates. A breaker's change is sent immediately."""
 
 
 class Leases(Protocol):
-    """The right to probe, by backend."""
+    """Probe leases by backend."""
 
     def lease(self, key: str) -> Lease: ...
 
 
 class StateSharing:
-    """Of one process; `follow` each generation of its configuration."""
+    """The sharing of one process; `follow` each generation of its configuration."""
 
     def __init__(
         self, gateway: Gateway, leases: Leases, send: Callable[[BreakerUpdate | LoadUpdate], None]
@@ -32,12 +32,12 @@ class StateSharing:
         self._send = send
         self._news: dict[str, BreakerSnapshot] = {}
         self._attempts: dict[str, int] = {}
-        self._heard: dict[str, int] = {}
+        self._received: dict[str, int] = {}
         self._totals = (0, 0)
         self.follow(gateway.runtime)
 
     def follow(self, runtime: Runtime) -> None:
-        """Its breakers and loads are what is told of, and what hears."""
+        """Send and receive the updates of this Runtime's breakers and loads from now on."""
         for key, backend in runtime.backends.items():
             breaker = backend.breaker
             breaker.changed = partial(self._changed, key)
@@ -45,10 +45,10 @@ class StateSharing:
             for name, one in backend.breakers:
                 self._share(key, name, one)
             backend.breakers.made = partial(self._share, key)
-            backend.load.other_processes = self._heard.get(key, 0)
+            backend.load.other_processes = self._received.get(key, 0)
 
     def on_message(self, message: BreakerUpdate | LoadUpdate) -> None:
-        """What the others say."""
+        """Apply an update of the other processes."""
         backends = self._gateway.runtime.backends
         match message:
             case BreakerUpdate(health=health):
@@ -58,14 +58,14 @@ class StateSharing:
                         (backend.breakers.of(name) if name else backend.breaker).merge(one)
             case LoadUpdate(attempts=attempts):
                 for key, count in attempts.items():
-                    self._heard[key] = count
+                    self._received[key] = count
                     if (backend := backends.get(key)) is not None:
                         backend.load.other_processes = count
                 self._gateway.others_in_flight = message.in_flight
                 self._gateway.others_buffered = message.buffered
 
     async def send_updates(self) -> None:
-        """Of the loads, for as long as it runs."""
+        """Send changed loads every SEND_INTERVAL_S until cancelled."""
         while True:
             await asyncio.sleep(SEND_INTERVAL_S)
             gateway = self._gateway
@@ -84,8 +84,11 @@ class StateSharing:
             self._send(LoadUpdate(attempts=changed, in_flight=totals[0], buffered=totals[1]))
 
     def _share(self, key: str, name: str, breaker: Breaker) -> None:
-        """A wildcard's breaker for one name. Its probes are each process's own: clients choose
-        names, and leases are never taken down."""
+        """Share a wildcard's breaker for one model name.
+
+        It gets no lease, so each process probes on its own: clients choose the names, and leases
+        are never removed.
+        """
         breaker.changed = partial(self._changed, key, name)
 
     def _changed(self, key: str, name: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The socket between the process that leads and one worker: framed messages, in order."""
+"""The socket between the leader and one worker: framed messages, in order."""
 
 import asyncio
 import socket
@@ -14,7 +14,10 @@ _Incoming = TypeVar("_Incoming", ToLeader, ToWorker)
 
 
 class Channel(asyncio.Protocol, Generic[_Incoming]):
-    """One end. `heard` ends when the other end is gone, of which `send` says nothing."""
+    """One end of the channel.
+
+    `messages` ends when the other end closes; `send` then does nothing.
+    """
 
     def __init__(self, decoder: msgspec.msgpack.Decoder[_Incoming]) -> None:
         self._decoder = decoder
@@ -23,7 +26,7 @@ class Channel(asyncio.Protocol, Generic[_Incoming]):
         self._transport: asyncio.Transport | None = None
 
     async def connect(self, end: socket.socket) -> None:
-        """end: of a pair, which belongs to the channel from now on."""
+        """end: one end of a socket pair; the channel owns it from now on."""
         end.setblocking(False)
         await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=end)
 
@@ -32,11 +35,11 @@ class Channel(asyncio.Protocol, Generic[_Incoming]):
             self._transport.write(frame(message))
 
     async def next(self) -> _Incoming | None:
-        """What the other end says; `None` when it is gone."""
+        """Return the next message; `None` when the other end has closed."""
         return await self._inbox.get()
 
     async def messages(self) -> AsyncGenerator[_Incoming, None]:
-        """Everything that it says from now on."""
+        """Yield messages until the other end closes."""
         while (message := await self.next()) is not None:
             yield message
 
@@ -45,7 +48,8 @@ class Channel(asyncio.Protocol, Generic[_Incoming]):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        # A cast, because uvloop's transport is not a subclass of asyncio.Transport.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         try:

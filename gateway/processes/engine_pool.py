@@ -1,4 +1,4 @@
-"""The engine processes of the whole gateway: one owner, who starts, replaces and stops them."""
+"""The engine processes of the whole gateway: started, replaced and stopped by one owner."""
 
 import asyncio
 import logging
@@ -16,18 +16,18 @@ _log = logging.getLogger("strowger")
 
 
 def _ignore(engine: EngineProcess) -> None:
-    """Who is told of new engines where nobody is."""
+    """The default of `made`."""
 
 
 async def _at_once() -> None:
-    """Without waiting."""
+    """The default of `until`: do not wait."""
 
 
 class EnginePlan(Struct, frozen=True, kw_only=True, eq=False):
-    """Which engines a configuration has.
+    """The engines of a proposed configuration.
 
-    processes: by provider: those that go on as they are, and new ones, which are not started.
-    problems:  changes that it may not make.
+    processes: by provider: unchanged engines, and new ones, which are not started yet.
+    problems:  changes that need a restart.
     """
 
     processes: Mapping[str, EngineProcess]
@@ -35,7 +35,7 @@ class EnginePlan(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class EnginePool:
-    """Owns the engines from `start` to `close`. processes: by provider, as configured now."""
+    """Own the engines from `start` to `close`. processes: by provider, as configured now."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class EnginePool:
         made: Callable[[EngineProcess], None] = _ignore,
         until: Callable[[], Awaitable[None]] = _at_once,
     ) -> None:
-        """made: is given each new engine. until: before the gateway says that it is ready."""
+        """made: called with each new engine. until: awaited before the log says "ready"."""
         self.processes: Mapping[str, EngineProcess] = engine_processes(config, run_dir)
         self._run_dir = run_dir
         self._made = made
@@ -57,11 +57,14 @@ class EnginePool:
         self._starting: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Returns at once; loading goes on, and remote providers are served meanwhile."""
+        """Start loading and return; remote providers are served while engines load."""
         self._begin()
 
     def plan(self, config: Config, number: int) -> EnginePlan:
-        """What would become of the engines. number: of the proposal; makes new sockets' names."""
+        """Plan the engines of a proposed configuration; start and stop nothing.
+
+        number: of the proposal, part of the names of new sockets.
+        """
         local = [provider for provider in config.providers if provider.engine is not None]
         processes: dict[str, EngineProcess] = {}
         problems: list[str] = []
@@ -75,8 +78,8 @@ class EnginePool:
                 continue
             if running is not None and provider.engine.reload == "refuse":
                 problems.append(
-                    f"providers.{name}.engine: its settings, or its share of this machine, "
-                    "change: that needs a restart, or `reload: replace`"
+                    f"providers.{name}.engine: its settings or its share of this machine change, "
+                    "which needs a restart or `reload: replace`"
                 )
             gathers = line_style(config.logging) == "json"
             processes[name] = EngineProcess(
@@ -86,9 +89,9 @@ class EnginePool:
         return EnginePlan(processes=processes, problems=tuple(problems))
 
     def apply(self, plan: EnginePlan) -> Sequence[EngineProcess]:
-        """The plan is in force: new engines start. Returns those that are to be stopped.
+        """Put the plan into effect and start new engines; return the engines to stop.
 
-        One that replaces another starts in `stop`, when the other has gone and freed its memory.
+        A replacement starts in `stop`, after the engine it replaces has freed its memory.
         """
         before, self.processes = self.processes, plan.processes
         leaving = [one for name, one in before.items() if plan.processes.get(name) is not one]
@@ -97,7 +100,7 @@ class EnginePool:
         return leaving
 
     async def stop(self, leaving: Sequence[EngineProcess]) -> None:
-        """Stop what `adopt` returned, and start what comes in its place."""
+        """Stop the engines that `apply` returned, and start their replacements."""
         for one in leaving:
             await one.stop()
             self._leaving.remove(one)
@@ -112,7 +115,7 @@ class EnginePool:
             await one.stop()
 
     def _begin(self) -> None:
-        """Start those that have not begun and whose place is free."""
+        """Start the engines that have not started and whose predecessor is gone."""
         taken = {one.name for one in self._leaving}
         new = [
             one

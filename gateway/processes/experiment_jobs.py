@@ -1,4 +1,4 @@
-"""What a configuration has the process that leads do about experiments."""
+"""Create the leader's background jobs for experiments from the configuration."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,10 @@ from gateway.store.base import Store
 def experiment_jobs_for(
     store: Store, config: Callable[[], Config], crashed: OnCrash
 ) -> ExperimentJobs:
-    """config: what is in force. A history is for whoever has the key to the page."""
+    """Create the jobs. A history is only kept if `auth.admin_key` is set, so that it can be shown.
+
+    config: returns the current configuration.
+    """
     return ExperimentJobs(
         store,
         lambda: config().experiments,

@@ -1,4 +1,4 @@
-"""The process that leads several workers: it serves nobody, and owns what is there once."""
+"""The leader of several workers: it serves no requests and owns what exists once."""
 
 import asyncio
 import socket
@@ -30,14 +30,14 @@ async def run_leader(
     run_dir: Path,
     records: Records,
 ) -> None:
-    """Until SIGTERM or SIGINT; returns when every worker and engine has ended."""
+    """Run until SIGTERM or SIGINT; return when every worker and engine has exited."""
     link = transport_of(config)
     metrics = ProcessMetrics()
     crashed = metrics.internal_errors.count
     count_unhandled(crashed)
     jobs = experiment_jobs_for(records.store, lambda: reload.config, crashed)
-    for told in (records.metrics, GuardrailCollector(jobs.monitor)):
-        metrics.registry.register(told)
+    for collector in (records.metrics, GuardrailCollector(jobs.monitor)):
+        metrics.registry.register(collector)
     pool = WorkerPool(listener, run_dir, metrics, past=lambda: jobs.history.latest)
 
     def owned(engine: EngineProcess) -> None:

@@ -8,7 +8,7 @@ _BACKLOG = 2048
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """port: 0 takes any. Raises InvalidConfig for an address that is not to be had here."""
+    """Bind and listen. port: 0 picks any free one. Raises InvalidConfig if it cannot bind."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""`strowger serve`: the address, the folder for sockets, and the process that leads."""
+"""`strowger serve`: bind the address, make the folder for sockets, and run the leader."""
 
 import asyncio
 import logging
@@ -23,10 +23,10 @@ def serve(
     read: Callable[[Callable[[str], None]], Config],
     warnings: Sequence[str] = (),
 ) -> None:
-    """Serve until SIGTERM or SIGINT; returns when everything is closed.
+    """Serve until SIGTERM or SIGINT; return when everything is closed.
 
-    source: the configuration's file. read: reads it again, for a reload, and tells what in it has
-    no effect; warnings: what it told before.
+    source: the configuration file. read: reads it again for a reload and reports settings without
+    effect through its argument. warnings: those reported by the first read.
     Raises InvalidConfig when the address cannot be bound.
     """
     style = line_style(config.logging)
@@ -43,7 +43,7 @@ def serve(
     ):
         run_dir = Path(folder)
         if config.server.workers > 1:
-            # Late, because who leads needs nothing of what answers requests.
+            # Imported late: the leader needs nothing of what serves requests.
             from gateway.processes.leader import run_leader
 
             _run(
@@ -77,8 +77,8 @@ def serve(
     _log.info("stopped")
 
 
-def _warn(told: str) -> None:
-    _log.warning("%s", told)
+def _warn(warning: str) -> None:
+    _log.warning("%s", warning)
 
 
 def _run(work: Coroutine[None, None, None]) -> None:
@@ -87,7 +87,7 @@ def _run(work: Coroutine[None, None, None]) -> None:
 
 
 def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    """uvloop's, where there is one."""
+    """The event loop class of uvloop; `None`, asyncio's own, on Windows."""
     if sys.platform == "win32":
         return None
     import uvloop

@@ -1,4 +1,4 @@
-"""What the process that leads and its workers say to each other, and how it is written."""
+"""Messages between the leader process and its workers, and their encoding."""
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +12,7 @@ from schemas.secret import Secret
 
 
 class EngineState(Struct, frozen=True, kw_only=True):
-    """An engine as of now; its socket's path tells it from others of its name."""
+    """The current state of an engine; the socket path distinguishes engines of the same name."""
 
     name: str
     socket_path: str
@@ -25,32 +25,35 @@ class EngineState(Struct, frozen=True, kw_only=True):
 
 
 class MetricsRequest(Struct, frozen=True, kw_only=True, tag=True):
-    """What has a process counted? Answered by Families."""
+    """Request the counters of a process; answered with Families."""
 
 
 class SeriesRequest(Struct, frozen=True, kw_only=True, tag=True):
-    """What traffic has a process seen? Answered by Strands of telemetry.series."""
+    """Request the time series of a process; answered with Strand of telemetry.time_series."""
 
     window: Window
     at: float
 
 
 class RecentRequestsQuery(Struct, frozen=True, kw_only=True, tag=True):
-    """What are a process's last requests? Answered by Decisions: see `Gateway.kept`."""
+    """Request the most recent requests of a process; answered with Decisions."""
 
     limit: int
     request_id: str
 
 
 class HistoryRequest(Struct, frozen=True, kw_only=True, tag=True):
-    """How did experiments go? The process that leads answers, by Past of trials.history."""
+    """Request the history of the experiments; the leader answers with ExperimentHistory."""
 
 
 Question = MetricsRequest | SeriesRequest | RecentRequestsQuery
 
 
 class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
-    """The first message to a worker. worker: its number, from 0. run_dir: of locks."""
+    """The first message to a worker.
+
+    worker: its number, from 0. run_dir: the folder of the lock files.
+    """
 
     worker: int
     config: Config
@@ -77,13 +80,13 @@ class Discard(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class WaitIdle(Struct, frozen=True, kw_only=True, tag=True):
-    """See Target.settle; answered by Settled."""
+    """See Target.wait_old_requests; answered by Idle."""
 
     id: int
 
 
 class ConfigRejected(Struct, frozen=True, kw_only=True, tag=True):
-    """See Target.tell."""
+    """See Target.notify_config_rejected."""
 
     rejected: bool
 
@@ -93,11 +96,11 @@ class EngineUpdate(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Drain(Struct, frozen=True, kw_only=True, tag=True):
-    """SIGTERM."""
+    """Drain the worker, as on SIGTERM."""
 
 
 class StopNow(Struct, frozen=True, kw_only=True, tag=True):
-    """Without waiting for anybody."""
+    """Stop without waiting for requests in flight."""
 
 
 class Ask(Struct, frozen=True, kw_only=True, tag=True):
@@ -108,7 +111,7 @@ class Ask(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class PeerAnswers(Struct, frozen=True, kw_only=True, tag=True):
-    """What the others answered to a Gather, each in msgpack."""
+    """The answers of the other workers to AskPeers, each encoded in msgpack."""
 
     id: int
     bodies: tuple[bytes, ...]
@@ -119,11 +122,11 @@ class WorkerReady(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Heartbeat(Struct, frozen=True, kw_only=True, tag=True):
-    """The worker has nothing to say, and could."""
+    """The worker is alive and has nothing else to send."""
 
 
 class Preparing(Struct, frozen=True, kw_only=True, tag=True):
-    """The worker has heard Prepare, and may say nothing for a while: it loads libraries, too."""
+    """The worker has received Prepare and may send nothing for a while: it also loads libraries."""
 
 
 class Prepared(Struct, frozen=True, kw_only=True, tag=True):
@@ -140,14 +143,17 @@ class Idle(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True, tag=True):
-    """id 0: unasked, to be kept in case that the worker dies; what Counted asks for."""
+    """The answer to Ask with the same id.
+
+    id 0: sent without a question; the counters as of MetricsRequest, kept in case the worker dies.
+    """
 
     id: int
     body: bytes
 
 
 class AskPeers(Struct, frozen=True, kw_only=True, tag=True):
-    """A worker asks what all the others would answer; answered by Gathered."""
+    """Ask all other workers a question; answered by PeerAnswers."""
 
     id: int
     question: Question | HistoryRequest
@@ -185,13 +191,13 @@ ToLeader = (
 def _plain(value: object) -> object:
     if isinstance(value, Secret):
         return value.reveal()
-    raise NotImplementedError(f"{type(value)} is not sent between processes")
+    raise NotImplementedError(f"{type(value)} cannot be sent between processes")
 
 
 def _secret(kind: type, value: object) -> object:
     if kind is Secret and isinstance(value, str):
         return Secret(value)
-    raise NotImplementedError(f"{kind} is not sent between processes")
+    raise NotImplementedError(f"{kind} cannot be sent between processes")
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
@@ -200,13 +206,13 @@ to_leader: msgspec.msgpack.Decoder[ToLeader] = msgspec.msgpack.Decoder(ToLeader,
 
 
 def frame(message: ToWorker | ToLeader) -> bytes:
-    """With its length before it."""
+    """Encode a message, prefixed with its length."""
     body = _encoder.encode(message)
     return len(body).to_bytes(HEAD_BYTES, "big") + body
 
 
 def packed(body: object) -> bytes:
-    """An answer's body."""
+    """Encode the body of an answer."""
     return _encoder.encode(body)
 
 

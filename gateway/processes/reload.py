@@ -1,4 +1,4 @@
-"""A new configuration while the gateway runs: everywhere or nowhere, and never half."""
+"""Reload the configuration while the gateway runs: in all processes or in none."""
 
 import asyncio
 import contextlib
@@ -24,22 +24,22 @@ from schemas.errors import InvalidConfig
 _log = logging.getLogger("strowger")
 
 PREPARE_S = 30.0
-"""For all processes to get a configuration ready; a worker that just starts takes seconds."""
+"""Timeout for all processes to prepare; a worker that is just starting takes seconds."""
 
 APPLY_ATTEMPTS = 2
-"""To bring a configuration into force while processes end."""
+"""Attempts to apply a configuration when workers exit while they prepare it."""
 
 POLL_S = 0.4
-"""Between looks at the file. A change counts when two looks in a row saw the same."""
+"""Interval between checks of the file. A change counts when two checks in a row agree."""
 
 MISSING_POLLS = 5
-"""So many looks in a row must find no file before that counts: editors and mounts replace it."""
+"""Consecutive checks without a file before that counts: editors and mounts replace it."""
 
 
 class Reload:
-    """Reads the file again, checks it, and brings it into force in every target, or in none.
+    """Read the file again, check it, and put it into effect in every target, or in none.
 
-    config: what is in force. refused: the file was changed since, and cannot be.
+    config: the current configuration. refused: the file has changed since and was rejected.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class Reload:
         hold_starts: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
         prepare_s: float = PREPARE_S,
     ) -> None:
-        """read: the file as it is now, with what the command line changes; raises InvalidConfig.
+        """read: reads the file and applies the command line's overrides; raises InvalidConfig.
 
-        targets: the processes that serve now; none joins them within `still`.
+        targets: the serving processes; none is added within `hold_starts`.
         """
         self.config = config
         self.refused = False
@@ -73,10 +73,10 @@ class Reload:
         self._known: _FileState | None = None
 
     async def reload(self, by: str) -> bool:
-        """Whether the file as it is now is in force; what is wrong with it is in the log.
+        """Read and apply the file; False if it was rejected, with the problems in the log.
 
-        by: who or what asked for it, for the log. A bug on the way is a refusal, too: what is in
-        force goes on, and so does whoever called.
+        by: the trigger, for the log. An internal error also rejects the file: the current
+        configuration stays in effect, and the caller continues.
         """
         async with self._lock:
             _log.info("reading the configuration in %s: %s", self._source, by)
@@ -85,23 +85,24 @@ class Reload:
                 if config != self.config:
                     await self._apply_with_retry(config)
                 else:
-                    _log.info("the configuration in %s is the one in force", self._source)
+                    _log.info("the configuration in %s is unchanged", self._source)
             except InvalidConfig as exc:
                 self._reject(exc.problems)
                 return False
-            except Exception as exc:  # noqa: BLE001  of whatever a file makes our code do
-                _log.exception("a configuration cannot be brought into force by a bug of ours")
+            except Exception as exc:  # noqa: BLE001  no file may stop the gateway
+                _log.exception("internal error while applying a configuration")
                 self._metrics.internal_errors.count("reload")
-                self._reject((f"an internal error: {type(exc).__name__}; the log has the trace",))
+                why = f"internal error: {type(exc).__name__}; see the traceback in the log"
+                self._reject((why,))
                 return False
             self._notify(refused=False)
             return True
 
     async def watch(self) -> None:
-        """Reload whenever the file's content has changed and has come to rest.
+        """Reload whenever the file's content has changed and is stable.
 
-        A file that is gone, or cannot be read, is a change as well, which is refused. When this
-        crashed and is called again, it goes on from what it had seen.
+        A missing or unreadable file is a change too, and is rejected. After a crash of this loop,
+        the next call continues from the last seen state.
         """
         seen = await asyncio.to_thread(_file_state, self._source)
         if self._known is None:
@@ -121,20 +122,22 @@ class Reload:
         await asyncio.gather(*self._stopping, return_exceptions=True)
 
     async def _apply_with_retry(self, config: Config) -> None:
-        """A process that ends meanwhile, of whatever, makes no configuration a wrong one.
+        """Apply the configuration, and retry if a worker exits while it prepares.
 
-        But one that ends twice over it might have ended of it. Raises InvalidConfig.
+        One exit does not prove the configuration wrong; repeated exits may be caused by it.
+        Raises InvalidConfig.
         """
         for _ in range(APPLY_ATTEMPTS):
             with contextlib.suppress(ProcessEnded):
                 async with self._hold_starts():
                     await self._apply(config)
                 return
-            _log.warning("a worker ended while it got the configuration ready")
-        raise InvalidConfig((f"a worker ended {APPLY_ATTEMPTS} times while it got it ready",))
+            _log.warning("a worker exited while it prepared the configuration")
+        why = f"a worker exited {APPLY_ATTEMPTS} times while it prepared the configuration"
+        raise InvalidConfig((why,))
 
     async def _apply(self, config: Config) -> None:
-        """Both phases. Raises InvalidConfig, and Ended, with nothing changed anywhere."""
+        """Run both phases. Raises InvalidConfig or ProcessEnded with nothing changed anywhere."""
         self._number += 1
         number = self._number
         plan = self._engines.plan(config, number)
@@ -160,7 +163,7 @@ class Reload:
         leaving = self._engines.apply(plan)
         await committing
         self._metrics.reloaded("done")
-        _log.info("the configuration in %s is in force", self._source)
+        _log.info("the configuration in %s is in effect", self._source)
         if leaving:
             task = asyncio.create_task(self._stop(leaving, targets))
             self._stopping.add(task)
@@ -169,7 +172,7 @@ class Reload:
     async def _prepare_all(
         self, targets: Sequence[Target], proposal: Proposal
     ) -> Sequence[Sequence[str]]:
-        """What is wrong with it for each, that it takes too long too. Raises Ended."""
+        """Return the problems of each target, timeouts included. Raises ProcessEnded."""
         late = {one.name for one in targets}
 
         async def prepared(one: Target) -> tuple[str, ...]:
@@ -182,22 +185,22 @@ class Reload:
                 return await asyncio.gather(*(prepared(one) for one in targets))
         except TimeoutError:
             names = ", ".join(sorted(late))
-            return [(f"{names} did not get it ready within {self._prepare_s:g} s",)]
+            return [(f"{names} did not prepare it within {self._prepare_s:g} s",)]
 
     async def _stop(self, leaving: Sequence[EngineProcess], targets: Sequence[Target]) -> None:
-        """Engines go when no request can be theirs any more, or drain_timeout_s is over."""
+        """Stop replaced engines when no request can use them, or after drain_timeout_s."""
         settled = asyncio.gather(*(one.wait_old_requests() for one in targets))
         try:
             await asyncio.wait_for(settled, self.config.server.drain_timeout_s)
         except TimeoutError:
-            _log.warning("requests on a former engine outlasted drain_timeout_s and are cut")
+            _log.warning("cutting requests on a replaced engine that outlasted drain_timeout_s")
         await self._engines.stop(leaving)
 
     def _reject(self, problems: Sequence[str]) -> None:
         self._metrics.reloaded("refused")
         self._notify(refused=True)
         _log.error(
-            "the configuration in %s is refused, the one before it stays in force: %s",
+            "configuration %s rejected, keeping the previous one: %s",
             self._source,
             "; ".join(problems),
         )
@@ -210,16 +213,19 @@ class Reload:
 
 
 class _FileState(Struct, frozen=True):
-    """What a look at the file found. mark: of the content, or of why there is none."""
+    """The result of one check of the file.
+
+    mark: a digest of the content, or the reason why it cannot be read.
+    """
 
     readable: bool
     mark: bytes
 
 
 def _file_state(path: Path) -> _FileState:
-    """The content counts, and no times: editors replace files, and mounts swap links.
+    """Compare content, not times: editors replace files, and mounts swap links.
 
-    Never waits for what a pipe brings, and reads no more than a configuration may have.
+    Never blocks on a pipe, and reads no more than the maximum size of a configuration.
     """
     try:
         found = path.stat()

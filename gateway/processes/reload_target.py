@@ -1,4 +1,4 @@
-"""What a reload asks of each process that serves: prepare, then commit or abandon."""
+"""The two-phase interface of a reload to each serving process: prepare, then commit or discard."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -10,8 +10,9 @@ from gateway.engine_process.process import EngineView
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
-    """A configuration that may come into force. number: counts the proposals.
+    """A configuration to put into effect.
 
+    number:  counts the proposals.
     engines: by provider, those that will serve it, started or not.
     """
 
@@ -21,37 +22,37 @@ class Proposal(Struct, frozen=True, kw_only=True):
 
 
 class ProcessEnded(Exception):
-    """The process ended while it was asked."""
+    """The process exited before it answered."""
 
 
 class Target(Protocol):
-    """One process that serves, this one or another. name: for the operator."""
+    """A serving process, this one or another. name: for log messages."""
 
     @property
     def name(self) -> str: ...
 
     async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
-        """Make everything ready for it. Returns what is wrong with it, nothing where it can be.
+        """Get everything ready for the proposal; return its problems, () if there are none.
 
-        Raises Ended.
+        Raises ProcessEnded.
         """
         ...
 
     async def commit(self, number: int) -> None:
-        """Bring what was prepared under this number into force.
+        """Put the configuration prepared under this number into effect.
 
-        Returns when it is, or when the process has ended.
+        Return when that is done, or when the process has exited.
         """
         ...
 
     def discard(self, number: int) -> None:
-        """What was prepared under this number will not be."""
+        """Drop what was prepared under this number."""
         ...
 
     async def wait_old_requests(self) -> None:
-        """Returns when no request is left that began with a former configuration."""
+        """Return when no request is left that started under an earlier configuration."""
         ...
 
     def notify_config_rejected(self, *, refused: bool) -> None:
-        """Whether the file, as it is now, was refused, so that an older one is in force."""
+        """Report whether the current file was rejected, so that an older one is in effect."""
         ...

@@ -1,4 +1,4 @@
-"""An engine that another process owns, as that process last told of it."""
+"""The view of an engine that another process owns, as last reported by that process."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from gateway.processes.messages import EngineState
 
 
 class RemoteEngineView:
-    """An EngineView that is told what it shows."""
+    """An EngineView that shows the last reported state."""
 
     def __init__(self, told: EngineState) -> None:
         self.name = told.name
@@ -55,20 +55,20 @@ class RemoteEngineView:
         self._watchers.remove(hear)
 
     def update(self, told: EngineState) -> None:
-        """What has become of it."""
+        """Store a newly reported state and notify the watchers."""
         self._last, self._at = told, now()
         for hear in tuple(self._watchers):
             hear(told.status)
 
 
 class RemoteEngineViews:
-    """All engines that were told of, each once however many generations use it."""
+    """All reported engines; one object for each, shared by all configuration generations."""
 
     def __init__(self) -> None:
         self._by_path: dict[str, RemoteEngineView] = {}
 
     def of(self, told: Iterable[EngineState]) -> Mapping[str, EngineView]:
-        """By provider; one that was known before is the same object."""
+        """Return the views by provider; a known engine keeps its object."""
         found: dict[str, EngineView] = {}
         for one in told:
             known = self._by_path.get(one.socket_path)

@@ -1,4 +1,4 @@
-"""What of a configuration cannot change while the gateway runs."""
+"""Settings that cannot change while the gateway runs."""
 
 from gateway.config.schema import Config
 
@@ -11,11 +11,11 @@ FIXED = (
     "logging.format",
     "telemetry",
 )
-"""Settings that are looked at once, at the start."""
+"""Settings that are only read at start-up."""
 
 
 def needs_restart(old: Config, new: Config) -> tuple[str, ...]:
-    """A sentence for each such setting that differs."""
+    """Return one message for each such setting that differs."""
     return tuple(
         f"{path}: changing it needs a restart" for path in FIXED if _at(old, path) != _at(new, path)
     )

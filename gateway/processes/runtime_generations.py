@@ -1,15 +1,15 @@
-"""The generations of the configuration that are live in one process, from first to last request."""
+"""The configuration generations that are live in one process, until their last request."""
 
 import asyncio
 
 from gateway.runtime import Runtime
 
 POLL_S = 0.1
-"""Between looks at whether a former generation's last request has ended."""
+"""Interval between checks for the end of an old generation's last request."""
 
 
 class Generations:
-    """The current Runtime, and those before it that requests of theirs still use.
+    """The current Runtime, and earlier ones that still have requests in flight.
 
     What several generations share (connections, credentials) is closed with the last of them,
     and never under a running request.
@@ -21,7 +21,7 @@ class Generations:
         self._ending: set[asyncio.Task[None]] = set()
 
     def replace(self, new: Runtime) -> None:
-        """New requests begin with `new`; the one before it ends with its last request."""
+        """Start new requests on `new`; close the old Runtime after its last request."""
         old, self.current = self.current, new
         old.retire()
         self._former.append(old)
@@ -30,12 +30,12 @@ class Generations:
         task.add_done_callback(self._ending.discard)
 
     async def wait_old_requests(self) -> None:
-        """Returns when no former generation is left."""
+        """Return when no old generation is left."""
         while self._ending:
             await asyncio.wait(tuple(self._ending))
 
     async def close(self) -> None:
-        """Everything at once, whatever is under way."""
+        """Close everything immediately, whatever is in flight."""
         for task in tuple(self._ending):
             task.cancel()
         if self._ending:

@@ -1,4 +1,4 @@
-"""What one process does that answers requests: the server, its configurations, and the drain."""
+"""The serving part of one process: the HTTP server, its configurations, and the drain."""
 
 import asyncio
 import contextlib
@@ -44,8 +44,8 @@ class _UvicornServer(uvicorn.Server):
 class Server:
     """The gateway in this process: a Target of reloads. `run` serves until it has drained.
 
-    name: as the only one that serves.
-    adopted: called with each Runtime that comes into force.
+    name: for the log when this is the only serving process.
+    on_new_runtime: called with each Runtime that takes effect.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Server:
         access_log: AccessLog,
         announces: bool = True,
     ) -> None:
-        """announces: logs how experiments stand, which one process does. Raises InvalidConfig."""
+        """announces: log changes of experiments; true in one process only. Raises InvalidConfig."""
         first = Runtime(config, run_dir=run_dir, engines=engines)
         self._recorder = FileRecorder(open_spool(config))
         self.gateway = Gateway(first, access_log, recorder=self._recorder)
@@ -98,11 +98,11 @@ class Server:
         )
 
     async def run(self, listener: socket.socket) -> None:
-        """Serve until `drain` or `quit` has come to its end; then everything is closed."""
+        """Serve until `drain` or `stop_now` completes; everything is closed on return."""
         crashed = self.gateway.metrics.internal_errors.count
         beside = [
             asyncio.create_task(keep_running("drain", self._drain, crashed)),
-            asyncio.create_task(keep_running("slow clients' watch", self._patience.watch, crashed)),
+            asyncio.create_task(keep_running("slow client reaper", self._patience.watch, crashed)),
         ]
         _tune_garbage_collector()
         try:
@@ -114,15 +114,15 @@ class Server:
             await self.gateway.mirrors.cancel()
             await self._generations.close()
             self.gateway.write_books()
-            await asyncio.to_thread(self._recorder.close)  # whoever waits on a disk hangs not
+            await asyncio.to_thread(self._recorder.close)  # the disk may block; the loop must not
             self._store.close()
 
     def drain(self) -> None:
-        """Not ready, still serving; then refusing; closed with the last stream."""
+        """Report not ready while serving, then refuse requests, then close with the last stream."""
         self._stop.set()
 
     def on_leader_lost(self) -> None:
-        """Nobody leads any more: let the address go at once, and end with the last stream."""
+        """The leader is gone: release the address immediately and exit after the last stream."""
         self._leader_lost = True
         if self._server.started:
             for one in self._server.servers:
@@ -130,7 +130,7 @@ class Server:
         self._stop.set()
 
     def stop_now(self) -> None:
-        """Without waiting for anybody."""
+        """Stop without waiting for requests in flight."""
         self._stop.set()
         self._server.force_exit = True
         self._server.should_exit = True
@@ -146,15 +146,15 @@ class Server:
             )
         except InvalidConfig as exc:
             return exc.problems
-        except Exception as exc:  # noqa: BLE001  whatever a file says, what is in force must go on
-            _log.exception("a configuration cannot be built")
+        except Exception as exc:  # noqa: BLE001  no file may stop the current configuration
+            _log.exception("cannot build the configuration")
             return (f"cannot be built: {exc}",)
         await self._experiments.prepare(proposal.config.experiments)
         self._prepared = (proposal.number, runtime)
         return ()
 
     async def commit(self, number: int) -> None:
-        """See Target.commit; at once."""
+        """See Target.commit; takes effect immediately."""
         if self._prepared is None or self._prepared[0] != number:
             return
         runtime, self._prepared = self._prepared[1], None
@@ -164,7 +164,7 @@ class Server:
         set_level(runtime.config.logging)
 
     def discard(self, number: int) -> None:
-        """What it made anew was never used: it holds no connection yet."""
+        """See Target.discard. The prepared Runtime was never used and holds no connection yet."""
         if self._prepared is not None and self._prepared[0] == number:
             self._prepared[1].retire()
             self._prepared = None
@@ -187,19 +187,19 @@ class Server:
             await asyncio.wait_for(self.gateway.finished(), settings.drain_timeout_s)
         except TimeoutError:
             in_flight = self.gateway.in_flight
-            _log.warning("%d requests outlasted drain_timeout_s and are cut", in_flight)
+            _log.warning("cutting %d requests that outlasted drain_timeout_s", in_flight)
         self._server.should_exit = True
 
 
 def _ignore(runtime: Runtime) -> None:
-    """Who hears of a new Runtime, unless somebody does."""
+    """The default of `on_new_runtime`."""
 
 
 def _tune_garbage_collector() -> None:
-    """What start-up made stays: no collection looks at it again, and young ones come less often.
+    """Exclude the objects made at start-up from garbage collection, and collect less often.
 
     A request makes about a hundred containers and no cycles, so the default threshold of 700
-    would run the collector every few requests, for nothing.
+    would run the collector every few requests without effect.
     """
     gc.collect()
     gc.freeze()

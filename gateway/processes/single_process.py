@@ -1,4 +1,4 @@
-"""The whole gateway in one process, which leads and serves."""
+"""The whole gateway in one process, which is leader and worker at once."""
 
 import asyncio
 import socket
@@ -28,7 +28,7 @@ from gateway.telemetry.process_metrics import ProcessMetrics
 
 
 class LeaderCounters(Nobody):
-    """What this process counts as the one that leads, as if of a peer."""
+    """The leader's counters of this process, presented as a peer's."""
 
     def __init__(self, metrics: ProcessMetrics) -> None:
         self._metrics = metrics
@@ -47,7 +47,7 @@ async def run_single_process(
     access_log: AccessLog,
     records: Records,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; returns when everything is closed."""
+    """Serve until SIGTERM or SIGINT; return when everything is closed."""
     link = transport_of(config)
     engines = EnginePool(config, run_dir)
     serving = Server(config, run_dir=run_dir, engines=engines.processes, access_log=access_log)
@@ -60,8 +60,8 @@ async def run_single_process(
     minding = serving.gateway.minding = experiment_jobs_for(
         records.store, lambda: reload.config, crashed
     )
-    for told in (records.metrics, GuardrailCollector(minding.monitor)):
-        metrics.registry.register(told)
+    for collector in (records.metrics, GuardrailCollector(minding.monitor)):
+        metrics.registry.register(collector)
     reload = Reload(
         config,
         source=source,
@@ -90,7 +90,7 @@ async def run_single_process(
 async def _among_replicas(
     link: ReplicaTransport | None, serving: Server, reload: Reload, metrics: ProcessMetrics
 ) -> AsyncGenerator[None, None]:
-    """This process as the one worker of a hub, where there are replicas to speak to."""
+    """Join this process to a hub as its only worker, if there are replicas to synchronise with."""
     if link is None:
         yield
         return

@@ -1,7 +1,8 @@
-"""A process that serves and does not lead: `python -m gateway.processes.worker`.
+"""A worker process, which serves requests: `python -m gateway.processes.worker`.
 
-It gets the listening socket and one end of a pair by their numbers, and everything else, the
-configuration first, as messages. Its leader's end is its own: it then serves what it has begun.
+It gets the listening socket and one end of a socket pair as file descriptor numbers, and everything
+else as messages, the configuration first. When the leader exits, the worker finishes its requests
+in flight and exits too.
 """
 
 import argparse
@@ -66,12 +67,12 @@ from schemas.errors import Unavailable
 _log = logging.getLogger("strowger")
 
 PEER_TIMEOUT_S = 2.0
-"""For what the others tell."""
+"""Timeout of the answers of the other processes."""
 
 HEARTBEAT_S = 1.0
-"""Between two times that the leader is told what was counted; so much is lost by kill -9.
+"""Interval between reports of counters to the leader: kill -9 loses at most this much.
 
-It hears at least so often from a worker that does not hang."""
+A worker that does not hang sends a message at least this often."""
 
 _families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
 _strands: msgspec.msgpack.Decoder[tuple[BackendSeries, ...]] = msgspec.msgpack.Decoder(
@@ -84,7 +85,7 @@ _decisions: msgspec.msgpack.Decoder[list[RecentRequest]] = msgspec.msgpack.Decod
 
 
 class OtherWorkers:
-    """The peers of a worker, asked through the process that leads."""
+    """The other workers, asked through the leader."""
 
     def __init__(self, channel: Channel[ToWorker]) -> None:
         self._channel = channel
@@ -128,7 +129,7 @@ class OtherWorkers:
 
 
 class Worker:
-    """One worker, from its `Begin` to its end."""
+    """One worker, from its WorkerInit until it exits."""
 
     def __init__(
         self, begin: WorkerInit, channel: Channel[ToWorker], access_log: AccessLog
@@ -168,16 +169,17 @@ class Worker:
             self._leases.close()
 
     def _fail(self, task: asyncio.Task[None]) -> None:
-        """A worker that hears or tells no more, by a bug of ours, makes room for another."""
+        """Exit after an internal error: a worker that cannot exchange messages must be replaced."""
         if not task.cancelled() and (exc := task.exception()) is not None:
             self.serving.gateway.metrics.internal_errors.count("worker")
-            _log.error("this worker cannot go on; ending with its last stream", exc_info=exc)
+            message = "internal error in this worker; exiting after in-flight requests finish"
+            _log.error(message, exc_info=exc)
             self.serving.on_leader_lost()
 
     async def _follow(self) -> None:
         async for message in self._channel.messages():
             await self._on_message(message)
-        _log.warning("the process that leads is gone; ending with the last stream")
+        _log.warning("lost the leader process; exiting after in-flight requests finish")
         self.serving.on_leader_lost()
 
     async def _on_message(self, message: ToWorker) -> None:
@@ -192,7 +194,7 @@ class Worker:
                 self._others.on_message(message)
             case Prepare():
                 self._channel.send(Preparing())
-                await asyncio.sleep(0)  # for the loop to write it
+                await asyncio.sleep(0)  # let the loop send it before the blocking work
                 proposal = Proposal(
                     number=message.number,
                     config=message.config,
@@ -214,7 +216,7 @@ class Worker:
             case StopNow():
                 self.serving.stop_now()
             case WorkerInit():
-                raise AssertionError("a worker begins once")
+                raise AssertionError("WorkerInit was sent twice")
 
     def _answer(self, question: Question) -> bytes:
         match question:
@@ -230,14 +232,14 @@ class Worker:
         self._channel.send(Idle(id=number))
 
     async def _count(self) -> None:
-        """So that what it counted outlives it, and that the leader knows that it lives."""
+        """Report the counters regularly: they outlive the worker, and show that it is alive."""
         while True:
             await asyncio.sleep(HEARTBEAT_S)
             if not self._send_counts():
                 self._channel.send(Heartbeat())
 
     def _send_counts(self) -> bool:
-        """Whether there was anything to tell."""
+        """Report the counters to the leader; False if nothing changed."""
         gateway = self.serving.gateway
         if not gateway.uncounted():
             return False
@@ -246,7 +248,7 @@ class Worker:
 
 
 async def run_worker(control: socket.socket, listener: socket.socket) -> None:
-    """Until the leader says that it is enough, or is gone."""
+    """Serve until the leader stops this worker or exits."""
     channel: Channel[ToWorker] = Channel(to_worker)
     await channel.connect(control)
     begin = await channel.next()
@@ -267,7 +269,7 @@ def _configure_logs(config: Config, run_dir: Path) -> AccessLog:
 
 
 def main(arguments: list[str]) -> None:
-    """Signals are the leader's business: it tells its workers what to do."""
+    """Run a worker. Signals are ignored: the leader handles them and sends messages."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--control", type=int, required=True)
     parser.add_argument("--listener", type=int, required=True)

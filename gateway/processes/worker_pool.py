@@ -1,4 +1,4 @@
-"""The worker processes: started, told, asked, and started again when they end unasked."""
+"""Start the worker processes, exchange messages with them, and restart those that exit."""
 
 import asyncio
 import contextlib
@@ -56,33 +56,34 @@ from gateway.telemetry.process_metrics import ProcessMetrics
 _log = logging.getLogger("strowger")
 
 BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
-"""Before a worker is started again; doubled by each crash, and forgotten after STEADY_S."""
+"""Delay before a worker restarts; doubled by each crash, reset after STEADY_S."""
 
 STEADY_S = 60.0
 ANSWER_S = 0.5
-"""For a worker's answer; one that is later is left out, and its counts are taken as last told."""
+"""Timeout of a worker's answer. A late worker is skipped; its last reported counts are used."""
 
 END_S = 5.0
-"""For a worker to end once nothing is left to wait for."""
+"""Time for a worker to exit once nothing is left to wait for."""
 
 HANG_S = 10.0
-"""Of silence, after which a worker that serves hangs: it says something every second."""
+"""Silence after which a serving worker counts as hung: it sends a message every second."""
 
 HEARTBEATS = 10
-"""Within that time, at whether it has. They are counted, and no clock is asked: after a pause of
-the machine, or of the container with all its processes, nobody is found to have been silent."""
+"""Checks for a message within HANG_S. Counting checks instead of reading a clock means that a pause
+of the whole machine or container does not make a worker look hung."""
 
 PREPARE_EXTENSIONS = 2
-"""Times HANG_S more may one say nothing that has begun to get a configuration ready."""
+"""Extra multiples of HANG_S that a worker may be silent while it prepares a configuration."""
 
 _T = TypeVar("_T")
 _families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
 
 
 class WorkerHandle:
-    """One process, from its start to its end: a Target of reloads.
+    """The leader's handle of one worker process, from start to exit: a Target of reloads.
 
-    counted: as last told. silent: so many looks in a row have heard nothing of it.
+    counted: the last reported counters.
+    missed_heartbeats: consecutive checks without a message.
     """
 
     def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
@@ -139,7 +140,7 @@ class WorkerHandle:
         self.send(ConfigRejected(rejected=refused))
 
     async def ask(self, question: Question) -> bytes | None:
-        """`None` when it does not answer in time, or ends meanwhile."""
+        """Return the answer, or `None` if the worker does not answer in time or exits."""
         if self._lost:
             return None
         number = next(self._ids)
@@ -167,7 +168,7 @@ class WorkerHandle:
                 _resolve(self._answers.get(message.id), message.body)
 
     def on_exit(self) -> None:
-        """It has ended: whoever waits for it need not, and nobody is to."""
+        """The process has exited: release everything that waits for it."""
         self._lost = True
         for preparing in self._preparing.values():
             if not preparing.done():
@@ -179,9 +180,9 @@ class WorkerHandle:
 
 
 class WorkerPool:
-    """All workers, from `start` until `ended`. workers: those that run, by their numbers.
+    """All workers, from `start` until `ended`.
 
-    hub: by which they hear of each other. past: of experiments, for them to show.
+    workers: the running ones by number. hub: distributes breaker and load updates among them.
     """
 
     def __init__(
@@ -213,8 +214,11 @@ class WorkerPool:
     def start(
         self, workers: int, current: Callable[[], tuple[Config, Sequence[EngineView], bool]]
     ) -> None:
-        """current: what a worker begins with: the configuration, its engines, and whether the
-        file was refused since."""
+        """Start the workers.
+
+        current: what a worker starts with: the configuration, its engines, and whether a newer
+        version of the file was rejected.
+        """
         self._current = current
         self._keeping = [asyncio.create_task(self._keep(number)) for number in range(workers)]
         watch = keep_running(
@@ -223,11 +227,11 @@ class WorkerPool:
         self._watching = asyncio.create_task(watch)
 
     async def ended(self) -> None:
-        """Returns when every worker has ended after `drain` or `leave`."""
+        """Return when every worker has exited after `drain` or `stop_now`."""
         await asyncio.wait(self._keeping)
 
     async def serving(self) -> None:
-        """Returns when each has begun to serve once."""
+        """Return when each worker has started to serve once."""
         for number in range(len(self._keeping)):
             while number not in self.workers:  # noqa: ASYNC110  once, at the start
                 await asyncio.sleep(0.02)
@@ -238,7 +242,7 @@ class WorkerPool:
 
     @contextlib.asynccontextmanager
     async def hold_worker_starts(self) -> AsyncGenerator[None, None]:
-        """No worker begins meanwhile, with what would be an older configuration than the rest's."""
+        """Prevent worker starts during the block: a new worker would get an older configuration."""
         async with self._start_lock:
             yield
 
@@ -251,11 +255,11 @@ class WorkerPool:
         self._broadcast(StopNow())
 
     def send_engine_update(self, engine: EngineView) -> None:
-        """It has a new status."""
+        """Send the engine's new status to every worker."""
         self._broadcast(EngineUpdate(engine=state_of(engine)))
 
     async def close(self) -> None:
-        """Nobody is waited for any more."""
+        """Stop all workers without waiting for requests; kill those that do not exit in END_S."""
         self.stop_now()
         if self._keeping:
             _, late = await asyncio.wait(self._keeping, timeout=END_S)
@@ -283,37 +287,37 @@ class WorkerPool:
             crashes = 1 if clock() - began > STEADY_S else crashes + 1
             pause = min(self._backoff_s * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
             self._metrics.restarts.inc()
-            _log.error("worker %d %s; starting again in %g s", number, how, pause)
+            _log.error("worker %d %s; restarting in %g s", number, how, pause)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
 
     async def _kill_hung_workers(self) -> None:
-        """A worker that hangs holds its requests, and whoever waits for it, until it is killed."""
+        """Kill hung workers: until then, their requests and all that waits for them hang too."""
         while True:
             await asyncio.sleep(self._hang_s / HEARTBEATS)
             for worker in self.workers.values():
                 worker.missed_heartbeats += worker.serving.is_set()
                 if worker.missed_heartbeats == HEARTBEATS:
-                    told = "%s (process %d) hangs: it has said nothing for %g s, and is killed"
-                    _log.error(told, worker.name, worker.process.pid, self._hang_s)
+                    message = "%s (process %d) hangs: no message for %g s; killing it"
+                    _log.error(message, worker.name, worker.process.pid, self._hang_s)
                     with contextlib.suppress(ProcessLookupError):
                         worker.process.kill()
 
     async def _once(self, number: int) -> str:
-        """One process, to its end; how it ended."""
+        """Run one process until it exits; return how it exited, for the log."""
         try:
             status = await self._run(number)
         except OSError as exc:
             return f"cannot be started ({exc})"
-        except Exception:  # noqa: BLE001  a bug must not leave us with a worker less for good
-            _log.exception("a worker cannot be led on by a bug of ours")
+        except Exception:  # noqa: BLE001  a bug must not cost a worker for good
+            _log.exception("internal error while following a worker")
             self._metrics.internal_errors.count("worker's leader")
-            return "is ended, because its leader failed by a bug of ours"
-        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-        return f"{how}, and its requests with it"
+            return "was stopped after an internal error in the leader"
+        how = f"was killed by signal {-status}" if status < 0 else f"exited with status {status}"
+        return f"{how}, its in-flight requests were lost"
 
     async def _run(self, number: int) -> int:
-        """One process, to its end."""
+        """Run one process until it exits; return its exit status."""
         ours, theirs = socket.socketpair()
         async with self._start_lock:
             with theirs:
@@ -378,7 +382,7 @@ class WorkerPool:
                 )
 
     async def _ask_peers(self, asking: WorkerHandle, gather: AskPeers) -> None:
-        """Ask all others at once, and answer for those who are no more."""
+        """Ask all other workers concurrently; add the counters of workers that have exited."""
         assert not isinstance(gather.question, HistoryRequest)
         question = gather.question
         others = [one for one in self.workers.values() if one is not asking]

@@ -1,4 +1,4 @@
-"""Starting a worker's process."""
+"""Start a worker process."""
 
 import asyncio
 import os
@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parent.parent.parent)
-"""The folder of the packages."""
+"""The folder that contains the packages."""
 
 
 async def spawn(control: socket.socket, listener: socket.socket) -> asyncio.subprocess.Process:
-    """A worker, which inherits both sockets, our output and nothing else. Raises OSError."""
+    """Start a worker, which inherits both sockets and our output, nothing else. Raises OSError."""
     numbers = (control.fileno(), listener.fileno())
     inherited = os.environ.get("PYTHONPATH")
     return await asyncio.create_subprocess_exec(

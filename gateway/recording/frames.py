@@ -1,6 +1,6 @@
-"""How rows lie in a spool file: in frames with a length and a checksum, so that a torn one shows.
+"""The format of a spool file: frames with a length and a checksum, which reveal a torn write.
 
-A file begins with HEAD. A frame is eight bytes, the payload's length and its CRC-32 (both unsigned,
+A file starts with HEAD. A frame is eight bytes, the payload's length and its CRC-32 (both unsigned,
 little-endian), and the payload: rows as one MessagePack array.
 """
 
@@ -24,7 +24,7 @@ from gateway.store.rows import (
 
 HEAD = b"strowger rows 1\n"
 ROWS = 256
-"""Of one frame: after so many another begins."""
+"""Rows per frame."""
 
 _FRAME = struct.Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
@@ -32,9 +32,9 @@ _decoder = msgspec.msgpack.Decoder(list[RequestBatch | RequestRow | AttemptRow |
 
 
 class Read(Struct, frozen=True, kw_only=True):
-    """What whole frames hold.
+    """The content of whole frames.
 
-    size:    their bytes. damaged: the next frame is as long as it says and not what was written.
+    size:    their bytes. damaged: the next frame is complete, but its checksum or content is wrong.
     """
 
     rows: tuple[Row, ...]
@@ -43,7 +43,7 @@ class Read(Struct, frozen=True, kw_only=True):
 
 
 def packed(rows: Sequence[SpoolEntry]) -> bytes:
-    """Frames of these rows. Raises ValueError where a text is no Unicode."""
+    """Encode rows as frames. Raises ValueError for a text that is not valid Unicode."""
     frames: list[bytes] = []
     begin = size = 0
     for place, row in enumerate(rows, 1):
@@ -55,7 +55,7 @@ def packed(rows: Sequence[SpoolEntry]) -> bytes:
 
 
 def unpacked(data: bytes, *, limit: int) -> Read:
-    """The rows of the whole frames that `data` begins with, until there are `limit` or more."""
+    """Decode the whole frames at the start of `data`, until there are `limit` rows or more."""
     rows: list[Row] = []
     at = 0
     while len(rows) < limit and at + _FRAME.size <= len(data):

@@ -1,7 +1,7 @@
-"""Moves rows from the spool into the store, each exactly once, whatever is killed and when.
+"""Import rows from the spool into the store, each exactly once, whatever is killed and when.
 
-Rows and the place in the file up to which they were read are one transaction of the store; a file
-is removed after the store has all of it. One process at a time does this, by a lock in the spool.
+Rows and the file position up to which they were read are written in one transaction; a file is
+removed after the store has all of it. A lock in the spool admits one importing process at a time.
 """
 
 import logging
@@ -17,16 +17,17 @@ from gateway.store.errors import ConcurrentImport, StoreUnavailable
 
 _log = logging.getLogger("strowger.records")
 ROWS = 2_000
-"""Of one transaction, about."""
+"""Approximate number of rows per transaction."""
 _BYTES = 512 * 1024
 _TIDY_S = 3600.0
 DAY_S = 86_400.0
 
 
 class Importer:
-    """A thread between `start` and `stop`; or call `once` yourself.
+    """A thread between `start` and `stop`; or call `import_once` directly.
 
-    away: the store was, the last time. imported, refused: rows; foreign ones are among the latter.
+    unavailable: the last import failed. imported, rejected: rows; feedback on requests of other
+    keys counts as rejected.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Importer:
         keep_days: int = 90,
         unavailable: bool = False,
     ) -> None:
-        """away: it is known to be, and has been told."""
+        """unavailable: the store is known to be unreachable, and that was logged."""
         self.unavailable = unavailable
         self.imported = self.rejected = 0
         self._spool = spool
@@ -55,12 +56,12 @@ class Importer:
 
     @property
     def lag_s(self) -> float:
-        """Since the store last had everything."""
+        """Seconds since the store last had everything."""
         return time.monotonic() - self._whole_at
 
     @property
     def waiting_bytes(self) -> int:
-        """Of the spool, about: what the store does not have."""
+        """Approximate bytes of the spool that the store does not have."""
         taken = self._positions or self._taken
         sizes = self._spool.sizes()
         return sum(max(size - taken.get(name, 0), 0) for name, size in sizes.items())
@@ -69,20 +70,23 @@ class Importer:
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Import what there is, and end. What the store is too slow for stays in the spool."""
+        """Import what is left and stop. What does not fit in the timeout stays in the spool."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
     def run(self) -> None:
-        """Until `stop`, and once more, unless the end would wait for a store that is away."""
+        """Import until `stop`, then once more unless the store is unreachable."""
         while not self._stopping.wait(self._every_s):
             self.import_once()
         if not self.unavailable:
             self.import_once()
 
     def import_once(self) -> int:
-        """Import everything that is there. Returns the rows; logs a store or disk that is away."""
+        """Import everything in the spool; return the number of rows.
+
+        Logs an unreachable store or disk.
+        """
         began = time.monotonic()
         try:
             with self._spool.import_lock() as alone:
@@ -99,34 +103,34 @@ class Importer:
         except (StoreUnavailable, OSError) as exc:
             self._on_unavailable(exc)
             return 0
-        except Exception as exc:  # noqa: BLE001  a bug must not end imports for as long as we run
+        except Exception as exc:  # noqa: BLE001  a bug must not end imports for good
             if not self.unavailable:
-                _log.exception("an import failed by a bug of ours; it is tried again")
+                _log.exception("internal error during import; retrying")
             self._on_unavailable(exc)
             return 0
         if self.unavailable:
-            _log.warning("the store is back and has the records that waited")
+            _log.warning("store reachable again, buffered records imported")
         self.unavailable = False
         self._whole_at = began
         return rows
 
     def _on_unavailable(self, why: Exception) -> None:
-        """Where a commit's answer was lost, only the store knows up to where it took a file."""
+        """Forget the positions: if a commit's answer was lost, only the store knows them."""
         if self._positions:
             self._taken, self._positions = self._positions, {}
         if not self.unavailable:
-            _log.error("records wait in %s, for the store is away: %s", self._spool.folder, why)
+            _log.error("store unreachable, buffering records in %s: %s", self._spool.folder, why)
         self.unavailable = True
 
     def _on_shared_spool(self) -> None:
-        """Two that share a spool take turns; only the store knows how far the other has come."""
+        """Forget the positions: another process also imports the spool and moves them."""
         self._positions.clear()
         if not self._shared:
-            _log.warning("another process imports %s as well; they take turns", self._spool.folder)
+            _log.warning("another process also imports %s; the two alternate", self._spool.folder)
         self._shared = True
 
     def _import_file(self, path: Path) -> int:
-        """All whole frames of one file; a finished one is removed when they are in the store."""
+        """Import all whole frames of one file; remove a finished file afterwards."""
         imported = 0
         with reading(path) as (fd, finished):
             if path.name not in self._positions:
@@ -150,40 +154,47 @@ class Importer:
         return imported
 
     def _finish(self, path: Path, *, torn: int, damaged: bool) -> None:
-        """torn: bytes behind the last whole frame, which its writer did not live to complete."""
+        """Remove or quarantine a finished file.
+
+        torn: bytes after the last whole frame, whose writer died before it completed them.
+        """
         if damaged:
-            _log.error("records are damaged; what cannot be read is in %s", quarantine(path))
+            _log.error("damaged records; the unreadable part was kept in %s", quarantine(path))
         elif torn:
-            _log.warning("the last %d bytes of %s were never completed", torn, path.name)
+            message = "ignored the last %d bytes of %s: the writer died before it completed them"
+            _log.warning(message, torn, path.name)
         if not damaged:
             remove(path)
         self._store.forget(path.name)
         self._positions.pop(path.name, None)
 
     def _prune(self) -> None:
-        """Once an hour: what is too old."""
+        """Remove what is too old, once per hour."""
         at = time.time()
         if at < self._tidy_at:
             return
-        vain = self._store.prune(at - self._keep_s, at - DAY_S)
-        if vain:
-            _log.warning("%d feedbacks named a request that nobody knows; they are dropped", vain)
+        unmatched = self._store.prune(at - self._keep_s, at - DAY_S)
+        if unmatched:
+            _log.warning("dropped %d feedback rows: their request is unknown", unmatched)
         self._spool.sweep()
         self._tidy_at = at + _TIDY_S
 
 
 def _log_rejected(taken: ImportResult) -> None:
-    """A client can give feedback on another's request, so that is no error of the operator's."""
+    """Log rejected rows. Feedback on other keys' requests is a client's error: only a warning."""
     if taken.rejected:
-        told = "%d records are lost, for the database takes no such values: %s"
-        _log.error(told, taken.rejected, taken.why)
+        message = "%d records lost: the database rejects their values: %s"
+        _log.error(message, taken.rejected, taken.why)
     if taken.other_keys:
-        told = "%d votes are not kept, for they are about requests of other keys"
-        _log.warning(told, taken.other_keys)
+        message = "rejected %d feedback rows: the request belongs to another API key"
+        _log.warning(message, taken.other_keys)
 
 
 def _next(fd: int, begin: int) -> tuple[Read, int]:
-    """Whole frames from a place on, and how many bytes are there; a huge frame is read whole."""
+    """Read the whole frames from a position, and the number of bytes there.
+
+    A frame larger than the read size is read whole.
+    """
     size = _BYTES
     while True:
         data = os.pread(fd, size, begin)

@@ -1,4 +1,4 @@
-"""What is told of the records: those that wait and are lost, and how far the store is behind."""
+"""Metrics of the recording: buffered and lost records, and the import lag."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from gateway.recording.spool import Spool
 
 
 class RecorderCollector(Collector):
-    """Of a process that serves."""
+    """Metrics of a serving process."""
 
     def __init__(self, recorder: FileRecorder) -> None:
         self._recorder = recorder
@@ -19,12 +19,12 @@ class RecorderCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield CounterMetricFamily(
             "strowger_records_lost",
-            "Records that neither the disk took nor memory could hold.",
+            "Records lost: the disk failed and the memory buffer was full.",
             value=self._recorder.lost,
         )
         yield GaugeMetricFamily(
             "strowger_spool_available",
-            "1 while the disk takes records, 0 while they wait in memory.",
+            "1 while records are written to the spool, 0 while they are buffered in memory.",
             value=not self._recorder.failing,
         )
         yield GaugeMetricFamily(
@@ -35,7 +35,7 @@ class RecorderCollector(Collector):
 
 
 class ImporterCollector(Collector):
-    """Of the process that imports."""
+    """Metrics of the importing process."""
 
     def __init__(self, importer: Importer, spool: Spool) -> None:
         self._importer = importer
@@ -45,29 +45,31 @@ class ImporterCollector(Collector):
         importer = self._importer
         yield GaugeMetricFamily(
             "strowger_store_available",
-            "1 while the database answers, 0 while it is away.",
+            "1 while the database is reachable, 0 while it is not.",
             value=not importer.unavailable,
         )
         yield GaugeMetricFamily(
             "strowger_import_lag_seconds",
-            "Since the database last had everything that was on the disk.",
+            "Seconds since the database last had all records of the spool.",
             value=importer.lag_s,
         )
         yield GaugeMetricFamily(
             "strowger_spool_bytes",
-            "Of store.max_spool_bytes, what the files take.",
+            "Size of the spool files; limited by store.max_spool_bytes.",
             value=self._spool.size(),
         )
         yield GaugeMetricFamily(
             "strowger_spool_waiting_bytes",
-            "Records in the files that the database does not have.",
+            "Bytes of records in the spool that the database does not have.",
             value=importer.waiting_bytes,
         )
         yield CounterMetricFamily(
-            "strowger_records_imported", "Records in the database.", value=importer.imported
+            "strowger_records_imported",
+            "Records imported into the database.",
+            value=importer.imported,
         )
         yield CounterMetricFamily(
             "strowger_records_rejected",
-            "Records that no database would take, and feedback on requests of other keys.",
+            "Records rejected by the database, and feedback on requests of other keys.",
             value=importer.rejected,
         )

@@ -1,4 +1,4 @@
-"""A worker's own spool file, written and synced by a thread once a second."""
+"""Write a worker's rows to its own spool file from a thread, and sync it about once per second."""
 
 import logging
 import threading
@@ -13,16 +13,17 @@ from gateway.store.rows import SpoolEntry, size_of
 _log = logging.getLogger("strowger.records")
 _IDLE_FILE_S = 3600.0
 _BATCH_ROWS = 4096
-"""Rows that are packed and written together; so many wake the thread early."""
+"""Rows packed and written together; this many wake the thread early."""
 
 
 class FileRecorder:
-    """Where a worker leaves its rows; `close` writes them all.
+    """Buffer a worker's rows and write them to the spool; `close` writes the rest.
 
-    What was added more than `every_s` ago survives the death of the process (with the 0.2 s for
-    which a gateway gathers its notes: what is older than a second). While the disk does
-    not take it (full, away, `store.max_spool_bytes` reached), rows wait in memory, about `limit` at
-    most; those beyond are counted and lost. Both are logged once, and that it is over.
+    Rows added more than `every_s` ago survive the death of the process; including the 0.2 s for
+    which the gateway collects finished requests, everything older than a second does. While the
+    disk fails (full, unavailable, `store.max_spool_bytes` reached), rows wait in memory, about
+    `limit` at most; further rows are counted and lost. The beginning and the end of such an outage
+    are logged once each.
     """
 
     def __init__(self, spool: Spool, *, limit: int = 100_000, every_s: float = 0.75) -> None:
@@ -46,29 +47,29 @@ class FileRecorder:
 
     @property
     def full(self) -> bool:
-        """Whether rows are being lost."""
+        """True while rows are being lost."""
         return self.waiting >= self._limit
 
     @property
     def failing(self) -> bool:
-        """Whether the disk did not take rows the last time that there were any."""
+        """True if the last write of rows to the disk failed."""
         return self._failing
 
     @property
     def waiting(self) -> int:
-        """Rows in memory."""
+        """The number of rows in memory."""
         return self._added - self._packing + self._held
 
     @property
     def lost(self) -> int:
-        """Rows, since the start."""
+        """The number of rows lost since the start."""
         return self._dropped + self._unwritten
 
     def add(self, row: SpoolEntry) -> None:
         self.extend((row,))
 
     def extend(self, rows: Iterable[SpoolEntry]) -> None:
-        """Never waits; called by one thread."""
+        """Buffer rows; never blocks. Call it from one thread only."""
         for row in rows:
             size = size_of(row)
             if self.full:
@@ -80,7 +81,7 @@ class FileRecorder:
             self._wake.set()
 
     def close(self) -> None:
-        """Write everything, and end. What the disk does not take now is lost, and logged."""
+        """Write everything and stop. Rows that cannot be written now are lost, and logged."""
         self._closing = True
         self._wake.set()
         self._thread.join()
@@ -94,11 +95,11 @@ class FileRecorder:
         self._write_out()
         self._unwritten += self.waiting
         if self.lost > self._reported_lost:
-            _log.error("%d records are lost", self.lost - self._reported_lost)
+            _log.error("%d records lost", self.lost - self._reported_lost)
         self._close_file()
 
     def _write_out(self) -> None:
-        """Everything so far, onto the disk; what fails is tried again the next time."""
+        """Write all buffered rows to the disk; retry failed ones at the next call."""
         if not (self._packed or self._rows):
             return
         try:
@@ -110,27 +111,28 @@ class FileRecorder:
                 self._sync(self._file)
         except OSError as exc:
             if not self._failing:
-                _log.error("records cannot be written and wait in memory: %s", exc)
+                _log.error("cannot write records to the spool, buffering them in memory: %s", exc)
             self._failing = True
             return
-        except Exception:  # noqa: BLE001  a bug must not end records for as long as we run
+        except Exception:  # noqa: BLE001  a bug must not end recording for good
             if not self._failing:
-                _log.exception("records cannot be written by a bug of ours and wait in memory")
+                _log.exception("internal error while writing records; buffering them in memory")
             self._failing = True
             return
         if self._failing:
-            _log.warning("records are written again; %d were lost", self.lost - self._reported_lost)
+            lost = self.lost - self._reported_lost
+            _log.warning("writing records to the spool again; %d were lost", lost)
             self._reported_lost = self.lost
         self._failing = False
 
     def _close_idle_file(self) -> None:
-        """A file that nobody has written to for an hour is finished, so that none grows old."""
+        """Finish a file without writes for an hour, so that it can be imported and removed."""
         file = self._file
         if file is not None and not self._packed and monotonic() - file.written_at > _IDLE_FILE_S:
             self._close_file()
 
     def _check_room(self) -> None:
-        """Raises SpoolFull; our own file is finished then, so that the importer can remove it."""
+        """Raises SpoolFull, and then finishes our own file, so that the importer can remove it."""
         try:
             self._spool.check_room()
         except SpoolFull:
@@ -140,7 +142,7 @@ class FileRecorder:
             raise
 
     def _pack(self) -> None:
-        """The next rows as bytes, unless some are waiting from the last time."""
+        """Pack the next rows, unless packed rows are left from a failed write."""
         if self._packed:
             return
         rows: list[SpoolEntry] = []
@@ -154,7 +156,7 @@ class FileRecorder:
         try:
             self._packed = packed(rows)
         except ValueError:
-            _log.exception("%d records cannot be said in MessagePack and are lost", held)
+            _log.exception("%d records lost: they cannot be encoded as MessagePack", held)
             self._unwritten += held
             self._reported_lost += held
             self._held = 0
@@ -173,9 +175,9 @@ class FileRecorder:
         self._packed, self._held = b"", 0
 
     def _sync(self, file: SpoolFile) -> None:
-        """Nobody knows what a failed sync has left: all since the last good one is written anew.
+        """Sync the file. After a failure, write all rows since the last successful sync again.
 
-        The store takes a row that it has already only once.
+        What a failed sync has written is unknown; the store ignores rows that it already has.
         """
         try:
             file.sync()

@@ -1,7 +1,7 @@
-"""From what happened to a request to its rows: one of its own, and one for each attempt.
+"""Rows of a request: one for itself, and one for each attempt.
 
-A worker does the least: it leaves the access line, which tells all of nearly every request, and
-whoever imports it makes the rows.
+A worker does the minimum: it writes the access line, which contains everything about nearly every
+request, and the importer expands it to rows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ _lines: msgspec.json.Decoder[AccessLine] = msgspec.json.Decoder(AccessLine)
 def access_line(
     record: RequestRecord, status: int, ended: float, offset: float, prices: Prices
 ) -> AccessLine:
-    """What became of a request. offset: from the clock's seconds to Unix time."""
+    """Build the access line of a finished request. offset: Unix time minus the clock, seconds."""
     usage, source = counted(
         record.usage, record.deltas, record.task, record.estimated_prompt_tokens
     )
@@ -66,25 +66,28 @@ def access_line(
 
 
 def request_batch(
-    records: Sequence[RequestRecord], told: bytes, attempts: Iterable[AttemptRow]
+    records: Sequence[RequestRecord], lines: bytes, attempts: Iterable[AttemptRow]
 ) -> RequestBatch:
-    """What a worker leaves of requests. told: their lines, as JSON. attempts: where several."""
+    """Batch finished requests for the spool.
+
+    lines: their access lines as JSON. attempts: of the requests with several.
+    """
     parts: tuple[tuple[int, str], ...] = ()
     if any(record.participation is not NO_PARTICIPATION for record in records):
         parts = tuple(
             [(record.participation.epoch, record.participation.unit) for record in records]
         )
-    return RequestBatch(count=len(records), lines=told, parts=parts, attempts=tuple(attempts))
+    return RequestBatch(count=len(records), lines=lines, parts=parts, attempts=tuple(attempts))
 
 
-def expand_rows(left: Iterable[SpoolEntry]) -> list[Row]:
-    """The rows for which that stands, in its order.
+def expand_rows(entries: Iterable[SpoolEntry]) -> list[Row]:
+    """Expand spool entries to rows, in order.
 
-    Raises msgspec.DecodeError for lines that are no access lines, ValueError for as many parts as
-    there are no lines.
+    Raises msgspec.DecodeError for lines that are not access lines, ValueError if the numbers of
+    parts and lines differ.
     """
     rows: list[Row] = []
-    for one in left:
+    for one in entries:
         if isinstance(one, RequestBatch):
             lines = _lines.decode_lines(one.lines)
             parts = one.parts or repeat((0, ""), len(lines))
@@ -146,12 +149,12 @@ def _rows_from_line(line: AccessLine, epoch: int, unit: str) -> list[Row]:
 
 
 def _is_complete(line: AccessLine) -> bool:
-    """Whether all that there is to know of the attempts is in the line: its usage is the only's."""
+    """True if the line covers its attempts: the usage in the line is that of its only attempt."""
     return len(line.attempts) == 1 and not line.attempts[0].refused
 
 
 def attempts_of(record: RequestRecord, time: float, prices: Prices) -> Iterator[AttemptRow]:
-    """Every attempt for which something was sent."""
+    """Yield a row for each attempt that sent something to a backend."""
     own = _own(record.attempts)
     for place, attempt in enumerate(record.attempts):
         if attempt.refused:
@@ -179,7 +182,10 @@ def attempt_row(
     source: Source,
     prices: Prices,
 ) -> AttemptRow:
-    """number: within the request, from 1. time: Unix seconds. usage, source: as `counted` says."""
+    """Build the row of one attempt.
+
+    number: within the request, from 1. time: Unix seconds. usage, source: as from `counted`.
+    """
     price = prices.of(attempt.backend) if prices.any and source else None
     return AttemptRow(
         request_id=request_id,
@@ -203,9 +209,11 @@ def attempt_row(
 def counted(
     usage: Usage | None, deltas: int, task: str, prompt: int | None = None
 ) -> tuple[Usage, Source]:
-    """What was used, and who says so: the backend, or an estimate of a delta a token.
+    """Return the usage and its source: reported by the backend, or estimated.
 
-    prompt: the estimate of its tokens, for where the backend has told none.
+    The estimate is one token per delta.
+
+    prompt: the estimated prompt tokens, used if the backend reported none.
     """
     if usage is not None and usage.completion_tokens is not None:
         return usage, "reported"
@@ -221,9 +229,10 @@ def counted(
 def _estimate_prompt_tokens(
     attempt: AttemptRecord, usage: Usage, source: Source, prompt_tokens: int | None
 ) -> tuple[Usage, Source]:
-    """With the prompt as another backend of the same request has counted it.
+    """Fill in the prompt tokens that another backend counted for the same request.
 
-    For one that broke off before it told, and one that lost against a hedge: it had the prompt.
+    For an attempt that broke off before it reported usage, and for one that lost against a hedge:
+    both received the prompt.
     """
     if prompt_tokens is None or usage.prompt_tokens is not None:
         return usage, source
@@ -233,7 +242,7 @@ def _estimate_prompt_tokens(
 
 
 def _own(attempts: Sequence[AttemptRecord]) -> int:
-    """The place of the attempt that the record's own numbers are about; −1 where there is none."""
+    """Return the index of the attempt that the record's own numbers describe; −1: none."""
     for place in range(len(attempts) - 1, -1, -1):
         if not attempts[place].role and not attempts[place].refused:
             return place

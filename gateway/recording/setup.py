@@ -1,4 +1,4 @@
-"""A configuration's spool, and its importer for as long as there are workers."""
+"""Open the spool of a configuration, and run its importer while there are workers."""
 
 import logging
 from collections.abc import Generator
@@ -21,12 +21,12 @@ _log = logging.getLogger("strowger.records")
 
 
 def open_spool(config: Config) -> Spool:
-    """Of one configuration: every worker's, and the importer's."""
+    """Return the spool of a configuration, used by every worker and the importer."""
     return Spool(Path(config.store.spool or SPOOL), max_bytes=config.store.max_spool_bytes)
 
 
 class Records(Struct, frozen=True, kw_only=True, eq=False):
-    """What the process that leads has of the records. metrics: what is to be told of the import."""
+    """The leader's part of the recording: the store, and the metrics of the import."""
 
     store: SqlStore
     metrics: Collector
@@ -34,18 +34,18 @@ class Records(Struct, frozen=True, kw_only=True, eq=False):
 
 @contextmanager
 def import_running(config: Config) -> Generator[Records]:
-    """The store, into which a thread imports what the workers record, until the block ends.
+    """Import what the workers record into the store, in a thread, until the block ends.
 
-    To be entered before the first worker records and left after the last one has ended. A store
-    that is away is told in the log and stops nobody. Raises InvalidConfig where it can never be
-    used: a newer program's tables, a missing extra.
+    Enter it before the first worker starts and leave it after the last one has exited. An
+    unreachable store is logged and blocks nothing. Raises InvalidConfig if the store can never be
+    used: a newer version's tables, a missing extra.
     """
     store, spool = open_store(config.store.url), open_spool(config)
     away = False
     try:
         store.prepare()
     except StoreUnavailable as exc:
-        _log.error("the store is away; requests are served, and their records wait: %s", exc)
+        _log.error("store unreachable; serving requests and buffering their records: %s", exc)
         away = True
     importer = Importer(spool, store, keep_days=config.store.keep_days, unavailable=away)
     importer.start()

@@ -1,8 +1,8 @@
-"""The folder in which rows wait for the store: one file a writer, and who may touch which.
+"""The spool: the folder in which rows wait for the store, one file per writer, and its locks.
 
-A writer holds a lock on its file for as long as it lives, and the kernel lets go of it however the
-writer ends. A file that can be locked is therefore finished: nobody will add to it. Names begin
-with the time, so their order is the order in which files were begun.
+A writer holds a lock on its file for as long as it lives, and the kernel releases it however the
+writer dies. A file that can be locked is therefore finished: no process will append to it. Names
+begin with the time, so their order is the order in which the files were created.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ class SpoolFull(OSError):
 
 
 class SpoolFile:
-    """One writer's file. Raises OSError where the disk does; what was written before is kept."""
+    """The file of one writer. Raises OSError on disk errors; earlier writes are kept."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
@@ -35,7 +35,7 @@ class SpoolFile:
         self._fd = fd
 
     def append(self, data: bytes) -> None:
-        """All or nothing: after a failure the next bytes go to the same place."""
+        """Append all or nothing: after a failure, the next bytes overwrite the partial write."""
         at, view = self.size, memoryview(data)
         while view:
             written = os.pwrite(self._fd, view, at)
@@ -44,20 +44,20 @@ class SpoolFile:
         self.written_at = time.monotonic()
 
     def sync(self) -> None:
-        """Onto the disk. Raises OSError also where somebody has removed the file."""
+        """Flush to the disk. Raises OSError, also if the file has been removed."""
         os.fdatasync(self._fd)
         if not os.fstat(self._fd).st_nlink:
             raise FileNotFoundError(f"{self.path} was removed")
 
     def close(self) -> None:
-        """The file is finished."""
+        """Release the lock, which marks the file as finished."""
         os.close(self._fd)
 
 
 class Spool:
-    """A folder of spool files, which is made when the first row comes.
+    """A folder of spool files, created with the first row.
 
-    max_bytes: of all files; a file is followed by another after an eighth of that, or 16 MiB.
+    max_bytes: limit for all files; a writer starts a new file after an eighth of that, or 16 MiB.
     """
 
     def __init__(self, folder: Path, *, max_bytes: int = 1024 * MIB) -> None:
@@ -66,7 +66,7 @@ class Spool:
         self.rotate_bytes = min(_ROTATE, max_bytes // 8)
 
     def create(self) -> SpoolFile:
-        """A new file, locked before anybody can see it. Raises OSError."""
+        """Create a file that is locked before other processes can see it. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         name = f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(8)}"
         path = self.folder / f"{name}{_UNBORN}"
@@ -82,25 +82,25 @@ class Spool:
         return SpoolFile(path, fd)
 
     def check_room(self) -> None:
-        """Raises SpoolFull. Each writer may go beyond by what it writes at once."""
+        """Raises SpoolFull. Each writer may exceed the limit by the size of one write."""
         if self.size() >= self._max_bytes:
             raise SpoolFull(f"{self.folder} has reached store.max_spool_bytes")
 
     def size(self) -> int:
-        """Bytes of all files."""
+        """Return the bytes of all files."""
         return sum(self.sizes().values())
 
     def sizes(self) -> dict[str, int]:
-        """Bytes by file."""
+        """Return the bytes of each file, by name."""
         return {path.name: _size(path) for path in self.files()}
 
     def files(self) -> list[Path]:
-        """Those with rows, the oldest first."""
+        """Return the files with rows, oldest first."""
         return sorted(self.folder.glob(f"*{_ENDING}"))
 
     @contextmanager
     def import_lock(self) -> Generator[bool]:
-        """Whether no other process imports this spool; nobody else begins to until the end."""
+        """Try to lock the spool for importing until the block ends; yield False if it is locked."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self.folder / "importer.lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:
@@ -109,7 +109,7 @@ class Spool:
             os.close(fd)
 
     def sweep(self) -> None:
-        """Remove what writers left that died while they made their file."""
+        """Remove the incomplete files of writers that died while creating them."""
         for path in self.folder.glob(f"*{_UNBORN}"):
             with suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > _STALE_TEMP_S:
@@ -118,7 +118,7 @@ class Spool:
 
 @contextmanager
 def reading(path: Path) -> Generator[tuple[int, bool]]:
-    """A file's descriptor, and whether the file is finished. Raises OSError."""
+    """Yield a file's descriptor, and whether the file is finished. Raises OSError."""
     fd = os.open(path, os.O_RDONLY)
     try:
         yield fd, _locked(fd)
@@ -127,13 +127,13 @@ def reading(path: Path) -> Generator[tuple[int, bool]]:
 
 
 def remove(path: Path) -> None:
-    """A finished file of which the store has every row."""
+    """Remove a finished file whose rows are all in the store."""
     path.unlink(missing_ok=True)
     _sync_folder(path.parent)
 
 
 def quarantine(path: Path) -> Path:
-    """Keep a damaged file for whoever wants to look at it, where nobody imports it."""
+    """Rename a damaged file so that it is not imported, and keep it for inspection."""
     return path.rename(path.with_suffix(_DAMAGED))
 
 

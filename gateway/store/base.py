@@ -1,4 +1,4 @@
-"""What the store is asked, whichever database keeps it. All of it blocks: call it in a thread."""
+"""The interface of the store, whatever the database. Every call blocks: call it in a thread."""
 
 from collections.abc import Generator, Mapping, Sequence
 from typing import Protocol
@@ -13,13 +13,14 @@ from gateway.store.rows import Row
 from gateway.store.unit_pages import UnitTotal
 
 PAUSED = " paused"
-"""Ends the fingerprint of an epoch in which control serves everyone."""
+"""Suffix of the fingerprint of an epoch in which control serves everyone."""
 
 
 class ImportResult(Struct, frozen=True, kw_only=True):
-    """refused: rows that no database would take. why: what it said of the first.
+    """The result of one import.
 
-    foreign: feedback on somebody else's request, which is not kept.
+    rejected:   rows that the database rejected. why: its message for the first.
+    other_keys: feedback on requests of other API keys, which is not stored.
     """
 
     rows: int = 0
@@ -35,33 +36,36 @@ class Sink(Protocol):
     """
 
     def ping(self) -> None:
-        """Nothing, where it is there."""
+        """Check that the database is reachable."""
         ...
 
     def position(self, file: str) -> int:
-        """Up to where a file was taken: 0 for an unknown one."""
+        """Return the position up to which a file was imported; 0 for an unknown file."""
         ...
 
     def import_rows(self, file: str, begin: int, end: int, rows: Sequence[Row]) -> ImportResult:
-        """Rows between two places of a file; nothing if the file is not at `begin` any more."""
+        """Import the rows between two positions of a file.
+
+        Raises ConcurrentImport, and imports nothing, if the file is not at `begin` any more.
+        """
         ...
 
     def forget(self, file: str) -> None:
-        """The file is gone."""
+        """Drop the position of a file that was removed."""
         ...
 
     def prune(self, before: float, waiting_before: float) -> int:
-        """Requests, and feedback that waits for its request, older than that, in Unix seconds.
+        """Delete old requests, and old feedback whose request never came. Limits in Unix seconds.
 
-        Returns how much feedback there was that waited in vain.
+        Returns the number of deleted feedback rows without a request.
         """
         ...
 
 
 class Epoch(Struct, frozen=True, kw_only=True):
-    """A time in which an experiment did not change.
+    """A period in which an experiment did not change.
 
-    number:      from 1. fingerprint: of everything that makes a change a change.
+    number:      from 1. fingerprint: of all settings whose change starts a new epoch.
     shares:      the variants' weights. began: Unix seconds.
     """
 
@@ -77,7 +81,7 @@ class Epoch(Struct, frozen=True, kw_only=True):
 
 
 class Pause(Struct, frozen=True, kw_only=True):
-    """Everyone is served by control, until somebody resumes. at: Unix seconds."""
+    """The experiment is paused: control serves everyone until it is resumed. at: Unix seconds."""
 
     experiment: str
     reason: str
@@ -85,7 +89,7 @@ class Pause(Struct, frozen=True, kw_only=True):
 
 
 class KnownRequest(Struct, frozen=True, kw_only=True):
-    """A request that the store has heard of, and whose it was."""
+    """A request in the store, and the API key that sent it."""
 
     request_id: str
     key: str
@@ -94,9 +98,9 @@ class KnownRequest(Struct, frozen=True, kw_only=True):
 
 
 class RequestCounts(Struct, frozen=True, kw_only=True):
-    """Of one epoch and variant: requests, and those that another backend answered.
+    """The requests of one epoch and variant, and how many of them another backend answered.
 
-    last: when the last of them ended, Unix seconds; 0 of those that came before this was kept.
+    last: end of the last one, Unix seconds; 0 for rows from before this was stored.
     """
 
     epoch: int
@@ -109,8 +113,8 @@ class RequestCounts(Struct, frozen=True, kw_only=True):
 class Votes(Struct, frozen=True, kw_only=True):
     """Feedback of one metric on one experiment.
 
-    boolean:     all of it is. least, greatest: of the values that count.
-    capped:      values that count as a lower one than was sent, the contract's cap.
+    boolean:     all values are. least, greatest: of the values that count.
+    capped:      values above the contract's cap, which count as the cap.
     """
 
     boolean: bool
@@ -120,10 +124,9 @@ class Votes(Struct, frozen=True, kw_only=True):
 
 
 class Vote(Struct, frozen=True, kw_only=True):
-    """A value of feedback on an experiment's request.
+    """A feedback value on a request of an experiment.
 
-    value: as it counts. given: as it was sent, where that is more than the contract's cap.
-    time:  Unix seconds.
+    value: as it counts. given: as sent, if that is above the contract's cap. time: Unix seconds.
     """
 
     request_id: str
@@ -138,10 +141,10 @@ class Vote(Struct, frozen=True, kw_only=True):
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """An experiment that requests took part in, whether or not it is still configured.
+    """An experiment with requests in the store, whether or not it is still configured.
 
-    definition: as it was last told to `define`; "" where it never was. requests, last: of all
-    epochs and variants, as of `Answered`.
+    definition: as last passed to `define`; "" if it never was. requests, last: over all epochs and
+    variants, as in RequestCounts.
     """
 
     experiment: str
@@ -151,43 +154,43 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 class Store(Protocol):
-    """One database. Every call is a transaction of its own; safe to call from several threads."""
+    """One database. Every call is its own transaction; safe to call from several threads."""
 
     def epoch(
         self, experiment: str, fingerprint: str, shares: Mapping[str, float], now: float
     ) -> Epoch:
-        """The current epoch: the last one where the fingerprint is the same, else a new one."""
+        """Return the current epoch: the last one if its fingerprint is the same, else a new one."""
         ...
 
     def epochs(self, experiment: str) -> tuple[Epoch, ...]: ...
 
     def define(self, experiment: str, definition: str, now: float) -> None:
-        """Keep what it is, for when no configuration tells any more; the last one counts."""
+        """Store the definition for when the configuration no longer has it; replaces the last."""
         ...
 
     def runs(self) -> Sequence[Run]:
-        """Every experiment that requests took part in."""
+        """Return every experiment with requests."""
         ...
 
     def pauses(self) -> Mapping[str, Pause]: ...
 
     def pause(self, experiment: str, reason: str, now: float) -> bool:
-        """Kept until `resume`; a second pause keeps the first one's reason. Whether it is new."""
+        """Pause until `resume`; return whether it is new. A second pause keeps the first reason."""
         ...
 
     def resume(self, experiment: str) -> bool:
-        """Whether it was paused."""
+        """Resume; return whether it was paused."""
         ...
 
     def claim(self, name: str, every_s: float, now: float) -> bool:
-        """Whether it is the caller's turn: nobody had one of this name within `every_s`.
+        """Claim a periodic job: True if no process has claimed this name within `every_s`.
 
-        Or somebody had one in the future, by a clock that is wrong. now: Unix seconds.
+        A claim in the future, from a wrong clock, does not count. now: Unix seconds.
         """
         ...
 
     def metrics(self, experiment: str) -> Mapping[str, Votes]:
-        """The feedback metrics that came in."""
+        """Return the feedback metrics with values, by name."""
         ...
 
     def votes(
@@ -197,55 +200,58 @@ class Store(Protocol):
         limit: int,
         outside: tuple[float, float] | None = None,
     ) -> Sequence[Vote]:
-        """Those farthest from the metric's mean, the farthest first; `outside` of bounds alone."""
+        """Return the votes farthest from the metric's mean, farthest first.
+
+        outside: only votes outside of these bounds.
+        """
         ...
 
     def remove_vote(self, experiment: str, metric: str, request_id: str) -> int:
-        """Take back the feedback of a metric on one request. How many values that were."""
+        """Delete the feedback of a metric on one request; return the number of deleted values."""
         ...
 
     def outcomes(self, experiment: str, metric: str, *, per: Per = "observation") -> Outcomes:
-        """Moments of a metric (`error`, `ttft_ms`, …, or of feedback) over all epochs."""
+        """Return the moments of a metric (`error`, `ttft_ms`, …, or feedback) over all epochs."""
         ...
 
     def units(self, experiment: str) -> Generator[Sequence[UnitTotal]]:
-        """The rows of all metrics, in pages; all of one moment. Close it where it is not used up.
+        """Yield the rows of all metrics in pages, from one snapshot. Close it if not exhausted.
 
         Raises StoreUnavailable with any page.
         """
         ...
 
     def responses(self, experiment: str, metric: str) -> Outcomes:
-        """Moments of whether a request had a vote on a metric of feedback, over all epochs."""
+        """Return the moments of "the request has a vote on this metric", over all epochs."""
         ...
 
     def counts(self, experiment: str) -> tuple[EpochCounts, ...]:
-        """Units by epoch and variant, for the ratio alarm."""
+        """Return the units by epoch and variant, for the sample ratio test."""
         ...
 
     def request_counts(self, experiment: str) -> Sequence[RequestCounts]: ...
 
     def interval_points(self, experiment: str, metric: str) -> tuple[Point, ...]:
-        """How the intervals of a metric moved, in order of time; POINTS at most."""
+        """Return the history of a metric's intervals in order of time; POINTS at most."""
         ...
 
     def add_interval_point(self, experiment: str, metric: str, point: Point) -> bool:
-        """Add a point to a course, and drop what it can do without then. Whether it was added:
+        """Add a point to the history and drop redundant ones; return whether it was added.
 
-        where somebody else has added one just now, it was not.
+        It is not added if another process has just added one.
         """
         ...
 
     def known_request(self, request_id: str) -> KnownRequest | None:
-        """`None`: never heard of, or so far only by a worker whose rows were not imported yet."""
+        """Return the owner of a request; `None` if it is unknown or not imported yet."""
         ...
 
     def recorded_request(self, request_id: str) -> RecordedRequest | None:
-        """`None`: as of `known`, or too old."""
+        """Return a request; `None` if it is unknown, not imported yet, or deleted as too old."""
         ...
 
     def recorded_before(self, time: float, limit: int) -> Sequence[RecordedRequest]:
-        """The last `limit` requests that ended before `time`, Unix seconds, the last one first."""
+        """Return the last `limit` requests that ended before `time`, Unix seconds, newest first."""
         ...
 
     def close(self) -> None: ...

@@ -1,8 +1,7 @@
-"""Transactions on either database, in one dialect of SQL: what differs is in its driver.
+"""Transactions on either database in one dialect of SQL; the differences are in the drivers.
 
-Statements write `?` for a value. A write transaction is the only one at its time, in PostgreSQL as
-in SQLite: what it read stays true until it commits, and two of them never wait for each other in a
-circle.
+Statements use `?` for a value. Write transactions are serialised in PostgreSQL as in SQLite: what
+one has read stays true until it commits, and two of them cannot deadlock.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -22,10 +21,10 @@ _T = TypeVar("_T")
 
 
 class Insert(Struct, frozen=True, kw_only=True):
-    """Rows for a table, whose columns these are in their order.
+    """An INSERT of rows into a table, with its columns in order.
 
-    otherwise: what is done about a row whose key is there, and refused without it. It says nothing
-    of two rows with one key that come together, unless what it does is nothing.
+    otherwise: the ON CONFLICT clause for rows whose key exists; without it they are rejected. Two
+    rows with the same key in one insert are only allowed if the clause is DO NOTHING.
     """
 
     table: str
@@ -34,7 +33,7 @@ class Insert(Struct, frozen=True, kw_only=True):
 
 
 class Cursor(Protocol):
-    """What DB-API cursors have in common. https://peps.python.org/pep-0249/"""
+    """The common part of DB-API cursors. https://peps.python.org/pep-0249/"""
 
     @property
     def rowcount(self) -> int: ...
@@ -47,7 +46,7 @@ class Connection(Protocol):
 
     @property
     def lost(self) -> bool:
-        """Whether the database has let go of it, as far as can be told without asking."""
+        """True if the database has closed it, as far as can be seen without a round trip."""
         ...
 
     def execute(self, sql: str, values: Sequence[Value]) -> Cursor: ...
@@ -57,7 +56,7 @@ class Connection(Protocol):
     def insert(self, insert: Insert, rows: Sequence[Sequence[Value]]) -> None: ...
 
     def interrupt(self) -> None:
-        """What another thread does with it now fails, if it takes any time."""
+        """Make a call that another thread has in progress fail."""
         ...
 
     def close(self) -> None: ...
@@ -68,7 +67,7 @@ class Driver(Protocol):
 
     text:   the type of texts that sort by code point.
     begin_read, begin_write: statements; the latter waits until no other process writes.
-    errors: all that its connections raise. refusals: those of them that will never pass.
+    errors: everything its connections raise. refusals: those for which a retry never helps.
     """
 
     text: str
@@ -82,7 +81,7 @@ class Driver(Protocol):
         ...
 
     def unavailable(self, error: Exception) -> Exception:
-        """A StoreUnavailable for one of `errors`, without anything secret in its words."""
+        """Return a StoreUnavailable for one of `errors`, without secrets in its message."""
         ...
 
 
@@ -95,28 +94,28 @@ class Session:
         self.wrote = False
 
     def run(self, sql: str, *values: Value) -> int:
-        """The number of rows that changed."""
+        """Execute a statement; return the number of changed rows."""
         changed = self._connection.execute(sql, values).rowcount
         self.wrote = self.wrote or changed > 0
         return changed
 
     def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
-        """One statement for each of many rows of values."""
+        """Execute one statement for each row of values."""
         self._connection.many(sql, rows)
 
     def insert(self, insert: Insert, rows: Sequence[Sequence[Value]]) -> None:
-        """All of them, as quickly as this database takes them."""
+        """Insert all rows in the fastest way of this database."""
         if rows:
             self._connection.insert(insert, rows)
 
     def rows(self, kind: type[_T], sql: str, *values: Value) -> list[_T]:
-        """All rows of a query, each as a `kind`, which is a tuple type."""
+        """Return all rows of a query, each as a `kind`, which is a tuple type."""
         found = self._connection.execute(sql, values).fetchall()
         return msgspec.convert(found, list[kind], strict=False)
 
     @contextmanager
     def savepoint(self) -> Generator[None]:
-        """What is done inside is undone where the database refuses it: raises StoreRejected."""
+        """Undo the block if the database rejects it, and raise StoreRejected."""
         self._connection.execute("SAVEPOINT attempt", ())
         try:
             yield
@@ -128,14 +127,14 @@ class Session:
 
 
 class Database:
-    """Connections that are opened when they are needed and kept; any thread may ask.
+    """A pool of connections, opened on demand; usable from any thread.
 
-    After a transaction has failed none is used again, and none kept that has not written: what
-    SQLite opens while its disk cannot be written would never write.
+    After a failed transaction, pooled connections are dropped, and new ones are only kept once a
+    write succeeds: a connection that SQLite opens while its disk is read-only can never write.
     """
 
     def __init__(self, driver: Driver, prepare: Callable[[Session], None]) -> None:
-        """prepare: done in a write transaction before any other, once it can be."""
+        """prepare: run in a write transaction before any other, until it succeeds once."""
         self._driver = driver
         self._prepare = prepare
         self._prepared = False
@@ -152,19 +151,19 @@ class Database:
 
     @contextmanager
     def writing(self) -> Generator[Session]:
-        """Raises StoreUnavailable, or StoreRejected; then nothing was done, or nobody can tell."""
+        """Raises StoreUnavailable or StoreRejected; nothing was written then, or it is unknown."""
         with self._transaction(self._driver.begin_write) as session:
             yield session
 
     def prepare(self) -> None:
-        """Raises StoreUnavailable, and what the preparation raises."""
+        """Run the preparation. Raises StoreUnavailable, and what the preparation raises."""
         if not self._prepared:
             with self._run(self._driver.begin_write) as session:
                 self._prepare(session)
             self._prepared = True
 
     def close(self) -> None:
-        """Waits for nobody: what other threads still do is broken off, and so undone."""
+        """Close without waiting: interrupt other threads' transactions, which rolls them back."""
         self._close_idle()
         with self._lock:
             for connection in self._busy:
@@ -172,18 +171,18 @@ class Database:
 
     @contextmanager
     def _transaction(self, begin: tuple[str, ...]) -> Generator[Session]:
-        """What cannot be prepared is away: of a gateway that runs, the requests must go on."""
+        """Run a transaction. A failed preparation counts as unavailable: requests must go on."""
         try:
             self.prepare()
         except InvalidConfig as exc:
-            told = "; ".join(problem.removeprefix("store.url: ") for problem in exc.problems)
-            raise StoreUnavailable(told) from exc
+            problems = "; ".join(problem.removeprefix("store.url: ") for problem in exc.problems)
+            raise StoreUnavailable(problems) from exc
         with self._run(begin) as session:
             yield session
 
     @contextmanager
     def _run(self, begin: tuple[str, ...]) -> Generator[Session]:
-        """A connection that failed is not used again: nobody knows in what state it is."""
+        """Run a transaction; a connection that failed is closed, because its state is unknown."""
         if self._doubtful:
             self._close_idle()
         connection = self._idle_connection() or self._driver.connect()
@@ -199,8 +198,7 @@ class Database:
             self._doubtful = self._doubtful and not session.wrote
             kept = not self._doubtful
         except (msgspec.DecodeError, RecursionError) as exc:
-            told = f"it holds a row that this version cannot read: {exc}"
-            raise StoreUnavailable(told) from exc
+            raise StoreUnavailable(f"a row cannot be read by this version: {exc}") from exc
         except self._driver.refusals as exc:
             raise StoreRejected(str(exc)) from exc
         except self._driver.errors as exc:

@@ -1,17 +1,17 @@
-"""What can be wrong with a store."""
+"""Errors of the store."""
 
 from schemas.errors import Unavailable
 
 
 class StoreUnavailable(Unavailable):
-    """The database cannot be reached, or takes too long; ask again later."""
+    """The database cannot be reached, or takes too long; retry later."""
 
     code = "store_unavailable"
 
 
 class ConcurrentImport(StoreUnavailable):
-    """Another importer has taken these rows; nothing is away."""
+    """Another importer has imported these rows; the database is reachable."""
 
 
 class StoreRejected(ValueError):
-    """The database will never take this."""
+    """The database rejects this; a retry does not help."""

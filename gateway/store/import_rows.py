@@ -1,4 +1,4 @@
-"""Rows into tables: each once, and what follows from them for the experiments."""
+"""Insert rows into the tables, each once, and update the sums of the experiments."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from gateway.store.rows import AttemptRow, FeedbackRow, RequestRow, Row
 
 DAY_S = 86_400
 _MAX_NAMES = 512
-"""Names in one `IN`, at most: a power of two."""
+"""Maximum number of names in one `IN`; a power of two."""
 
 
 _Place = tuple[str, str, int, str]
@@ -21,12 +21,11 @@ _Voted = tuple[str, str, str, int, str]
 
 
 def insert_rows(session: Session, rows: Sequence[Row]) -> int:
-    """Everything into its tables. Returns how much feedback was not the voter's to give; raises
-    StoreRejected.
+    """Insert all rows; return the number of feedback rows on requests of other keys.
 
-    A request or attempt that is there already is passed over, and a vote replaces the vote of
-    the same request, metric and key. The last one to arrive here counts, whatever times they carry:
-    clocks of replicas differ, and one that is an hour ahead would win for an hour.
+    Requests and attempts that exist are skipped; a vote replaces the vote of the same request,
+    metric and key. The last one to arrive counts, whatever its time: clocks of replicas differ, and
+    one that is an hour ahead would win for an hour. Raises StoreRejected.
     """
     requests = _new(session, [row for row in rows if isinstance(row, RequestRow)])
     attempts = [row for row in rows if isinstance(row, AttemptRow)]
@@ -42,7 +41,7 @@ def insert_rows(session: Session, rows: Sequence[Row]) -> int:
 
 
 def insert_one_by_one(session: Session, rows: Sequence[Row]) -> tuple[int, Sequence[StoreRejected]]:
-    """As `take`, and what the database refuses costs no other row."""
+    """As `insert_rows`, row by row: a rejected row affects no other."""
     foreign, refused = 0, list[StoreRejected]()
     for row in rows:
         try:
@@ -54,7 +53,7 @@ def insert_one_by_one(session: Session, rows: Sequence[Row]) -> tuple[int, Seque
 
 
 def _new(session: Session, rows: Sequence[RequestRow]) -> list[RequestRow]:
-    """Those that the store does not have, each once."""
+    """Return the rows that the store does not have, each once."""
     by_id = {row.request_id: row for row in reversed(rows)}
     for ids in _pieces(list(by_id)):
         sql = f"SELECT request_id FROM requests WHERE request_id IN ({_marks(ids)})"
@@ -64,9 +63,10 @@ def _new(session: Session, rows: Sequence[RequestRow]) -> list[RequestRow]:
 
 
 def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
-    """Sorted, so that neighbours in a table are written one after the other.
+    """Add the requests to the sums of their experiments.
 
-    What a unit's requests come to is added up here first: of a thousand, a busy one has many.
+    Requests of one unit are added up here first: a busy unit has many in a batch of a thousand.
+    Rows are sorted so that neighbours in a table are written one after the other.
     """
     counts: defaultdict[tuple[str, int, str], list[float]] = defaultdict(lambda: [0, 0, 0.0])
     firsts: dict[tuple[str, str], tuple[int, str]] = {}
@@ -105,7 +105,7 @@ def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
 
 
 def _with_waiting_feedback(session: Session, request_ids: Sequence[str]) -> list[str]:
-    """Those of new requests that had feedback before they were here: hardly any."""
+    """Return the new requests whose feedback arrived before them; rarely any."""
     awaited: list[str] = []
     for ids in _pieces(request_ids):
         sql = _WAITING.format(marks=_marks(ids))
@@ -114,9 +114,9 @@ def _with_waiting_feedback(session: Session, request_ids: Sequence[str]) -> list
 
 
 def _join(session: Session, request_ids: Sequence[str]) -> int:
-    """Bring these requests' feedback to its experiment. Returns how much named a foreign key.
+    """Join feedback to the experiments of its requests; return the rows deleted for another key.
 
-    A unit's votes are added up anew: floats that are added and taken away again leave traces.
+    A unit's votes are summed again from scratch: adding and subtracting floats leaves residues.
     """
     foreign = 0
     for ids in _pieces(sorted(set(request_ids))):
@@ -128,7 +128,7 @@ def _join(session: Session, request_ids: Sequence[str]) -> int:
 
 
 def remove_vote(session: Session, experiment: str, metric: str, request_id: str) -> int:
-    """See `Store.remove_vote`. A unit's other votes are added up anew."""
+    """See `Store.remove_vote`. The unit's remaining votes are summed again."""
     places = session.rows(_Voted, f"{_TOUCHED_BY} AND {_VOTE}", experiment, metric, request_id)
     removed = session.run(f"DELETE FROM feedback WHERE {_VOTE}", experiment, metric, request_id)
     _add_up(session, places)
@@ -143,10 +143,10 @@ def _add_up(session: Session, places: Sequence[_Voted]) -> None:
 
 
 def _pieces(ids: Sequence[str]) -> Iterable[Sequence[str]]:
-    """The last name of each piece is repeated until they are a power of two.
+    """Split ids into pieces, each padded to a power of two with its last name.
 
-    sqlite3 keeps 128 statements prepared, and one of several hundred names takes up to 100 KB: of
-    as many lengths as there are, they would take 9 MB.
+    sqlite3 caches 128 prepared statements, and one with several hundred names takes up to 100 KB: a
+    statement for each possible length would take 9 MB.
     """
     for begin in range(0, len(ids), _MAX_NAMES):
         piece = list(ids[begin : begin + _MAX_NAMES])
@@ -159,7 +159,7 @@ def _marks(ids: Sequence[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """PostgreSQL has no NUL in texts, and clients can send one in JSON."""
+    """Replace NUL, which JSON from clients may contain and PostgreSQL texts may not."""
     return text.replace("\0", "\ufffd") if "\0" in text else text
 
 

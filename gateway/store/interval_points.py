@@ -1,4 +1,4 @@
-"""How intervals moved over time: some points for each experiment and metric."""
+"""Store the history of confidence intervals: some points for each experiment and metric."""
 
 from collections.abc import Mapping
 
@@ -14,14 +14,14 @@ _PLACE = "experiment = ? AND metric = ?"
 
 
 def points(session: Session, experiment: str, metric: str) -> tuple[Point, ...]:
-    """In order of time."""
+    """Return the points in order of time."""
     sql = f"SELECT time, intervals FROM experiment_courses WHERE {_PLACE} ORDER BY time"
     rows = session.rows(tuple[float, str], sql, experiment, metric)
-    return tuple(Point(time=at, intervals=_intervals.decode(told)) for at, told in rows)
+    return tuple(Point(time=at, intervals=_intervals.decode(data)) for at, data in rows)
 
 
 def add_point(session: Session, experiment: str, metric: str, point: Point) -> bool:
-    """Whether the course needed the point; it is bounded by what it can do without afterwards."""
+    """Add a point if the history needs one and drop redundant ones; return whether it was added."""
     sql = f"SELECT time FROM experiment_courses WHERE {_PLACE} ORDER BY time"
     times = [at for (at,) in session.rows(tuple[float], sql, experiment, metric)]
     if not needs_point(times, point.time):
@@ -30,7 +30,7 @@ def add_point(session: Session, experiment: str, metric: str, point: Point) -> b
         f"DELETE FROM experiment_courses WHERE {_PLACE} AND time = ?",
         [(experiment, metric, at) for at in redundant(times, point.time)],
     )
-    told = msgspec.json.encode(point.intervals).decode()
+    data = msgspec.json.encode(point.intervals).decode()
     sql = "INSERT INTO experiment_courses (experiment, metric, time, intervals) VALUES (?, ?, ?, ?)"
-    session.run(sql, experiment, metric, point.time, told)
+    session.run(sql, experiment, metric, point.time, data)
     return True

@@ -1,4 +1,4 @@
-"""Whether a SQLite file has a newer program's tables, found without changing the file."""
+"""Detect the tables of a newer version in a SQLite file without changing the file."""
 
 import sqlite3
 from contextlib import closing
@@ -10,7 +10,7 @@ from schemas.secret import Secret
 
 
 def refuse_newer(url: Secret) -> None:
-    """Raises InvalidConfig. A server's database, and what cannot be read, is not looked at."""
+    """Raises InvalidConfig for newer tables. Servers and unreadable files are not checked."""
     address = url.reveal()
     file = Path(address.removeprefix(SQLITE)).absolute()
     if not address.startswith(SQLITE) or not file.is_file():
@@ -18,7 +18,7 @@ def refuse_newer(url: Secret) -> None:
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
             found = connection.execute(VERSION).fetchone()
-    except sqlite3.Error:  # the gateway serves without its store, too, and says so
+    except sqlite3.Error:  # the gateway also serves without its store, and logs that
         return
     if found is not None:
         check_version(int(found[0]))

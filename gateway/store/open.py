@@ -1,4 +1,4 @@
-"""From `store.url` to a store that opens its database when it is first asked."""
+"""Create the store from `store.url`; it opens its database on first use."""
 
 from pathlib import Path
 
@@ -14,12 +14,12 @@ NO_FILE = ":memory:"
 
 
 def open_store(url: Secret) -> SqlStore:
-    """Raises InvalidConfig for an address that cannot be one, or without the extra it needs."""
+    """Create the store. Raises InvalidConfig for a malformed address, or a missing extra."""
     return SqlStore(driver_of(url))
 
 
 def open_existing(url: Secret) -> SqlStore:
-    """For whoever only looks: a SQLite file that no gateway has made yet is empty, and not made.
+    """Open the store to read: a missing SQLite file is treated as empty and is not created.
 
     Raises InvalidConfig, as `open_store`.
     """
@@ -27,7 +27,7 @@ def open_existing(url: Secret) -> SqlStore:
 
 
 def absent(url: Secret) -> str:
-    """The SQLite file that no gateway has made yet; "" where there is one, or a server."""
+    """Return the path of the SQLite file if it is missing; "" if it exists, or for a server."""
     address = url.reveal()
     file = Path(address.removeprefix(SQLITE))
     made = file.exists() or not file.parent.is_dir()
@@ -35,7 +35,7 @@ def absent(url: Secret) -> str:
 
 
 def driver_of(url: Secret) -> Driver:
-    """Raises InvalidConfig, as `open_store`."""
+    """Create the driver for an address. Raises InvalidConfig, as `open_store`."""
     address = url.reveal()
     if address.startswith(SQLITE):
         return SqliteDriver(Path(address.removeprefix(SQLITE)))

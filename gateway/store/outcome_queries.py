@@ -1,4 +1,4 @@
-"""The moments of `gateway.experiments.statistics.outcomes`, added up by the database."""
+"""Compute the moments of `gateway.experiments.statistics.outcomes` in the database."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,8 @@ _CELLS = """WITH u AS (SELECT a.epoch, a.variant, {ca} AS count, {ta} AS total,
     SELECT epoch, variant, COUNT(*), SUM(count), SUM(total), SUM(count * count),
     SUM(total * total), SUM(count * total), MIN(total / count), MAX(total / count),
     SUM(sent), MAX(sent) FROM u GROUP BY epoch, variant ORDER BY epoch, variant"""
-# The tables themselves are joined, by their key: of two common table expressions SQLite makes
-# lists without an index, and a unit then costs as much as there are units.
+# Join the tables themselves by their key: SQLite materialises common table expressions without an
+# index, so each unit would cost a scan of all units.
 _LINKS = """SELECT a.epoch, a.variant, b.epoch, b.variant, COUNT(*), SUM({ca} * {cb}),
     SUM({ta} * {tb}), SUM({ta} * {cb}), SUM({ca} * {tb})
     FROM experiment_units a JOIN experiment_units b ON b.experiment = a.experiment
@@ -27,7 +27,7 @@ _LINKS = """SELECT a.epoch, a.variant, b.epoch, b.variant, COUNT(*), SUM({ca} * 
     ORDER BY a.epoch, a.variant, b.epoch, b.variant"""
 
 
-# A unit's requests are its values of `error`, and its votes on a metric at most one for each.
+# A unit's requests are its observations of `error`; each has at most one vote on a metric.
 _VOTED = """COALESCE((SELECT m.count FROM experiment_units m WHERE m.experiment = {0}.experiment
     AND m.metric = ? AND m.unit = {0}.unit AND m.epoch = {0}.epoch
     AND m.variant = {0}.variant), 0)"""
@@ -55,7 +55,7 @@ _RESPONSE_LINKS = f"""WITH u AS (SELECT a.epoch AS one_epoch, a.variant AS one_v
 
 
 def queries(per: Per) -> tuple[str, str]:
-    """Of the cells and of the links; both take the experiment and the metric."""
+    """Return the queries of the cells and the links; both take the experiment and the metric."""
     words = {f"c{one}": _COUNT[per].format(one) for one in "ab"}
     words |= {f"t{one}": _TOTAL[per].format(one) for one in "ab"}
     return _CELLS.format(**words), _LINKS.format(**words)
@@ -66,7 +66,7 @@ _LinkRow = tuple[int, str, int, str, int, float, float, float, float]
 
 
 def outcomes(session: Session, experiment: str, metric: str, per: Per) -> Outcomes:
-    """As `summarised` makes them of the units' rows."""
+    """Return the moments of a metric, equal to `summarised` over the units' rows."""
     of_cells, of_links = queries(per)
     return _outcomes(
         session.rows(_CellRow, of_cells, experiment, metric),
@@ -75,7 +75,7 @@ def outcomes(session: Session, experiment: str, metric: str, per: Per) -> Outcom
 
 
 def responses(session: Session, experiment: str, metric: str) -> Outcomes:
-    """Of requests, how many had a vote on the metric: as `outcomes`, per request."""
+    """Return the moments of votes per request on a feedback metric."""
     return _outcomes(
         session.rows(_CellRow, _RESPONSE_CELLS, metric, experiment),
         session.rows(_LinkRow, _RESPONSE_LINKS, metric, metric, experiment),

@@ -1,4 +1,4 @@
-"""PostgreSQL by psycopg 3. https://www.psycopg.org/psycopg3/docs/"""
+"""PostgreSQL through psycopg 3. https://www.psycopg.org/psycopg3/docs/"""
 
 import os
 import select
@@ -18,24 +18,24 @@ from gateway.store.errors import StoreUnavailable
 from schemas.errors import InvalidConfig
 
 _WRITING = 7_287_483_001
-"""Our advisory lock: whoever writes holds it, on any machine."""
+"""Our advisory lock; every writer on any machine holds it."""
 
 CONNECT_S, STATEMENT_S = 5, 60
 DOUBT_S = 1.0
-"""Of silence, after which a server may be hanging; twice as long each further time."""
+"""Silence before a check whether the server hangs, seconds; doubled for each further check."""
 
 _SILENCE_S = STATEMENT_S + 5.0
-"""A server that could say that a statement takes too long, and does not, is no more."""
+"""Silence after which the server counts as dead: it should have reported a statement timeout."""
 
 _T = TypeVar("_T")
 _json = msgspec.json.encode
 
 
 class PostgresDriver:
-    """Raises InvalidConfig for an address that cannot be one.
+    """A PostgreSQL server. Raises InvalidConfig for a malformed address.
 
-    A server that is dead or hangs is noticed after seconds, and no statement takes longer than a
-    minute; an address with a `connect_timeout` or keep-alive settings of its own keeps them.
+    A dead or hanging server is detected within seconds, and no statement takes longer than a
+    minute. `connect_timeout` and keep-alive settings in the address take precedence.
     """
 
     text = 'TEXT COLLATE "C"'
@@ -58,11 +58,11 @@ class PostgresDriver:
             "application_name": "strowger",
         }
         try:
-            asked = {name: str(value) for name, value in conninfo_to_dict(url).items()}
-            self._address = make_conninfo("", **{**defaults, **asked})
+            given = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+            self._address = make_conninfo("", **{**defaults, **given})
         except psycopg.Error as exc:
-            raise InvalidConfig((f"store.url: no PostgreSQL address: {exc}",)) from None
-        self._where = f"{asked.get('host', 'the local host')}/{asked.get('dbname', '')}"
+            raise InvalidConfig((f"store.url: not a PostgreSQL address: {exc}",)) from None
+        self._where = f"{given.get('host', 'the local host')}/{given.get('dbname', '')}"
 
     def connect(self) -> "PostgresConnection":
         try:
@@ -83,28 +83,28 @@ class PostgresDriver:
 
     def unavailable(self, error: Exception) -> StoreUnavailable:
         """psycopg names host and user in its messages, never the password."""
-        told = " ".join(str(error).split())
-        return StoreUnavailable(f"PostgreSQL at {self._where}: {told}")
+        message = " ".join(str(error).split())
+        return StoreUnavailable(f"PostgreSQL at {self._where}: {message}")
 
 
 class _TimingOutConnection(psycopg.Connection[tuple[object, ...]]):
-    """psycopg's, which by itself waits for ever for a server that hangs."""
+    """psycopg's connection with a timeout: by itself it waits for ever for a hanging server."""
 
     address = ""
 
     def wait(self, gen: PQGen[_T], interval: float = 0.1, timeout: float | None = None) -> _T:
-        """Raises psycopg.OperationalError where the server hangs."""
+        """Raises psycopg.OperationalError if the server hangs."""
         return super().wait(self._with_checks(gen), interval)
 
     def hang_up(self) -> None:
-        """Whoever waits for the server gets an error at once. From any thread."""
+        """Close the socket, from any thread; a waiting thread gets an error immediately."""
         with suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as way:
             way.shutdown(socket.SHUT_RDWR)
 
     def _with_checks(self, gen: PQGen[_T]) -> PQGen[_T]:
-        """After a while the server is asked whether it is there at all: a statement may be long.
+        """Drive `gen`; during a long silence, check whether the server accepts connections.
 
-        Ready for nothing is what psycopg says while it waits, every `interval`.
+        A statement may take long. While it waits, psycopg passes an empty `ready` per `interval`.
         """
         began, doubt_s = monotonic(), DOUBT_S
         try:
@@ -121,7 +121,7 @@ class _TimingOutConnection(psycopg.Connection[tuple[object, ...]]):
             return cast("_T", end.value)
 
     def _hangs(self) -> bool:
-        """It does not even talk to somebody new; whoever is refused has been talked to."""
+        """True if the server accepts no new connections; a refused login counts as reachable."""
         try:
             psycopg.connect(self.address).close()
         except psycopg.errors.ConnectionTimeout:
@@ -132,19 +132,19 @@ class _TimingOutConnection(psycopg.Connection[tuple[object, ...]]):
 
 
 class PostgresConnection:
-    """psycopg's, with `?` for values; our statements have no other `?` and no `%`."""
+    """A psycopg connection with `?` for values; our statements have no other `?` and no `%`."""
 
     def __init__(self, connection: _TimingOutConnection) -> None:
         self._connection = connection
 
     @property
     def lost(self) -> bool:
-        """Nothing comes unasked, unless it is the end."""
+        """True if the server has closed: unrequested data on an idle connection means its end."""
         if self._connection.closed:
             return True
-        look = select.poll()
-        look.register(self._connection.fileno(), select.POLLIN)
-        return bool(look.poll(0))
+        poll = select.poll()
+        poll.register(self._connection.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
 
     def execute(self, sql: str, values: Sequence[Value]) -> "psycopg.Cursor[tuple[object, ...]]":
         return self._connection.execute(_marked(sql), values or None)
@@ -154,16 +154,18 @@ class PostgresConnection:
             cursor.executemany(_marked(sql), rows)
 
     def insert(self, insert: Insert, rows: Sequence[Sequence[Value]]) -> None:
-        """As one value of JSON, which the server reads by the table's own types.
+        """Insert all rows as one JSON value, which the server converts to the table's types.
 
-        A statement a row takes it seven times as long, and us four times. What JSON cannot say,
-        a whole number beyond 64 bits, raises OverflowError.
+        One statement per row takes the server seven times as long, and us four times. An integer
+        beyond 64 bits, which JSON cannot carry here, raises OverflowError.
         """
         names, into = insert.columns, f"{insert.table} ({', '.join(insert.columns)})"
-        told = _json([dict(zip(names, row, strict=True)) for row in rows]).decode()
+        values = _json([dict(zip(names, row, strict=True)) for row in rows]).decode()
         given = f"json_populate_recordset(NULL::{insert.table}, ?::json)"
         columns = ", ".join(names)
-        self.execute(f"INSERT INTO {into} SELECT {columns} FROM {given} {insert.otherwise}", [told])
+        self.execute(
+            f"INSERT INTO {into} SELECT {columns} FROM {given} {insert.otherwise}", [values]
+        )
 
     def interrupt(self) -> None:
         self._connection.hang_up()
@@ -173,5 +175,5 @@ class PostgresConnection:
 
 
 def _marked(sql: str) -> LiteralString:
-    """The statement in psycopg's words. All of them are literals of this package."""
+    """Return the statement with psycopg's markers. All statements are literals of this package."""
     return cast("LiteralString", sql.replace("?", "%s"))

@@ -1,18 +1,18 @@
-"""What a request says about the variant that it was assigned to, metric by metric.
+"""The observations of a request for its assigned variant, metric by metric.
 
-error:         every request of a unit, also one that the client ended (499) or got wrong (4xx):
-               those are no errors, but they are requests. A 429 is an error: limits of our own
-               are met before a variant is chosen, so this one came from every backend.
-fallback:      every request of a unit: whether a backend answered that is not the variant's. One
-               that no backend answered is an error and no fallback.
-vote_rate:     every request of a unit: whether it got a vote. None has when it comes;
-               `intake` counts those that do.
-latency_ms:    of complete answers alone.
-ttft_ms:       of streams that showed something, complete or not, unless the client left.
-output_tokens: of complete answers, where somebody counted them.
-cost_usd:      of everything that has a price, for it was paid.
+error:         every request of a unit, also one that the client aborted (499) or sent wrongly
+               (4xx): those count as requests without error. A 429 is an error: our own limits
+               apply before a variant is chosen, so this one came from every backend.
+fallback:      every request of a unit: 1 if the answering backend is not the variant's. A request
+               that no backend answered is an error, not a fallback.
+vote_rate:     every request of a unit: 1 if it got a vote. It starts as 0; `import_rows` counts
+               the votes.
+latency_ms:    complete answers only.
+ttft_ms:       streams with content, complete or not, unless the client disconnected.
+output_tokens: complete answers with a token count.
+cost_usd:      every request with a price, because it was paid.
 
-What is missing is no observation; it does not count as 0.
+A missing value is not an observation; it does not count as 0.
 """
 
 from gateway.experiments.statistics.metrics import BUILT_IN, VOTE_RATE
@@ -23,7 +23,7 @@ _tokens, _cost = BUILT_IN["output_tokens"].scaled, BUILT_IN["cost_usd"].scaled
 
 
 def observations(row: RequestRow) -> list[tuple[str, float]]:
-    """Metrics, and this request's value of each on the metric's scale."""
+    """Return the metrics, and this request's value of each on the metric's scale."""
     failed = is_error(row)
     found = [("error", float(failed)), ("fallback", float(row.fallback)), (VOTE_RATE, 0.0)]
     if row.stream and row.status == 200 and row.ttft_ms is not None:
@@ -38,7 +38,7 @@ def observations(row: RequestRow) -> list[tuple[str, float]]:
 
 
 def is_error(row: RequestRow) -> bool:
-    """Whether the answer failed, before it began or later."""
+    """True if the answer failed, before it started or later."""
     if row.status == 429 or row.status >= 500:
         return True
     return row.status < 400 and bool(row.error)

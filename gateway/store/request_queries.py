@@ -1,4 +1,4 @@
-"""Requests of the past, one by one, as the store has them: what each came to, and its attempts."""
+"""Query recorded requests with their attempts."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from gateway.store.database import Session
 
 
 class RecordedAttempt(Struct, frozen=True, kw_only=True):
-    """Words and times as of AttemptRow."""
+    """An attempt; values and units as in AttemptRow."""
 
     backend: str
     role: str
@@ -17,7 +17,7 @@ class RecordedAttempt(Struct, frozen=True, kw_only=True):
 
 
 class RecordedRequest(Struct, frozen=True, kw_only=True):
-    """Words and times as of RequestRow; the attempts are in their order."""
+    """A request; values and units as in RequestRow. Attempts are in order."""
 
     request_id: str
     time: float
@@ -73,7 +73,7 @@ _AT_ONCE = 500
 
 
 def before(session: Session, time: float, limit: int) -> list[RecordedRequest]:
-    """Those that ended before `time`, Unix seconds, the last one first."""
+    """Return the requests that ended before `time`, Unix seconds, newest first."""
     return _with_attempts(session, session.rows(_Request, _BEFORE, time, limit))
 
 

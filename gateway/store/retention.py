@@ -1,4 +1,4 @@
-"""What is too old goes, a few thousand rows at a time; what experiments have learnt stays."""
+"""Delete old rows, a few thousand at a time; the sums of experiments stay."""
 
 from gateway.store.database import Database
 
@@ -15,10 +15,11 @@ _UNMATCHED = "DELETE FROM feedback WHERE joined = 0 AND time < ?"
 
 
 def prune(database: Database, before: float, waiting_before: float) -> int:
-    """before: of requests, their attempts and feedback on no experiment, in Unix seconds.
+    """Delete old rows; each step is a transaction. Limits in Unix seconds.
 
-    Votes on an experiment stay: a later one may replace one of them. waiting_before: of feedback
-    whose request has not come. Returns how much of that there was. Each step is a transaction.
+    before:         of requests, their attempts, and feedback outside of experiments. Votes on an
+                    experiment stay: a later vote may replace one of them.
+    waiting_before: of feedback whose request has not come. Returns the number of those.
     """
     for table, name, which in _TABLES:
         sql = _OLD.format(table=table, id=name, which=which, limit=_BATCH_ROWS)

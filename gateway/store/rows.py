@@ -1,4 +1,4 @@
-"""The rows of the records: a request, what its attempts used, and what was thought of it."""
+"""The recorded rows: requests, the usage of their attempts, and feedback."""
 
 from collections.abc import Iterable
 from typing import Literal, Protocol
@@ -8,16 +8,16 @@ from msgspec import Struct
 Role = Literal["served", "failed", "hedge", "mirror"]
 
 Source = Literal["", "reported", "counted", "estimated"]
-"""Where token counts come from; "": there are none."""
+"""The origin of token counts; "": there are none."""
 
 
 class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="request", gc=False):
     """One request, however it ended. Times in milliseconds; `time` is its end, in Unix seconds.
 
-    experiment: the one that it takes part in, "" none; epoch, variant and unit go with it.
-    unit:       who was assigned, as a hash that does not tell who it is.
-    fallback:   a backend answered that is not the variant's.
-    status:     499 where the client hung up. error: the code of what went wrong, also in a stream.
+    experiment: the one it is enrolled in, "" none; epoch, variant and unit belong to it.
+    unit:       the assigned unit, as a hash that does not identify it.
+    fallback:   the answering backend is not the variant's.
+    status:     499 if the client disconnected. error: the error code, also of a broken stream.
     """
 
     request_id: str
@@ -44,10 +44,10 @@ class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="req
 
 
 class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="attempt", gc=False):
-    """One try at one backend: what it used and cost, whether or not the client saw it.
+    """One attempt at one backend: its usage and cost, whether or not the client saw the answer.
 
-    number: within the request, from 1. outcome: `ok`, `cancelled` or an error's code.
-    source: who says how many tokens there were; "": nobody, and the counts are None.
+    number: within the request, from 1. outcome: `ok`, `cancelled` or an error code.
+    source: the origin of the token counts; "": unknown, and the counts are None.
     """
 
     request_id: str
@@ -68,10 +68,10 @@ class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="att
 
 
 class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="feedback", gc=False):
-    """What somebody thought of an answer; a later row of one request and metric replaces it.
+    """Feedback on an answer; a later row for the same request and metric replaces it.
 
-    value: of a number; 0 and 1 of a boolean; `None` of a comment.
-    given: the number that was sent, where it is more than its contract's cap and counts as that.
+    value: a number; 0 or 1 for a boolean; `None` for a comment.
+    given: the number that was sent, if it is above its contract's cap and counts as the cap.
     """
 
     request_id: str
@@ -88,14 +88,14 @@ Row = RequestRow | AttemptRow | FeedbackRow
 
 
 class RequestBatch(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="booked", gc=False):
-    """Requests as their access lines tell them, which are written anyway, and what those leave out.
+    """Requests as their access lines, which are written anyway, and what those do not contain.
 
-    A worker leaves this for requests, and for the attempt of those that had one only; whoever
-    reads makes their rows of it (`booking.expand_rows`). So most requests cost a worker no rows.
+    A worker writes this for requests, and for the only attempt of most of them; the importer
+    expands it to rows (`rows_from_request.expand_rows`). So most requests cost a worker no rows.
 
-    lines: JSON, one after the other, as many as `count`.
-    parts: epoch and unit of each, as in `RequestRow`; () where none is part of an experiment.
-    attempts: of the requests that had several.
+    lines:    JSON, one per line, `count` of them.
+    parts:    epoch and unit of each, as in `RequestRow`; () if none is in an experiment.
+    attempts: of the requests with several.
     """
 
     count: int
@@ -105,20 +105,20 @@ class RequestBatch(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="b
 
 
 SpoolEntry = RequestBatch | Row
-"""What a worker leaves in its spool."""
+"""An entry of a worker's spool."""
 
 
-def size_of(left: SpoolEntry) -> int:
-    """Of how many rows it is, attempts within lines not counted."""
-    return left.count + len(left.attempts) if isinstance(left, RequestBatch) else 1
+def size_of(entry: SpoolEntry) -> int:
+    """Return the number of rows of an entry, without the attempts within lines."""
+    return entry.count + len(entry.attempts) if isinstance(entry, RequestBatch) else 1
 
 
 class Recorder(Protocol):
-    """Where a worker leaves its rows. Never waits."""
+    """The worker's buffer for rows. Never blocks."""
 
     @property
     def full(self) -> bool:
-        """Whether rows are being lost; under `usage: required` requests are then refused."""
+        """True while rows are being lost; with `usage: required`, requests are then rejected."""
         ...
 
     def add(self, row: SpoolEntry) -> None: ...

@@ -1,7 +1,7 @@
-"""The tables, as the migrations that make them; a database says which of them it has had.
+"""The tables, as the migrations that create them; a database records which ones it has had.
 
-Texts sort by code point, wherever they are. `experiment_units` is what reports are made of: one row
-a unit, epoch, variant and metric. See docs/operations.md.
+Texts sort by code point in either database. Reports read `experiment_units`: one row per unit,
+epoch, variant and metric. See docs/operations.md.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ _PIECES = (
     *(f"unit >= '{one}' AND unit < '{after}'" for one, after in pairwise(_DIGITS[1:])),
     "unit >= 'f'",
 )
-"""Of all units, which are hexadecimal: of millions at once a statement would take too long."""
+"""Ranges of the units, which are hexadecimal: one statement over millions would take too long."""
 _VOTED = """INSERT INTO experiment_units (experiment, metric, unit, epoch, variant, count, total)
     SELECT e.experiment, 'vote_rate', e.unit, e.epoch, e.variant, e.count, COALESCE(v.voted, 0)
     FROM experiment_units e LEFT JOIN (
@@ -87,7 +87,7 @@ _VOTED = """INSERT INTO experiment_units (experiment, metric, unit, epoch, varia
     ) v ON v.experiment = e.experiment AND v.unit = e.unit AND v.epoch = e.epoch
     AND v.variant = e.variant WHERE e.metric = 'error' AND e.RANGE"""
 _VOTE_RATE = (
-    # Feedback could have these names before the gateway measured what they say.
+    # Feedback could use these names before the gateway measured the metrics itself.
     "UPDATE feedback SET metric = metric || '_votes' WHERE metric IN ('fallback', 'vote_rate')",
     """UPDATE experiment_units SET metric = metric || '_votes'
         WHERE metric IN ('fallback', 'vote_rate')""",
@@ -106,19 +106,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _CAPPED,
     _VOTE_RATE,
 )
-"""Each makes its number's version of the one before; what was released never changes."""
+"""Entry n migrates version n to n + 1; a released migration never changes."""
 
 
 VERSION = "SELECT version FROM schema_version"
 
 
 def check_version(version: int, known: int = len(MIGRATIONS)) -> None:
-    """Raises InvalidConfig where a newer program has made the tables."""
+    """Raises InvalidConfig if a newer version has created the tables."""
     if version > known:
         raise InvalidConfig(
             (
-                f"store.url: the database has version {version} of the tables and this program "
-                f"knows {known}; use a newer strowger, or another database",
+                f"store.url: the database has schema version {version}, this program supports up "
+                f"to {known}; use a newer strowger, or another database",
             )
         )
 
@@ -126,9 +126,9 @@ def check_version(version: int, known: int = len(MIGRATIONS)) -> None:
 def migration(
     text: str, steps: tuple[tuple[str, ...], ...] = MIGRATIONS
 ) -> Callable[[Session], None]:
-    """What brings a database up to date. text: its type of texts.
+    """Return a function that migrates a database. text: its type of texts.
 
-    Raises InvalidConfig where a newer program has been there before.
+    The function raises InvalidConfig if a newer version has created the tables.
     """
 
     def migrate(session: Session) -> None:

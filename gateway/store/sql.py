@@ -47,7 +47,7 @@ class SqlStore:
         self._database = Database(driver, migration(driver.text))
 
     def prepare(self) -> None:
-        """Make the tables, or bring them up to date. Raises StoreUnavailable, InvalidConfig."""
+        """Create or migrate the tables. Raises StoreUnavailable, InvalidConfig."""
         self._database.prepare()
 
     def epoch(
@@ -151,7 +151,7 @@ class SqlStore:
             return outcomes(session, experiment, metric, per)
 
     def units(self, experiment: str) -> Generator[Sequence[UnitTotal]]:
-        """In one transaction, so that a page belongs to the ones before."""
+        """See Store.units. One transaction, so that all pages are from one snapshot."""
         with self._database.reading() as session:
             yield from pages(session, experiment)
 
@@ -216,12 +216,12 @@ class SqlStore:
             return recorded.before(session, time, limit)
 
     def usage(self, *, since: float = 0.0) -> list[UsageRow]:
-        """What was used by day, key, model and backend, from `since` (Unix seconds) on."""
+        """Return the usage by day, key, model and backend since `since` (Unix seconds)."""
         with self._database.reading() as session:
             return usage(session, since)
 
     def ping(self) -> None:
-        """See Sink.reach."""
+        """See Sink.ping."""
         with self._database.reading() as session:
             session.rows(tuple[int], "SELECT 1")
 
@@ -230,7 +230,7 @@ class SqlStore:
             return _position(session, file)
 
     def import_rows(self, file: str, begin: int, end: int, rows: Sequence[Row]) -> ImportResult:
-        """Raises StoreUnavailable, also where another importer has taken these rows meanwhile."""
+        """See Sink.import_rows. After a rejection, import row by row and count the rejected."""
         try:
             with self._database.writing() as session:
                 _advance(session, file, begin, end)
@@ -275,7 +275,7 @@ def _epochs(session: Session, experiment: str) -> tuple[Epoch, ...]:
 
 
 def _counts(epoch: Epoch, units: Mapping[tuple[int, str], int]) -> EpochCounts:
-    """A variant with units and no share is shown too, for it tells that something is wrong."""
+    """Count units by arm. A variant with units but no share is included: it indicates an error."""
     strays = [name for number, name in units if number == epoch.number and name not in epoch.shares]
     return EpochCounts(
         epoch=epoch.number,

@@ -13,7 +13,7 @@ from gateway.store.errors import StoreUnavailable
 
 _BUSY_S = 10.0
 _CACHE_KIB = 512
-"""Of pages, in each of up to seven connections; with SQLite's own 2,000, imports were no faster."""
+"""Page cache of each of up to seven connections, KiB; SQLite's default of 2,000 is no faster."""
 
 
 _NO_FILE = ":memory:"
@@ -23,7 +23,7 @@ _log = logging.getLogger("strowger.records")
 
 
 class SqliteDriver:
-    """Commits are on the disk before a spool file is removed: synchronous=FULL."""
+    """A SQLite file. Commits are on the disk before a spool file is removed: synchronous=FULL."""
 
     text = "TEXT"
     begin_read: tuple[str, ...] = ("BEGIN",)
@@ -58,9 +58,9 @@ class SqliteDriver:
         return SqliteConnection(connection)
 
     def _make_private(self) -> None:
-        """For us alone, whatever the umask: SQLite gives -wal and -shm the mode of the database.
+        """Create the file with mode 600, whatever the umask; -wal and -shm get the same mode.
 
-        A file that is there is never opened here: to close it would drop SQLite's locks on it.
+        An existing file is never opened here: closing it would drop SQLite's locks on it.
         https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
         """
         with _creating:
@@ -72,7 +72,7 @@ class SqliteDriver:
             except FileExistsError:
                 self._tighten()
             except OSError:
-                self._private = False  # SQLite says why, to whoever connects
+                self._private = False  # connecting raises SQLite's own error
 
     def _tighten(self) -> None:
         for ending in ("", "-wal", "-shm"):
@@ -81,18 +81,20 @@ class SqliteDriver:
                 mode = stat.S_IMODE(file.stat().st_mode)
                 if mode & _OTHERS:
                     file.chmod(mode & ~_OTHERS)
-                    _log.warning("%s could be read by others (mode %o); now it is 600", file, mode)
+                    message = "%s was readable by other users (mode %o); changed to 600"
+                    _log.warning(message, file, mode)
             except FileNotFoundError:
                 continue
             except OSError as exc:
-                _log.warning("%s can be read by others, and stays so: %s", file, exc)
+                message = "%s is readable by other users, and its mode cannot be changed: %s"
+                _log.warning(message, file, exc)
 
     def unavailable(self, error: Exception) -> StoreUnavailable:
         return StoreUnavailable(f"{self._path}: {error}")
 
 
 class SqliteConnection:
-    """sqlite3's, with PEP 249's statements in its own hands."""
+    """A sqlite3 connection in autocommit mode; transactions are explicit statements."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -108,7 +110,7 @@ class SqliteConnection:
         self._connection.executemany(sql, rows)
 
     def insert(self, insert: Insert, rows: Sequence[Sequence[Value]]) -> None:
-        """One at a time: several in a statement are no quicker here."""
+        """Insert row by row: several rows per statement are not faster in SQLite."""
         columns, marks = ", ".join(insert.columns), ", ".join("?" * len(insert.columns))
         into = f"INSERT INTO {insert.table} ({columns}) VALUES ({marks})"
         self.many(f"{into} {insert.otherwise}", rows)

@@ -1,4 +1,4 @@
-"""The rows that reports are made of, in pages, for an export of any size."""
+"""Query the rows behind reports in pages, for an export of any size."""
 
 from collections.abc import Generator, Sequence
 
@@ -7,7 +7,7 @@ from msgspec import Struct
 from gateway.store.database import Session
 
 PAGE = 10_000
-"""Rows that are in memory at a time."""
+"""Rows in memory at a time."""
 
 _AFTER = """SELECT metric, unit, epoch, variant, count, total FROM experiment_units
     WHERE experiment = ? AND (metric, unit, epoch, variant) > (?, ?, ?, ?)
@@ -17,7 +17,7 @@ _AFTER = """SELECT metric, unit, epoch, variant, count, total FROM experiment_un
 class UnitTotal(Struct, frozen=True, kw_only=True):
     """One unit's observations of one metric in one epoch and variant.
 
-    unit:  a keyed hash, another for each experiment. count: observations, at least 1.
+    unit:  a keyed hash, different for each experiment. count: observations, at least 1.
     total: their sum on the metric's scale: of times the sum of natural logarithms of ms.
     """
 
@@ -30,9 +30,9 @@ class UnitTotal(Struct, frozen=True, kw_only=True):
 
 
 def pages(session: Session, experiment: str) -> Generator[Sequence[UnitTotal]]:
-    """All rows of an experiment, sorted by metric, unit, epoch and variant, `PAGE` at a time.
+    """Yield all rows of an experiment, sorted by metric, unit, epoch and variant, `PAGE` at a time.
 
-    Each page is found by the table's key, so a page costs the same wherever it is.
+    Each page is found by the table's key, so its cost does not depend on its position.
     """
     last: tuple[str, str, int, str] = ("", "", 0, "")
     while True:

@@ -1,4 +1,4 @@
-"""What was used, added up for people: by day, key, model and backend."""
+"""Sum up usage by day, key, model and backend."""
 
 from datetime import UTC, datetime
 
@@ -9,12 +9,12 @@ from gateway.store.import_rows import DAY_S
 
 
 class UsageRow(Struct, frozen=True, kw_only=True):
-    """One day (UTC, YYYY-MM-DD) of one key at one backend under one model's name.
+    """The usage of one day (UTC, YYYY-MM-DD), API key, model name and backend.
 
-    requests: that this backend answered. served_…: what those answers used and cost, and how many
-    of them have a cost that is not known.
-    attempts: all, also failed ones, hedges and mirrors. prompt_tokens, completion_tokens, cost_usd:
-    of all attempts; 0 where nobody knows. unpriced: attempts with tokens whose cost is not known.
+    requests: answered by this backend. served_…: usage and cost of those answers, and the number of
+    them with unknown cost.
+    attempts: all, including failed ones, hedges and mirrors. prompt_tokens, completion_tokens,
+    cost_usd: of all attempts; 0 if unknown. unpriced: attempts with tokens and unknown cost.
     """
 
     day: str
@@ -49,7 +49,7 @@ _SQL = """SELECT a.day, r.key_name, r.route, a.backend,
 
 
 def usage(session: Session, since: float) -> list[UsageRow]:
-    """From `since`, in Unix seconds, on."""
+    """Return the usage since `since`, Unix seconds."""
     kind = tuple[int, str, str, str, int, int, int, float, int, int, int, float, int, int]
     return [
         UsageRow(

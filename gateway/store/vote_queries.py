@@ -1,4 +1,4 @@
-"""The votes on an experiment: what there is of each metric, and which lie far out."""
+"""Query the votes on an experiment: the metrics with votes, and the outliers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ _FARTHEST = f"""SELECT request_id, key_name, time, epoch, variant, unit, value, 
     AND metric = ? AND (value < ? OR value > ?)
     ORDER BY ABS(value - ?) DESC, time DESC, request_id LIMIT ?"""
 _EVERY = 1.0, 0.0
-"""Bounds outside of which everything is."""
+"""Bounds that every value is outside of."""
 
 
 def metrics(session: Session, experiment: str) -> Mapping[str, Votes]:

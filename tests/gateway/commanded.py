@@ -47,7 +47,7 @@ class Commanded(Struct, kw_only=True, eq=False):
         """Edit and wait until the new file is in force."""
         since = len(self.lines)
         self.edit(text)
-        await self.said("is in force", since=since)
+        await self.said("is in effect", since=since)
 
     def message(self, line: str) -> str:
         """Of a line on stderr."""

@@ -2,7 +2,7 @@
 
 from math import sqrt
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gateway.config.schema_experiment import Experiment
 from gateway.experiments.service.report_input import per_of
@@ -16,14 +16,15 @@ class Baseline(Struct, frozen=True, kw_only=True):
 
     mean:  of all observations. sd: of a unit's part in it (`planner.unit_sd`).
     units: that it was taken from; one that came back in a later epoch counts again.
-    heard: the part of the assigned units that have an observation: of feedback, who votes.
+    observed_share: of the assigned units, the part with an observation (for feedback: a vote);
+           `heard` in the command's JSON.
     """
 
     metric: str
     mean: float
     sd: float
     units: int
-    observed_share: float
+    observed_share: float = field(name="heard")
 
 
 FEWEST: int = 30

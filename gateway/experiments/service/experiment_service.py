@@ -101,12 +101,12 @@ class ExperimentService:
             )
         except StoreUnavailable as exc:
             if not self._unavailable:
-                told = "experiments go on as they stood, for the store is away: %s"
-                _log.log(self._loud, told, exc)
+                message = "store unreachable; continuing with last known experiment state: %s"
+                _log.log(self._loud, message, exc)
             self._unavailable = str(exc)
             return
         if self._unavailable:
-            _log.log(self._loud, "the store tells again how experiments stand")
+            _log.log(self._loud, "store reachable again; experiment state is up to date")
         self._unavailable = ""
         self._state.push(standings)
 

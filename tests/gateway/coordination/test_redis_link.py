@@ -42,7 +42,7 @@ def test_an_address_that_the_client_cannot_read_is_refused_at_the_start(url: str
     with pytest.raises(InvalidConfig) as caught:
         open_transport(Secret(url))
 
-    assert caught.value.problems[0].startswith("store.redis_url: no Redis address")
+    assert caught.value.problems[0].startswith("store.redis_url: not a Redis address")
     assert "pass-w0rd" not in caught.value.problems[0]
 
 

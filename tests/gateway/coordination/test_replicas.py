@@ -265,7 +265,7 @@ async def test_without_redis_requests_go_on_and_the_log_says_so_once(
     statuses: list[int] = []
     away(rig.redis)
     told = [
-        asyncio.create_task(up.said("out of reach", since=seen))
+        asyncio.create_task(up.said("other replicas unreachable", since=seen))
         for up, seen in zip(rig.up, since, strict=True)
     ]
     while len(statuses) < ASKED or not all(one.done() for one in told):
@@ -275,15 +275,15 @@ async def test_without_redis_requests_go_on_and_the_log_says_so_once(
     heard = await rig.metrics("strowger_redis_last_success_timestamp_seconds")
     back(rig.redis)
     for up, seen in zip(rig.up, since, strict=True):
-        await up.said("is back", since=seen)
+        await up.said("reachable again", since=seen)
     async with asyncio.timeout(SOON_S):
         while await rig.metric(1, "strowger_replicas") < 2:  # noqa: ASYNC110  as above
             await asyncio.sleep(0.05)
 
     lines = [up.lines[seen:] for up, seen in zip(rig.up, since, strict=True)]
     assert set(statuses) == {200}
-    assert [sum("out of reach" in line for line in own) for own in lines] == [1, 1]
-    assert [sum("is back" in line for line in own) for own in lines] == [1, 1]
+    assert [sum("other replicas unreachable" in line for line in own) for own in lines] == [1, 1]
+    assert [sum("reachable again" in line for line in own) for own in lines] == [1, 1]
     assert (alone, await rig.metrics("strowger_redis_available")) == ([0, 0], [1, 1])
     again = await rig.metrics("strowger_redis_last_success_timestamp_seconds")
     assert all(late > early for early, late in zip(heard, again, strict=True))
@@ -305,7 +305,7 @@ async def test_replicas_that_have_redis_back_share_again(rig: Rig) -> None:
     rig.redis.kill()
     since = [len(up.lines) for up in rig.up]
     for up, seen in zip(rig.up, since, strict=True):
-        await up.said("out of reach", since=seen)
+        await up.said("other replicas unreachable", since=seen)
     rig.remote.behaviour = broken
     for _ in range(2):
         await rig.ask(0, "again")

@@ -209,10 +209,10 @@ async def test_an_engine_that_would_change_needs_a_restart_unless_it_may_be_repl
     since = len(rig.up.lines)
     rig.up.edit(rig.text(weights="tiny-chat-early"))
     rig.up.process.send_signal(signal.SIGHUP)
-    told = await rig.up.said("refused", since=since)
+    told = await rig.up.said("rejected", since=since)
 
     assert "providers.here.engine: its settings" in told
-    assert "needs a restart, or `reload: replace`" in told
+    assert "needs a restart or `reload: replace`" in told
 
 
 async def test_a_killed_engine_fails_its_requests_and_serves_again_after_its_restart(
@@ -281,7 +281,7 @@ async def test_a_replaced_engine_finishes_its_streams_and_then_the_new_one_serve
         since = len(rig.up.lines)
         rig.up.edit(rig.text(weights="tiny-chat-early", reload="replace"))
         rig.up.process.send_signal(signal.SIGHUP)
-        await rig.up.said("is in force", since=since)
+        await rig.up.said("is in effect", since=since)
         running_still = [not stream.rest.done() for stream in streams]
         meanwhile = {
             model: [await chat(client, model) for client in await rig.clients(stack)]

@@ -156,11 +156,11 @@ async def test_a_configuration_is_reported_as_applied_when_every_worker_has_swit
         await one.told.wait()
     behind[0].let.set()
     await asyncio.sleep(0.01)
-    told_early = "is in force" in caplog.text
+    told_early = "is in effect" in caplog.text
     behind[1].let.set()
 
     assert await reloading
-    assert (told_early, "is in force" in caplog.text) == (False, True)
+    assert (told_early, "is in effect" in caplog.text) == (False, True)
     assert reload.config == late
 
 
@@ -211,4 +211,4 @@ async def test_a_reload_that_takes_too_long_names_the_workers_that_were_not_read
     done = await reload.reload("a test")
 
     assert (done, reload.config, slow.refused) == (False, first, True)
-    assert "worker 7 did not get it ready within 0.1 s" in caplog.text
+    assert "worker 7 did not prepare it within 0.1 s" in caplog.text

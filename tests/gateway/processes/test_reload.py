@@ -63,7 +63,7 @@ class Rig:
         since = len(self.up.lines)
         self.up.edit(self.text())
         self.up.process.send_signal(signal.SIGHUP)
-        await self.up.said("is in force", since=since)
+        await self.up.said("is in effect", since=since)
 
     async def _behave(self, request: Received, answer: Answer) -> None:
         if not request.json.get("stream"):
@@ -153,7 +153,7 @@ async def test_a_provider_that_stays_keeps_its_connections(rig: Rig) -> None:
 async def test_a_wrong_edit_is_refused_as_a_whole_and_reported_in_full(rig: Rig) -> None:
     since = len(rig.up.lines)
     rig.up.edit(rig.text(serves="nobody", more="limit: []\nprices: 3\n"))
-    told = await rig.up.said("refused", since=since)
+    told = await rig.up.said("rejected", since=since)
     async with rig.up.client(authorization="Bearer key-of-anne") as client:
         async with asyncio.timeout(SOON_S):
             while "configuration" not in (ready := await client.get("/readyz")).json():  # noqa: ASYNC110  it is another process's doing
@@ -176,7 +176,7 @@ async def test_a_leaked_key_can_be_removed_after_a_file_that_no_parser_gets_thro
     await rig.up.reload(rig.text(keys=f"{ANNE}, {BOB}"))
     since = len(rig.up.lines)
     rig.up.edit("a: " + "[" * 5000 + "]" * 5000)
-    told = await rig.up.said("refused", since=since)
+    told = await rig.up.said("rejected", since=since)
     await rig.up.reload(rig.text())
     leaked = {"authorization": "Bearer key-of-bob"}
     answers = [await client.get("/v1/models", headers=leaked) for client in rig.workers]
@@ -188,7 +188,7 @@ async def test_a_leaked_key_can_be_removed_after_a_file_that_no_parser_gets_thro
 async def test_what_only_a_restart_can_change_is_refused_by_name(rig: Rig) -> None:
     since = len(rig.up.lines)
     rig.up.edit(rig.text(serves="other").replace("drain_delay_s: 0.1", "host: 127.0.0.2"))
-    told = await rig.up.said("refused", since=since)
+    told = await rig.up.said("rejected", since=since)
 
     assert "server.host: changing it needs a restart" in told
     assert await backends(rig) == {"one/m-1"}

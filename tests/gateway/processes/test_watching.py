@@ -91,7 +91,7 @@ class Watched(Struct, eq=False):
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.processes.reload.LOOK_S", 0.005)
+    monkeypatch.setattr("gateway.processes.reload.POLL_S", 0.005)
 
 
 @asynccontextmanager
@@ -185,7 +185,7 @@ async def test_a_leaked_key_can_be_removed_after_a_file_that_is_refused(
         assert up.process.keys() == ["kept"]
         assert up.count("strowger_configuration_refused") == 0
         assert up.count("strowger_internal_errors_total") == 0
-    assert "is refused, the one before it stays in force" in caplog.text
+    assert "rejected, keeping the previous one" in caplog.text
 
 
 @pytest.mark.usefixtures("quick")

@@ -86,7 +86,9 @@ async def test_a_worker_without_a_leader_exits_even_while_it_starts(
     await asyncio.wait_for(worker.running, 20)
 
     assert isinstance(first, WorkerReady)
-    assert ("cannot go on" if why == "a bug of ours" else "is gone") in caplog.text
+    assert (
+        "internal error in this worker" if why == "a bug of ours" else "lost the leader"
+    ) in caplog.text
 
 
 async def test_a_worker_reports_that_it_prepares_a_configuration_before_it_blocks(

@@ -291,4 +291,4 @@ async def die_in_a_reload(rig: Rig, client: httpx.AsyncClient) -> None:
     rig.up.edit(rig.text(WEIGHTS[-1], keepalive_s=17))
     await rig.up.said("has changed", since=since)
     os.kill(doomed, signal.SIGKILL)
-    await rig.up.said("is in force", since=since)
+    await rig.up.said("is in effect", since=since)

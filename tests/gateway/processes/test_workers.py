@@ -293,12 +293,12 @@ async def test_a_worker_that_dies_during_a_reload_makes_no_edit_a_wrong_one(rig:
         await rig.up.said("has changed", since=since)
         await asyncio.sleep(0.1)
         os.kill(doomed, signal.SIGKILL)
-        await rig.up.said("is in force", since=since)
+        await rig.up.said("is in effect", since=since)
         clients = [await connected(rig.up, stack, worker) for worker in (0, 1)]
         found = [await client.post(CHAT, json={**HELLO, "model": "late"}) for client in clients]
 
     assert [one.status_code for one in found] == [200, 200]
-    assert not any("refused" in line for line in rig.up.lines[since:])
+    assert not any("rejected" in line for line in rig.up.lines[since:])
 
 
 async def test_no_secret_is_on_a_workers_command_line_or_in_its_environment(rig: Rig) -> None:

@@ -164,8 +164,8 @@ def test_an_unreachable_store_is_logged_once_and_loses_nothing(
 
     assert (before, after) == ([0, 0, 0], [13, 0])
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
-    assert "the store is away" in caplog.records[0].message
-    assert "the store is back" in caplog.records[1].message
+    assert "store unreachable" in caplog.records[0].message
+    assert "store reachable again" in caplog.records[1].message
 
 
 def test_queries_of_an_unreachable_store_are_refused_as_such(tmp_path: Path) -> None:

@@ -122,8 +122,8 @@ async def test_a_disk_that_is_full_for_a_while_costs_no_request_and_no_record(
         hard = resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE)[1]
         gauges: list[set[str]] = []
         for most, trouble, over in (
-            (8_192, "records wait in", "the store is back and has the records"),
-            (1, "records cannot be written and wait in memory", "are written again; 0 were lost"),
+            (8_192, "buffering records in", "store reachable again, buffered records"),
+            (1, "cannot write records to the spool", "to the spool again; 0 were lost"),
         ):
             resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE, (most, hard))
             ids += [await answered(client) for _ in range(3)]

@@ -87,7 +87,7 @@ def test_a_dead_writers_torn_end_is_dropped_and_its_file_removed(
 
     assert imported == requests(store) == 4
     assert not file.path.exists()
-    assert "never completed" in caplog.text
+    assert "died before it completed them" in caplog.text
 
 
 def test_what_no_database_takes_is_an_error_and_a_strangers_vote_is_none(
@@ -99,9 +99,9 @@ def test_what_no_database_takes_is_an_error_and_a_strangers_vote_is_none(
 
     Importer(spool, store).import_once()
 
-    assert [(one.levelname, one.getMessage().partition(",")[0]) for one in caplog.records] == [
-        ("ERROR", "1 records are lost"),
-        ("WARNING", "1 votes are not kept"),
+    assert [(one.levelname, one.getMessage().partition(":")[0]) for one in caplog.records] == [
+        ("ERROR", "1 records lost"),
+        ("WARNING", "rejected 1 feedback rows"),
     ]
 
 
@@ -243,8 +243,8 @@ def test_a_disk_that_is_full_for_a_while_loses_only_what_memory_cannot_hold(
 
     assert process.returncode == 0, process.stderr.decode()
     log = process.stderr.decode().splitlines()
-    assert [line for line in log if "cannot be written" in line] == log[:1]
-    assert "records are written again; 100 were lost" in log[1:]
+    assert [line for line in log if "cannot write records" in line] == log[:1]
+    assert "writing records to the spool again; 100 were lost" in log[1:]
     assert requests(store) == 201
     assert store.known_request("r199") is not None
     assert store.known_request("r200") is None
@@ -331,7 +331,7 @@ def test_two_importers_of_one_spool_take_turns(
 
     assert alone
     assert (refused, imported) == ([0, 0], 4)
-    assert caplog.text.count("another process imports") == 1
+    assert caplog.text.count("another process also imports") == 1
 
 
 def test_an_importer_that_was_overtaken_logs_no_outage(

@@ -78,12 +78,12 @@ class Rig(Struct, kw_only=True, eq=False):
         if self.there:
             return
         self.there = True
-        await self.up.said("the store is away", "records wait")
-        await self.up.said("the store is away", "experiments go on")
+        await self.up.said("store unreachable", "buffering")
+        await self.up.said("store unreachable", "experiment state")
         with psycopg.connect(self.postgres.url("postgres"), autocommit=True) as connection:
             connection.execute("CREATE DATABASE later")
-        await self.up.said("the store is back")
-        await self.up.said("the store tells again")
+        await self.up.said("buffered records imported")
+        await self.up.said("experiment state is up to date")
         self.store.import_rows("made", 0, 1, SICK)
 
     async def ask(self, user: str) -> httpx.Response:
@@ -177,8 +177,8 @@ async def test_a_database_that_comes_later_is_used_as_soon_as_it_is_there(rig: R
     assert (away, await rig.metric("strowger_store_available")) == (0, 1)
     # A guardrail may have looked at what is SICK already, and its pause is an epoch, too.
     assert (await rig.report()).json()["epoch"] in (1, 2)
-    assert sum("the store is away" in line for line in rig.up.lines) == 2
-    assert sum("the store is back" in line for line in rig.up.lines) == 1
+    assert sum("store unreachable" in line for line in rig.up.lines) == 2
+    assert sum("buffered records imported" in line for line in rig.up.lines) == 1
 
 
 @pytest.mark.parametrize(
@@ -197,8 +197,8 @@ async def test_a_database_that_goes_under_load_costs_no_request_and_no_row(
         away(rig.postgres)
         try:
             await rig.go_on()
-            await rig.up.said("records wait", since=since)
-            await rig.up.said("experiments go on", since=since)
+            await rig.up.said("buffering records", since=since)
+            await rig.up.said("last known experiment state", since=since)
             await rig.go_on()
             report = await rig.report()
             gone = await rig.metric("strowger_store_available")
@@ -210,8 +210,8 @@ async def test_a_database_that_goes_under_load_costs_no_request_and_no_row(
                     await asyncio.sleep(0.05)
         finally:
             back(rig.postgres)
-    await rig.up.said("the store is back", since=since)
-    await rig.up.said("the store tells again", since=since)
+    await rig.up.said("buffered records imported", since=since)
+    await rig.up.said("experiment state is up to date", since=since)
     await rig.all_recorded()
 
     lines = rig.up.lines[since:]
@@ -220,7 +220,13 @@ async def test_a_database_that_goes_under_load_costs_no_request_and_no_row(
     assert (report.status_code, report.json()["error"]["code"]) == (503, "store_unavailable")
     assert feedback.status_code == 202
     assert (gone, await rig.metric("strowger_store_available")) == (0, 1)
-    for once in ("records wait", "experiments go on", "the store is back", "store tells again"):
+    messages = (
+        "buffering records",
+        "last known experiment state",
+        "buffered records imported",
+        "experiment state is up to date",
+    )
+    for once in messages:
         assert sum(once in line for line in lines) == 1, lines
 
 

@@ -49,7 +49,7 @@ def test_files_that_were_open_to_others_are_closed_to_them_and_it_is_logged(
     second.close()
 
     assert set(found.values()) == {0o600}
-    assert "could be read by others (mode 644)" in caplog.text
+    assert "was readable by other users (mode 644)" in caplog.text
 
 
 def test_a_missing_folder_is_reported_by_the_store(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from schemas.secret import Secret
 from tests.gateway.store.rows import NOON, attempt_row, request_row, vote
 
 DAY = 86_400.0
-NEWER = f"has version {len(MIGRATIONS) + 1} of the tables and this program knows {len(MIGRATIONS)}"
+NEWER = f"has schema version {len(MIGRATIONS) + 1}, this program supports up to {len(MIGRATIONS)}"
 
 
 def test_a_database_of_a_newer_program_is_refused(url: Secret) -> None:
