@@ -1,1 +1,1 @@
-"""Several gateways that act as one: what each says of its backends, told to the others by Redis."""
+"""Shared state of backends: among the processes of a gateway, and among replicas through Redis."""

@@ -1,6 +1,6 @@
-"""What an engine process gets of the gateway's environment: what its libraries read, no secrets.
+"""The environment variables that an engine process inherits: those its libraries read, no secrets.
 
-The environment of the gateway often holds its keys, because the configuration reads them from
+The environment of the gateway often contains API keys, because the configuration reads them from
 there. An engine needs none of them.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ONEDNN_KERNELS = "256"
-"""About half a megabyte each; what is hot stays."""
+"""Kernels that oneDNN caches, about half a megabyte each; those in use stay in the cache."""
 
 NAMES = frozenset(
     {
@@ -19,7 +19,7 @@ NAMES = frozenset(
         *("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"),
     }
 )
-"""Proxies are there for downloads from the Hugging Face hub."""
+"""Variables that pass by name; proxies are needed for downloads from the Hugging Face hub."""
 
 PREFIXES = (
     *("LC_", "XDG_", "PYTHON", "SSL_CERT_", "MALLOC_", "JEMALLOC_"),
@@ -28,14 +28,14 @@ PREFIXES = (
     *("ASCEND", "ATB_", "HCCL_", "NPU_", "ACL_", "ASDOPS_", "TASK_QUEUE_", "COMBINED_ENABLE"),
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "ONEDNN_", "DNNL_", "NUMEXPR_"),
 )
-"""Of what torch, CUDA, CANN, the maths libraries, transformers and Python itself read."""
+"""Prefixes of variables that torch, CUDA, CANN, maths libraries, transformers and Python read."""
 
 SECRETS = ("_TOKEN", "_KEY", "_SECRET", "_PASSWORD")
-"""Endings of names that never pass, unless the configuration names them."""
+"""Suffixes of names that never pass, unless the configuration names them."""
 
 
 def passes(name: str, also: frozenset[str] = frozenset()) -> bool:
-    """Whether an engine gets the variable of this name. also: `engine.environment`."""
+    """True if an engine inherits the variable of this name. also: `engine.environment`."""
     if name in also or name in NAMES:
         return True
     return name.startswith(PREFIXES) and not name.upper().endswith(SECRETS)
@@ -44,10 +44,12 @@ def passes(name: str, also: frozenset[str] = frozenset()) -> bool:
 def engine_environment(
     environment: Mapping[str, str], also: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """environment: ours. also: names that the operator passes on beside the known ones.
+    """Build the environment of an engine process.
 
-    Adds the packages' folder to the path, and leaves no threads behind the tokenizers.
-    oneDNN keeps 1,024 kernels, one for every size that a step has had; fewer are enough.
+    environment: ours. also: names that the operator passes on in addition to the known ones.
+
+    Adds the packages' folder to PYTHONPATH and disables the threads of the tokenizers. By default
+    oneDNN caches 1,024 kernels, one for each size that a step has had; fewer are enough.
     """
     root = str(Path(__file__).resolve().parent.parent.parent)
     inherited = environment.get("PYTHONPATH")

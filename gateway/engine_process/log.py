@@ -1,20 +1,20 @@
-"""What an engine process writes on stderr, as messages of the gateway's log."""
+"""Forward the stderr of an engine process to the gateway's log."""
 
 import asyncio
 import logging
 from typing import Final
 
 LONGEST: Final = 8192
-"""Bytes of a line; a longer one is cut into several."""
+"""Maximum bytes of a line; a longer one is split."""
 
 OWN: Final = "engine: "
-"""How the engine's own lines begin; others are libraries' warnings and tracebacks."""
+"""Prefix of the engine's own lines; others are libraries' warnings and tracebacks."""
 
 _log = logging.getLogger("strowger.engine")
 
 
 async def log_lines(stderr: asyncio.StreamReader, name: str) -> None:
-    """Until the process ends: one message for each line. name: the provider's."""
+    """Log one message per line until the process exits. name: the provider's."""
     held = b""
     while piece := await stderr.read(LONGEST):
         *lines, held = (held + piece).split(b"\n")

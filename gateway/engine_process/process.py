@@ -1,4 +1,4 @@
-"""The engine processes: started, watched, started again after a crash, and stopped."""
+"""Start an engine process, follow its status, restart it after a crash, and stop it."""
 
 import asyncio
 import logging
@@ -21,36 +21,37 @@ from schemas.errors import InvalidConfig
 _log = logging.getLogger("strowger")
 
 GRACE_S = 5.0
-"""Between SIGTERM and SIGKILL."""
+"""Delay between SIGTERM and SIGKILL, seconds."""
 
 BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
-"""Before a restart; doubled by each crash, and forgotten after STEADY_S of service."""
+"""Delay before a restart; doubled by each crash, reset after STEADY_S of service."""
 
 STEADY_S = 60.0
 STDERR_S = 1.0
-"""For the last lines of a process that has ended."""
+"""Timeout for the last lines of a process that has exited."""
+
 UNSERVABLE = 2
 """The exit status of an engine whose configuration cannot be served: a restart would not help."""
 
 READY = "ready"
-"""What a process says when it accepts connections; the end of its status lines."""
+"""The status line of a process that accepts connections; the last of its start."""
 
 FIRST_LOAD_RETRY_S = 2.0
-"""For a client that waits while the engine loads for the first time: how long that takes depends on
-the model and the machine, so that nobody should wait much beyond it."""
+"""Retry-after while the engine loads for the first time: the duration depends on the model and the
+machine, so clients should not wait much longer than needed."""
 
 SOCKET_PATH_BYTES = 100
-"""Unix allows 107."""
+"""Maximum length of a socket's path; Unix allows 107."""
 
 State = Literal["stopped", "loading", "ready", "restarting", "failed"]
-"""failed: it has given up, because its configuration cannot be served."""
+"""failed: no restart is attempted, because the configuration cannot be served."""
 
 
 def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
-    """What the provider's engine process is told. `provider.engine` must be set.
+    """Build the settings that the provider's engine process gets. `provider.engine` must be set.
 
     engines: how many share this machine; `threads: auto` is an even share of its cores, and
-             `kv_cache: auto` of what it would be for one.
+             `kv_cache: auto` an even share of what a single engine would take.
     """
     engine = provider.engine
     assert engine is not None
@@ -95,23 +96,24 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
 
 
 def _lora(lora: Lora, engine: Engine) -> LoraConfig:
-    """The only model that generates is the base of those that name none."""
+    """Without a named base, the only model that generates is the base."""
     bases = (model.name for model in engine.models if model.task == "generate")
     return LoraConfig(name=lora.name, path=lora.path, base=lora.base or next(bases, ""))
 
 
 def cores() -> int:
-    """The cores that this process may use, which in a container may be fewer than there are."""
+    """Return the cores that this process may use; a container may have fewer than the machine."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class EngineView(Protocol):
-    """An engine as whoever sends requests to it sees it, in the process that owns it or another.
+    """An engine as seen by the senders of requests, in the process that owns it or another.
 
-    state: in one word. status: the last thing it said, a line for people. pid: of the process
-    now, `None` between two. uptime_s: of the process now. restarts: after crashes.
+    state:    in one word. status: its last status line, for people.
+    pid:      of the current process, `None` between two. uptime_s: of the current process.
+    restarts: after crashes.
     """
 
     @property
@@ -131,22 +133,22 @@ class EngineView(Protocol):
     @property
     def ready(self) -> bool: ...
     def ready_in(self) -> float | None:
-        """Seconds until it should be ready; `None`: it is not going to be."""
+        """Return the expected seconds until it is ready; `None`: it will not be."""
         ...
 
-    def watch(self, hear: Callable[[str], None]) -> None:
-        """From now on `hear` gets each new status."""
+    def watch(self, on_status: Callable[[str], None]) -> None:
+        """Call `on_status` with each new status from now on."""
         ...
 
-    def unwatch(self, hear: Callable[[str], None]) -> None: ...
+    def unwatch(self, on_status: Callable[[str], None]) -> None: ...
 
 
 class EngineProcess:
     """One engine, kept alive from `start` to `stop`; `async with` does both.
 
-    state:    in one word. status: the last thing it said, a line for people.
-    pid:      of the process now, `None` between two.
-    restarts: how often it was started again after a crash.
+    state:    in one word. status: its last status line, for people.
+    pid:      of the current process, `None` between two.
+    restarts: the number of restarts after a crash.
     """
 
     def __init__(
@@ -159,10 +161,10 @@ class EngineProcess:
         generation: int = 0,
         gathers: bool = False,
     ) -> None:
-        """run_dir: where the socket is made; another one for each generation.
+        """run_dir: the folder of the socket; each generation has its own socket.
 
-        gathers: what it writes on stderr becomes messages of the gateway's log, a line each, so
-                 that there is one format; otherwise it goes to the gateway's stderr as it is.
+        gathers: log each line of its stderr as a message of the gateway's log, in the same format;
+                 otherwise its stderr is the gateway's.
         """
         self.name = name
         self.settings = settings
@@ -182,7 +184,7 @@ class EngineProcess:
 
     @property
     def ready(self) -> bool:
-        """It accepts connections on `socket_path`."""
+        """True if it accepts connections on `socket_path`."""
         return self.state == "ready"
 
     @property
@@ -191,15 +193,15 @@ class EngineProcess:
 
     @property
     def uptime_s(self) -> float:
-        """Of the process now, seconds; 0 between two."""
+        """Uptime of the current process, seconds; 0 between two."""
         if self._process is None:
             return 0.0
         return asyncio.get_running_loop().time() - self._began
 
     def ready_in(self) -> float | None:
-        """Seconds until it should be ready, at least 1, going by how long it took to load before.
+        """Return the expected seconds until it is ready, at least 1, from its last load time.
 
-        FIRST_LOAD_RETRY_S where it has not loaded before. `None`: it is not going to be.
+        FIRST_LOAD_RETRY_S if it has not loaded before. `None`: it will not be ready.
         """
         if self.state in ("failed", "stopped"):
             return None
@@ -208,20 +210,20 @@ class EngineProcess:
         return max(1.0, self._load_s - self.uptime_s)
 
     async def start(self) -> None:
-        """Returns at once; loading goes on. Starting twice is a bug."""
+        """Start loading and return immediately. Starting twice is a bug."""
         assert self._watch is None
         self.state = "loading"
         self._watch = asyncio.create_task(self._keep_running(), name=f"engine {self.name}")
 
-    def watch(self, hear: Callable[[str], None]) -> None:
+    def watch(self, on_status: Callable[[str], None]) -> None:
         """See EngineView.watch."""
-        self._watchers.append(hear)
+        self._watchers.append(on_status)
 
-    def unwatch(self, hear: Callable[[str], None]) -> None:
-        self._watchers.remove(hear)
+    def unwatch(self, on_status: Callable[[str], None]) -> None:
+        self._watchers.remove(on_status)
 
     async def wait_ready(self) -> bool:
-        """True when it is ready, False when it has given up."""
+        """Wait until it is ready; False if it has failed for good."""
         assert self._watch is not None
         while not self.ready and not self._watch.done():
             self._changed.clear()
@@ -231,7 +233,7 @@ class EngineProcess:
         return self.ready
 
     async def stop(self) -> None:
-        """SIGTERM, and SIGKILL after GRACE_S. Stopping twice, or before `start`, is allowed."""
+        """Send SIGTERM, and SIGKILL after GRACE_S. Allowed twice, and before `start`."""
         self._stopping = True
         if self._watch is None:
             return
@@ -269,9 +271,9 @@ class EngineProcess:
                 how = _exit_reason(status)
             except OSError as exc:
                 status, how = 1, f"cannot be started ({exc})"
-            except Exception:  # noqa: BLE001  of a line that it wrote, for instance: it is killed then
-                _log.exception("the engine of provider %s cannot be followed", self.name)
-                status, how = 1, "ended, because what it said could not be followed"
+            except Exception:  # noqa: BLE001  for instance an unreadable line; the process is killed then
+                _log.exception("internal error while following the engine of %s", self.name)
+                status, how = 1, "stopped after an internal error in the gateway"
             if self._stopping:
                 return
             if status == UNSERVABLE:
@@ -282,11 +284,11 @@ class EngineProcess:
             pause = min(self._backoff_s * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
             self.state = "restarting"
             self.restarts += 1
-            self._set_status(f"{how}; starting again in {pause:g} s")
+            self._set_status(f"{how}; restarting in {pause:g} s")
             await asyncio.sleep(pause)
 
     async def _run_once(self) -> int:
-        """Start it, follow what it says, and return how it ended."""
+        """Start the process and follow its status lines; return its exit status."""
         clock = asyncio.get_running_loop().time
         self._set_status("starting")
         process = await asyncio.create_subprocess_exec(
@@ -315,7 +317,7 @@ class EngineProcess:
             if process.returncode is None:
                 process.kill()
             if gathering is not None:
-                # A process of the engine's own may hold its stderr for longer.
+                # A child process of the engine may keep stderr open for longer.
                 await asyncio.wait({gathering}, timeout=STDERR_S)
                 gathering.cancel()
             self._process = None
@@ -323,18 +325,18 @@ class EngineProcess:
     def _set_status(self, status: str) -> None:
         self.status = status
         self._changed.set()
-        for hear in tuple(self._watchers):
-            hear(status)
+        for on_status in tuple(self._watchers):
+            on_status(status)
 
 
 def _socket_path(run_dir: Path, name: str) -> Path:
     path = run_dir / f"engine-{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.sock"
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         raise InvalidConfig(
-            (f"the path for sockets, {run_dir}, is too long; set TMPDIR to a shorter one",)
+            (f"the path for sockets, {run_dir}, is too long; set TMPDIR to a shorter path",)
         )
     return path
 
 
 def _exit_reason(status: int) -> str:
-    return f"killed by signal {-status}" if status < 0 else f"ended with status {status}"
+    return f"killed by signal {-status}" if status < 0 else f"exited with status {status}"

@@ -1,1 +1,1 @@
-"""Experiments without I/O: who gets which variant, and what may be concluded from the outcomes."""
+"""Experiments: assignment of units to variants, the statistics, and the service that runs them."""

@@ -1,1 +1,1 @@
-"""Copies of requests to a second backend, and what its answers are like beside the real ones."""
+"""Mirror requests to a second backend and compare its answers with the real ones."""

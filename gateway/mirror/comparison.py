@@ -1,4 +1,4 @@
-"""A shadow answer beside the real one: a pure function of the two."""
+"""Compare a shadow answer with the real one; a pure function of the two."""
 
 import math
 from array import array
@@ -11,22 +11,22 @@ from gateway.telemetry.mirror_log_entry import Comparison
 from schemas.answers import Answer, Choice, Embeddings
 
 INPUTS = 8
-"""So many of an answer's vectors are compared, the first ones: enough to see, and quick."""
+"""Vectors of an answer that are compared, the first ones: enough to see a difference, and fast."""
 
 
 def compared(real: Answer | Embeddings, shadow: Answer | Embeddings) -> Comparison:
-    """real and shadow: both of one kind."""
+    """Compare two answers of the same kind."""
     if isinstance(real, Embeddings) or isinstance(shadow, Embeddings):
         assert isinstance(real, Embeddings)
         assert isinstance(shadow, Embeddings)
         return Comparison(similarity=_similarity(real, shadow))
     ours, theirs = _texts(real), _texts(shadow)
-    said = _says(real) and _says(shadow)
-    values = [_value(text) for text in ours] if said else []
+    texts = _has_text(real) and _has_text(shadow)
+    values = [_value(text) for text in ours] if texts else []
     calls = [_calls(choice) for choice in real.choices]
     their_calls = [_calls(choice) for choice in shadow.choices]
     return Comparison(
-        same_text=ours == theirs if said else None,
+        same_text=ours == theirs if texts else None,
         same_tokens=_same_tokens(real, shadow),
         same_json=None if None in values or not values else values == [*map(_value, theirs)],
         same_calls=calls == their_calls if any(calls) or any(their_calls) else None,
@@ -36,8 +36,11 @@ def compared(real: Answer | Embeddings, shadow: Answer | Embeddings) -> Comparis
     )
 
 
-def _says(answer: Answer) -> bool:
-    """Whether it has text, if only none: a backend of tokens alone may know none of theirs."""
+def _has_text(answer: Answer) -> bool:
+    """True unless the answer has only token ids: some backends return tokens without text.
+
+    An answer without text and tokens has empty text.
+    """
     return any(choice.text for choice in answer.choices) or not any(
         choice.token_ids for choice in answer.choices
     )
@@ -54,7 +57,7 @@ def _texts(answer: Answer) -> list[str]:
 
 
 def _value(text: str) -> bytes | None:
-    """JSON in one spelling; `None` for what is none."""
+    """Normalise JSON; `None` if the text is not valid JSON."""
     try:
         return msgspec.json.encode(msgspec.json.decode(text), order="deterministic")
     except (msgspec.DecodeError, RecursionError):
@@ -70,7 +73,7 @@ def _finishes(answer: Answer) -> list[str]:
 
 
 def _similarity(real: Embeddings, shadow: Embeddings) -> float | None:
-    """`None` where the vectors cannot be compared: of other lengths, or none."""
+    """Return the least cosine similarity; `None` without vectors, or if lengths differ."""
     pairs = list(zip(real.vectors[:INPUTS], shadow.vectors[:INPUTS], strict=False))
     ours = [(_numbers(one), _numbers(other)) for one, other in pairs]
     if not ours or any(len(one) != len(other) for one, other in ours):

@@ -1,4 +1,4 @@
-"""Copies that go out after their clients were served, and come to nothing that a client can see."""
+"""Send copies of requests after their clients were served; no client sees their outcome."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from schemas.errors import GatewayError, InvalidRequest
 from schemas.requests import EmbeddingsRequest, Request
 
 MAX_IN_FLIGHT = 32
-"""Copies under way at one time in one process; further ones are shed."""
+"""Maximum number of copies in flight in one process; further ones are shed."""
 
 ONCE = Retry(attempts=1)
 
@@ -35,7 +35,7 @@ OnMirrored = Callable[[MirrorLogEntry, AttemptRow | None], None]
 
 
 class Mirrors:
-    """The copies of one process. booked: gets what became of each, the shed ones as well."""
+    """The copies of one process. booked: called with the outcome of each, shed ones included."""
 
     def __init__(self, booked: OnMirrored) -> None:
         self._booked = booked
@@ -51,9 +51,9 @@ class Mirrors:
         *,
         busy: bool,
     ) -> None:
-        """Send the copy that `plan.mirror` is, or shed it. Never waits, never raises.
+        """Send the copy `plan.mirror`, or shed it. Never blocks, never raises.
 
-        record, real: of the request, which was answered. busy: clients need what there is.
+        record, real: of the answered request. busy: shed it, because clients need the capacity.
         """
         copy = plan.mirror
         assert copy is not None
@@ -80,12 +80,12 @@ class Mirrors:
         task.add_done_callback(self._running.discard)
 
     async def wait_idle(self) -> None:
-        """Returns when no copy is under way."""
+        """Return when no copy is in flight."""
         while self._running:
             await asyncio.wait(tuple(self._running))
 
     async def cancel(self) -> None:
-        """Hang up on whoever is still being asked."""
+        """Cancel all copies in flight, which closes their connections."""
         for task in self._running:
             task.cancel()
         await self.wait_idle()
@@ -113,8 +113,8 @@ class Mirrors:
             reason = exc.message if isinstance(exc, InvalidRequest) else ""
             _log.debug("the copy of request %s failed: %s", record.request_id, exc)
             release_traceback(exc)
-        except Exception:  # noqa: BLE001  a bug of ours must not end in a task that nobody reads
-            _log.exception("the copy of request %s failed by a bug of ours", record.request_id)
+        except Exception:  # noqa: BLE001  no task awaits this one, so log it here
+            _log.exception("internal error in the copy of request %s", record.request_id)
         finally:
             runtime.in_flight -= 1
             for attempt in shadow.attempts:
@@ -143,7 +143,7 @@ def _line(
     prices: Prices,
     found: Comparison | None,
 ) -> MirrorLogEntry:
-    """shadow: what is known of the copy; the record itself where none was sent."""
+    """Build the log entry. shadow: the copy's record; the request's own if none was sent."""
     served = next((one for one in reversed(record.attempts) if one.outcome == "ok"), None)
     real, real_source = counted(record.usage, record.deltas, record.task)
     sent = shadow is not record

@@ -1,1 +1,1 @@
-"""How the gateway is made of processes: one that leads, those that serve, and the engines."""
+"""The processes of the gateway: the leader, the workers that serve, and the engines."""

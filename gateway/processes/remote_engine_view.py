@@ -11,10 +11,10 @@ from gateway.processes.messages import EngineState
 class RemoteEngineView:
     """An EngineView that shows the last reported state."""
 
-    def __init__(self, told: EngineState) -> None:
-        self.name = told.name
-        self.socket_path = Path(told.socket_path)
-        self._last = told
+    def __init__(self, state: EngineState) -> None:
+        self.name = state.name
+        self.socket_path = Path(state.socket_path)
+        self._last = state
         self._at = now()
         self._watchers: list[Callable[[str], None]] = []
 
@@ -44,21 +44,21 @@ class RemoteEngineView:
 
     def ready_in(self) -> float | None:
         """See EngineView.ready_in."""
-        told = self._last.ready_in
-        return None if told is None else max(1.0, told - (now() - self._at))
+        seconds = self._last.ready_in
+        return None if seconds is None else max(1.0, seconds - (now() - self._at))
 
-    def watch(self, hear: Callable[[str], None]) -> None:
+    def watch(self, on_status: Callable[[str], None]) -> None:
         """See EngineView.watch."""
-        self._watchers.append(hear)
+        self._watchers.append(on_status)
 
-    def unwatch(self, hear: Callable[[str], None]) -> None:
-        self._watchers.remove(hear)
+    def unwatch(self, on_status: Callable[[str], None]) -> None:
+        self._watchers.remove(on_status)
 
-    def update(self, told: EngineState) -> None:
+    def update(self, state: EngineState) -> None:
         """Store a newly reported state and notify the watchers."""
-        self._last, self._at = told, now()
-        for hear in tuple(self._watchers):
-            hear(told.status)
+        self._last, self._at = state, now()
+        for on_status in tuple(self._watchers):
+            on_status(state.status)
 
 
 class RemoteEngineViews:
@@ -67,17 +67,17 @@ class RemoteEngineViews:
     def __init__(self) -> None:
         self._by_path: dict[str, RemoteEngineView] = {}
 
-    def of(self, told: Iterable[EngineState]) -> Mapping[str, EngineView]:
+    def of(self, states: Iterable[EngineState]) -> Mapping[str, EngineView]:
         """Return the views by provider; a known engine keeps its object."""
         found: dict[str, EngineView] = {}
-        for one in told:
+        for one in states:
             known = self._by_path.get(one.socket_path)
             if known is None:
                 known = self._by_path[one.socket_path] = RemoteEngineView(one)
             found[one.name] = known
         return found
 
-    def update(self, told: EngineState) -> None:
-        known = self._by_path.get(told.socket_path)
+    def update(self, state: EngineState) -> None:
+        known = self._by_path.get(state.socket_path)
         if known is not None:
-            known.update(told)
+            known.update(state)

@@ -99,7 +99,7 @@ async def _among_replicas(
     serving.on_new_runtime = sharing.follow
     hub.join(0, sharing.on_message)
     crashed = metrics.internal_errors.count
-    telling = asyncio.create_task(keep_running("sharing of loads", sharing.send_updates, crashed))
+    telling = asyncio.create_task(keep_running("load sharing", sharing.send_updates, crashed))
     try:
         bars = partial(LocalLeases, holders)
         async with replica_sync_running(

@@ -222,7 +222,7 @@ class WorkerPool:
         self._current = current
         self._keeping = [asyncio.create_task(self._keep(number)) for number in range(workers)]
         watch = keep_running(
-            "workers' watch", self._kill_hung_workers, self._metrics.internal_errors.count
+            "worker watchdog", self._kill_hung_workers, self._metrics.internal_errors.count
         )
         self._watching = asyncio.create_task(watch)
 

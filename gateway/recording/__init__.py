@@ -1,1 +1,1 @@
-"""What each request leaves behind: rows that a worker writes down and the store imports."""
+"""Recording of requests: workers write rows to a spool, and an importer moves them to the store."""

@@ -1,1 +1,1 @@
-"""What outlives a restart: usage, feedback and experiments, in SQLite or PostgreSQL."""
+"""The persistent store of usage, feedback and experiments, in SQLite or PostgreSQL."""

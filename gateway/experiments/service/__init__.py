@@ -1,1 +1,1 @@
-"""Experiments while they run: how they stand, what stops them, and what they have shown."""
+"""Running experiments: their state, guardrails, feedback and reports, on the store."""

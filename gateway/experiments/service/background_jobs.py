@@ -1,4 +1,4 @@
-"""What is done about experiments once for the whole gateway, by the process that leads it."""
+"""Background jobs for experiments, run once per gateway by its leader process."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from gateway.store.errors import StoreUnavailable
 
 
 class ExperimentJobs:
-    """Guardrails are looked at and the history is kept from `start` to `close`."""
+    """Check guardrails and record the history from `start` to `close`."""
 
     def __init__(
         self,
@@ -28,12 +28,14 @@ class ExperimentJobs:
         pace: PollingInterval | None = None,
         crashed: OnCrash = ignore_crash,
     ) -> None:
-        """experiments: of the configuration in force. shown: whether anybody may see a history.
+        """experiments: returns those of the current configuration.
 
-        judge_s: between two looks at the guardrails, at least. pace: of these; of its own if None.
+        shown:   returns whether the history can be shown at all.
+        judge_s: minimum interval between guardrail checks. pace: their PollingInterval; `None`
+                 creates one.
         """
         self.monitor = GuardrailMonitor(store, every_s=judge_s)
-        self._threads = ThreadPoolExecutor(2, "minding")
+        self._threads = ThreadPoolExecutor(2, "experiment-jobs")
         self.history = HistoryRecorder(store, experiments, shown=shown, threads=self._threads)
         self._experiments = experiments
         self._judge_s = judge_s
@@ -45,7 +47,7 @@ class ExperimentJobs:
         self._tasks = (
             asyncio.create_task(keep_running("guardrails", self._check_guardrails, self._crashed)),
             asyncio.create_task(
-                keep_running("history of experiments", self.history.run, self._crashed)
+                keep_running("experiment history", self.history.run, self._crashed)
             ),
         )
 
@@ -57,7 +59,7 @@ class ExperimentJobs:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _check_guardrails(self) -> None:
-        """A store that is away is told by whoever asks it how experiments stand."""
+        """Check until cancelled. An unreachable store is only logged by the experiment poller."""
         rest_s = self._judge_s
         while True:
             await asyncio.sleep(rest_s)

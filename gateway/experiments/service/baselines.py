@@ -1,4 +1,4 @@
-"""What the store has of an experiment's control: where a plan for the next one starts."""
+"""The baseline of an experiment's control in the store, from which the next one is planned."""
 
 from math import sqrt
 
@@ -12,12 +12,12 @@ from gateway.store.base import Store
 
 
 class Baseline(Struct, frozen=True, kw_only=True):
-    """Of one metric, on its own scale.
+    """The baseline of one metric, on the metric's own scale.
 
-    mean:  of all observations. sd: of a unit's part in it (`planner.unit_sd`).
-    units: that it was taken from; one that came back in a later epoch counts again.
-    observed_share: of the assigned units, the part with an observation (for feedback: a vote);
-           `heard` in the command's JSON.
+    mean:  of all observations. sd: of a unit's part in it (`sample_size.unit_sd`).
+    units: that it is computed from; a unit that returns in a later epoch counts again.
+    observed_share: the share of assigned units with an observation; for feedback, with a vote. The
+           command's JSON calls it `heard`.
     """
 
     metric: str
@@ -28,7 +28,7 @@ class Baseline(Struct, frozen=True, kw_only=True):
 
 
 FEWEST: int = 30
-"""Units from which a spread can be taken."""
+"""Minimum number of units to estimate a spread."""
 
 
 def baseline_of(experiment: Experiment, store: Store, metric: Metric) -> Baseline:
@@ -45,8 +45,8 @@ def baseline_of(experiment: Experiment, store: Store, metric: Metric) -> Baselin
     units = sum(cell.units for cell in cells)
     if units < FEWEST:
         raise ValueError(
-            f"{experiment.name}: {control} has {units} units with a value of {metric.name}, and a "
-            f"spread needs {FEWEST}"
+            f"{experiment.name}: {control} has {units} units with a value of {metric.name}; "
+            f"estimating a spread needs at least {FEWEST}"
         )
     count = sum(cell.count for cell in cells)
     squares = sum(_squares(cell) for cell in cells)
@@ -70,7 +70,7 @@ def baseline_of(experiment: Experiment, store: Store, metric: Metric) -> Baselin
 
 
 def _unseen(mean: float, bounds: tuple[float, float], count: float) -> float:
-    """The sd of an observation where all were the same, as if two more had been at the bounds."""
+    """The sd of an observation if all are equal: as if two more were at the bounds."""
     low, high = bounds
     part = (mean - low) / (high - low)
     part = (part * count + 1) / (count + 2)

@@ -1,4 +1,4 @@
-"""What a report says about the contracts of its metrics."""
+"""The sentences of a report about the contracts of its metrics."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from gateway.experiments.service.report import MetricReport, Report
 
 
 def declared(report: Report) -> tuple[str, ...]:
-    """Sentences without an end: each contract, what its cap did, and votes that break it."""
+    """Return sentences without a full stop: each contract, its capped votes, and violations."""
     return tuple(
         sentence for metric in report.metrics for sentence in _of(metric, report.experiment)
     )

@@ -1,4 +1,4 @@
-"""A decision as a report has it: what holds, what is missing, and the units to go."""
+"""The decision in a report: which clauses hold, which do not yet, and the units to go."""
 
 from math import isfinite
 
@@ -8,10 +8,11 @@ from gateway.experiments.statistics.decision import Decision
 
 
 class ClauseReport(Struct, frozen=True, kw_only=True):
-    """Of the decision. by: how much worse the metric may be, `None`: it must be better.
+    """One clause of the decision.
 
-    at_least: how much better it is at the least, always valid; below 0: worse. `None`: unknown.
-    more_units: until it holds, about, if the estimate stays; `None`: none is in sight.
+    by:         how much worse the metric may be; `None`: it must be better.
+    at_least:   always valid lower bound of the improvement; below 0: worse. `None`: unknown.
+    more_units: approximate number until it holds if the estimate stays; `None`: no end in sight.
     """
 
     metric: str
@@ -24,7 +25,7 @@ class ClauseReport(Struct, frozen=True, kw_only=True):
 
 
 class DecisionReport(Struct, frozen=True, kw_only=True):
-    """Of one variant. ship: every clause holds. refuted: at least one cannot hold."""
+    """The decision on one variant. ship: every clause holds. refuted: at least one cannot hold."""
 
     variant: str
     ship: bool

@@ -1,4 +1,4 @@
-"""The experiments of one process: asks the store in a thread, and tells its requests."""
+"""The experiments of one process: poll the store in a thread, and update the request path."""
 
 import asyncio
 import contextlib
@@ -20,12 +20,13 @@ from gateway.store.rows import Recorder
 
 _log = logging.getLogger("strowger.experiments")
 POLL_INTERVAL_S = 1.0
-"""Between two looks at the store: a pause reaches every process within 2 s."""
+"""Interval between polls of the store; with it a pause reaches every process within 2 s."""
+
 FIRST_ANSWER_S = 2.0
-"""For the store to answer before the first request; without it, control serves everyone."""
+"""Timeout of the store's first answer at start-up; without an answer, control serves everyone."""
 
 _STORE_THREADS = 4
-"""Questions to the store that somebody waits for; further ones wait for their turn."""
+"""Concurrent calls to the store on behalf of a client or operator; further calls queue."""
 
 _T = TypeVar("_T")
 
@@ -33,8 +34,8 @@ _T = TypeVar("_T")
 class ExperimentService:
     """`start` it before the first request and `close` it after the last.
 
-    While the store is away, experiments go on as they last stood; where it never answered, the
-    controls serve everyone and nobody is enrolled.
+    While the store is unreachable, experiments continue in their last known state; if it has never
+    answered, control serves everyone and no unit is enrolled.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class ExperimentService:
         ask_s: float = POLL_INTERVAL_S,
         crashed: OnCrash = ignore_crash,
     ) -> None:
-        """experiments: of the configuration in force. announces: logs what it learns."""
+        """experiments: returns those of the current configuration. announces: log state changes."""
         self.store = store
         self.recorder = recorder
         self._state = state
@@ -56,8 +57,8 @@ class ExperimentService:
         self._ask_s = ask_s
         self._loud = logging.WARNING if announces else logging.DEBUG
         self._poller = ExperimentPoller(store, announces=announces)
-        # One thread, for a Watch is no place for two. What somebody waits for has others, and none
-        # are the loop's own, which a store that hangs would take away from everything else.
+        # The poller is not thread-safe, so it has one thread. Calls that a client waits for have
+        # their own threads: a hanging store would block the event loop's default pool for others.
         self._thread = ThreadPoolExecutor(1, "experiments")
         self._others = ThreadPoolExecutor(_STORE_THREADS, "store")
         self._asking: asyncio.Task[None] | None = None
@@ -68,7 +69,7 @@ class ExperimentService:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.refresh(), FIRST_ANSWER_S)
         self._asking = asyncio.create_task(
-            keep_running("standing of experiments", self._poll, self._crashed)
+            keep_running("experiment poller", self._poll, self._crashed)
         )
 
     async def close(self) -> None:
@@ -79,10 +80,9 @@ class ExperimentService:
             threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, experiments: Sequence[Experiment]) -> None:
-        """Learn the epochs of a configuration that is about to come into force.
+        """Read the epochs of a configuration before it takes effect.
 
-        What was known of those of a former one that comes again is not relied on: a pause may have
-        come since.
+        The old state of a configuration that returns is not reused: it may have been paused since.
         """
         current = {fingerprint(one) for one in self._experiments()}
         marks = {fingerprint(one) for one in experiments}
@@ -94,7 +94,7 @@ class ExperimentService:
             )
 
     async def refresh(self) -> None:
-        """How everything stands now; a store that is away changes nothing and is logged once."""
+        """Poll the state now; an unreachable store changes nothing and is logged once."""
         try:
             standings = await self._in_poller_thread(
                 partial(self._poller.poll, self._experiments())
@@ -130,21 +130,21 @@ class ExperimentService:
         return await asyncio.get_running_loop().run_in_executor(self._others, work)
 
     async def report(self, experiment: Experiment, *, removed: bool = False) -> Report:
-        """removed: as of `report_of`. Raises StoreUnavailable."""
+        """Build a report. removed: as in `report_of`. Raises StoreUnavailable."""
         return await self.ask(partial(report_of, experiment, self.store, removed=removed))
 
     async def removed(self) -> tuple[RemovedExperiment, ...]:
-        """Experiments that the configuration has no more. Raises StoreUnavailable."""
+        """Return experiments removed from the configuration. Raises StoreUnavailable."""
         names = {one.name for one in self._experiments()}
         return await self.ask(partial(removed_experiments, self.store, names))
 
     async def pause(self, experiment: Experiment, reason: str, at: float) -> None:
-        """Raises StoreUnavailable."""
+        """Pause an experiment. Raises StoreUnavailable."""
         await self.ask(partial(self.store.pause, experiment.name, reason, at))
         await self.refresh()
 
     async def resume(self, experiment: Experiment) -> bool:
-        """Whether it was paused. Raises StoreUnavailable."""
+        """Resume an experiment; return whether it was paused. Raises StoreUnavailable."""
         was = await self.ask(partial(self.store.resume, experiment.name))
         await self.refresh()
         return was

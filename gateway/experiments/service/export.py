@@ -1,4 +1,4 @@
-"""Rows of an experiment as CSV or Parquet, written page by page."""
+"""Export the rows of an experiment as CSV or Parquet, page by page."""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -10,17 +10,20 @@ from gateway.store.unit_pages import UnitTotal
 from schemas.errors import InvalidConfig
 
 COLUMNS = ("experiment", "metric", "unit", "epoch", "variant", "count", "total")
-"""In this order. epoch and count are 64-bit integers, total is a double, the others are texts."""
+"""Columns, in order: epoch and count are 64-bit integers, total is a double, the rest texts."""
 
 NO_PARQUET = (
     "parquet needs pyarrow; pip install 'strowger-gateway[parquet]', or export CSV, which needs "
-    "nothing"
+    "no extra package"
 )
 Pages = Iterable[Sequence[UnitTotal]]
 
 
 def write_csv(experiment: str, pages: Pages, file: IO[str]) -> int:
-    """RFC 4180 with a header; numbers read back as the same doubles. Returns the number of rows."""
+    """Write CSV by RFC 4180 with a header; return the number of rows.
+
+    Numbers read back as the same doubles.
+    """
     writer = csv.writer(file)
     writer.writerow(COLUMNS)
     count = 0
@@ -31,7 +34,7 @@ def write_csv(experiment: str, pages: Pages, file: IO[str]) -> int:
 
 
 def write_parquet(experiment: str, pages: Pages, path: Path) -> int:
-    """A row group for each page. Returns the number of rows. Raises InvalidConfig without pyarrow.
+    """Write a row group per page; return the number of rows. Raises InvalidConfig without pyarrow.
 
     https://arrow.apache.org/docs/python/generated/pyarrow.parquet.ParquetWriter.html
     """

@@ -1,4 +1,4 @@
-"""Feedback: what somebody thought of an answer, from a body to a row of the records."""
+"""Feedback on answers: from a request body to a recorded row."""
 
 import re
 from collections.abc import Sequence
@@ -14,10 +14,13 @@ from gateway.store.rows import FeedbackRow
 from schemas.errors import InvalidRequest, RouteNotFound
 
 MOST_METRICS = 64
-"""That one process takes, beside those that experiments name: each is a column of reports."""
+"""Metric names that one process accepts besides those in experiments and contracts: each becomes a
+column of reports."""
+
 LONGEST_COMMENT = 8_192
 YOUNG_S = 60.0
-"""A request's row takes seconds to reach the store; until then its feedback is taken on trust."""
+"""A request's row takes seconds to reach the store; until then feedback on it is not checked."""
+
 MAX_BYTES = 65_536
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -26,12 +29,12 @@ _METRIC = re.compile(FEEDBACK_METRIC)
 
 
 class FeedbackBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is sent to `/v1/feedback`: a metric with its value, a comment, or both.
+    """The body of `/v1/feedback`: a metric with its value, a comment, or both.
 
     request_id: the answer's `x-gateway-request-id`.
-    metric:     small letters, digits and _; not one of those that the gateway measures.
-    value:      a boolean or a number, as the metric's contract says where it has one; of one
-                request and metric the last one counts.
+    metric:     lower-case letters, digits and _; not one of those that the gateway measures.
+    value:      a boolean or a number, according to the metric's contract if it has one; the last
+                one for a request and metric counts.
     """
 
     request_id: str
@@ -51,41 +54,43 @@ _body = msgspec.json.Decoder(FeedbackBody)
 
 
 def read_feedback(data: bytes) -> FeedbackBody:
-    """Raises InvalidRequest naming the field."""
+    """Decode and check a body. Raises InvalidRequest naming the field."""
     try:
         body = _body.decode(data)
     except msgspec.ValidationError as exc:
         raise _invalid_field(str(exc)) from exc
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
-        raise InvalidRequest(f"the body is no JSON: {exc}") from exc
+        raise InvalidRequest(f"the body is not valid JSON: {exc}") from exc
     if body.value is None and not body.comment:
         raise InvalidRequest("value: give a boolean or a number, or a comment", param="value")
     if body.value is None and body.metric:
-        raise InvalidRequest(f"value: metric {body.metric!r} has none", param="value")
+        raise InvalidRequest(f"value: is missing for metric {body.metric!r}", param="value")
     if body.value is not None:
         _check_metric(body.metric)
         if not abs(body.value) <= LARGEST:
-            raise InvalidRequest(f"value: at most {LARGEST:g}, either way of 0", param="value")
+            raise InvalidRequest(
+                f"value: must be between -{LARGEST:g} and {LARGEST:g}", param="value"
+            )
     if len(body.comment) > LONGEST_COMMENT:
         raise InvalidRequest(
-            f"comment: {len(body.comment)} characters; at most {LONGEST_COMMENT} are taken",
+            f"comment: has {len(body.comment)} characters; at most {LONGEST_COMMENT} are allowed",
             param="comment",
         )
     return body
 
 
-def _invalid_field(said: str) -> InvalidRequest:
-    """said: msgspec's words; they name a field at their end, or in them where the body lacks it."""
-    fault, _, path = said.partition(" - at `$.")
+def _invalid_field(message: str) -> InvalidRequest:
+    """message: msgspec's. It ends with the field's path, or quotes the name of a missing field."""
+    fault, _, path = message.partition(" - at `$.")
     field = path.rstrip("`")
     if field:
         return InvalidRequest(f"{field}: {_WANTED.get(field, fault)}", param=field)
     named = _NAMED.search(fault)
     if named is None:
-        return InvalidRequest(f"the body is no object: {fault}")
+        return InvalidRequest(f"the body is not a JSON object: {fault}")
     known = ", ".join(FeedbackBody.__struct_fields__)
-    words = "is missing" if "missing" in fault else "is not known here"
-    return InvalidRequest(f"{named[1]}: {words}; feedback has {known}", param=named[1])
+    words = "is missing" if "missing" in fault else "is unknown"
+    return InvalidRequest(f"{named[1]}: {words}; the fields are {known}", param=named[1])
 
 
 def row_of(
@@ -95,9 +100,9 @@ def row_of(
     contracts: Sequence[MetricContract],
     experiments: Sequence[Experiment],
 ) -> FeedbackRow:
-    """key: the sender's name. at: Unix seconds.
+    """Build the row of a checked body. key: the sender's name. at: Unix seconds.
 
-    Raises InvalidRequest for a value that its metric does not take.
+    Raises InvalidRequest for a value that its metric does not accept.
     """
     value = given = None
     if body.value is not None:
@@ -115,9 +120,9 @@ def row_of(
 
 
 def is_young(request_id: str, at: float) -> bool:
-    """Whether an id of ours was made so lately that its row may still be on its way.
+    """True if an id of ours is so recent that its row may not be in the store yet.
 
-    The first 48 bits are its milliseconds (RFC 9562); clocks of replicas may differ a little.
+    Its first 48 bits are Unix milliseconds (RFC 9562); clocks of replicas may differ a little.
     """
     if not _ID.fullmatch(request_id):
         return False
@@ -126,17 +131,17 @@ def is_young(request_id: str, at: float) -> bool:
 
 
 def request_not_found(request_id: str) -> RouteNotFound:
-    """The same words for an id that is unknown and for one of another key."""
+    """Return one error for unknown ids and those of other keys, so that neither is revealed."""
     return RouteNotFound(
-        f"request_id: no request {request_id[:64]!r} was made with this key; send the "
-        "x-gateway-request-id of the answer, with the key that asked for it",
+        f"request_id: this key made no request {request_id[:64]!r}; send the x-gateway-request-id "
+        "of the answer, with the key that made the request",
         param="request_id",
         code="request_not_found",
     )
 
 
 class FeedbackMetrics:
-    """The names of feedback that this process takes: those that are configured, and a few more."""
+    """The feedback metrics that this process accepts: configured ones and MOST_METRICS more."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -147,15 +152,15 @@ class FeedbackMetrics:
         contracts: Sequence[MetricContract],
         experiments: Sequence[Experiment],
     ) -> None:
-        """Raises InvalidRequest for one name too many."""
+        """Accept a metric's name. Raises InvalidRequest if there are too many."""
         if metric in self._seen or any(one.name == metric for one in contracts):
             return
         if any(one.decided_by(metric) for one in experiments):
             return
         if len(self._seen) >= MOST_METRICS:
             raise InvalidRequest(
-                f"metric: {metric!r} is one more than the {MOST_METRICS} that are kept; use "
-                "fewer names, or give it a contract under `metrics` of the configuration",
+                f"metric: {metric!r} exceeds the limit of {MOST_METRICS} names without a contract; "
+                "use fewer names, or add a contract under `metrics` in the configuration",
                 param="metric",
             )
         self._seen.add(metric)
@@ -166,11 +171,11 @@ def _check_metric(metric: str) -> None:
         raise InvalidRequest("metric: is missing; a value needs a name", param="metric")
     if not _METRIC.fullmatch(metric):
         raise InvalidRequest(
-            f"metric: {metric[:64]!r} is no name: up to 64 small letters, digits and _, "
-            "starting with a letter",
+            f"metric: {metric[:64]!r} is not a valid name; use up to 64 lower-case letters, digits "
+            "and _, starting with a letter",
             param="metric",
         )
     if metric in BUILT_IN or metric == COMMENT:
         raise InvalidRequest(
-            f"metric: {metric!r} is a name of the gateway's own; use another", param="metric"
+            f"metric: {metric!r} is reserved for the gateway; use another name", param="metric"
         )

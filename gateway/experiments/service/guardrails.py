@@ -1,4 +1,4 @@
-"""Guardrails, which pause what does harm, and the alarm for a broken split."""
+"""Pause experiments that violate a guardrail, and log a sample ratio mismatch."""
 
 import logging
 import time
@@ -13,21 +13,23 @@ from gateway.store.base import Store
 
 _log = logging.getLogger("strowger.experiments")
 CHECK_INTERVAL_S = 5.0
-"""Between two looks."""
+"""Interval between checks."""
+
 CLAIM = "guardrails of "
-"""Of the store, before an experiment's name: one of all gateways on it has the turn at a time."""
+"""Prefix of the claim on an experiment: one of all gateways on the store checks it at a time."""
+
 LATE = 0.9
-"""Of the time between two looks: so old may the last turn be for the next; timers vary a little."""
+"""Minimum age of the last claim for the next, as a part of the interval; timers vary a little."""
 
 
 class GuardrailMonitor:
-    """Looks at the outcomes in the store, for all workers and replicas on it.
+    """Check the outcomes in the store, for all workers and replicas that use it.
 
-    A look reads every unit's sums, so replicas take turns: who finds that nobody has looked lately
-    at an experiment does. Two looks at once would do no harm, for a pause is written once.
+    A check reads the sums of every unit, so replicas share the work: one that finds no recent claim
+    on an experiment checks it. Two checks at once do no harm, because a pause is written once.
 
-    mismatched: by experiment whether its units were split otherwise than the weights say, when this
-    Judge last looked. pauses: how often a guardrail has paused one, as far as this Judge did it.
+    mismatched: by experiment, whether the last check by this monitor found a sample ratio mismatch.
+    pauses:     how often this monitor has paused each experiment because of a guardrail.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class GuardrailMonitor:
         self._alarmed: set[str] = set()
 
     def check(self, experiments: Sequence[Experiment]) -> tuple[str, ...]:
-        """Pauses every experiment of which a guardrail is broken; returns their names.
+        """Pause every experiment that violates a guardrail; return their names.
 
         Blocks. Raises StoreUnavailable.
         """
@@ -63,12 +65,12 @@ class GuardrailMonitor:
             self._check_split(experiment)
             epochs = self._store.epochs(experiment.name)
             if not experiment.guardrails or (epochs and epochs[-1].paused):
-                continue  # resumed a moment ago, and nobody was served since
+                continue  # just resumed, and no request has been served since
             metrics = guarded_metrics(experiment, self._store)
             case = report_input(experiment, self._store, metrics, split=False)
-            said = [guard.sentence for guard in guarded(case) if guard.broken]
-            if said:
-                if self._store.pause(experiment.name, "; ".join(said), self._clock()):
+            violations = [guard.sentence for guard in guarded(case) if guard.broken]
+            if violations:
+                if self._store.pause(experiment.name, "; ".join(violations), self._clock()):
                     self.pauses[experiment.name] += 1
                 broken.append(experiment.name)
         return tuple(broken)
@@ -80,7 +82,7 @@ class GuardrailMonitor:
             self._alarmed.add(experiment.name)
             _log.error(
                 "experiment %s: SAMPLE RATIO MISMATCH: units are not split as the weights say "
-                "(p = %.1g); nothing that it shows can be trusted",
+                "(p = %.1g); do not trust its results",
                 experiment.name,
                 split.p,
             )

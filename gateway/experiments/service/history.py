@@ -1,7 +1,7 @@
-"""How experiments went, for the operator's eyes: their last reports, and their courses.
+"""The history of experiments for the admin page: last reports, and how the intervals moved.
 
-Nothing is decided by it. A report is made now and then, in a thread and never for more than a
-twentieth of the time; what is shown in between is the last one. The courses are in the store.
+It is for display only; no decision depends on it. Reports are made in a thread, for at most a
+twentieth of the time, and the last one is shown in between. Interval points are in the store.
 """
 
 import asyncio
@@ -24,26 +24,28 @@ from gateway.store.errors import StoreUnavailable
 EVERY_S = 5.0
 
 MAX_REMOVED = 10
-"""Experiments that the configuration has no more, the last ones; others are asked for by name."""
+"""Removed experiments to show, the most recent ones; others are available by name."""
 
 REMOVED_BUDGET_S = 0.25
+"""Time per update for reports on removed experiments."""
+
 REMOVED_MAX_AGE_S = 3600.0
-"""Votes may still come for requests that are over: so old may the report of a former one be."""
+"""Maximum age of a report on a removed experiment: votes on its requests may still arrive."""
 
 
 class Track(Struct, frozen=True, kw_only=True):
-    """The last report of one experiment, and the course of its primary metric until then."""
+    """The last report of one experiment, and the interval history of its primary metric."""
 
     report: Report
     points: tuple[Point, ...]
 
 
 class ExperimentHistory(Struct, frozen=True, kw_only=True):
-    """How experiments went, by name.
+    """The history of experiments, by name.
 
-    former: those that the configuration has no more, the last one first.
-    away: why the store could not be asked the last time, "" where it could; the tracks are then
-    those of before.
+    removed:     those removed from the configuration, the most recent first.
+    unavailable: why the last update could not read the store, "" if it could; the tracks are then
+                 those of the update before.
     """
 
     tracks: Mapping[str, Track] = {}
@@ -52,7 +54,7 @@ class ExperimentHistory(Struct, frozen=True, kw_only=True):
 
 
 class HistoryRecorder:
-    """The past of all experiments, kept by one process for all as long as it runs."""
+    """The history of all experiments, recorded by one process for all the others."""
 
     def __init__(
         self,
@@ -64,9 +66,10 @@ class HistoryRecorder:
         clock: Callable[[], float] = time.time,
         threads: Executor | None = None,
     ) -> None:
-        """experiments: of the configuration in force. shown: whether anybody may see it.
+        """experiments: returns those of the current configuration.
 
-        threads: that ask the store; by default the loop's own.
+        shown:   returns whether the history can be shown; if not, nothing is recorded.
+        threads: for calls to the store; `None`: the event loop's default pool.
         """
         self._threads = threads
         self.latest = ExperimentHistory()
@@ -78,7 +81,7 @@ class HistoryRecorder:
         self._clock = clock
 
     async def update(self) -> None:
-        """Note how everything stands; while the store is away, it stays as it stood."""
+        """Update all tracks; while the store is unreachable, they stay as they are."""
         if not self._shown():
             self.latest = ExperimentHistory()
             return
@@ -98,17 +101,17 @@ class HistoryRecorder:
         self.latest = ExperimentHistory(tracks=tracks, removed=over, unavailable=away)
 
     def _track(self, experiment: Experiment) -> Track:
-        """Blocks. Raises StoreUnavailable."""
+        """Build the track of an experiment; blocks. Raises StoreUnavailable."""
         report = report_of(experiment, self._store)
         return Track(report=report, points=self._points(experiment, report))
 
     def _removed_tracks(
         self, configured: Collection[str], known: Mapping[str, Track]
     ) -> Mapping[str, Track]:
-        """Those of before; of the others, and of those that are no longer true, some are made.
+        """Return the known tracks of removed experiments, and build some missing or outdated ones.
 
-        No more of them at a look than can be made in AT_ONCE_S, and one at least: there may be
-        many, and what runs is of more interest. Blocks. Raises StoreUnavailable.
+        At least one is built per update, and no more after REMOVED_BUDGET_S: there may be many, and
+        running experiments matter more. Blocks. Raises StoreUnavailable.
         """
         found = dict(known)
         listed = [one for one in removed_experiments(self._store, configured) if one.experiment][
@@ -130,7 +133,7 @@ class HistoryRecorder:
         return {one.name: found[one.name] for one in listed if one.name in found}
 
     def _points(self, experiment: Experiment, report: Report) -> tuple[Point, ...]:
-        """The course, to which is added how it stands now."""
+        """Add the current intervals to the history if it needs a point; return the history."""
         store, place = self._store, (experiment.name, experiment.primary)
         points = store.interval_points(*place)
         now = Point(time=self._clock(), intervals=intervals_of(report))
@@ -149,7 +152,7 @@ class HistoryRecorder:
 
 
 def intervals_of(report: Report) -> dict[str, Interval]:
-    """Of the primary metric, by variant."""
+    """Return the intervals of the primary metric, by variant."""
     return {
         one.variant: Interval(difference=one.difference, low=one.low, high=one.high)
         for metric in report.metrics

@@ -1,4 +1,4 @@
-"""A value of feedback against what its metric may be; nothing that is refused is stored."""
+"""Check a feedback value against its metric's contract; a rejected value is not stored."""
 
 from collections.abc import Iterable
 
@@ -16,10 +16,10 @@ def checked_value(
     contracts: Iterable[MetricContract],
     experiments: Iterable[Experiment],
 ) -> tuple[float, float | None]:
-    """The value as it counts, and as it was sent where its contract's cap makes it another.
+    """Return the value as it counts, and the sent value if it is above the contract's cap.
 
-    A metric without a contract takes every number, unless it decides an experiment: then one
-    wrong value could outweigh all others, and it takes booleans and numbers from 0 to 1.
+    A metric without a contract accepts every number, unless it decides an experiment: because one
+    wrong value could outweigh all others, it then accepts booleans and numbers from 0 to 1.
 
     Raises InvalidRequest.
     """
@@ -36,21 +36,21 @@ def checked_value(
 
 def _check(value: Value, contract: MetricContract) -> None:
     if isinstance(value, bool) != (contract.type == "boolean"):
-        told = f"is {_kind(value)}, and metric {contract.name!r} takes {contract.kind}"
+        fault = f"is {_kind(value)}, but metric {contract.name!r} takes {contract.kind}"
     elif not contract.bounds[0] <= value <= contract.bounds[1]:
-        told = f"is outside of what metric {contract.name!r} takes: {contract.kind}"
+        fault = f"is out of range, metric {contract.name!r} takes {contract.kind}"
     else:
         return
-    raise InvalidRequest(f"value: {_shown(value)} {told}", param="value")
+    raise InvalidRequest(f"value: {_shown(value)} {fault}", param="value")
 
 
 def _check_undeclared(metric: str, value: Value) -> None:
     low, high = UNDECLARED
     if not low <= value <= high:
         raise InvalidRequest(
-            f"value: {_shown(value)} is {_kind(value)}, and metric {metric!r} takes true, false or "
-            f"a number from {low:g} to {high:g}: it decides an experiment and has no contract; the "
-            "operator can give it one, under `metrics` of the configuration",
+            f"value: {_shown(value)} is out of range, metric {metric!r} takes true, false or a "
+            f"number from {low:g} to {high:g}, because it decides an experiment and has no "
+            "contract; the operator can add one under `metrics` in the configuration",
             param="value",
         )
 
@@ -60,5 +60,5 @@ def _kind(value: Value) -> str:
 
 
 def _shown(value: Value) -> str:
-    """As JSON has it."""
+    """Format a value as in JSON."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}"

@@ -1,15 +1,14 @@
-"""How often the store is asked for what may take it long."""
+"""The interval between polls that may take the store long."""
 
 MAX_DUTY_CYCLE = 20.0
-"""So many times as long as a look takes, there is none."""
+"""The wait after a poll is at least this many times as long as the poll takes."""
 
 
 class PollingInterval:
-    """Of looks that follow one another, each `every_s` after the one before or later.
+    """The waits between consecutive polls: at least `every_s`.
 
-    They take a twentieth of the time at most. A look that took long once (the database hung
-    meanwhile, or was started again) says nothing about the next: what two looks in a row took at
-    least is what a look takes.
+    Polls take at most a twentieth of the time. A single slow poll (the database hung or restarted)
+    says nothing about the next, so the shorter of the last two durations counts.
     """
 
     def __init__(self, every_s: float) -> None:
@@ -17,7 +16,10 @@ class PollingInterval:
         self._took = 0.0
 
     def wait_s(self, took: float, *, away: bool) -> float:
-        """Seconds until the next look. took: seconds of this one. away: of the store, in vain."""
+        """Return the seconds until the next poll.
+
+        took: seconds that this poll took. away: it failed, because the store is unreachable.
+        """
         if away:
             return max(self._every_s, took)
         takes, self._took = min(took, self._took), took

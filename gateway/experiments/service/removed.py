@@ -1,4 +1,4 @@
-"""Experiments that the configuration has no more: what they were, as the store has kept it."""
+"""Experiments that were removed from the configuration, as stored."""
 
 from collections.abc import Collection
 
@@ -9,16 +9,17 @@ from gateway.config.schema_experiment import Experiment
 from gateway.store.base import Store
 
 UNKNOWN = (
-    "it was removed from the configuration, and the store does not know what it was: it ended "
-    "before definitions were kept, or another version defined it"
+    "it was removed from the configuration, and the store has no readable definition: it ended "
+    "before definitions were stored, or another version defined it"
 )
 _experiment = msgspec.json.Decoder(Experiment)
 
 
 class RemovedExperiment(Struct, frozen=True, kw_only=True):
-    """experiment: as it last was; `None` where the store has no definition that can be read.
+    """An experiment in the store that is not configured.
 
-    requests: that took part. last: when the last of them ended, Unix seconds; 0 unknown.
+    experiment: its last definition; `None` if the store has none that can be read.
+    requests:   the number enrolled. last: end of the last one, Unix seconds; 0: unknown.
     """
 
     name: str
@@ -28,17 +29,17 @@ class RemovedExperiment(Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> tuple[str, int, float]:
-        """Changes when anything was recorded of it."""
+        """A key that changes when anything is recorded for it."""
         return self.name, self.requests, self.last
 
 
 def definition(experiment: Experiment) -> str:
-    """As the store keeps it."""
+    """Encode an experiment for the store."""
     return msgspec.json.encode(experiment).decode()
 
 
 def removed_experiments(store: Store, configured: Collection[str]) -> tuple[RemovedExperiment, ...]:
-    """Those with requests in the store that are not in the configuration, the last one first.
+    """Return experiments with requests in the store and not configured, most recent first.
 
     Blocks. Raises StoreUnavailable.
     """
@@ -56,7 +57,7 @@ def removed_experiments(store: Store, configured: Collection[str]) -> tuple[Remo
 
 
 def _read(text: str) -> Experiment | None:
-    """A later version may know fields that this one does not."""
+    """Decode a definition; `None` if another version wrote it with unknown fields."""
     try:
         return _experiment.decode(text)
     except (msgspec.DecodeError, RecursionError):

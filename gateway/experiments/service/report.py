@@ -1,4 +1,4 @@
-"""What an experiment has shown so far, in numbers and in words."""
+"""Report an experiment's results so far, in numbers and sentences."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from gateway.store.base import Pause, RequestCounts, Store, Votes
 
 
 class ArmReport(Struct, frozen=True, kw_only=True):
-    """A variant. units: assigned to it first. fallback_share: of the requests."""
+    """A variant. units: first assigned to it. fallback_share: part of its requests, 0 to 1."""
 
     name: str
     backend: str
@@ -38,16 +38,16 @@ class ArmReport(Struct, frozen=True, kw_only=True):
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """A metric of one variant; beside control also the difference, `None` for it.
+    """A metric of one variant, with the difference to control; `None` for control itself.
 
-    units:        with an observation; one that came back in a later epoch counts again.
-    mean:         of everything; the geometric one for times. `None`: nothing came yet.
-    difference:   within epochs, so not always that of the means; for times a part, 0.1 = 10 %.
-    low, high:    its interval, valid at every look; `None` until there is enough for one.
-    missing:      what it takes until there is, in words; "" where nothing is.
-    largest_share: of the observations, those of the unit with most in one epoch, 0 to 1.
-    left_out:     epochs that the difference leaves out, where an arm has too few units.
-    notes:        what is to be said of these in words.
+    units:        with an observation; a unit that returns in a later epoch counts again.
+    mean:         of all observations; the geometric mean for times. `None`: no observation yet.
+    difference:   within epochs, so not always that of the means; for times relative, 0.1 = 10 %.
+    low, high:    its interval, valid at every look; `None` until there are enough data.
+    missing:      what is missing for an interval, in words; "" if there is one.
+    largest_share: share of the observations from the unit with the most in one epoch, 0 to 1.
+    left_out:     epochs excluded from the difference, because an arm has too few units.
+    notes:        notes on these numbers, in words.
     """
 
     variant: str
@@ -65,16 +65,16 @@ class Measured(Struct, frozen=True, kw_only=True):
 
     @property
     def blank(self) -> bool:
-        """Whether nothing came yet."""
+        """True if there is no observation yet."""
         return not self.observations
 
 
 class MetricReport(Struct, frozen=True, kw_only=True):
-    """relative: differences are parts. worse_by: of its guardrail.
+    """A metric of all variants. relative: differences are relative. worse_by: its guardrail's.
 
-    contract: of `metrics` in the configuration; `None` of what the gateway measures, and without.
+    contract: from `metrics` in the configuration; `None` for built-in metrics, or without one.
     capped:   votes that count as the contract's cap.
-    outside:  the least and greatest vote, where one is outside of what the metric takes: it came
+    outside:  the least and greatest vote, if one is outside the metric's range because it came
               before the contract. The interval is then wide.
     """
 
@@ -90,7 +90,10 @@ class MetricReport(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """Of the primary metric. more_units: until a verdict, about; `None`: none is in sight."""
+    """A verdict on the primary metric.
+
+    more_units: approximate number until a verdict; `None`: no end in sight.
+    """
 
     variant: str
     finding: str
@@ -99,11 +102,12 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """sentence: the verdict. excluded: requests that named no unit, or could not take part.
+    """The report of one experiment.
 
-    removed: the configuration has it no more. last_request: Unix seconds, `None` unknown.
-    mismatch: units are not split as the weights say, and nothing else counts.
-    responses: of the metrics of feedback that the verdict is about.
+    sentence:  the verdict. excluded: requests without a unit, or that could not be enrolled.
+    removed:   it is no longer in the configuration. last_request: Unix seconds, `None`: unknown.
+    mismatch:  units are not split by the weights; nothing else in the report can be trusted.
+    responses: of the feedback metrics that the verdict depends on.
     """
 
     experiment: str
@@ -175,7 +179,7 @@ def report_of(experiment: Experiment, store: Store, *, removed: bool = False) ->
 
 
 def doubts(report: Report) -> tuple[str, ...]:
-    """Of the metrics that a verdict or a guardrail is about."""
+    """Return the notes on the metrics that the verdict or a guardrail depends on."""
     deciding = {clause.metric for decision in report.decisions for clause in decision.clauses}
     return tuple(
         note
@@ -268,7 +272,7 @@ def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: ReportInpu
 def _missing(
     alone: Measured, found: Effect, outcomes: Outcomes, case: ReportInput, noun: str
 ) -> str:
-    """noun: what the metric's observations are called."""
+    """Say what is missing for an interval. noun: the word for the metric's observations."""
     if alone.blank:
         return f"no {noun} yet"
     if not any(cell.variant == case.control for cell in outcomes.cells):
@@ -281,7 +285,7 @@ def _missing(
 
 
 def _bound(metric: Metric, difference: float) -> float | None:
-    """`None` where there is none yet, or it is a part beyond all numbers."""
+    """Return a bound for display; `None` if there is none yet, or it overflows."""
     shown = metric.effect(difference)
     return shown if isfinite(difference) and isfinite(shown) else None
 

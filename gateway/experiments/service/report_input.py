@@ -1,4 +1,4 @@
-"""From an experiment's configuration and its outcomes in the store to what can be judged."""
+"""Build the input of a verdict from an experiment's configuration and its outcomes in the store."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -11,11 +11,11 @@ from gateway.experiments.statistics.verdict import Guard, ReportInput
 from gateway.store.base import Epoch, Store, Votes
 
 UNDECLARED = (0.0, 1.0)
-"""What decides an experiment and has no contract is true, false or a number in between."""
+"""The range of a feedback metric that decides an experiment and has no contract."""
 
 
 def metrics_of(experiment: Experiment, feedback: Mapping[str, Votes]) -> tuple[Metric, ...]:
-    """The primary one, then the guarded ones, the gateway's own, and what feedback came."""
+    """Return the metrics: the primary, the guarded, the built-in, and those with feedback."""
     names = [experiment.primary, *(guardrail.metric for guardrail in experiment.guardrails)]
     names += [name for name, _ in clauses_of(experiment)]
     return tuple(
@@ -25,7 +25,7 @@ def metrics_of(experiment: Experiment, feedback: Mapping[str, Votes]) -> tuple[M
 
 
 def clauses_of(experiment: Experiment) -> tuple[tuple[str, float | None], ...]:
-    """Of the decision, in order: a metric, and how much worse it may be; `None`: must be better."""
+    """Return the decision's clauses: a metric, and how much worse it may be; `None`: better."""
     decide = experiment.decide
     if decide is None:
         return ()
@@ -35,7 +35,10 @@ def clauses_of(experiment: Experiment) -> tuple[tuple[str, float | None], ...]:
 def report_input(
     experiment: Experiment, store: Store, metrics: Iterable[Metric], *, split: bool = True
 ) -> ReportInput:
-    """The case as the store has it now. metrics: whose outcomes to read. split: and the counts."""
+    """Read the input from the store; blocks.
+
+    metrics: whose outcomes to read. split: also read the unit counts. Raises StoreUnavailable.
+    """
     named = {metric.name: metric for metric in metrics}
     return ReportInput(
         control=experiment.control.name,
@@ -61,7 +64,7 @@ def report_input(
 
 
 def _decision(experiment: Experiment, named: Mapping[str, Metric]) -> tuple[Clause, ...]:
-    """Nothing where the outcomes of one of its metrics are not read."""
+    """Return the clauses; () if the outcomes of one of their metrics are not read."""
     clauses = clauses_of(experiment)
     if any(name not in named for name, _ in clauses):
         return ()
@@ -69,7 +72,7 @@ def _decision(experiment: Experiment, named: Mapping[str, Metric]) -> tuple[Clau
 
 
 def resumed(epochs: Sequence[Epoch]) -> int:
-    """The number of the last epoch that was a pause and is over; 0: none."""
+    """Return the number of the last paused epoch that was resumed; 0: none."""
     over = (one.number for one, after in pairwise(epochs) if one.paused and not after.paused)
     return max(over, default=0)
 
@@ -81,9 +84,10 @@ def guarded_metrics(experiment: Experiment, store: Store) -> tuple[Metric, ...]:
 
 
 def metric_of(experiment: Experiment, name: str, votes: Votes | None) -> Metric:
-    """votes: that there are; `None` without any, and of what the gateway measures.
+    """Return the definition of a metric.
 
-    Where a vote is outside of the bounds, the range that was seen stands in for them.
+    votes: those in the store; `None` without any, and for built-in metrics. If a vote is outside
+    the bounds, the metric has none, and the observed range is used.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
@@ -100,12 +104,12 @@ def metric_of(experiment: Experiment, name: str, votes: Votes | None) -> Metric:
 
 
 def per_of(experiment: Experiment, metric: Metric) -> Per:
-    """What the metric's mean is over: a contract of units wins over the experiment."""
+    """Return what the metric's mean is over; a contract per unit overrides the experiment."""
     return "unit" if metric.per == "unit" else experiment.per
 
 
 def bounds_of(experiment: Experiment, name: str) -> tuple[float, float] | None:
-    """Between which the votes that come now lie as they count; `None`: everywhere."""
+    """Return the bounds of accepted votes, as they count; `None`: unbounded."""
     contract = experiment.contract(name)
     if contract is None:
         return UNDECLARED if experiment.decided_by(name) else None
@@ -114,7 +118,7 @@ def bounds_of(experiment: Experiment, name: str) -> tuple[float, float] | None:
 
 
 def outside(experiment: Experiment, name: str, votes: Votes | None) -> tuple[float, float] | None:
-    """The least and greatest vote where one is out of bounds: it came before there were any."""
+    """Return the least and greatest vote if one is out of bounds: it came before the contract."""
     bounds = bounds_of(experiment, name)
     if bounds is None or votes is None:
         return None
@@ -123,11 +127,11 @@ def outside(experiment: Experiment, name: str, votes: Votes | None) -> tuple[flo
 
 
 def planned_pairs(experiment: Experiment) -> float:
-    """n1 n0 / (n1 + n0) of two arms in half of the planned sample, all arms even.
+    """Return n1 n0 / (n1 + n0) of two arms in half of the planned sample, all arms even.
 
-    Whatever the weights are: they change over a ramp, and because of what it shows, and what tunes
-    the intervals must be fixed before the data. It is half of the sample because an interval tuned
-    too early costs less than one tuned too late: with even arms 1 % of width at the planned sample,
+    The weights are ignored: they change over a ramp, and because of its results, but the intervals
+    must be tuned before the data are seen. Half of the sample, because an interval tuned too early
+    costs less than one tuned too late: with even arms 1 % of width at the planned sample,
     with 90 to 10 next to nothing, with 95 to 5 4 %, with 99 to 1 a third.
     """
     return experiment.planned / (4 * len(experiment.variants))

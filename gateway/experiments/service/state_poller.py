@@ -1,4 +1,4 @@
-"""How experiments stand, as the store says."""
+"""Poll the state of experiments from the store."""
 
 import logging
 import time
@@ -13,16 +13,16 @@ _log = logging.getLogger("strowger.experiments")
 
 
 class ExperimentPoller:
-    """Asks the store. Every method blocks and is called by one thread at a time.
+    """Poll the store. Every method blocks; call them from one thread at a time.
 
-    Epochs are found by their fingerprint, so every process that asks gets the same; it asks only
-    when something has changed for it, for during a rollout two configurations live side by side.
+    Epochs are found by fingerprint, so every process gets the same one. A process only asks for it
+    when its own configuration changes: during a rollout two configurations are live side by side.
     """
 
     def __init__(
         self, store: Store, clock: Callable[[], float] = time.time, *, announces: bool = True
     ) -> None:
-        """clock: Unix seconds. announces: logs what it learns, which one of several does."""
+        """clock: Unix seconds. announces: log state changes; only one process should."""
         self._store = store
         self._clock = clock
         self._level = logging.INFO if announces else logging.DEBUG
@@ -33,7 +33,7 @@ class ExperimentPoller:
         self._paused: dict[str, Pause] = {}
 
     def poll(self, experiments: Sequence[Experiment]) -> Mapping[str, ExperimentStatus]:
-        """By fingerprint. A pause, and its end, begin an epoch like every other change."""
+        """Return states by fingerprint. Pausing and resuming start an epoch, like any change."""
         found = self._standings(experiments, self._epoch)
         for experiment in experiments:
             if self._defined.get(experiment.name) != experiment:
@@ -42,7 +42,7 @@ class ExperimentPoller:
         return found
 
     def prepare(self, experiments: Sequence[Experiment]) -> Mapping[str, ExperimentStatus]:
-        """How those of a configuration will stand; until it is in force, `stand` tells the old."""
+        """Return the states under a new configuration, while `poll` still returns the old ones."""
         return self._standings(experiments, self._coming_epoch)
 
     def _standings(

@@ -1,4 +1,4 @@
-"""An experiment in a list: what it is, and how it stands."""
+"""An entry of the list of experiments: definition and state."""
 
 from msgspec import Struct
 
@@ -8,12 +8,12 @@ from gateway.routing.planning.enrolment import ExperimentStatus
 
 
 class ListedExperiment(Struct, frozen=True, kw_only=True):
-    """epoch: 0 before its first request could come, while the store was not heard, and of one that
-    is removed.
+    """An experiment in a list.
 
-    removed: the configuration has it no more, and it can only be reported; `model`, `variants` and
-    `primary` are empty where the store does not know what it was. last_request: of a removed one,
-    Unix seconds.
+    epoch:   0 while the store has not answered yet, and for a removed experiment.
+    removed: it is no longer in the configuration and can only be reported; `model`, `variants` and
+             `primary` are empty if the store has no definition of it.
+    last_request: of a removed experiment, Unix seconds.
     """
 
     name: str
@@ -28,7 +28,7 @@ class ListedExperiment(Struct, frozen=True, kw_only=True):
 
 
 def configured(experiment: Experiment, standing: ExperimentStatus) -> ListedExperiment:
-    """One that the configuration has."""
+    """Build the entry of a configured experiment."""
     return ListedExperiment(
         name=experiment.name,
         model=experiment.model,
@@ -41,7 +41,7 @@ def configured(experiment: Experiment, standing: ExperimentStatus) -> ListedExpe
 
 
 def removed(one: RemovedExperiment) -> ListedExperiment:
-    """One that it has no more."""
+    """Build the entry of a removed experiment."""
     was = one.experiment
     return ListedExperiment(
         name=one.name,

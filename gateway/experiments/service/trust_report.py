@@ -1,4 +1,4 @@
-"""What a report says besides its numbers about how far they can be trusted."""
+"""The parts of a report on how far its numbers can be trusted."""
 
 from collections.abc import Iterator, Sequence
 from math import isfinite
@@ -14,17 +14,18 @@ from gateway.experiments.statistics.response_rates import Responses, compared
 from gateway.store.base import Store
 
 HEAVY = 0.1
-"""Of a variant's observations: a unit with so many is named, where there are enough units for that
-to be far from even."""
+"""Share of a variant's observations above which one unit is reported, if there are enough units for
+that to be far from even."""
 
 EVEN = 3.0
-"""Times what the unit would have if all had the same."""
+"""Multiple of an even share above which a unit's share is far from even."""
 
 
 class ResponseReport(Struct, frozen=True, kw_only=True):
-    """Votes per request, of one metric of feedback. sentence: "" where no difference is shown.
+    """Votes per request on one feedback metric. sentence: "" if no difference is shown.
 
-    low, high: of the difference to control, valid at every look; `None` until there is enough.
+    low, high: interval of the difference to control, valid at every look; `None` until there are
+    enough data.
     """
 
     variant: str
@@ -39,7 +40,10 @@ class ResponseReport(Struct, frozen=True, kw_only=True):
 def responses_of(
     experiment: Experiment, store: Store, planned: float
 ) -> tuple[ResponseReport, ...]:
-    """Of the metrics of feedback that the verdict is about. Blocks. Raises StoreUnavailable."""
+    """Compare the response rates of the feedback metrics that the verdict depends on.
+
+    Blocks. Raises StoreUnavailable.
+    """
     asked = dict.fromkeys((experiment.primary, *(name for name, _ in clauses_of(experiment))))
     names = [name for name in asked if name not in BUILT_IN]
     found = compared(
@@ -64,7 +68,7 @@ def _response(one: Responses) -> ResponseReport:
 
 
 def largest_share(cells: Sequence[Cell]) -> float:
-    """Of a variant's observations, those of the unit with most in one epoch; 0: none."""
+    """Return the share of a variant's observations from the unit with the most; 0: none."""
     observed = sum(cell.observed for cell in cells)
     return max((cell.heaviest for cell in cells), default=0.0) / observed if observed else 0.0
 
@@ -72,11 +76,11 @@ def largest_share(cells: Sequence[Cell]) -> float:
 def notes_of(
     metric: str, variant: str, cells: Sequence[Cell], found: Effect | None
 ) -> Iterator[str]:
-    """cells: of the variant. found: `None` for control."""
+    """Yield notes on one variant. cells: the variant's. found: `None` for control."""
     noun = "values" if metric in BUILT_IN else "votes"
     share, units = largest_share(cells), sum(cell.units for cell in cells)
     if share >= HEAVY and share * units >= EVEN:
-        yield f"{metric}: {100 * share:.0f} % of {variant}'s {noun} are a single unit's"
+        yield f"{metric}: {100 * share:.0f} % of {variant}'s {noun} are from a single unit"
     if found is not None and found.pairs and found.left_out:
         numbers = ", ".join(map(str, found.left_out))
         which = "epochs" if len(found.left_out) > 1 else "epoch"

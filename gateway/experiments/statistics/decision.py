@@ -1,10 +1,10 @@
-"""Whether a treatment is to replace control: better in one metric, and not worse in others.
+"""Decide whether a treatment should replace control: better in one metric, not worse in others.
 
 Each clause is a one-sided statement about one metric, with a bound that is valid at every look.
 "Ship" needs all of them. That is an intersection-union test: "ship" is wrong only if at least one
-clause is untrue, and then that clause alone has to err, so each is tested at the whole alpha and
-nothing is shared among them (R. L. Berger, "Multiparameter hypothesis testing and acceptance
-sampling", Technometrics 1982). Treatments share alpha, for any of them may be shipped.
+clause is false, and then that clause alone has to err, so each is tested at the full alpha, which
+is not divided among them (R. L. Berger, "Multiparameter hypothesis testing and acceptance
+sampling", Technometrics 1982). Treatments share alpha, because any of them may be shipped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +20,11 @@ from gateway.experiments.statistics.sample_size import one_sided_to_go
 
 
 class Clause(Struct, frozen=True, kw_only=True):
-    """by: how much worse the metric may be, above 0; a part for "log" metrics, 0.05 = 5 % slower.
-    `None`: it must be better."""
+    """One condition of a decision.
+
+    by: how much worse the metric may be, above 0; relative for "log" metrics, 0.05 = 5 % slower.
+        `None`: it must be better.
+    """
 
     metric: Metric
     by: float | None = None
@@ -35,11 +38,11 @@ class Clause(Struct, frozen=True, kw_only=True):
 
 
 class ClauseVerdict(Struct, frozen=True, kw_only=True):
-    """Of one clause for one treatment.
+    """The verdict on one clause for one treatment.
 
-    holds:      beyond doubt. refuted: beyond doubt it does not.
-    at_least:   the lower bound of the gain, above 0 is better; for "log" a part. −inf: unknown.
-    more_units: about how many until it holds if the estimate stays; `None`: none is in sight.
+    holds:      shown to hold. refuted: shown not to hold.
+    at_least:   the lower bound of the gain, above 0 is better; relative for "log". −inf: unknown.
+    more_units: approximate number until it holds if the estimate stays; `None`: no end in sight.
     """
 
     metric: str
@@ -52,7 +55,7 @@ class ClauseVerdict(Struct, frozen=True, kw_only=True):
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """ship: every clause holds. refuted: at least one cannot hold any more."""
+    """The decision on one treatment. ship: all clauses hold. refuted: at least one cannot hold."""
 
     treatment: str
     ship: bool
@@ -69,7 +72,7 @@ def decided(
     treatment: str,
     look: Look,
 ) -> Decision:
-    """look.alpha: that "ship" is ever wrong for this treatment."""
+    """Decide on one treatment. look.alpha: the probability that "ship" is ever wrong for it."""
     found = tuple(
         _clause(clause, outcomes.get(clause.metric.name, Outcomes()), control, treatment, look)
         for clause in clauses
@@ -110,7 +113,7 @@ def _clause(
 
 
 def _clause_sentence(clause: Clause, found: Effect, *, low: float, high: float, more: float) -> str:
-    """One clause in words; `low` and `high` bound the gain."""
+    """Format the verdict on one clause; `low` and `high` bound the gain."""
     metric, margin = clause.metric, clause.margin
     allowed = amount(metric, margin)
     rises, falls = ("rises", "falls") if metric.better == "higher" else ("falls", "rises")
@@ -132,7 +135,7 @@ def _clause_sentence(clause: Clause, found: Effect, *, low: float, high: float, 
 
 
 def _sentence(treatment: str, clauses: Iterable[ClauseVerdict], *, ship: bool) -> str:
-    """What is missing, or what is against it, comes first."""
+    """Format the decision; refuted or missing clauses come first."""
     if ship:
         return f"ship {treatment}: " + "; ".join(one.sentence for one in clauses)
     against = [one.sentence for one in clauses if one.refuted]

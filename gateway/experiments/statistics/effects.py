@@ -1,21 +1,21 @@
-"""How much better a variant is than control, with an interval that stays valid while people look.
+"""The effect of a variant compared with control, with an interval that is valid at every look.
 
 Per epoch e, d(e) is the difference of the two arms' means per observation (a ratio of sums). Over
 epochs it is combined with Cochran's weights, h(e) = n1 n0 / (n1 + n0) of the arms' units: sum(h d)
 / sum(h). They depend on the shares alone and not on outcomes, so a drifting base rate cancels
-within each epoch and cannot bend the weights; were all variances alike they would be the
+within each epoch and cannot bias the weights; with equal variances they would be the
 inverse-variance weights. W. G. Cochran, "Some methods for strengthening the common chi-squared
 tests", Biometrics 1954.
 
 The variance is that of sum(h d) as a sum over units, by the delta method: a unit adds ± h (total −
-mean · count) / (sum of counts) for each cell it came in, and these sums are squared, so that a
-unit's own observations, and its visits in several epochs, are not taken for independent ones.
+mean · count) / (sum of counts) for each cell it appears in, and these sums are squared, so that a
+unit's own observations, and its visits in several epochs, are not treated as independent.
 Deng, Knoblich and Lu, "Applying the delta method in metric analytics", KDD 2018, arXiv 1803.06336,
 section 3; for several visits it is the cluster-robust variance.
 
-h(e) d(e) grows by what is observed as a random walk, and so does its sum over epochs: one walk,
-over the borders of epochs. Its time is sum(N1 N0 / (N1 + N0)) of the arms' *observations*, and not
-of their units, since requests of known units move it too. For means of samples that grow, the
+With each observation h(e) d(e) moves as a random walk, and so does its sum over epochs: one walk
+across the borders of epochs. Its time is sum(N1 N0 / (N1 + N0)) of the arms' *observations*, not of
+their units, since requests of known units move it too. For means of samples that grow, the
 estimate times its information (1 / variance) is a Brownian motion in information time (D. O.
 Scharfstein, A. A. Tsiatis and J. M. Robins, "Semiparametric efficiency and its implication on the
 design and analysis of group-sequential studies", JASA 1997). Information grows as fast as
@@ -39,23 +39,23 @@ from gateway.experiments.statistics.variance import (
 )
 
 FEWEST_UNITS = 10
-"""In each arm, for an epoch to count: below, its own means are too loose to centre on."""
+"""Minimum units in each arm for an epoch to count; with fewer, its means are too imprecise."""
 
 FEWEST_EFFECTIVE = 25.0
-"""Units of equal size that would be as good (Kish), in each arm, for an interval to be given."""
+"""Minimum effective units (Kish: equal-sized units worth as much) in each arm for an interval."""
 
 ALMOST = 1 - 1e-9
-"""Of FEWEST_EFFECTIVE: sums of fractions make 24.999999999999996 of 25 equal units."""
+"""Tolerance on FEWEST_EFFECTIVE: sums of fractions make 24.999999999999996 of 25 equal units."""
 
 
 class Look(Struct, frozen=True, kw_only=True):
     """How the interval is made; fixed before the experiment begins.
 
-    alpha:   that the interval ever misses, over all looks; (0, 1). With several treatments, each
-             one's share of it.
+    alpha:   the probability that the interval ever misses, over all looks; (0, 1). With several
+             treatments, the share of each.
     planned: n1 n0 / (n1 + n0) of the planned observations, where the interval is narrowest: those
-             of `Plan.pairs` if each unit has one.
-    among:   treatments that share alpha: `Effect.p` is below their whole alpha just when the
+             of `SamplePlan.pairs` if each unit has one.
+    among:   treatments that share alpha: `Effect.p` is below their total alpha exactly when the
              interval excludes 0.
     fewest:  effective units in each arm before an interval is given.
     """
@@ -70,13 +70,14 @@ class Effect(Struct, frozen=True, kw_only=True):
     """Treatment minus control, on the metric's scale.
 
     difference: the estimate; 0.0 where `pairs` is 0.
-    low, high:  the interval; −inf and inf, in JSON null, until there is enough to give one.
-    error:      one standard error, inf likewise.
-    p:          always valid, for no difference; times the number of treatments (`Look.among`).
+    low, high:  the interval; −inf and inf, in JSON null, until there are enough data for one.
+    error:      one standard error; inf without an interval.
+    p:          always valid, against no difference; multiplied by the number of treatments
+                (`Look.among`).
     units:      observed, of both arms (a unit counts once for each epoch).
     pairs:      sum of n1 n0 / (n1 + n0) of the units, over the epochs used.
-    time:       the same of the observations: of the walk.
-    effective:  of the arm that has fewer: how many units of equal size its units are worth.
+    time:       the same of the observations: the time of the walk.
+    effective:  effective units of the arm that has fewer: equal-sized units worth as much.
     left_out:   epochs without enough units in both arms.
     """
 
@@ -104,9 +105,9 @@ def effect(
     look: Look,
     bounds: tuple[float, float] | None = None,
 ) -> Effect:
-    """The stratified difference and its confidence sequence.
+    """Compute the stratified difference and its confidence sequence.
 
-    bounds: of single observations; without them, the range of all units' means seen so far.
+    bounds: of single observations; without them, the observed range of all units' means is used.
     """
     by_place = {cell.place: cell for cell in outcomes.cells}
     epochs = sorted({epoch for epoch, arm in by_place if arm in (control, treatment)})
@@ -147,7 +148,7 @@ def effect(
 
 
 def _bounded(found: Effect, variance: float, look: Look, *, rho: float, reach: float) -> Effect:
-    """variance: of difference · pairs. reach: of the interval, in standard errors."""
+    """Add the interval. variance: of difference · pairs. reach: its radius, in standard errors."""
     error = sqrt(variance) / found.pairs
     score = found.difference / error * sqrt(found.time)
     return replace(
@@ -160,9 +161,9 @@ def _bounded(found: Effect, variance: float, look: Look, *, rho: float, reach: f
 
 
 def lower_bound(found: Effect, look: Look, *, sign: int) -> float:
-    """What sign · difference is at least, one-sided, always valid; −inf while unknown.
+    """Return the one-sided, always valid lower bound of sign · difference; −inf while unknown.
 
-    sign: 1 or −1. look.alpha: that the bound is ever above the truth.
+    sign: 1 or −1. look.alpha: the probability that the bound is ever above the truth.
     """
     if not found.known:
         return -inf

@@ -1,4 +1,4 @@
-"""How the numbers of a report read, wherever people read them: sentences, tables and plots."""
+"""Format the numbers of a report for sentences, tables and plots."""
 
 from math import ceil, floor, log10
 
@@ -6,17 +6,17 @@ from gateway.experiments.statistics.metrics import Metric
 
 
 def change(metric: Metric, difference: float) -> str:
-    """A difference in the metric's own scale: see `signed`."""
+    """Format a difference on the metric's scale: see `signed`."""
     return signed(metric.effect(difference), relative=metric.scale == "log")
 
 
 def amount(metric: Metric, difference: float) -> str:
-    """A difference without a sign: "0.021", or "8.1 %"."""
+    """Format a difference without a sign: "0.021", or "8.1 %"."""
     return change(metric, abs(difference)).removeprefix("+")
 
 
 def signed(value: float, *, relative: bool) -> str:
-    """A difference as people read it, with its sign: "+0.021", or "−8.1 %" where it is a part."""
+    """Format a difference with its sign: "+0.021", or "−8.1 %" if it is relative."""
     if not relative:
         return figure(value, "+.3g")
     size = abs(100 * value)
@@ -25,12 +25,12 @@ def signed(value: float, *, relative: bool) -> str:
 
 
 def figure(value: float, form: str) -> str:
-    """A number by a format specification, with a minus that is as long as a plus."""
+    """Format a number by a format specification, with a typographic minus, as wide as a plus."""
     return format(value, form).replace("-", "−")
 
 
 def rounded(number: float) -> str:
-    """Rounded up to two digits that count, with separators: 12,345 is "13,000"."""
+    """Round up to two significant digits, with separators: 12,345 is "13,000"."""
     if number <= 0:
         return "0"
     step = 10 ** max(floor(log10(number)) - 1, 0)

@@ -1,18 +1,18 @@
-"""How an experiment's intervals move over time, in so few points that they can be kept for ever."""
+"""The history of an experiment's intervals, in so few points that they can be stored for ever."""
 
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 POINTS = 240
-"""Of one experiment, at most."""
+"""Maximum number of points of one experiment."""
 
 SKEW_S = 60.0
-"""By which clocks may differ; what claims to be of a later time than that is of a wrong clock."""
+"""Maximum difference of clocks; a point farther in the future comes from a wrong clock."""
 
 
 class Interval(Struct, frozen=True, kw_only=True):
-    """Of a variant's primary metric against control, as people read it: for times a part."""
+    """The interval of a variant's primary metric against control; for times relative."""
 
     difference: float
     low: float
@@ -20,14 +20,14 @@ class Interval(Struct, frozen=True, kw_only=True):
 
 
 class Point(Struct, frozen=True, kw_only=True):
-    """Variants without an interval yet are not in it. time: Unix seconds."""
+    """The intervals at one time, Unix seconds; variants without an interval yet are missing."""
 
     time: float
     intervals: Mapping[str, Interval]
 
 
 def needs_point(times: Sequence[float], at: float) -> bool:
-    """Whether the course needs a point at `at`: the longer it is, the farther they are apart.
+    """True if the history needs a point at `at`: the longer it is, the larger the gaps.
 
     times: of its points, in order.
     """
@@ -36,9 +36,9 @@ def needs_point(times: Sequence[float], at: float) -> bool:
 
 
 def redundant(times: Sequence[float], at: float) -> tuple[float, ...]:
-    """Those of the times that a course can do without once it has a point at `at`.
+    """Return the times of points that a history can drop once it has a point at `at`.
 
-    Of too many it is the one that leaves the smallest gap; the first is never.
+    If there are too many, those that leave the smallest gaps; never the first.
     """
     past = [time for time in times if time <= at + SKEW_S]
     gone = list(times[len(past) :])

@@ -1,4 +1,4 @@
-"""What is measured, which way is better, and on which scale it is averaged."""
+"""The metrics: which direction is better, and on which scale they are averaged."""
 
 from math import exp, expm1, inf, log
 from typing import Literal
@@ -15,9 +15,9 @@ class Metric(Struct, frozen=True, kw_only=True):
             slow answer in a thousand does not decide; for values above 0. "plain" averages the
             value itself.
     per:    "unit" counts a unit once, with the mean of its values, whatever the experiment does.
-    bounds: between which every value lies, where that is known beforehand: an arm that has only
-            ever shown one value then still gets an honest interval. Elsewhere the range seen in
-            both arms stands in for them.
+    bounds: of every value, if they are known in advance: an arm that has only ever shown one
+            value then still gets an honest interval. Without bounds, the range observed in both
+            arms is used.
     """
 
     name: str
@@ -27,35 +27,35 @@ class Metric(Struct, frozen=True, kw_only=True):
     per: Literal["observation", "unit"] = "observation"
 
     def scaled(self, value: float) -> float:
-        """What the store adds up. Values of a "log" metric below LEAST count as LEAST."""
+        """Return the value that the store adds up; for "log" metrics at least that of LEAST."""
         return log(max(value, LEAST)) if self.scale == "log" else value
 
     def shown(self, mean: float) -> float:
-        """A mean on the metric's scale as people read it: the geometric mean for "log"."""
+        """Convert a mean on the metric's scale for display: the geometric mean for "log"."""
         return exp(mean) if self.scale == "log" else mean
 
     def effect(self, difference: float) -> float:
-        """A difference as people read it: for "log" the relative change, −0.1 = 10 % less."""
+        """Convert a difference for display: for "log" the relative change, −0.1 = 10 % less."""
         if self.scale != "log":
             return difference
         return expm1(difference) if difference < _BEYOND else inf
 
     def gain(self, difference: float) -> float:
-        """The difference with the sign turned so that above 0 is better."""
+        """Return the difference with the sign such that above 0 is better."""
         return difference if self.better == "higher" else -difference
 
 
 _BEYOND = 700.0
-"""A logarithm whose number is too large for a double, or nearly."""
+"""A logarithm whose exponential nearly overflows a double."""
 
 LEAST = 1e-3
 """The least value of a "log" metric, in its own unit; a microsecond for times in ms."""
 
 LARGEST = 1e12
-"""Of a value, so that sums of squares stay numbers."""
+"""Largest absolute value, so that sums of squares stay finite."""
 
 VOTE_RATE = "vote_rate"
-"""The share of requests that somebody voted on, whatever the metric."""
+"""The share of requests with a vote on any metric."""
 
 BUILT_IN = {
     metric.name: metric
@@ -69,8 +69,7 @@ BUILT_IN = {
         Metric(name="cost_usd", better="lower"),
     )
 }
-"""What the gateway measures by itself. Tokens and cost stay plain: their sum is what is paid."""
-
+"""Metrics that the gateway measures. Tokens and cost are plain, because their sum is paid."""
 
 COMMENT = "comment"
 """The metric of a comment that comes alone; it has no value."""

@@ -1,7 +1,7 @@
-"""What a report needs of the outcomes, without keeping every request.
+"""The moments of outcomes that a report needs, without storing every request.
 
 The store keeps one row for each unit, epoch, variant and metric: how many observations and their
-sum. A request adds to its unit's row, so rows are exact however late a unit's requests come. A
+sum. A request adds to its unit's row, so rows are exact however late a unit's requests arrive. A
 report reads moments of the rows: within a cell (an epoch and variant) and, for units that came in
 several cells, between cells. SQL computes both (docs/experiments-statistics.md), or `summarised`.
 """
@@ -23,8 +23,8 @@ Per = Literal["observation", "unit"]
 class UnitRow(Struct, frozen=True, kw_only=True):
     """One unit's observations of one metric in one epoch.
 
-    unit:    who was assigned; in the store a hash.
-    variant: as assigned, whoever answered (intention to treat).
+    unit:    the assigned unit; in the store a hash.
+    variant: as assigned, whichever backend answered (intention to treat).
     count:   observations, at least 1: requests, or votes for a feedback metric.
     total:   their sum, each on the metric's scale (`Metric.scaled`).
     """
@@ -41,9 +41,9 @@ class Cell(Struct, frozen=True, kw_only=True):
 
     count:   observations. total: their sum.
     count2:  the sum of count². total2: of total². product: of count · total.
-    least, most: of the units' own means, total / count; `None` where nobody looked.
-    observations: also where every unit counts once (`per="unit"`); 0: as many as `count`.
-    heaviest: the observations of the unit that has most; 0 where nobody looked.
+    least, most: of the units' own means, total / count; `None` if not computed.
+    observations: also if every unit counts once (`per="unit"`); 0: as many as `count`.
+    heaviest: the observations of the unit with the most; 0 if not computed.
     """
 
     epoch: int
@@ -69,14 +69,14 @@ class Cell(Struct, frozen=True, kw_only=True):
 
     @property
     def mean(self) -> float:
-        """Per observation."""
+        """The mean per observation."""
         return self.total / self.count
 
 
 class SharedUnits(Struct, frozen=True, kw_only=True):
     """The units that two cells share: sums over those units of products across the cells.
 
-    one, other:  the cells, one before other; each pair once, pairs without units not at all.
+    one, other:  the cells, one before other; each pair once, pairs without shared units omitted.
     counts:      count in one · count in other. totals: total · total.
     total_count: total in one · count in other. count_total: count in one · total in other.
     """
@@ -97,7 +97,7 @@ class Outcomes(Struct, frozen=True, kw_only=True):
     links: tuple[SharedUnits, ...] = ()
 
     def after(self, epoch: int) -> "Outcomes":
-        """Those of later epochs alone."""
+        """Return the moments of later epochs only."""
         return Outcomes(
             cells=tuple(cell for cell in self.cells if cell.epoch > epoch),
             links=tuple(link for link in self.links if min(link.one, link.other)[0] > epoch),
@@ -105,7 +105,7 @@ class Outcomes(Struct, frozen=True, kw_only=True):
 
 
 def summed(rows: Iterable[UnitRow]) -> list[UnitRow]:
-    """One row for each unit, epoch and variant: what several workers recorded, added up."""
+    """Add up the rows of several workers: one row per unit, epoch and variant."""
     found: dict[tuple[str, Place], UnitRow] = {}
     for row in rows:
         key = (row.unit, (row.epoch, row.variant))
@@ -119,11 +119,11 @@ def summed(rows: Iterable[UnitRow]) -> list[UnitRow]:
 
 
 def summarised(rows: Iterable[UnitRow], *, per: Per = "observation") -> Outcomes:
-    """The moments of rows, which need neither be summed nor sorted.
+    """Compute the moments of rows, which need not be summed or sorted.
 
-    per: "observation" makes means of all observations, in which a unit weighs as much as it sent;
-    "unit" makes means of the units' own means, in which every unit weighs the same: the choice
-    where a few units send most requests.
+    per: "observation" computes means over all observations, weighting each unit by the number it
+         sent; "unit" computes means of the units' own means, weighting all units the same: the
+         choice if a few units send most requests.
     """
     by_place: defaultdict[Place, list[UnitRow]] = defaultdict(list)
     sent: defaultdict[Place, list[int]] = defaultdict(list)
@@ -146,7 +146,7 @@ def summarised(rows: Iterable[UnitRow], *, per: Per = "observation") -> Outcomes
 
 
 def merged(parts: Sequence[Outcomes]) -> Outcomes:
-    """The moments of all units, from those of parts that have no unit in common."""
+    """Merge the moments of parts that have no unit in common."""
     cells: dict[Place, Cell] = {}
     links: dict[tuple[Place, Place], SharedUnits] = {}
     for part in parts:
@@ -163,7 +163,7 @@ def merged(parts: Sequence[Outcomes]) -> Outcomes:
 
 
 def _cell(place: Place, rows: list[UnitRow], sent: list[int]) -> Cell:
-    """sent: the observations of each unit."""
+    """Compute a cell. sent: the observations of each unit."""
     return Cell(
         epoch=place[0],
         variant=place[1],

@@ -1,9 +1,9 @@
-"""Whether variants are judged by as many of their answers: a sequential test of response rates.
+"""Compare the response rates of variants with a sequential test.
 
-If dissatisfied users of one variant vote less often, its mean rises although nobody is happier: the
-votes are not missing at random (R. J. A. Little and D. B. Rubin, Statistical Analysis with Missing
-Data, 2019, section 1.3). A difference in rates does not prove that means are biased, and equal
-rates do not prove that they are not; but it is a reason to distrust.
+If dissatisfied users of one variant vote less often, its mean rises although no user is happier:
+the votes are not missing at random (R. J. A. Little and D. B. Rubin, Statistical Analysis with
+Missing Data, 2019, section 1.3). A difference in rates does not prove that means are biased, and
+equal rates do not prove that they are not; but it is a reason to distrust.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,15 @@ from gateway.experiments.statistics.metrics import Metric
 from gateway.experiments.statistics.outcomes import Outcomes
 
 ALPHA = 0.01
-"""That variants with equal response rates are ever said to differ: for each metric, over all looks
-and treatments."""
+"""Probability that variants with equal response rates are ever reported as different: for each
+metric, over all looks and treatments."""
 
 
 class Responses(Struct, frozen=True, kw_only=True):
-    """Of a treatment, for one metric of feedback. rate, control: votes per request, `None` unknown.
+    """The response rate of a treatment on one feedback metric.
 
-    found: the treatment's rate minus control's. sentence: "" where no difference is shown.
+    rate, control: votes per request; `None`: unknown. found: the treatment's rate minus control's.
+    sentence:      "" if no difference is shown.
     """
 
     treatment: str
@@ -41,7 +42,9 @@ class Responses(Struct, frozen=True, kw_only=True):
 def compared(
     outcomes: Mapping[str, Outcomes], *, control: str, treatments: tuple[str, ...], planned: float
 ) -> tuple[Responses, ...]:
-    """outcomes: by metric of feedback; of each unit the requests, and how many had a vote.
+    """Compare the treatments with control.
+
+    outcomes: by feedback metric; of each unit the requests, and how many had a vote.
 
     planned: as in `Look`.
     """
@@ -60,10 +63,10 @@ def _compared(
     scale = Metric(name=metric, bounds=(0.0, 1.0))
     found = effect(outcomes, control=control, treatment=treatment, look=look, bounds=scale.bounds)
     rates = _rate(outcomes, treatment), _rate(outcomes, control)
-    said = ""
+    sentence = ""
     if found.low > 0 or found.high < 0:
         more = "more" if found.difference > 0 else "less"
-        said = (
+        sentence = (
             f"RESPONSE RATES DIFFER: answers of {treatment} get {metric} {more} often than those of"
             f" {control}: {change(scale, found.difference)} votes per request"
             f" ({change(scale, found.low)} to {change(scale, found.high)}). Users who do not vote"
@@ -75,7 +78,7 @@ def _compared(
         rate=rates[0],
         control=rates[1],
         found=found,
-        sentence=said,
+        sentence=sentence,
     )
 
 

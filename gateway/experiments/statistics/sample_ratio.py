@@ -1,17 +1,17 @@
-"""Whether units are split as the weights say: a sequential multinomial test, always valid.
+"""Test for a sample ratio mismatch: a sequential multinomial test, always valid.
 
 If they are not, something removes or adds units depending on their variant, and no comparison of
 the arms means anything. M. Lindon and A. Malek, "Anytime-valid inference for multinomial count
 data", NeurIPS 2022, arXiv 2011.03567: the Bayes factor of a mixture over the shares against the
-shares that the weights say is a martingale with mean 1 while those hold. A tenth of the mixture is
-theirs, a Dirichlet distribution around the weights' shares, which finds whatever is wrong, sooner
-or later. The rest lies where a broken split is hard to see and still does harm: one arm has a
-little more, or a little less, than its share.
+shares of the weights is a martingale with mean 1 while those hold. A tenth of the mixture is
+theirs, a Dirichlet distribution around the weights' shares, which detects any mismatch sooner or
+later. The rest is placed where a mismatch is hard to see but still does harm: one arm has slightly
+more, or slightly less, than its share.
 
 Each unit counts once, in the epoch in which the experiment first saw it. It keeps its variant as
-long as it can, so in later epochs it would repeat the same draw, and an accident of the first epoch
-would look like mounting evidence. New units are new draws with their epoch's weights; so the
-product of the epochs' Bayes factors is a martingale too, and one level holds for the whole
+long as it can, so in later epochs it would repeat the same draw, and a chance imbalance of the
+first epoch would look like growing evidence. New units are new draws with their epoch's weights; so
+the product of the epochs' Bayes factors is a martingale too, and one level holds for the whole
 experiment.
 """
 
@@ -21,21 +21,21 @@ from math import exp, inf, lgamma, log, log1p, sqrt
 from msgspec import Struct
 
 ALPHA = 0.001
-"""That a sound experiment is ever accused, however long it runs and however often one looks."""
+"""Probability of a false alarm, however long an experiment runs and however often it is checked."""
 
 NEAR = 0.9
-"""The part of the mixture that is where one arm is off by OFF."""
+"""The part of the mixture where one arm is off by OFF."""
 
 OFF = 0.017
-"""In standard deviations of one unit's draw, so 0.85 points beside a half: then nearly as many
-splits of 51 to 49 are found by 60,000 units as can be (docs/experiments-statistics.md)."""
+"""In standard deviations of one unit's draw, so 0.85 percentage points from one half: then nearly
+the maximum of 51-to-49 splits is detected by 60,000 units (docs/experiments-statistics.md)."""
 
 CONCENTRATION = 2_000.0
-"""Of the Dirichlet part; larger finds smaller deviations, later."""
+"""Concentration of the Dirichlet part; larger detects smaller deviations, but later."""
 
 
 class ArmCount(Struct, frozen=True, kw_only=True):
-    """weight: relative, in this epoch. units: seen for the first time in the experiment."""
+    """One arm. weight: relative, in this epoch. units: those first seen in this epoch."""
 
     name: str
     weight: float
@@ -43,7 +43,7 @@ class ArmCount(Struct, frozen=True, kw_only=True):
 
 
 class EpochCounts(Struct, frozen=True, kw_only=True):
-    """All arms of one epoch. The epoch is the one by whose weights a unit was assigned."""
+    """All arms of one epoch: the one whose weights assigned the units."""
 
     epoch: int
     arms: tuple[ArmCount, ...]
@@ -58,7 +58,10 @@ class EpochRatio(Struct, frozen=True, kw_only=True):
 
 
 class SampleRatio(Struct, frozen=True, kw_only=True):
-    """mismatch: p < ALPHA; then nothing else counts. p: always valid, over all epochs."""
+    """The test's result. mismatch: p < ALPHA; no other result can then be trusted.
+
+    p: always valid, over all epochs.
+    """
 
     mismatch: bool
     p: float
@@ -66,7 +69,7 @@ class SampleRatio(Struct, frozen=True, kw_only=True):
 
 
 def sample_ratio_test(epochs: Sequence[EpochCounts]) -> SampleRatio:
-    """Whether the units of all epochs together are split by their weights.
+    """Test whether the units of all epochs together are split by their weights.
 
     Raises ValueError for an epoch whose weights are all 0.
     """
@@ -83,7 +86,7 @@ def sample_ratio_test(epochs: Sequence[EpochCounts]) -> SampleRatio:
 
 
 def _evidence(counts: EpochCounts) -> float:
-    """The logarithm of the mixture's likelihood over that of the weights' shares."""
+    """Return the log likelihood ratio of the mixture against the weights' shares."""
     weights = sum(arm.weight for arm in counts.arms)
     if not weights > 0:
         raise ValueError(f"epoch {counts.epoch}: no variant has a weight above 0")
@@ -97,8 +100,10 @@ def _evidence(counts: EpochCounts) -> float:
 
 
 def _anywhere(arms: Sequence[tuple[float, int]]) -> float:
-    """arms: share and units. log of B(a + n) / B(a) / prod(share^n), a = CONCENTRATION · share, B
-    the Beta function: arXiv 2011.03567, section 2, the mixture with its mean at the shares.
+    """Return the Dirichlet part of the evidence. arms: share and units.
+
+    log of B(a + n) / B(a) / prod(share^n), a = CONCENTRATION · share, B the Beta function: arXiv
+    2011.03567, section 2, the mixture with its mean at the shares.
     """
     total = lgamma(CONCENTRATION) - lgamma(CONCENTRATION + sum(units for _, units in arms))
     for share, units in arms:
@@ -108,10 +113,10 @@ def _anywhere(arms: Sequence[tuple[float, int]]) -> float:
 
 
 def _near(arms: Sequence[tuple[float, int]]) -> Iterator[float]:
-    """For each arm, with more and with less than its share: log of the likelihood ratio.
+    """Yield the log likelihood ratio for each arm, with more and with less than its share.
 
-    The others have what is left in the proportion of their shares. An arm whose share is next to
-    nothing, or next to all, is off by half of what it can be.
+    The other arms share the rest in proportion to their shares. An arm whose share is close to 0 or
+    1 is off by half of what is possible.
     """
     whole = sum(units for _, units in arms)
     for share, units in arms:

@@ -1,4 +1,4 @@
-"""How many units an experiment needs before it can be expected to find what it looks for."""
+"""Plan the sample size of an experiment, and estimate the units that are still missing."""
 
 from collections.abc import Sequence
 from math import ceil, inf, isfinite, sqrt
@@ -16,11 +16,11 @@ _SMALLEST_SHARE = 1e-9
 
 
 class SamplePlan(Struct, frozen=True, kw_only=True):
-    """The units needed, control's first, in the order of the shares.
+    """The required units, control's first, in the order of the shares.
 
-    units:      with intervals that may be looked at all the time; total: their sum.
-    fixed:      with one z-test at the very end and no look before; fixed_total: their sum.
-    difference: what is to be found, absolute.
+    units:      with intervals that are valid at every look; total: their sum.
+    fixed:      with one z-test at the end and no look before; fixed_total: their sum.
+    difference: the difference to detect, absolute.
     alpha:      for each treatment.
     pairs:      n1 n0 / (n1 + n0) of control and the smallest treatment, for `Look.planned`.
     """
@@ -44,17 +44,17 @@ def plan(
     shares: Sequence[float] = (1.0, 1.0),
     sd: float | None = None,
 ) -> SamplePlan:
-    """The sample for a lift over control's baseline to be found with that power.
+    """Plan the sample that detects a lift over control's baseline with that power.
 
-    relative: the lift is a part of the baseline. shares: of control and then of each treatment;
-    any scale. sd: of one unit's mean, see `unit_sd`; without it the metric is a yes or no that a
-    unit gives once, with variance p (1 − p). alpha is divided by the number of treatments. For a
+    relative: the lift is relative to the baseline. shares: of control and then of each treatment;
+    any scale. sd: of one unit's mean, see `unit_sd`; without it the metric is a boolean that a unit
+    gives once, with variance p (1 − p). alpha is divided by the number of treatments. For a
     "log" metric lift is log(1 + part) and sd that of the logarithms.
 
-    A difference d is found by the end at the latest when the estimate exceeds the interval's radius
-    there, so total = (s0²/q0 + s1²/q1) ((c + z(power)) / d)², with c the radius in standard errors
-    at the time it is tuned for (3.04 for 0.05). The fixed test has z(1 − alpha/2) in place of c.
-    Looking earlier can only find more, so the power is at least the one asked for.
+    A difference d is detected by the end at the latest if the estimate exceeds the interval's
+    radius there, so total = (s0²/q0 + s1²/q1) ((c + z(power)) / d)², with c the radius in standard
+    errors at the time it is tuned for (3.04 for 0.05). The fixed test has z(1 − alpha/2) in place
+    of c. Looking earlier can only detect more, so the power is at least the requested one.
 
     Raises ValueError naming the argument that is out of its range.
     """
@@ -76,7 +76,7 @@ def plan_clause(
     shares: Sequence[float] = (1.0, 1.0),
     sd: float | None = None,
 ) -> SamplePlan:
-    """The sample for one clause of a decision (`gateway.experiments.statistics.decision`) to hold.
+    """Plan the sample with which one clause of a decision holds (see `decision`).
 
     better: the treatment is better by `apart`; else it is as good as control, and `apart` is how
     much worse it may be. The other arguments, and the errors, are those of `plan`. The bound is
@@ -100,8 +100,11 @@ def _planned(
     power: float,
     shares: Sequence[float],
 ) -> SamplePlan:
-    """variances: of a unit of control and of a treatment. widths: in standard errors, of the bound
-    that may be looked at all the time and of that for one look."""
+    """Compute the plan.
+
+    variances: of a unit of control and of a treatment. widths: in standard errors, of the bound
+    that is valid at every look and of the bound for one look.
+    """
     q = [share / sum(shares) for share in shares]
     smallest = min(q[1:])
     variance = variances[0] / q[0] + variances[1] / smallest
@@ -110,8 +113,8 @@ def _planned(
         totals = [variance * ((width + reached) / difference) ** 2 for width in widths]
         units, fixed = (tuple(ceil(total * share) for share in q) for total in totals)
     except (OverflowError, ZeroDivisionError):
-        told = f"lift: no sample that can be counted finds a difference of {difference:g}"
-        raise ValueError(told) from None
+        message = f"lift: the sample that detects a difference of {difference:g} is too large"
+        raise ValueError(message) from None
     pairs = totals[0] * q[0] * smallest / (q[0] + smallest)
     return SamplePlan(
         units=units,
@@ -125,12 +128,12 @@ def _planned(
 
 
 def radius(alpha: float) -> float:
-    """Of the interval, in standard errors, at the time that it is tuned for."""
+    """Return the interval's radius, in standard errors, at the time that it is tuned for."""
     return intervals.two_sided(1.0, intervals.tuned(1.0, alpha), alpha)
 
 
 def unit_sd(sd: float, *, requests: float, spread: float, correlation: float) -> float:
-    """The sd of a unit's part in a mean per request, where units send several.
+    """Return the sd of a unit's part in a mean per request, if units send several requests.
 
     sd: of single requests. requests: a unit's mean number of them. spread: the sd of that number
     divided by its mean. correlation: of two requests of one unit, 0 to 1 (intraclass).
@@ -143,11 +146,11 @@ def unit_sd(sd: float, *, requests: float, spread: float, correlation: float) ->
 
 
 def units_to_go(found: Effect, look: Look, *, smallest: float | None, power: float = 0.8) -> float:
-    """About how many more units, split as so far, will bring a verdict; inf if none is in sight.
+    """Estimate how many more units, split as so far, bring a verdict; inf if no end is in sight.
 
-    smallest: the least difference that matters. Until the sample that finds it with that power is
-    full, what is missing of it. After that, and without `smallest`: until the interval excludes 0,
-    or every difference of `smallest`, should the estimate stay where it is.
+    smallest: the least difference that matters. Until the sample that detects it with that power is
+    complete, its missing part. After that, and without `smallest`: until the interval excludes 0,
+    or every difference of `smallest`, if the estimate stays.
     """
     if not found.known or found.time == 0:
         return inf
@@ -164,8 +167,11 @@ def units_to_go(found: Effect, look: Look, *, smallest: float | None, power: flo
 
 
 def one_sided_to_go(found: Effect, look: Look, *, apart: float) -> float:
-    """About how many more units until a one-sided bound excludes what is `apart` from the estimate,
-    should that stay where it is; inf where none is in sight."""
+    """Estimate how many more units until a one-sided bound excludes a value.
+
+    apart: the distance of the value from the estimate, which is assumed to stay. Returns inf if no
+    end is in sight.
+    """
     if not found.known or found.time == 0 or apart <= 0:
         return inf
     goal = apart / (found.error * sqrt(found.time))
@@ -174,7 +180,7 @@ def one_sided_to_go(found: Effect, look: Look, *, apart: float) -> float:
 
 
 def _time_until(goal: float, look: Look, *, extra: float, sides: int = 2) -> float:
-    """When radius + extra standard errors of a walk with steps of variance 1 is down at `goal`."""
+    """Return the time when radius + extra standard errors of a unit-variance walk reach `goal`."""
     rho = intervals.tuned(look.planned, look.alpha if sides == 2 else 2 * look.alpha)
     boundary = intervals.two_sided if sides == 2 else intervals.one_sided
 

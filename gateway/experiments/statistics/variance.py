@@ -1,7 +1,7 @@
-"""How far chance moves an estimate: the variance of a sum over units, and how many they are worth.
+"""The variance of a sum over units, and the effective number of units.
 
-The delta method with the unit as the cluster (see `effects`), and what is added to it because a
-normal approximation is asked of small arms and rare events at 3 to 6 standard errors.
+The delta method with the unit as the cluster (see `effects`), with additions, because the normal
+approximation is used for small arms and rare events at 3 to 6 standard errors.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +12,13 @@ from msgspec import Struct
 from gateway.experiments.statistics.outcomes import Cell, Place, SharedUnits
 
 ROUNDING = 4 * 2.0**-52
-"""Of a sum's terms, times the root of their number: as far as it is likely to be off."""
+"""Likely rounding error of a sum, relative to its terms, times the root of their number."""
 
 EXTREMES = 1.5
-"""Units that are added to each cell at each end of the range of all units' means."""
+"""Units added to each cell at each end of the range of all units' means."""
 
 RARE = 1 / 3
-"""Observations that are added to each cell at each bound, times the squared reach."""
+"""Observations added to each cell at each bound, times the squared reach."""
 
 
 class Weighted(Struct, frozen=True, kw_only=True):
@@ -36,15 +36,15 @@ def variance_of(
     bounds: tuple[float, float] | None,
     reach: float,
 ) -> tuple[float, float]:
-    """The variance of the weighted sum, and how far rounding may have put it off.
+    """Return the variance of the weighted sum, and its possible rounding error.
 
-    seen: the range of the units' means. bounds: of single observations. reach: in standard errors,
-    of the interval that it is for.
+    seen: the range of the units' means. bounds: of single observations. reach: the radius of the
+    interval that it is for, in standard errors.
 
-    Moments about 0 cannot tell the spread of values that are very much larger than it: a textbook
-    variance, of which little is left in a double when the values agree in their first 8 digits
+    Moments about 0 cannot represent a spread that is very much smaller than the values: a textbook
+    variance, of which few digits are left in a double if the values agree in their first 8 digits
     (T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the sample variance", The
-    American Statistician 1983). Then it must not be taken for small.
+    American Statistician 1983). Then it must not be treated as small.
     """
     total = off = 0.0
     for weighted in used.values():
@@ -63,7 +63,7 @@ def variance_of(
 
 
 def range_seen(used: Mapping[Place, Weighted]) -> tuple[float, float] | None:
-    """The least and greatest mean of any unit, of both arms; `None` where nobody looked."""
+    """Return the least and greatest mean of any unit, of both arms; `None` if not computed."""
     least = [weighted.cell.least for weighted in used.values()]
     most = [weighted.cell.most for weighted in used.values()]
     low = min((value for value in least if value is not None), default=None)
@@ -74,7 +74,9 @@ def range_seen(used: Mapping[Place, Weighted]) -> tuple[float, float] | None:
 def effective_units(
     used: Mapping[Place, Weighted], links: Sequence[SharedUnits], arm: str, sum_pairs: float
 ) -> float:
-    """(sum of weights)² / sum of weights² over units, a unit's weight being its counts · factors.
+    """Return (sum of weights)² / sum of weights² over units.
+
+    A unit's weight is the sum of its counts · factors.
 
     L. Kish, Survey Sampling, 1965, section 11.2.
     """
@@ -91,7 +93,7 @@ def effective_units(
 
 
 def _squares(cell: Cell) -> float:
-    """The sum over units of (total − mean · count)², for a mean that was itself estimated."""
+    """Return the sum over units of (total − mean · count)², corrected for the estimated mean."""
     mean = cell.mean
     squares = max(cell.total2 - 2 * mean * cell.product + mean * mean * cell.count2, 0.0)
     return squares * cell.units / (cell.units - 1)
@@ -103,14 +105,14 @@ def _added(
     bounds: tuple[float, float] | None,
     reach: float,
 ) -> float:
-    """What the cell has not met: the squares of a few units and observations more.
+    """Add what the cell has not observed: the squares of a few more units and observations.
 
     Agresti and Caffo ("Simple and effective confidence intervals for proportions", The American
     Statistician 2000) add z²/4 successes and failures for each arm, one for z = 1.96; here z is 3
-    to 6, and the estimate itself stays where it is, which takes somewhat more. What is rare among
-    observations is added as single observations at the bounds, however many requests a unit sends.
-    What is rare among units is added as units at the ends of what units have shown, whose squared
-    size is the mean of the squares: where a few units send nearly everything, so may the next one.
+    to 6, and the estimate itself is not shifted, which needs somewhat more. Rare observations are
+    added as single observations at the bounds, however many requests a unit sends. Rare units are
+    added at the ends of the range of the units' means, with the mean of the squared sizes: if a few
+    units send nearly everything, the next one may, too.
     The two constants were chosen by simulation (docs/experiments-statistics.md).
     """
     added = 0.0

@@ -1,12 +1,11 @@
-"""What a report says in plain words, the most important first.
+"""The verdict of a report in sentences, the most important first.
 
-1. A broken split (`ratio`): then nothing else counts, and the sentence says nothing else.
-   Guardrails still pause.
-2. A guardrail: a variant is worse than control by more than it may be, beyond doubt.
-3. The decision (`decision`), where the experiment has one: which treatment is to replace control.
+1. A sample ratio mismatch (`sample_ratio`): the sentence then says nothing else. Guardrails still
+   pause.
+2. A guardrail: a variant is shown to be worse than control by more than it may be.
+3. The decision (`decision`), if the experiment has one: which treatment should replace control.
 4. The primary metric of each treatment against control. Several treatments share alpha equally
-   (Bonferroni), so all their intervals hold together, and whatever is picked from them afterwards
-   holds too.
+   (Bonferroni), so all their intervals hold together, and any selection from them holds too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,16 +23,16 @@ from gateway.experiments.statistics.sample_ratio import EpochCounts, SampleRatio
 from gateway.experiments.statistics.sample_size import units_to_go
 
 GUARD_ALPHA = 0.01
-"""That a guardrail ever pauses a variant that is within it: for each guardrail and variant by
-itself, for what one guardrail lets pass is no business of another's."""
+"""Probability that a guardrail ever pauses a variant that is within it: for each guardrail and
+variant separately, because guardrails are independent conditions."""
 
 GUARD_PLANNED = 400.0
-"""Pairs of observations at which guardrails see best (`Look.planned`): 1,600 requests in halves. A
-guardrail is for an early stop, however large the sample is that the primary metric is planned for;
-at a hundred times as many its bound is a seventh wider than it could be."""
+"""Pairs of observations for which guardrails are tuned (`Look.planned`): 1,600 requests in halves.
+A guardrail is for an early stop, however large the planned sample of the primary metric is; at a
+hundred times as many its bound is a seventh wider than it could be."""
 
 GUARD_FEWEST = 15.0
-"""Effective units in each arm: 60 API keys, assigned by a hash, are seldom 25 in each."""
+"""Minimum effective units in each arm: 60 API keys, assigned by a hash, rarely give 25 in each."""
 
 GUARDED = Look(alpha=GUARD_ALPHA, planned=GUARD_PLANNED, fewest=GUARD_FEWEST)
 
@@ -52,22 +51,24 @@ Kind = Literal[
 
 
 class Guard(Struct, frozen=True, kw_only=True):
-    """worse_by: above 0; a difference for "plain" metrics, a part for "log": 0.2 = 20 % slower."""
+    """A guardrail. worse_by: above 0; absolute for "plain" metrics, relative for "log": 0.2 = 20 %
+    slower.
+    """
 
     metric: Metric
     worse_by: float
 
 
 class ReportInput(Struct, frozen=True, kw_only=True):
-    """One experiment, as far as it got.
+    """One experiment with its outcomes so far.
 
-    outcomes: by metric. counts: of all epochs, for the split.
+    outcomes: by metric. counts: units of all epochs, to test the split.
     alpha:    of all treatments together. planned: as in `Look`.
-    smallest: the least difference of the primary metric that matters; for "log" a part.
+    smallest: the least difference of the primary metric that matters; relative for "log".
     aa:       all variants are the same, and the experiment tests the gateway.
     decide:   what must hold for a treatment to replace control; its outcome is the headline.
-    resumed:  the epoch of the last pause that is over, 0: none. Guardrails look at what came later,
-              for whoever resumes has seen what came before.
+    resumed:  the epoch of the last pause that was resumed; 0: none. Guardrails only use later
+              epochs, because resuming implies that the operator has reviewed the earlier ones.
     """
 
     control: str
@@ -86,13 +87,16 @@ class ReportInput(Struct, frozen=True, kw_only=True):
 
     @property
     def look(self) -> Look:
-        """How the primary metric of each treatment is looked at."""
+        """The parameters of the primary metric's interval for each treatment."""
         among = len(self.treatments)
         return Look(alpha=self.alpha / among, planned=self.planned, among=among)
 
 
 class ArmVerdict(Struct, frozen=True, kw_only=True):
-    """Of one treatment. more_units: about how many, of both arms; None where none is in sight."""
+    """The verdict on one treatment.
+
+    more_units: approximate number, of both arms; `None`: no end in sight.
+    """
 
     treatment: str
     finding: Finding
@@ -102,7 +106,10 @@ class ArmVerdict(Struct, frozen=True, kw_only=True):
 
 
 class GuardVerdict(Struct, frozen=True, kw_only=True):
-    """worse_by_at_least: one-sided, always valid, as `Guard.worse_by` is; −inf while unknown."""
+    """The verdict on one guardrail and treatment.
+
+    worse_by_at_least: one-sided, always valid, in the unit of `Guard.worse_by`; −inf: unknown.
+    """
 
     treatment: str
     metric: str
@@ -112,7 +119,11 @@ class GuardVerdict(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """kind "unsound": an A/A test that shows a difference. pause: whom guardrails stop."""
+    """The verdict on an experiment.
+
+    kind:  "unsound" is an A/A test that shows a difference.
+    pause: the treatments for which a guardrail is violated.
+    """
 
     kind: Kind
     sentence: str
@@ -127,9 +138,9 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def verdict_of(case: ReportInput) -> Verdict:
-    """The verdict. Raises ValueError for a case without treatments."""
+    """Compute the verdict. Raises ValueError for an input without treatments."""
     if not case.treatments:
-        raise ValueError("an experiment needs a variant beside control")
+        raise ValueError("an experiment needs a variant besides control")
     split = sample_ratio_test(case.counts)
     arms = tuple(_arm(case, treatment) for treatment in case.treatments)
     guards = guarded(case)
@@ -141,7 +152,7 @@ def verdict_of(case: ReportInput) -> Verdict:
 
 
 def guarded(case: ReportInput) -> tuple[GuardVerdict, ...]:
-    """The guardrails of every treatment; by itself what a pausing watcher needs."""
+    """Check the guardrails of every treatment; all that the guardrail monitor needs."""
     return tuple(
         _guard(case, guard, treatment) for guard in case.guards for treatment in case.treatments
     )
@@ -168,25 +179,27 @@ def _arm(case: ReportInput, treatment: str) -> ArmVerdict:
     farthest = max(-found.low, found.high)
     if found.low > 0 or found.high < 0:
         finding: Finding = "better" if metric.gain(found.difference) > 0 else "worse"
-        said = (
+        sentence = (
             f"{treatment} is {finding} than {case.control}: {metric.name}"
             f" {change(metric, found.difference)}"
             f" ({change(metric, found.low)} to {change(metric, found.high)})"
         )
-        return _arm_verdict(treatment, finding, found, 0, said)
+        return _arm_verdict(treatment, finding, found, 0, sentence)
     if smallest is not None and farthest <= smallest:
-        said = f"{treatment}: no difference in {metric.name} larger than {amount(metric, farthest)}"
-        return _arm_verdict(treatment, "alike", found, 0, said)
+        sentence = (
+            f"{treatment}: no difference in {metric.name} larger than {amount(metric, farthest)}"
+        )
+        return _arm_verdict(treatment, "alike", found, 0, sentence)
     if not found.known:
-        said = f"{treatment}: not enough data for an interval of {metric.name} yet"
-        return _arm_verdict(treatment, "undecided", found, None, said)
+        sentence = f"{treatment}: not enough data for an interval of {metric.name} yet"
+        return _arm_verdict(treatment, "undecided", found, None, sentence)
     more = units_to_go(found, case.look, smallest=smallest, power=case.power)
     so_far = f"; so far no difference in {metric.name} larger than {amount(metric, farthest)}"
     if more == inf:
-        said = f"{treatment}: not enough data, and no end in sight{so_far}"
-        return _arm_verdict(treatment, "undecided", found, None, said)
-    said = f"{treatment}: not enough data: about {rounded(more)} more units{so_far}"
-    return _arm_verdict(treatment, "undecided", found, round(more), said)
+        sentence = f"{treatment}: not enough data, and no end in sight{so_far}"
+        return _arm_verdict(treatment, "undecided", found, None, sentence)
+    sentence = f"{treatment}: not enough data: about {rounded(more)} more units{so_far}"
+    return _arm_verdict(treatment, "undecided", found, round(more), sentence)
 
 
 def _arm_verdict(
@@ -247,7 +260,7 @@ def _headline(
 
 
 def _decision(decisions: Sequence[Decision]) -> tuple[Kind, str]:
-    """Those to ship first, those that cannot be shipped last; the kind is the first one's."""
+    """Order by outcome: ship first, refuted last; the kind is that of the first."""
     ranked = sorted(decisions, key=lambda one: (not one.ship, one.refuted))
     first = ranked[0]
     kind: Kind = "ship" if first.ship else "do_not_ship" if first.refuted else "undecided"
@@ -255,7 +268,7 @@ def _decision(decisions: Sequence[Decision]) -> tuple[Kind, str]:
 
 
 def _primary(arms: Sequence[ArmVerdict]) -> tuple[Kind, str]:
-    """Good news first; all arms are named, and the kind is the first one's."""
+    """Order by finding, better first; all arms are named, and the kind is that of the first."""
     order: tuple[Finding, ...] = ("better", "undecided", "alike", "worse")
     ranked = sorted(arms, key=lambda arm: order.index(arm.finding))
     return ranked[0].finding, "; ".join(arm.sentence for arm in ranked)
@@ -271,5 +284,5 @@ def _aa(arms: Sequence[ArmVerdict]) -> tuple[Kind, str]:
             " trust experiments"
         )
     alike = all(arm.finding == "alike" for arm in arms)
-    said = "; ".join(arm.sentence for arm in arms)
-    return ("alike" if alike else "undecided"), f"A/A test sound so far: {said}"
+    sentences = "; ".join(arm.sentence for arm in arms)
+    return ("alike" if alike else "undecided"), f"A/A test sound so far: {sentences}"

@@ -240,7 +240,7 @@ async def test_an_unreadable_message_is_logged_once_and_has_no_effect(
     for turn in range(6):
         board.notices[b"x"] = bytes([turn]) + body[1:]
         await look(one)
-    told = [line for line in caplog.messages if "cannot be read" in line]
+    told = [line for line in caplog.messages if "cannot decode a replica's notice" in line]
     one.say(BreakerUpdate(health={KEY: health(one.clock.now, one.clock.now + 9)}))
     await look(one, other)
     await look(one, other)

@@ -93,7 +93,7 @@ def test_requests_of_one_unit_count_for_less_the_more_they_are_alike() -> None:
         ({"sd": 0}, "sd: 0"),
         ({"sd": float("inf")}, "sd: inf"),
         ({"lift": float("nan")}, "lift: a difference of nan"),
-        ({"lift": 1e-300}, "lift: no sample that can be counted"),
+        ({"lift": 1e-300}, "lift: the sample that detects"),
         ({"shares": (float("inf"), 1)}, "shares"),
         ({"shares": (1, 1e-300)}, "shares: the smallest"),
     ],

@@ -282,7 +282,7 @@ def test_a_sound_aa_test_says_so_and_a_failed_one_is_a_warning() -> None:
 
 
 def test_an_experiment_without_a_treatment_is_an_error() -> None:
-    with pytest.raises(ValueError, match="a variant beside control"):
+    with pytest.raises(ValueError, match="a variant besides control"):
         judged(Outcomes(), treatments=())
 
 

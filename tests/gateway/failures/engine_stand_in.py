@@ -127,11 +127,11 @@ class StandIn(Struct, frozen=True, kw_only=True):
     def ready_in(self) -> float | None:
         return 3.0
 
-    def watch(self, hear: Callable[[str], None]) -> None:
+    def watch(self, on_status: Callable[[str], None]) -> None:
         """Nothing changes."""
 
-    def unwatch(self, hear: Callable[[str], None]) -> None:
-        """Nobody was told."""
+    def unwatch(self, on_status: Callable[[str], None]) -> None:
+        """Nothing was watched."""
 
 
 class StandIns:

@@ -57,12 +57,12 @@ def of(found: dict[str, Any], metric: str) -> dict[str, Any]:
 
 
 REFUSED = [
-    ("thumbs_up", 1, "1 is a number, and metric 'thumbs_up' takes true or false"),
-    ("thumbs_up", 0.5, "0.5 is a number, and metric 'thumbs_up' takes true or false"),
-    ("stars", True, "true is a boolean, and metric 'stars' takes a number from 1 to 5"),
-    ("stars", 5.5, "5.5 is outside of what metric 'stars' takes: a number from 1 to 5"),
-    ("stars", -1e12, "-1e+12 is outside of what metric 'stars' takes: a number from 1 to 5"),
-    ("edits", 1001, "1001 is outside of what metric 'edits' takes: a number from 0 to 1000"),
+    ("thumbs_up", 1, "1 is a number, but metric 'thumbs_up' takes true or false"),
+    ("thumbs_up", 0.5, "0.5 is a number, but metric 'thumbs_up' takes true or false"),
+    ("stars", True, "true is a boolean, but metric 'stars' takes a number from 1 to 5"),
+    ("stars", 5.5, "5.5 is out of range, metric 'stars' takes a number from 1 to 5"),
+    ("stars", -1e12, "-1e+12 is out of range, metric 'stars' takes a number from 1 to 5"),
+    ("edits", 1001, "1001 is out of range, metric 'edits' takes a number from 0 to 1000"),
 ]
 
 
@@ -143,9 +143,9 @@ async def test_no_single_vote_undoes_an_experiment_that_has_no_contract(tmp_path
     assert of(before, "thumbs_up")["variants"][1]["low"] is not None
     assert [answer.status_code for answer in refused] == [400, 400, 400]
     assert refused[0].json()["error"]["message"] == (
-        "value: 1000 is a number, and metric 'thumbs_up' takes true, false or a number from 0 to "
-        "1: it decides an experiment and has no contract; the operator can give it one, under "
-        "`metrics` of the configuration"
+        "value: 1000 is out of range, metric 'thumbs_up' takes true, false or a number from 0 to "
+        "1, because it decides an experiment and has no contract; the operator can add one under "
+        "`metrics` in the configuration"
     )
     assert (between.status_code, elsewhere.status_code) == (200, 200)
     assert after == before

@@ -105,8 +105,8 @@ async def test_an_unknown_and_a_foreign_id_get_the_same_error(gateway: Recorded)
         assert answer.status_code == 404
         assert (error["code"], error["param"]) == ("request_not_found", "request_id")
         assert error["message"].replace(name, "ID") == (
-            "request_id: no request 'ID' was made with this key; send the x-gateway-request-id of "
-            "the answer, with the key that asked for it"
+            "request_id: this key made no request 'ID'; send the x-gateway-request-id of the "
+            "answer, with the key that made the request"
         )
 
 
@@ -124,21 +124,21 @@ async def test_a_comment_needs_no_metric(gateway: Recorded) -> None:
 FAULTS = [
     ({"metric": "liked"}, "value", "give a boolean or a number, or a comment"),
     ({"value": 1}, "metric", "is missing; a value needs a name"),
-    ({"metric": "Liked!", "value": 1}, "metric", "is no name"),
-    ({"metric": "latency_ms", "value": 1}, "metric", "is a name of the gateway's own"),
+    ({"metric": "Liked!", "value": 1}, "metric", "is not a valid name"),
+    ({"metric": "latency_ms", "value": 1}, "metric", "is reserved for the gateway"),
     (
         {"metric": "liked", "value": "yes"},
         "value",
         "value: give true, false or a number, not in quotes",
     ),
-    ({"metric": "liked", "value": 1e13}, "value", "at most 1e+12"),
-    ({"metric": "liked", "value": 10**400}, "value", "at most 1e+12"),
-    ({"metric": "liked", "comment": "x"}, "value", "metric 'liked' has none"),
+    ({"metric": "liked", "value": 1e13}, "value", "must be between -1e+12 and 1e+12"),
+    ({"metric": "liked", "value": 10**400}, "value", "must be between -1e+12 and 1e+12"),
+    ({"metric": "liked", "comment": "x"}, "value", "is missing for metric 'liked'"),
     ({"comment": "x" * 9000}, "comment", "at most 8192"),
     (
         {"metric": "liked", "value": 1, "vlaue": 2},
         "vlaue",
-        "vlaue: is not known here; feedback has",
+        "vlaue: is unknown; the fields are",
     ),
 ]
 
