@@ -38,7 +38,7 @@ async def run_leader(
     jobs = experiment_jobs_for(records.store, lambda: reload.config, crashed)
     for collector in (records.metrics, GuardrailCollector(jobs.monitor)):
         metrics.registry.register(collector)
-    pool = WorkerPool(listener, run_dir, metrics, past=lambda: jobs.history.latest)
+    pool = WorkerPool(listener, run_dir, metrics, history=lambda: jobs.history.latest)
 
     def owned(engine: EngineProcess) -> None:
         engine.watch(lambda _: pool.send_engine_update(engine))

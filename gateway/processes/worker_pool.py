@@ -147,12 +147,11 @@ class WorkerHandle:
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         self.send(Ask(id=number, question=question))
         try:
-            body = await asyncio.wait_for(answer, ANSWER_S)
+            return await asyncio.wait_for(answer, ANSWER_S)
         except TimeoutError:
             return None
         finally:
             del self._answers[number]
-        return body
 
     def on_message(self, message: Prepared | Committed | Idle | Answer) -> None:
         match message:
@@ -191,7 +190,7 @@ class WorkerPool:
         run_dir: Path,
         metrics: ProcessMetrics,
         *,
-        past: Callable[[], ExperimentHistory],
+        history: Callable[[], ExperimentHistory],
         hang_s: float = HANG_S,
         backoff_s: float = BACKOFF_S,
     ) -> None:
@@ -199,7 +198,7 @@ class WorkerPool:
         self._listener = listener
         self._run_dir = run_dir
         self._metrics = metrics
-        self._experiment_history = past
+        self._history = history
         self.hub = StateHub()
         self._ended_counts: Families = ()
         self._stopping = asyncio.Event()
@@ -350,10 +349,9 @@ class WorkerPool:
             del self.workers[number]
             worker.on_exit()
         if worker.counted is not None:
-            self._ended_counts = added(
-                (self._ended_counts, counted(_families.decode(worker.counted)))
-            )
-        self._metrics.workers.set(sum(one.serving.is_set() for one in self.workers.values()))
+            last = counted(_families.decode(worker.counted))
+            self._ended_counts = added((self._ended_counts, last))
+        self._count_serving()
         return await process.wait()
 
     def _on_message(self, worker: WorkerHandle, message: ToLeader) -> None:
@@ -368,23 +366,23 @@ class WorkerPool:
             case BreakerUpdate() | LoadUpdate():
                 self.hub.on_message(worker.number, message)
             case AskPeers(question=HistoryRequest()):
-                worker.send(
-                    PeerAnswers(id=message.id, bodies=(packed(self._experiment_history()),))
-                )
+                history = packed(self._history())
+                worker.send(PeerAnswers(id=message.id, bodies=(history,)))
             case AskPeers():
                 task = asyncio.create_task(self._ask_peers(worker, message))
                 self._gathering.add(task)
                 task.add_done_callback(self._gathering.discard)
             case WorkerReady():
                 worker.serving.set()
-                self._metrics.workers.set(
-                    sum(one.serving.is_set() for one in self.workers.values())
-                )
+                self._count_serving()
+
+    def _count_serving(self) -> None:
+        self._metrics.workers.set(sum(one.serving.is_set() for one in self.workers.values()))
 
     async def _ask_peers(self, asking: WorkerHandle, gather: AskPeers) -> None:
         """Ask all other workers concurrently; add the counters of workers that have exited."""
-        assert not isinstance(gather.question, HistoryRequest)
         question = gather.question
+        assert not isinstance(question, HistoryRequest)
         others = [one for one in self.workers.values() if one is not asking]
         answers = await asyncio.gather(*(one.ask(question) for one in others))
         bodies = [answer for answer in answers if answer is not None]

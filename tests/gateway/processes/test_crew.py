@@ -34,7 +34,7 @@ async def starting(
     config: Config = read(GOOD)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         pool = WorkerPool(
-            listener, folder, ProcessMetrics(), past=ExperimentHistory, backoff_s=backoff_s
+            listener, folder, ProcessMetrics(), history=ExperimentHistory, backoff_s=backoff_s
         )
         pool.start(1, lambda: (config, (), False))
         async with asyncio.timeout(SOON_S):

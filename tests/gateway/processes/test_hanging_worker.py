@@ -80,7 +80,7 @@ async def led(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Led, N
     first, metrics = config(folder, "early"), ProcessMetrics()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        pool = WorkerPool(listener, folder, metrics, past=ExperimentHistory, hang_s=HANG_S)
+        pool = WorkerPool(listener, folder, metrics, history=ExperimentHistory, hang_s=HANG_S)
         reload = Reload(
             first,
             source=folder / "config.yaml",
