@@ -2,7 +2,7 @@
 
 from math import sqrt
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from gateway.config.schema_experiment import Experiment
 from gateway.experiments.service.report_input import per_of
@@ -16,15 +16,14 @@ class Baseline(Struct, frozen=True, kw_only=True):
 
     mean:  of all observations. sd: of a unit's part in it (`sample_size.unit_sd`).
     units: that it is computed from; a unit that returns in a later epoch counts again.
-    observed_share: the share of assigned units with an observation; for feedback, with a vote. The
-           command's JSON calls it `heard`.
+    observed_share: share of the assigned units with an observation; for feedback, with a vote.
     """
 
     metric: str
     mean: float
     sd: float
     units: int
-    observed_share: float = field(name="heard")
+    observed_share: float
 
 
 FEWEST: int = 30
