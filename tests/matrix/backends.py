@@ -1,4 +1,4 @@
-"""The kinds of backend that the matrix asks, all behind one gateway."""
+"""The types of backend in the matrix, all behind one gateway."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,7 +17,7 @@ from tests.stand_ins.triton_server import triton_server
 
 
 class Backend(Struct, frozen=True, kw_only=True):
-    """name: the model under which the gateway serves it. embeds: the one for embeddings."""
+    """name: the model under which the gateway serves it. embeds: its model for embeddings."""
 
     name: str
     title: str
@@ -56,7 +56,7 @@ MODEL_OF = "  - {{name: {name}, backends: [{{provider: {name}, model: {model}}}]
 
 
 class Remote(Struct, frozen=True, kw_only=True):
-    """A provider that is asked twice: as it is, and with a tokenizer."""
+    """A provider that is used twice: as it is, and with a tokenizer."""
 
     name: str
     adapter: str
@@ -65,7 +65,7 @@ class Remote(Struct, frozen=True, kw_only=True):
 
 
 def _lines(remotes: Sequence[Remote], tokenizer: Path) -> tuple[str, str]:
-    """What `providers` and `models` have for them."""
+    """Entries of `providers` and `models` for them."""
     providers: list[str] = []
     models: list[str] = []
     for one in remotes:
@@ -82,7 +82,7 @@ def _lines(remotes: Sequence[Remote], tokenizer: Path) -> tuple[str, str]:
 
 @asynccontextmanager
 async def every_backend(run_dir: Path, engine: SharedEngine) -> AsyncGenerator[Serving, None]:
-    """A gateway before all of them."""
+    """A gateway with all of them as backends."""
     async with AsyncExitStack() as stack:
         openai = await stack.enter_async_context(provider(speaks_openai))
         databricks = await stack.enter_async_context(databricks_server())

@@ -1,4 +1,4 @@
-"""Fills the matrix; run as a program, it writes docs/matrix.md."""
+"""Measure the matrix; as a program, write docs/matrix.md."""
 
 import asyncio
 import tempfile
@@ -16,7 +16,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "matrix.md"
 
 
 async def measure(run_dir: Path, engine: SharedEngine) -> dict[tuple[str, Feature, str], Outcome]:
-    """Every question to every backend; raises AssertionError with all that went wrong."""
+    """Send every request to every backend; raises AssertionError with all failures."""
     cells: dict[tuple[str, Feature, str], Outcome] = {}
     faults: list[str] = []
     async with (

@@ -1,12 +1,12 @@
-"""A server of the OpenAI dialect that honours what it is asked for: tools, schemas, log
-probabilities, tokens, vectors."""
+"""A server with the OpenAI API that supports tools, schemas, log probabilities, tokens and
+embeddings."""
 
 from typing import cast
 
 from tests.stand_ins.provider import USAGE, Answer, Json, Received, delta_body
 
 WORDS = ("h", "i", "!")
-"""Tokens of nearly every vocabulary, so that their log probabilities can be told by id."""
+"""Tokens of nearly every vocabulary, so that each id has a fixed log probability."""
 
 
 async def speaks_openai(request: Received, answer: Answer) -> None:

@@ -1,4 +1,4 @@
-"""Asks one question of one backend through a running gateway, and says how it ended."""
+"""Send one request to one backend through a running gateway, and return the outcome."""
 
 import json
 from typing import Literal, cast
@@ -10,7 +10,7 @@ from tests.matrix.questions import Json, Question, Said
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """reason: of a refusal, without the backend's name. dropped: what an answer is without."""
+    """reason: of a rejection, without the backend's name. dropped: fields that were dropped."""
 
     kind: Literal["works", "refused"]
     reason: str = ""
@@ -18,7 +18,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 async def ask(client: httpx.AsyncClient, question: Question, model: str) -> Outcome:
-    """Raises AssertionError for anything that is neither an answer nor a refusal with a reason."""
+    """Raises AssertionError for anything other than a response or a rejection with a reason."""
     path = question.path.format(model=model)
     body = question.body if "{model}" in question.path else {"model": model, **question.body}
     answer = await client.post(path, json=body)

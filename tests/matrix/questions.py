@@ -1,4 +1,4 @@
-"""What is asked of every backend, surface by surface, and how the answers are judged."""
+"""The requests to every backend by client API, and the checks of their responses."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ Json = Mapping[str, object]
 
 
 class Said(Struct, frozen=True, kw_only=True):
-    """An answer of status 200: its JSON, or the JSON of each frame of a stream.
+    """A response with status 200: its JSON, or the JSON of each frame of a stream.
 
     dropped: what x-gateway-dropped-params lists.
     """
@@ -49,9 +49,9 @@ class Said(Struct, frozen=True, kw_only=True):
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """path: may hold {model}. judge: raises AssertionError, or KeyError where a field is missing.
+    """path: may contain {model}. judge: raises AssertionError, or KeyError if a field is missing.
 
-    embeds: ask the backend's embedding model.
+    embeds: use the backend's embedding model.
     """
 
     surface: str
@@ -76,7 +76,7 @@ IDS = [5, 6, 7]
 
 
 def at(value: object, *steps: str | int) -> object:
-    """What stands at a path of keys and places. Raises KeyError or IndexError."""
+    """The value at a path of keys and indexes. Raises KeyError or IndexError."""
     for step in steps:
         match step:
             case str():
@@ -87,7 +87,7 @@ def at(value: object, *steps: str | int) -> object:
 
 
 def says(*path: str | int) -> Callable[[Said], None]:
-    """Text stands there."""
+    """Check that there is text at the path."""
 
     def judge(said: Said) -> None:
         assert at(said.body, *path), f"no text at {path}"
@@ -315,15 +315,15 @@ HAS_NO_FORM: Final[Mapping[tuple[str, Feature], str]] = {
     ("OpenAI", "tokens out"): "its answers are text",
     ("Databricks", "tokens in"): "its prompts are text",
     ("Databricks", "tokens out"): "its answers are text",
-    ("MindIE", "chat"): "its conversations are the OpenAI surface's",
-    ("MindIE", "text"): "its texts are the OpenAI surface's",
+    ("MindIE", "chat"): "use the OpenAI API for chat",
+    ("MindIE", "text"): "use the OpenAI API for text",
     ("MindIE", "tools"): "tokens only",
     ("MindIE", "structured output"): "tokens only",
-    ("MindIE", "log probabilities"): "its answers hold none",
+    ("MindIE", "log probabilities"): "its answers contain none",
     ("MindIE", "embeddings"): "tokens only",
-    ("KServe v2", "chat"): "the text routes take plain text",
+    ("KServe v2", "chat"): "the text routes accept plain text",
     ("KServe v2", "tools"): "no tensor for them",
     ("KServe v2", "structured output"): "no tensor for it",
-    ("KServe v2", "embeddings"): "TensorRT-LLM's requests generate",
+    ("KServe v2", "embeddings"): "TensorRT-LLM's API only generates",
 }
-"""Why a dialect cannot even ask."""
+"""Why a dialect cannot express a feature."""

@@ -1,4 +1,4 @@
-"""Writes docs/matrix.md from what was measured."""
+"""Generate docs/matrix.md from the measurements."""
 
 from collections.abc import Mapping
 
@@ -9,17 +9,20 @@ from tests.matrix.questions import FEATURES, HAS_NO_FORM, SURFACES, Feature
 Cells = Mapping[tuple[str, Feature, str], Outcome]
 """By surface, feature and backend."""
 
-HEAD = """# What reaches what
+HEAD = """# Feature matrix
 
-Every surface, every kind of backend, every feature: whether it works, or why it is refused. No
-request is served in part without saying so. `make matrix` writes this page from requests to a
-running gateway, and a test of the suite holds it to the code: **✓** means that the answer came
-back and held what was asked for; **✓ −**, that it came without what stands behind the sign, and
-that `x-gateway-dropped-params` said so (its dialect never refuses that); a number leads to the
-reason that a client reads in the 400; **–** means that the surface's own dialect has no way to ask.
+Every client API, every type of backend and every feature: whether it works, or why it is rejected.
+No feature is dropped silently. `make matrix` generates this page from requests to a running
+gateway, and a test checks it against the code.
 
-The local engine is real and runs tiny models; the others are servers on loopback that speak and
-check the vendor's documented wire. *+ tokenizer* is the same provider with `tokenizer:` set
+- **✓**: the response contains what the request asks for.
+- **✓ −**: the response comes without the named fields, and `x-gateway-dropped-params` lists them
+  (the client's dialect never rejects them).
+- A number links to the reason in the client's 400.
+- **–**: the client's dialect cannot express the feature.
+
+The local engine is real and runs tiny models; the others are servers on loopback that implement and
+check the vendor's documented API. *+ tokenizer* is the same provider with `tokenizer:` set
 ([tokens.md](tokens.md)).
 """
 
@@ -52,4 +55,4 @@ def _mark(
 
 def _no_form() -> str:
     lines = [f"- {surface}, {feature}: {why}." for (surface, feature), why in HAS_NO_FORM.items()]
-    return "\n".join(["## –\n", *lines, ""])
+    return "\n".join(["## Not expressible\n", *lines, ""])

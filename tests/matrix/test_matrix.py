@@ -1,4 +1,4 @@
-"""Any surface reaches any backend, or the client reads why not: docs/matrix.md is held to that."""
+"""Every client API reaches every backend, or the client gets the reason, as in docs/matrix.md."""
 
 from pathlib import Path
 

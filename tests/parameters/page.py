@@ -1,4 +1,4 @@
-"""Writes docs/parameters.md from what the adapters say of themselves."""
+"""Generate docs/parameters.md from the adapters' capabilities."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ DIALECT = (
 )
 OTHERS = (*(name for name in REGISTRY.names if name not in {*DIALECT, *ROWS}), LOCAL)
 CHAT_ALONE = ("mindie", "tgi")
-"""Those that speak the dialect for chat, and formats of their own for the rest."""
+"""Adapters that use the dialect for chat only, and their own formats otherwise."""
 
 GROUPS: Mapping[Task, Mapping[str, Sequence[str]]] = {
     "chat": {"OpenAI's dialect": DIALECT, "Formats of their own": OTHERS},
@@ -43,7 +43,7 @@ GROUPS: Mapping[Task, Mapping[str, Sequence[str]]] = {
     "embeddings": {"OpenAI's dialect": DIALECT, "Formats of their own": OTHERS},
     "tokens": {"": (*DIALECT, *OTHERS)},
 }
-"""Heading -> columns. The catalogue's rows have a table of their own."""
+"""Columns by heading. The catalogue's adapters have a separate table."""
 
 
 class Column(Struct, frozen=True, kw_only=True):
@@ -100,12 +100,12 @@ def _table(title: str, task: Task, columns: Sequence[Column]) -> str:
             f"| `{REASONING}` | {' | '.join(_thoughts(one.supports) for one in columns)} |"
         )
     if refused:
-        lines += ["", f"Refused by all of these: {', '.join(refused)}."]
+        lines += ["", f"Not supported by any of these: {', '.join(refused)}."]
     return "\n".join([*lines, ""])
 
 
 def _order(field: str) -> tuple[int, str]:
-    """Sampling as schemas.sampling has it, then the rest."""
+    """Sampling fields in the order of schemas.sampling, then the rest."""
     return (SAMPLING.index(field), "") if field in SAMPLING else (len(SAMPLING), field)
 
 
@@ -127,13 +127,13 @@ def _cell(supports: Supports, task: Task, field: str) -> str:
 
 
 def _thoughts(supports: Supports) -> str:
-    """The kinds of thoughts handed back that are read; there is no name to tell."""
+    """The kinds of reasoning from earlier turns that the backend reads."""
     kinds = [kind for kind in sorted(ALL_THOUGHTS) if kind in supports.thoughts]
     return "✓" if len(kinds) == len(ALL_THOUGHTS) else ", ".join(kinds) or "–"
 
 
 def _code(said: str, field: str) -> str:
-    """Places as code, remarks and joints as text; of a kind of content only what it becomes."""
+    """Paths as code, remarks and conjunctions as text; for content only the resulting type."""
     marked = re.sub(r"\([^)]*\)|[^ ()]+", _marked, said)
     return re.sub(r"[^`]*\[\]\.(?=[^`])", "", marked) if field in MESSAGES else marked
 
@@ -147,9 +147,9 @@ def _catalogue() -> str:
     known = supports_of(COMPATIBLE)
     lines = [
         "## The catalogue\n",
-        f"OpenAI's dialect as *{COMPATIBLE}* has it above, less what the vendor lacks; where that "
-        "is from, and the rest: [providers/compatible.md](providers/compatible.md).\n",
-        "| adapter | base URL | tasks not offered | refused | bounds and names |",
+        f"OpenAI's dialect as for *{COMPATIBLE}* above, without what the vendor does not support; "
+        "sources and details: [providers/compatible.md](providers/compatible.md).\n",
+        "| adapter | base URL | tasks not offered | not supported | bounds and names |",
         "|---|---|---|---|---|",
     ]
     lines += [_row(name, supports_of(name), known) for name in sorted(ROWS)]
@@ -167,13 +167,13 @@ def _row(name: str, supports: Supports, known: Supports) -> str:
     refused = [f"`{field}`" for field in sorted(everywhere)]
     bounds = [f"`{field}`: {describe_range(one)}" for field, one in supports.ranges.items()]
     more = _offered(supports, "chat") - _offered(known, "chat")
-    bounds += [f"`{field}` is honoured" for field in sorted(more)]
+    bounds += [f"`{field}` is supported" for field in sorted(more)]
     bounds += [
         f"`{field}` as {_code(said, field)}"
         for field, said in supports.translated.get("chat", {}).items()
     ]
     cells = (
-        REGISTRY.base_url(name) or "must be given",
+        REGISTRY.base_url(name) or "required",
         ", ".join(tasks),
         ", ".join(refused),
         "; ".join(bounds),
@@ -186,11 +186,11 @@ def _own_fields() -> str:
     everything = [name for name in names if supports_of(name).extra]
     nothing = [name for name in names if not _takes_more(supports_of(name))]
     lines = [
-        "## Fields that are the vendor's own\n",
-        f"A top-level field that is in none of these tables goes on unchanged to "
-        f"{', '.join(everything)} and the whole catalogue, is refused by {', '.join(nothing)}, and "
-        "by the others unless it is named here:\n",
-        "| adapter | sent on unchanged |",
+        "## Vendors' own fields\n",
+        f"A top-level field that is in none of these tables is passed on unchanged to "
+        f"{', '.join(everything)} and all of the catalogue, is rejected for {', '.join(nothing)}, "
+        "and for the others unless it is listed here:\n",
+        "| adapter | passed on unchanged |",
         "|---|---|",
     ]
     for name in names:
@@ -201,13 +201,14 @@ def _own_fields() -> str:
 
 
 def _withheld() -> str:
-    """Paths by reason: most rows of a table share one."""
+    """Group paths by reason, because most rows of a table share one."""
     lines = [
         "## Fields that are withheld\n",
-        "A client's fields of these names are not sent unless `providers[].client_fields.allow` "
-        "([configuration.md](configuration.md)) opens them; `*` stands for any characters of a "
-        f"name. *{COMPATIBLE}*, Triton and plug-ins without a table of their own have all of it.\n",
-        "| adapter | withheld | why |",
+        "The gateway does not send a client's fields with these names unless "
+        "`providers[].client_fields.allow` ([configuration.md](configuration.md)) allows them; `*` "
+        f"stands for any characters of a name. The whole table applies to *{COMPATIBLE}*, Triton "
+        "and plug-ins without their own table.\n",
+        "| adapter | withheld | reason |",
         "|---|---|---|",
     ]
     tables = {
@@ -218,8 +219,8 @@ def _withheld() -> str:
     for name, table in sorted(tables.items(), key=lambda item: (item[1] is not NAMES, item[0])):
         reasons: dict[str, list[str]] = {}
         for row in table:
-            left_out = " (left out, never refused)" if row.optional else ""
-            reasons.setdefault(row.reason + left_out, []).append(f"`{row.path}`")
+            omitted = " (omitted, never rejected)" if row.optional else ""
+            reasons.setdefault(row.reason + omitted, []).append(f"`{row.path}`")
         lines += [f"| {name} | {', '.join(some)} | {why} |" for why, some in reasons.items()]
     return "\n".join([*lines, ""])
 

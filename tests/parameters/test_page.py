@@ -1,4 +1,4 @@
-"""docs/parameters.md says of every field and adapter what the router goes by."""
+"""docs/parameters.md has the data for every field and adapter that the router uses."""
 
 from tests.parameters.page import OTHERS, page
 from tests.parameters.write import DOCUMENT
@@ -9,7 +9,7 @@ def test_the_documented_parameters_are_those_of_the_adapters() -> None:
 
 
 def row(field: str, after: str) -> list[str]:
-    """The cells of a field's first row behind a heading."""
+    """The cells of a field's first row after a heading."""
     text = DOCUMENT.read_text().partition(f"\n{after}\n")[2]
     line = next(line for line in text.splitlines() if line.startswith(f"| `{field}` |"))
     return [cell.strip() for cell in line.strip("|").split(" | ")]

@@ -1,4 +1,4 @@
-"""Run as a program, writes docs/parameters.md."""
+"""Write docs/parameters.md, as a program."""
 
 from pathlib import Path
 
