@@ -100,8 +100,8 @@ class EventStreamParser:
             case "exception":
                 return EXCEPTION + headers.get(":exception-type", ""), payload
             case "error":
-                said = {"message": headers.get(":error-message", "")}
-                return ERROR + headers.get(":error-code", ""), _encode(said)
+                error = {"message": headers.get(":error-message", "")}
+                return ERROR + headers.get(":error-code", ""), _encode(error)
             case kind:
                 raise self._broken(f"a message has the unknown type {kind!r}")
 

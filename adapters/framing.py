@@ -46,8 +46,11 @@ class SSEParser:
     def __init__(self, upstream: str = "upstream", limit: int = MAX_FRAME) -> None:
         self._upstream = upstream
         self._limit = limit
+        # The mutable state. `_head`: the start of the body until it is known whether a BOM is
+        # there, then `None`. `_tail`: the pieces of an unfinished line, `_held` bytes in total.
+        # `_size`: bytes of the finished lines of an unfinished frame.
         self._between = False
-        """Return whether nothing is held: the next byte begins a frame."""
+        """True if nothing is held: the next byte starts a frame."""
         self._head: bytes | None = b""
         self._after_cr = False
         self._tail: list[bytes] = []
@@ -58,6 +61,7 @@ class SSEParser:
         self._size = 0
 
     def feed(self, data: bytes) -> list[Frame]:
+        # Most reads are one frame of one `data` line; this recognises them without `_feed`'s state.
         if self._between and data.startswith(b"data: ") and b"\r" not in data:
             end = data.find(b"\n")
             if end == len(data) - 2 and data.endswith(b"\n") and end <= self._limit:
@@ -93,6 +97,7 @@ class SSEParser:
         tail = b"".join((self._head or b"", *self._tail))
         if tail and (self._stray or not _is_field(tail) or tail.endswith(_WHOLE)):
             self._line(tail, frames)
+        # A lone empty `data:` line at the end is a truncated frame, not an empty one.
         if self._stray or self._data != [b""]:
             self._dispatch(frames)
         return frames

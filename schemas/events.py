@@ -165,10 +165,10 @@ class Usage(Struct, frozen=True, kw_only=True, tag="usage", gc=False):
 
     def __post_init__(self) -> None:
         # One check for all: the bitwise OR of numbers within a mask is within it; a negative shows.
-        told = (self.prompt_tokens or 0) | (self.completion_tokens or 0) | (self.total_tokens or 0)
-        told |= (self.cached_tokens or 0) | (self.cache_write_tokens or 0)
-        told |= self.cache_write_1h_tokens or 0
-        if 0 <= told | (self.reasoning_tokens or 0) <= MOST_TOKENS:
+        bits = (self.prompt_tokens or 0) | (self.completion_tokens or 0) | (self.total_tokens or 0)
+        bits |= (self.cached_tokens or 0) | (self.cache_write_tokens or 0)
+        bits |= self.cache_write_1h_tokens or 0
+        if 0 <= bits | (self.reasoning_tokens or 0) <= MOST_TOKENS:
             return
         for name in _COUNTS:
             count: int | None = getattr(self, name)

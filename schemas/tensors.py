@@ -37,11 +37,11 @@ class Tensor(Struct, frozen=True, kw_only=True):
             if side < 0:
                 raise InvalidRequest(f"shape: a dimension is {side}; dimensions must be 0 or more")
             items *= side
-        wanted = items * ITEM_BYTES[self.dtype]
-        if len(self.data) != wanted:
+        size = items * ITEM_BYTES[self.dtype]
+        if len(self.data) != size:
             raise InvalidRequest(
                 f"data: {len(self.data)} bytes, but shape {list(self.shape)} of {self.dtype} "
-                f"needs {wanted}"
+                f"needs {size}"
             )
 
 

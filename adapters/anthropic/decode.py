@@ -218,8 +218,8 @@ class AnthropicDecoder:
         elif not self._shown:
             found.append(ours.TextDelta(text=""))
         if self._exceeds_openai():
-            handed = [block.whole() for block in self._in_order()]
-            self._fields[CONTENT_BLOCKS] = Raw(_encode(handed))
+            blocks = [block.whole() for block in self._in_order()]
+            self._fields[CONTENT_BLOCKS] = Raw(_encode(blocks))
         if self._fields:
             found.append(ours.OpaqueDelta(fields=self._fields))
         found.append(
@@ -232,10 +232,10 @@ class AnthropicDecoder:
 
     def _refusal(self) -> list[ours.Event]:
         try:
-            said = read_details(self._fields.get("stop_details", Raw(b"{}"))).explanation
+            explanation = read_details(self._fields.get("stop_details", Raw(b"{}"))).explanation
         except UNREADABLE:
             return []
-        return [ours.RefusalDelta(text=said)] if said else []
+        return [ours.RefusalDelta(text=explanation)] if explanation else []
 
     def _in_order(self) -> list[OpenBlock]:
         return [self._blocks[index] for index in sorted(self._blocks)]

@@ -80,10 +80,10 @@ def messages_body(request: ChatRequest, model: str, supported: Collection[str]) 
             "max_tokens: is required; send it, or set it in the model's defaults",
             param="max_tokens",
         )
-    said = conversation(request.messages)
-    body: Block = {"model": model, "messages": said.turns}
-    if said.system:
-        body["system"] = said.system
+    dialogue = conversation(request.messages)
+    body: Block = {"model": model, "messages": dialogue.turns}
+    if dialogue.system:
+        body["system"] = dialogue.system
     _add_sampling(body, request, supported)
     if request.tools:
         body["tools"] = [_tool(one, f"tools[{at}]") for at, one in enumerate(request.tools)]

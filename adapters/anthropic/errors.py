@@ -61,8 +61,8 @@ def error_from(
         )
     if not isinstance(found, UpstreamRejected):
         return found
-    said = found.message.lower()
-    if NO_CREDIT in said:
+    text = found.message.lower()
+    if NO_CREDIT in text:
         return UpstreamRefused(found.message, upstream=endpoint.name)
     return found
 

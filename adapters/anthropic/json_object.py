@@ -49,8 +49,8 @@ def add_json_tool(body: Block, request: ChatRequest) -> None:
     if not name:
         return
     thinks = body.get("thinking", {"type": "disabled"}) != {"type": "disabled"}
-    asked = bytes(request.extra.get("thinking", Raw(b"")))
-    if thinks or (asked and b'"disabled"' not in asked):
+    thinking = bytes(request.extra.get("thinking", Raw(b"")))
+    if thinks or (thinking and b'"disabled"' not in thinking):
         raise InvalidRequest(
             "response_format.type: with thinking, this backend supports text and json_schema; "
             "describe the JSON with a schema, or send reasoning_effort none",

@@ -174,8 +174,8 @@ def _sent_back(one: Message) -> list[Block | Raw]:
     if isinstance(one.raw, UnsetType) or CONTENT_BLOCKS.encode() not in bytes(one.raw):
         return []
     try:
-        handed = _read_sent_back(one.raw).content_blocks
-        kinds = [_kind(block) for block in handed]
+        returned = _read_sent_back(one.raw).content_blocks
+        kinds = [_kind(block) for block in returned]
     except UNREADABLE:
         return []
     text = "".join(kind.text for kind in kinds if kind.type == "text")
@@ -184,7 +184,7 @@ def _sent_back(one: Message) -> list[Block | Raw]:
     opaque = isinstance(one.content, tuple) and any(
         isinstance(part, OpaquePart) for part in one.content
     )
-    return list(handed) if same and not opaque else []
+    return list(returned) if same and not opaque else []
 
 
 def _results_first(content: list[Block | Raw]) -> list[Block | Raw]:

@@ -121,16 +121,16 @@ def _nova(request: EmbeddingsRequest, text: str, purpose: str) -> dict[str, obje
     Raises InvalidRequest naming a field that Nova does not have.
     """
     extra = dict(request.extra)
-    wanted = extra.pop("embeddingPurpose", PURPOSES.get(purpose, PURPOSES["search_document"]))
+    target = extra.pop("embeddingPurpose", PURPOSES.get(purpose, PURPOSES["search_document"]))
     kind = extra.pop("input_type", None)
     if kind is not None:
-        wanted = PURPOSES.get(_string(kind, "input_type"))
-        if wanted is None:
+        target = PURPOSES.get(_string(kind, "input_type"))
+        if target is None:
             raise InvalidRequest(
                 f"input_type: this model supports {', '.join(PURPOSES)}", param="input_type"
             )
     params: dict[str, object] = {
-        "embeddingPurpose": wanted,
+        "embeddingPurpose": target,
         "text": {"truncationMode": extra.pop("truncate", "NONE"), "value": text},
     }
     if not isinstance(request.dimensions, UnsetType):

@@ -55,11 +55,11 @@ _texts = msgspec.json.Decoder(dict[str, str]).decode
 
 def converse_body(request: ChatRequest, model: str) -> bytes:
     """Raises InvalidRequest, naming the field, for anything that Converse does not support."""
-    said = conversation(request.messages)
-    body: Block = {"messages": said.turns}
-    if said.system:
-        body["system"] = said.system
-    tools = _tool_config(request, tools_used=said.tools)
+    dialogue = conversation(request.messages)
+    body: Block = {"messages": dialogue.turns}
+    if dialogue.system:
+        body["system"] = dialogue.system
+    tools = _tool_config(request, tools_used=dialogue.tools)
     if tools is not None:
         body["toolConfig"] = tools
     inference = _inference(request.sampling)

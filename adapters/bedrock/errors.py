@@ -100,12 +100,12 @@ def _error(
     endpoint: Endpoint, status: int, kind: str, wait: float | None, body: bytes
 ) -> GatewayError:
     try:
-        said = _read(body)
+        parsed = _read(body)
     except UNREADABLE:
-        said = _ErrorBody()
+        parsed = _ErrorBody()
     found = problem(body)
-    name = kind or said.type.rpartition("#")[2]
-    message = said.originalMessage or found.message or said.capital
+    name = kind or parsed.type.rpartition("#")[2]
+    message = parsed.originalMessage or found.message or parsed.capital
     text = redacted(message, _secrets(endpoint)) or name or f"answered with status {status}"
     if name == NO_MODEL or (status == 404 and name not in KINDS):
         return unknown(text, endpoint.name)

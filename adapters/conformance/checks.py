@@ -116,8 +116,8 @@ def check_supports(adapter: Adapter) -> None:
     for task in TASKS:
         unknown = (offered(supports, task) or frozenset[str]()) - FIELDS[task]
         assert not unknown, f"{task}: no such fields: {sorted(unknown)}"
-        said = supports.translated.get(task, {}).keys() - (offered(supports, task) or ())
-        assert not said, f"{task}: translated, but not supported: {sorted(said)}"
+        undeclared = supports.translated.get(task, {}).keys() - (offered(supports, task) or ())
+        assert not undeclared, f"{task}: translated, but not supported: {sorted(undeclared)}"
     everything = {TOOL_PROPERTIES}.union(*FIELDS.values())
     assert set(supports.ranges) <= everything, f"ranges: {set(supports.ranges) - everything}"
     assert any(offered(supports, task) is not None for task in TASKS), "offers no task"

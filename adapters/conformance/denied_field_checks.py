@@ -160,9 +160,9 @@ def _messages(names: list[str], value: object) -> tuple[Message, ...]:
     if names[:1] in (["tool_calls"], ["audio"]):
         fields = _with({"role": "assistant", "content": "", "tool_calls": [_CALL]}, names, value)
         calls = (ToolCall(id="c1", name="look", arguments="{}"),)
-        asked = Message(role="assistant", content="", tool_calls=calls, raw=Raw(_encode(fields)))
+        calling = Message(role="assistant", content="", tool_calls=calls, raw=Raw(_encode(fields)))
         answer = Message(role="tool", content="x", tool_call_id="c1")
-        return (Message(role="user", content="hello"), asked, answer)
+        return (Message(role="user", content="hello"), calling, answer)
     raw = Raw(_encode(_with(user, names, value)))
     return (Message(role="user", content="hello", raw=raw),)
 

@@ -81,8 +81,8 @@ def _of_roles() -> Iterator[Planted]:
         yield _with_message("messages[]", role, plain, "hello")
         for place, fields in _PARTS.items():
             part = _part(fields)
-            told = {"role": role, "content": [fields]}
-            yield _with_message(f"messages[].content[]{place}", role, told, (part,))
+            message = {"role": role, "content": [fields]}
+            yield _with_message(f"messages[].content[]{place}", role, message, (part,))
 
 
 _PARTS: Mapping[str, Mapping[str, object]] = {
@@ -113,16 +113,16 @@ def _with_message(
     place: str, role: Role, fields: Mapping[str, object], content: str | tuple[Part, ...]
 ) -> Planted:
     """Return a conversation that ends with the message, or with the user's turn after it."""
-    said = dict(fields)
+    members = dict(fields)
     before: tuple[Message, ...] = (Message(role="user", content="hello"),)
     message = Message(role=role, content=content)
     if role == "tool":
         calls = (ToolCall(id="c1", name="look", arguments="{}"),)
         raw = Raw(_encode({"role": "assistant", "content": "", "tool_calls": [_CALL]}))
         before += (Message(role="assistant", content="", tool_calls=calls, raw=raw),)
-        said["tool_call_id"] = "c1"
+        members["tool_call_id"] = "c1"
         message = replace(message, tool_call_id="c1")
-    message = replace(message, raw=Raw(_encode(said)))
+    message = replace(message, raw=Raw(_encode(members)))
     after = () if role in ("user", "tool") else (Message(role="user", content="go on"),)
     first = role in ("system", "developer")
     messages = (message, *before) if first else (*before, message, *after)

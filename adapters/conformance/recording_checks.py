@@ -91,11 +91,11 @@ def check_whole(adapter: Adapter, recording: Recording) -> None:
     """
     request = request_for(recording)
     if isinstance(request, EmbeddingsRequest):
-        found, wanted = (
+        found, expected = (
             len(adapter.embeddings(request, recording.body).vectors),
             len(request.inputs),
         )
-        assert found == wanted, f"{recording.name}: {found} vectors for {wanted} inputs"
+        assert found == expected, f"{recording.name}: {found} vectors for {expected} inputs"
         return
     if _is_error(adapter, recording, request):
         return

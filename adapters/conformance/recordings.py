@@ -99,8 +99,8 @@ def _task(recording: Recording) -> Task:
         return "tokens"
     if "messages" in recording.sent or "contents" in recording.sent:
         return "chat"
-    said = "prompt" not in recording.sent and any(word in recording.line for word in CONVERSED)
-    return "chat" if said else "completion"
+    chats = "prompt" not in recording.sent and any(word in recording.line for word in CONVERSED)
+    return "chat" if chats else "completion"
 
 
 def _triton_request(recording: Recording) -> CompletionRequest | TokenRequest:

@@ -168,16 +168,16 @@ def with_needs(fields: Collection[str]) -> frozenset[str]:
 
 def request_with_all(task: Task, fields: Collection[str]) -> Request:
     """Return a request with all of these fields, the fields they need, and all content kinds."""
-    wanted = sorted(with_needs(fields))
+    names = sorted(with_needs(fields))
     request = bare_request(task)
-    for field in wanted:
+    for field in names:
         request = with_field(request, field)
-    if isinstance(request, ChatRequest) and not MESSAGES.isdisjoint(wanted):
-        parts = (TextPart(text="hello"), *(PARTS[one] for one in wanted if one in PARTS))
+    if isinstance(request, ChatRequest) and not MESSAGES.isdisjoint(names):
+        parts = (TextPart(text="hello"), *(PARTS[one] for one in names if one in PARTS))
         request = replace(request, messages=(Message(role="user", content=parts),))
-    if isinstance(request, ChatRequest) and {"tools", "tools.opaque"} <= set(wanted):
+    if isinstance(request, ChatRequest) and {"tools", "tools.opaque"} <= set(names):
         request = replace(request, tools=(_TOOL, _OPAQUE_TOOL))
-    if isinstance(request, CompletionRequest) and {"prompt.tokens", "prompt.batch"} <= set(wanted):
+    if isinstance(request, CompletionRequest) and {"prompt.tokens", "prompt.batch"} <= set(names):
         request = replace(request, prompts=((1, 2, 3), (4, 5)))
     return request
 

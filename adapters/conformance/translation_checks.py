@@ -46,9 +46,9 @@ Models = Mapping[str, Mapping[str, Raw]]
 ANY_MODEL: Models = {"m": {}}
 
 
-def ways_of(said: str) -> tuple[Way, ...]:
+def ways_of(translated: str) -> tuple[Way, ...]:
     """Parse a value of `Supports.translated`: alternatives, each of one place or more."""
-    return tuple(tuple(way.split(" + ")) for way in _REMARK.sub("", said).split(" or "))
+    return tuple(tuple(way.split(" + ")) for way in _REMARK.sub("", translated).split(" or "))
 
 
 def check_translations(adapter: Adapter, task: Task, models: Models = ANY_MODEL) -> None:
@@ -58,10 +58,10 @@ def check_translations(adapter: Adapter, task: Task, models: Models = ANY_MODEL)
     """
     supports = adapter.supports
     supported = offered(supports, task) or frozenset[str]()
-    said = supports.translated.get(task, {})
+    translated = supports.translated.get(task, {})
     for field in sorted(supported):
-        own = field not in said
-        ways = ((openai_field(task, field)[0],),) if own else ways_of(said[field])
+        own = field not in translated
+        ways = ((openai_field(task, field)[0],),) if own else ways_of(translated[field])
         seen = [_way(adapter, task, field, one, ways, extra) for one, extra in models.items()]
         unseen = set(ways) - set(seen)
         assert not unseen, f"{task}: {field} is not sent as {unseen} to {', '.join(models)}"
@@ -117,10 +117,10 @@ def _check_content_stays(request: Request, named: Collection[str]) -> None:
 
 def _main_places(supports: Supports, task: Task, field: str) -> frozenset[str]:
     """Return the first place of each alternative: the others belong to it."""
-    said = supports.translated.get(task, {}).get(field)
-    if said is None:
+    translated = supports.translated.get(task, {}).get(field)
+    if translated is None:
         return frozenset({openai_field(task, field)[0]})
-    return frozenset(way[0] for way in ways_of(said))
+    return frozenset(way[0] for way in ways_of(translated))
 
 
 def _absent_alone(
@@ -189,10 +189,12 @@ def _covers(way: Way, where: frozenset[str], field: str, *, required: bool) -> b
     """
     if not all(any(leads(path, place) for path in where) for place in way):
         return False
-    beside = {place: ((parent(place) or place) if field in REPLACES else place) for place in way}
+    neighbours = {
+        place: ((parent(place) or place) if field in REPLACES else place) for place in way
+    }
     return required or all(
         any(
-            leads(path, beside[place]) or path == f"{parent(place)}.type".lstrip(".")
+            leads(path, neighbours[place]) or path == f"{parent(place)}.type".lstrip(".")
             for place in way
         )
         or (field in REPLACES and any(_held_instead(path, place) for place in way))

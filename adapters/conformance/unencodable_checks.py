@@ -49,8 +49,8 @@ def check_unencodable(adapter: Adapter, task: Task, model: str) -> None:
         refusal = _refusal(adapter, completed(supports, request), model)
         if refusal is None or not isinstance(refusal.__cause__, ENCODE_ERRORS):
             continue
-        told = refusal.param is not None or isinstance(refusal.__cause__, RecursionError)
-        assert told, f"{task}: {field} is rejected without its name: {refusal}"
+        named = refusal.param is not None or isinstance(refusal.__cause__, RecursionError)
+        assert named, f"{task}: {field} is rejected without its name: {refusal}"
 
 
 def _refusal(adapter: Adapter, request: Request, model: str) -> InvalidRequest | None:

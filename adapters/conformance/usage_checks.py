@@ -41,9 +41,9 @@ def check_usage(adapter: Adapter, recording: Recording) -> None:
     several = not isinstance(request, EmbeddingsRequest) and (request.sampling.n or 1) > 1
     if not counted or usage is None or (several and usage.raw is None):
         return
-    wanted = {name for name, value in counted[-1].items() if value is not None}
+    counts = {name for name, value in counted[-1].items() if value is not None}
     kept = set[str]() if usage.raw is None else set(_fields(usage.raw))
-    missing = wanted - kept
+    missing = counts - kept
     assert not missing, f"{recording.name}: {sorted(missing)} of the vendor's usage is lost"
 
 

@@ -174,9 +174,9 @@ class GeminiDecoder:
     def _ended(self, candidate: Candidate, choice: _Choice) -> None:
         word = candidate.finish_reason or ""
         if word in FAILED:
-            told = f": {candidate.finish_message}" if candidate.finish_message else ""
+            reason = f": {candidate.finish_message}" if candidate.finish_message else ""
             raise UpstreamFailed(
-                f"the answer ended with {word}{told}", upstream=self._endpoint.name, code=word
+                f"the answer ended with {word}{reason}", upstream=self._endpoint.name, code=word
             )
         choice.finish = word
         if FINISH.get(word) == "content_filter":

@@ -88,10 +88,10 @@ def chat_body(request: ChatRequest, model: str) -> bytes:
     """Raises InvalidRequest, naming the path, for anything that Gemini does not support."""
     older = _OLDER.match(model) is not None
     proofs = not older and _GEMINI.match(model) is not None
-    said = conversation(request.messages, proofs=proofs)
-    body: Body = {"contents": said.contents}
-    if said.system:
-        body["systemInstruction"] = {"parts": said.system}
+    dialogue = conversation(request.messages, proofs=proofs)
+    body: Body = {"contents": dialogue.contents}
+    if dialogue.system:
+        body["systemInstruction"] = {"parts": dialogue.system}
     if request.tools:
         body["tools"] = _tools(request)
     calling = _calling(request)

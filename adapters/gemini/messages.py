@@ -81,17 +81,17 @@ def _turn(one: Message, place: int, *, proofs: bool) -> list[Body]:
             thoughts.append(_signed({"text": thought.text, "thought": True}, thought.signature))
         elif thought.signature:
             loose.append(thought.signature)
-    said = _parts(one, place) if one.content else []
+    texts = _parts(one, place) if one.content else []
     for nth, signature in enumerate(loose):
-        if nth == 0 and said:
-            said[0] = _signed(said[0], signature)
+        if nth == 0 and texts:
+            texts[0] = _signed(texts[0], signature)
         else:
-            said.append(_signed({"text": ""}, signature))
+            texts.append(_signed({"text": ""}, signature))
     calls = [_call(call, place, at) for at, call in enumerate(one.tool_calls)]
     if proofs and calls and not any(call.signature for call in one.tool_calls):
         calls[0] = _signed(calls[0], SKIPPED)
     images = sent_back(one, f"messages[{place}]")
-    return [*thoughts, *own_parts(one), *said, *images, *calls] or [{"text": ""}]
+    return [*thoughts, *own_parts(one), *texts, *images, *calls] or [{"text": ""}]
 
 
 def _signed(part: Body, signature: str) -> Body:

@@ -191,17 +191,17 @@ class OpenAIAdapter:
             stream=stream,
         )
 
-    def _in_order(self, vectors: EmbeddingList, wanted: int) -> tuple[list[float] | str, ...]:
+    def _in_order(self, vectors: EmbeddingList, count: int) -> tuple[list[float] | str, ...]:
         """Order by `index`, or as received if the server sends none; exactly one per input."""
         placed = {
             place if one.index is None else one.index: one.embedding
             for place, one in enumerate(vectors.data)
         }
-        if set(placed) != set(range(wanted)) or len(vectors.data) != wanted:
+        if set(placed) != set(range(count)) or len(vectors.data) != count:
             raise UpstreamBroken(
-                f"{len(vectors.data)} vectors for {wanted} inputs", upstream=self.endpoint.name
+                f"{len(vectors.data)} vectors for {count} inputs", upstream=self.endpoint.name
             )
-        return tuple(placed[place] for place in range(wanted))
+        return tuple(placed[place] for place in range(count))
 
     def _unreadable(self, body: bytes) -> GatewayError:
         """Return the error inside a 200, or UpstreamBroken for an unreadable answer."""

@@ -50,6 +50,7 @@ class AnswerHead:
         self.id = ""
         self._upstream = upstream
         self._stream = stream
+        # `_open`: an unknown field was seen. `_news`: `read` found one that `emit_start` reports.
         self._begun = False
         self._started = _NOT_STARTED
         self._open = False

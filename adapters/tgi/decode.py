@@ -136,8 +136,8 @@ class TgiDecoder:
 
 def prompt_tokens(headers: Mapping[str, str]) -> int | None:
     """Return the prompt's number of tokens from the head of a complete answer."""
-    told = headers.get(PROMPT_TOKENS, "")
-    return int(told) if told.isascii() and told.isdigit() else None
+    count = headers.get(PROMPT_TOKENS, "")
+    return int(count) if count.isascii() and count.isdigit() else None
 
 
 def _head(data: bytes) -> str:

@@ -11,22 +11,19 @@ https://github.com/triton-inference-server/server/blob/main/docs/protocol/extens
 https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/inflight_batcher_llm
 """
 
-import re
 from collections.abc import Mapping
 from typing import ClassVar
-from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import UnsetType
 
 from adapters.base import Ceilings, Endpoint, Framing, Outbound, Range, Supports
 from adapters.errors import error_from
-from adapters.openai.adapter import accept, merged_headers
+from adapters.triton.endpoint import TritonEndpoint, prompt_of
 from adapters.triton.ensemble_decode import TextDecoder
 from adapters.triton.sampling import INT64, answers, beams, numbers, returned, token_limit
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest
-from schemas.fields import task_of
+from schemas.errors import GatewayError
 from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateRequest, Request
 
 NUMBERS: Mapping[str, str] = {
@@ -78,7 +75,6 @@ SUPPORTS = Supports(
     max_tokens=Ceilings(),
 )
 
-_MODEL = re.compile(r"(?P<name>[^/]+)(?P<version>/versions/[0-9]+)?")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -90,9 +86,8 @@ class TritonAdapter:
     framing: ClassVar[Framing] = "sse-unmarked"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        self._models = models_path(endpoint)
-        self._headers = headers(endpoint)
+        self._endpoint = endpoint
+        self._server = TritonEndpoint(endpoint)
 
     @property
     def supports(self) -> Supports:
@@ -100,30 +95,25 @@ class TritonAdapter:
 
     def encode(self, request: Request, model: str) -> Outbound:
         if not isinstance(request, CompletionRequest):
-            raise not_offered(self.endpoint, request)
+            raise self._server.not_offered(request)
         body = self._body(request)
         streamed = request.stream and beams(request.sampling) == 1
         if streamed:
             body["stream"] = True
         several = answers(request.sampling) > 1 and beams(request.sampling) == 1
         name = "generate_stream" if streamed or several else "generate"
-        return Outbound(
-            target=model_url(self._models, model, name),
-            headers=self._headers[streamed],
-            body=_encode(body),
-            stream=streamed,
-        )
+        return self._server.outbound(model, name, _encode(body), stream=streamed)
 
     def decoder(self, request: GenerateRequest) -> TextDecoder:
         if not isinstance(request, CompletionRequest):
-            raise not_offered(self.endpoint, request)
-        return TextDecoder(self.endpoint, request)
+            raise self._server.not_offered(request)
+        return TextDecoder(self._endpoint, request)
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        raise not_offered(self.endpoint, request)
+        raise self._server.not_offered(request)
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        return error_from(self.endpoint, status, headers, body)
+        return error_from(self._endpoint, status, headers, body)
 
     def _body(self, request: CompletionRequest) -> dict[str, object]:
         sampling = request.sampling
@@ -144,45 +134,3 @@ class TritonAdapter:
         if count is not None:
             body[RETURNED] = count
         return body
-
-
-def prompt_of(request: CompletionRequest) -> str:
-    """Raises InvalidRequest for token ids, and for more than one prompt."""
-    prompt = request.prompts[0]
-    if len(request.prompts) != 1 or not isinstance(prompt, str):
-        raise InvalidRequest("prompt: this backend accepts a single text prompt", param="prompt")
-    return prompt
-
-
-def models_path(endpoint: Endpoint) -> str:
-    return f"{urlsplit(endpoint.base_url).path.rstrip('/')}/v2/models"
-
-
-def model_url(models: str, model: str, name: str) -> str:
-    """Return the path of one of a model's endpoints.
-
-    Raises InvalidRequest for a model other than `NAME` or `NAME/versions/VERSION`: behind a
-    wildcard the client names the model, and must not reach other paths of the server.
-    """
-    found = _MODEL.fullmatch(model)
-    if found is None or found["name"] in (".", ".."):
-        raise InvalidRequest(
-            f"model: {model!r} is not a Triton model name; send NAME or NAME/versions/VERSION",
-            param="model",
-        )
-    version = found["version"] or ""
-    return f"{models}/{quote(found['name'], safe='')}{version}/{name}"
-
-
-def headers(endpoint: Endpoint) -> dict[bool, tuple[tuple[str, str], ...]]:
-    """Return headers for complete answers (false) and streams (true). Only proxies read the key."""
-    key = endpoint.key.reveal()
-    credentials = (("authorization", f"Bearer {key}"),) if key else ()
-    return {
-        stream: merged_headers(credentials, accept(stream), endpoint.headers)
-        for stream in (False, True)
-    }
-
-
-def not_offered(endpoint: Endpoint, request: Request) -> InvalidRequest:
-    return InvalidRequest(f"{endpoint.name} does not offer {task_of(request)}", param="model")

@@ -54,12 +54,12 @@ def inputs(request: TokenRequest) -> Iterator[Input]:
     yield from _words("bad_words_list", sampling.bad_word_ids or ())
     if not isinstance(sampling.embedding_bias, UnsetType):
         yield _tensor("embedding_bias", sampling.embedding_bias, 1, "embedding_bias")
-    for name, wanted in (
+    for name, requested in (
         ("return_log_probs", sampling.logprobs),
         ("return_context_logits", request.return_context_logits),
         ("return_generation_logits", request.return_generation_logits),
     ):
-        if wanted is True:
+        if requested is True:
             yield _scalar(name, "BOOL", True)
     yield from _adapted(request)
 

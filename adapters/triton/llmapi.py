@@ -14,7 +14,7 @@ from msgspec import UnsetType
 
 from adapters.base import Endpoint, Framing, Outbound, Range, Supports
 from adapters.errors import error_from
-from adapters.triton.ensemble import headers, model_url, models_path, not_offered, prompt_of
+from adapters.triton.endpoint import TritonEndpoint, prompt_of
 from adapters.triton.llmapi_decode import LlmApiDecoder
 from adapters.triton.sampling import numbers
 from schemas.answers import Embeddings
@@ -65,9 +65,8 @@ class TritonLlmApiAdapter:
     framing: ClassVar[Framing] = "sse"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        self._models = models_path(endpoint)
-        self._headers = headers(endpoint)
+        self._endpoint = endpoint
+        self._server = TritonEndpoint(endpoint)
 
     @property
     def supports(self) -> Supports:
@@ -75,7 +74,7 @@ class TritonLlmApiAdapter:
 
     def encode(self, request: Request, model: str) -> Outbound:
         if not isinstance(request, CompletionRequest):
-            raise not_offered(self.endpoint, request)
+            raise self._server.not_offered(request)
         sampling = request.sampling
         body: dict[str, object] = {"text_input": prompt_of(request), **REQUESTED}
         for field, value in numbers(sampling, NUMBERS).items():
@@ -85,20 +84,15 @@ class TritonLlmApiAdapter:
         if request.stream:
             body["streaming"] = True
         name = "generate_stream" if request.stream else "generate"
-        return Outbound(
-            target=model_url(self._models, model, name),
-            headers=self._headers[request.stream],
-            body=_encode(body),
-            stream=request.stream,
-        )
+        return self._server.outbound(model, name, _encode(body), stream=request.stream)
 
     def decoder(self, request: GenerateRequest) -> LlmApiDecoder:
         if not isinstance(request, CompletionRequest):
-            raise not_offered(self.endpoint, request)
-        return LlmApiDecoder(self.endpoint, stream=request.stream)
+            raise self._server.not_offered(request)
+        return LlmApiDecoder(self._endpoint, stream=request.stream)
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        raise not_offered(self.endpoint, request)
+        raise self._server.not_offered(request)
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        return error_from(self.endpoint, status, headers, body)
+        return error_from(self._endpoint, status, headers, body)

@@ -132,11 +132,11 @@ def encode_inputs(inputs: Iterable[Input], outputs: Mapping[str, bool]) -> tuple
         else:
             wire["data"] = one.data
         listed.append(wire)
-    wanted = [
+    requested = [
         {"name": name, "parameters": {"binary_data": True}} if binary else {"name": name}
         for name, binary in outputs.items()
     ]
-    head = _encode({"inputs": listed, "outputs": wanted})
+    head = _encode({"inputs": listed, "outputs": requested})
     return b"".join((head, *tails)), len(head) if tails else None
 
 

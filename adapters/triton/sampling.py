@@ -51,8 +51,8 @@ def numbers(sampling: Sampling, names: Mapping[str, str]) -> dict[str, Number]:
 
 def _draws(sampling: Sampling) -> bool:
     """Return whether the client requests sampling. Beams do not; the default is the server's."""
-    asked = sampling.do_sample is True or sampling.temperature is not UNSET
-    return asked and beams(sampling) == 1
+    samples = sampling.do_sample is True or sampling.temperature is not UNSET
+    return samples and beams(sampling) == 1
 
 
 def token_limit(request: CompletionRequest | TokenRequest) -> int:

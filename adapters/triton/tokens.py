@@ -14,8 +14,7 @@ from typing import ClassVar
 
 from adapters.base import Ceilings, Endpoint, Framing, Outbound, Range, Supports
 from adapters.errors import error_from
-from adapters.openai.adapter import merged_headers
-from adapters.triton.ensemble import headers, model_url, models_path, not_offered
+from adapters.triton.endpoint import TritonEndpoint
 from adapters.triton.input_tensors import NAMES, SCALARS, inputs
 from adapters.triton.open_inference_protocol import HEADER_LENGTH, encode_inputs
 from adapters.triton.tokens_decode import InferDecoder
@@ -92,9 +91,8 @@ class TritonTokensAdapter:
     framing: ClassVar[Framing] = "sse-unmarked"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        self._models = models_path(endpoint)
-        self._headers = headers(endpoint)[False]
+        self._endpoint = endpoint
+        self._server = TritonEndpoint(endpoint)
 
     @property
     def supports(self) -> Supports:
@@ -102,33 +100,30 @@ class TritonTokensAdapter:
 
     def encode(self, request: Request, model: str) -> Outbound:
         if not isinstance(request, TokenRequest):
-            raise not_offered(self.endpoint, request)
+            raise self._server.not_offered(request)
         body, head = encode_inputs(inputs(request), _outputs(request))
-        sent = self._headers
-        if head is not None:
-            binary = (("content-type", "application/octet-stream"), (HEADER_LENGTH, str(head)))
-            sent = merged_headers(sent, binary)
-        return Outbound(target=model_url(self._models, model, "infer"), headers=sent, body=body)
+        binary = (("content-type", "application/octet-stream"), (HEADER_LENGTH, str(head)))
+        return self._server.outbound(model, "infer", body, headers=() if head is None else binary)
 
     def decoder(self, request: GenerateRequest) -> InferDecoder:
         if not isinstance(request, TokenRequest):
-            raise not_offered(self.endpoint, request)
-        return InferDecoder(self.endpoint, request)
+            raise self._server.not_offered(request)
+        return InferDecoder(self._endpoint, request)
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        raise not_offered(self.endpoint, request)
+        raise self._server.not_offered(request)
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        return error_from(self.endpoint, status, headers, body)
+        return error_from(self._endpoint, status, headers, body)
 
 
 def _outputs(request: TokenRequest) -> dict[str, bool]:
     """Return the outputs to request, each with whether it comes as bytes: JSON has no float16."""
-    wanted = {"output_ids": False, "sequence_length": False}
+    requested = {"output_ids": False, "sequence_length": False}
     if request.sampling.logprobs is True:
-        wanted |= {"cum_log_probs": False, "output_log_probs": False}
+        requested |= {"cum_log_probs": False, "output_log_probs": False}
     if request.return_context_logits is True:
-        wanted["context_logits"] = True
+        requested["context_logits"] = True
     if request.return_generation_logits is True:
-        wanted["generation_logits"] = True
-    return wanted
+        requested["generation_logits"] = True
+    return requested

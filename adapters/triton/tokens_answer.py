@@ -77,7 +77,7 @@ class TokenAnswer:
 
     def add(self, beam: Beam) -> Iterator[Event]:
         """Emit the tokens of a requested choice; the server may send more choices."""
-        if not self.wants(beam.index):
+        if not self.is_requested(beam.index):
             return
         choice = self._choices.setdefault(beam.index, _Choice())
         ids = self._without_prompt(beam.ids) if choice.count == 0 else beam.ids
@@ -116,7 +116,7 @@ class TokenAnswer:
             cum_logprob=choice.cumulative,
         )
 
-    def wants(self, index: int) -> bool:
+    def is_requested(self, index: int) -> bool:
         return index < self._answers
 
     def broken(self, problem: str) -> UpstreamBroken:

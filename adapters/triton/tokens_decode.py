@@ -113,7 +113,7 @@ class InferDecoder:
         )
         for place, beam in enumerate(beams):
             yield from self._answer.add(beam)
-            if place < len(matrices) and self._answer.wants(beam.index):
+            if place < len(matrices) and self._answer.is_requested(beam.index):
                 tensor = _top(matrices[place], len(beam.ids))
                 yield Logits(of="generation", tensor=tensor, index=beam.index)
 

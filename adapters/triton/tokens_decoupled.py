@@ -15,7 +15,8 @@ import msgspec
 
 from adapters.base import Endpoint, Framing, Outbound, Supports
 from adapters.errors import error_from
-from adapters.triton.ensemble import OLDER, headers, model_url, models_path, not_offered
+from adapters.triton.endpoint import TritonEndpoint
+from adapters.triton.ensemble import OLDER
 from adapters.triton.input_tensors import inputs
 from adapters.triton.open_inference_protocol import Input
 from adapters.triton.sampling import INT64, answers, beams
@@ -58,9 +59,8 @@ class DecoupledTritonTokensAdapter:
     framing: ClassVar[Framing] = "sse-unmarked"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        self._models = models_path(endpoint)
-        self._headers = headers(endpoint)
+        self._endpoint = endpoint
+        self._server = TritonEndpoint(endpoint)
 
     @property
     def supports(self) -> Supports:
@@ -69,7 +69,7 @@ class DecoupledTritonTokensAdapter:
     def encode(self, request: Request, model: str) -> Outbound:
         """Stream several answers: they are several responses, which `generate` does not support."""
         if not isinstance(request, TokenRequest):
-            raise not_offered(self.endpoint, request)
+            raise self._server.not_offered(request)
         body = {one.name: _flat(one) for one in inputs(request)}
         for newer, older in OLDER.items():
             value = body.get(newer)
@@ -81,23 +81,18 @@ class DecoupledTritonTokensAdapter:
             body["streaming"] = True
         several = answers(request.sampling) > 1 and alone
         name = "generate_stream" if streamed or several else "generate"
-        return Outbound(
-            target=model_url(self._models, model, name),
-            headers=self._headers[streamed],
-            body=_encode(body),
-            stream=streamed,
-        )
+        return self._server.outbound(model, name, _encode(body), stream=streamed)
 
     def decoder(self, request: GenerateRequest) -> GenerateDecoder:
         if not isinstance(request, TokenRequest):
-            raise not_offered(self.endpoint, request)
-        return GenerateDecoder(self.endpoint, request)
+            raise self._server.not_offered(request)
+        return GenerateDecoder(self._endpoint, request)
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        raise not_offered(self.endpoint, request)
+        raise self._server.not_offered(request)
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        return error_from(self.endpoint, status, headers, body)
+        return error_from(self._endpoint, status, headers, body)
 
 
 def _flat(one: Input) -> object:
