@@ -1,4 +1,7 @@
-"""What happened to one request: filled in on the way, read once for headers, log and metrics."""
+"""The record of one request and of its attempts: filled in while the request runs.
+
+The response headers, the access log, the metrics and the store are written from it.
+"""
 
 from typing import Literal
 
@@ -11,16 +14,17 @@ from schemas.events import Usage
 
 
 class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
-    """One try at one backend.
+    """What is kept of one attempt: one backend, asked once.
 
-    outcome: `ok`, `cancelled`, `lost` to a faster one, or the error's code. ms: its length.
-    hedge:   it was begun beside one that was late.
-    pattern: the backend as configured, where that is a wildcard.
-    refused: nothing was sent, for the request cannot be said in the backend's words.
-    role:    "" is one whose answer the client would have seen: it served, or failed; hedge: of two
-             at once the one that did not serve, whichever began first.
-    deltas, usage: like the request's, of an attempt whose answer is not the request's: it failed
-             before the client saw anything, lost against a hedge, or was a mirror's.
+    outcome: `ok`, `cancelled`, `lost` to a faster attempt, or the error's code; "" while it runs.
+    ms:      its duration in milliseconds.
+    hedge:   it started in parallel to an attempt that was late.
+    pattern: the backend as configured, if that is a wildcard.
+    refused: nothing was sent, because the backend's API cannot express the request.
+    role:    "" for an attempt whose answer is the request's: it served, or failed. hedge: of two
+             parallel attempts the one that did not serve, whichever started first.
+    deltas, usage: as in RequestRecord, of an attempt whose answer is not the request's: it failed
+             before the client received anything, lost against a hedge, or was a mirror's.
     """
 
     backend: str
@@ -35,32 +39,31 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def recorded_role(self) -> Literal["served", "failed", "hedge", "mirror"]:
-        """The role in records and metrics; an attempt that a client cancelled served it."""
+        """The role in stored records and metrics. An attempt that the client cancelled served."""
         if self.role:
             return self.role
         return "served" if self.outcome in ("ok", "cancelled") else "failed"
 
 
 def counts_of(usage: Usage | None) -> Usage | None:
-    """Without the vendor's own object: an attempt's usage is read back from logs and records."""
+    """The usage without the vendor's own object, because it is read back from logs and records."""
     return usage if usage is None or usage.raw is None else replace(usage, raw=None)
 
 
 class RequestRecord(Struct, kw_only=True, gc=False):
-    """The mutable record of one request. Times are loop times in seconds, `None` until known.
+    """The mutable record of one request. Times are seconds of the clock, `None` until known.
 
-    deltas:  content events given out so far, of tokens their ids: the estimate when no usage
-             arrives.
-    deltas, usage, first_content: of the last attempt with the role ""; `set_aside` them before
-             another.
-    prompt:  its tokens by our own estimate, where no usage arrived; `None` where none is needed.
-    part:    in its model's experiment.
-    rule, candidates, ruled_out: as planned; candidates by name.
-    refused: our own words where no backend was asked.
-    error, param, message: what the client is told of a failure, "" without one.
-    large:   its body is; what takes long with it is done in a thread.
-    asking_since: when the first of the tries began that are under way, or were until the last
-             ended; before that, some were for `upstream_s`.
+    large:   the body is large, so that slow work on it runs in a thread.
+    participation: in the experiment of its model.
+    deltas:  content events sent so far (for tokens, their ids): the estimate if no usage arrives.
+    deltas, usage, first_content_at: of the last attempt with the role "". `charge_failed_attempt`
+             moves them into that attempt's record before another one starts.
+    error, param, message: of the failure that the client received; "" without one.
+    upstream_since: when the attempts began that are running, or that ended last: parallel attempts
+             count once. upstream_s: seconds of all attempts that ended before.
+    estimated_prompt_tokens: our own estimate if no usage arrived; `None` if none is needed.
+    rule, candidates, ruled_out: as in the plan; candidates by name.
+    refusal: the gateway's own error message if no backend was asked.
     """
 
     request_id: str
@@ -95,22 +98,22 @@ class RequestRecord(Struct, kw_only=True, gc=False):
 
     @property
     def attempt_running(self) -> bool:
-        """Whether a backend is being asked."""
+        """Whether an attempt is running."""
         return any(not attempt.outcome for attempt in self.attempts)
 
     @property
     def attempts_sent(self) -> int:
-        """How many attempts there were in earnest."""
+        """The number of attempts in which something was sent."""
         if len(self.attempts) == 1:
             return int(not self.attempts[0].refused)
         return sum(not attempt.refused for attempt in self.attempts)
 
     def record_error(self, error: GatewayError) -> None:
-        """Note what the client is told."""
+        """Record the error that the client receives."""
         self.error, self.param, self.message = error.code, error.param or "", error.logged
 
     def charge_failed_attempt(self) -> None:
-        """What came so far was a failed attempt's: the client will not see it, but it cost."""
+        """Move deltas and usage to the failed attempt: not for the client, but they cost."""
         for attempt in reversed(self.attempts):
             if not attempt.role:
                 attempt.deltas, attempt.usage = self.deltas, counts_of(self.usage)
@@ -119,23 +122,23 @@ class RequestRecord(Struct, kw_only=True, gc=False):
 
     @property
     def hedged(self) -> tuple[str, ...]:
-        """The backends that were asked at once, the later one last; () without a hedge."""
-        for place, attempt in enumerate(self.attempts):
+        """The two backends of parallel attempts, the hedge's last; () without a hedge."""
+        for index, attempt in enumerate(self.attempts):
             if attempt.hedge:
-                return self.attempts[place - 1].backend, attempt.backend
+                return self.attempts[index - 1].backend, attempt.backend
         return ()
 
     def upstream_ms(self, now: float) -> float:
-        """Milliseconds in which a backend was being asked; retries' pauses are not in it."""
+        """Milliseconds during which an attempt was running, without the pauses between retries."""
         if len(self.attempts) == 1 and self.attempts[0].outcome:
             return self.attempts[0].ms
         running = now - self.upstream_since if self.attempt_running else 0.0
         return (self.upstream_s + running) * 1e3
 
     def on_attempt_end(self, at: float) -> None:
-        """A try is over, and its outcome known: the last of those that were under way?
+        """An attempt has ended, and its outcome is set: if it was the last one running, add up.
 
-        Of a try that has succeeded, and was the only one, its own time tells as much.
+        Not called for a single attempt that succeeds, because its own `ms` is the same.
         """
         if not self.attempt_running:
             self.upstream_s += at - self.upstream_since

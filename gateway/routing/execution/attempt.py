@@ -1,4 +1,10 @@
-"""One backend being asked once: what is booked when that begins, and when it ends."""
+"""An attempt: one backend is asked once. What its start and its end change.
+
+Two ideas, two names. An *attempt* (`Attempt`) is one backend that is asked once: it lives while the
+backend answers, and its end changes the backend's circuit breaker and load. A *record* is what is
+kept of it: an `AttemptRecord` per attempt, in the `RequestRecord` that the access log, the metrics
+and the response headers are made of.
+"""
 
 import random
 from collections.abc import AsyncGenerator
@@ -23,25 +29,26 @@ from schemas.events import Event
 from schemas.requests import EmbeddingsRequest, Request
 
 TIMER_S = 0.001
-"""Timers go by whole milliseconds, and may come that much too early."""
+"""Timers are rounded to whole milliseconds and may fire this much too early."""
 
 FAIR_SHARE = 0.5
-"""Of the operator's deadline: a backend that had less before the request's cut it has not failed.
-
-A client that is in a hurry, or the backends before it, left it too little time to tell anything.
-"""
+"""Share of the operator's deadline that a backend must have had before a timeout at the request's
+own deadline counts as its failure. With less, the client's short timeout or the backends tried
+before it left too little time to conclude anything."""
 
 
 class Attempt(Struct, eq=False):
-    """An attempt that `ask` has begun: end it by one of `succeed`, `fail` and `lose`.
+    """One backend that is asked once. End it with `succeed`, `fail` or `lose_race`, exactly once.
 
-    All of them count for the backend's health. A Struct, and made by position, for it is made in
-    half the time of another class's object, and at every request.
+    The end updates the record, the backend's load and its circuit breaker. A Struct created by
+    position, because every request creates one and it takes half the time of another class's
+    object (docs/adr/0016).
 
-    asked:   what the client asked for.
-    entry:   its entry in the request's `record`. started: the clock's seconds.
-    probe:   of a breaker that is not closed.
-    committed: its content has reached the client, or is about to.
+    client_request: as the client sent it.
+    record:  of the whole request. entry: this attempt's record in it.
+    started: in the clock's seconds.
+    probe:   it probes a circuit that is not closed.
+    committed: the client has received content of it, or is about to.
     """
 
     candidate: Candidate
@@ -56,19 +63,20 @@ class Attempt(Struct, eq=False):
 
     @property
     def request(self) -> Request:
-        """As the backend gets it."""
+        """The request as the backend gets it."""
         return self.candidate.request or self.client_request
 
     def mark_as_server(self) -> None:
-        """The client hears that this backend is the one."""
+        """Report this backend to the client as the one that answers, in the response headers."""
         self.record.backend = self.candidate.name
         self.record.dropped = self.candidate.reported_omissions
         self.record.defaulted = self.candidate.defaulted
 
     def on_first_content(self, at: float) -> None:
-        """Its first content is about to reach the client.
+        """The first content is about to reach the client. at: the clock's seconds.
 
-        A probe has shown by then that the backend is back; until its end nobody would be let in.
+        A probe that has content closes the circuit now. Waiting for the end of the answer would
+        keep out other requests until then.
         """
         self.committed = True
         self.candidate.backend.load.first_content.add(at - self.started, at)
@@ -77,28 +85,33 @@ class Attempt(Struct, eq=False):
             self.candidate.breaker.on_probe_content(at)
 
     def succeed(self, at: float) -> None:
-        """Its answer is complete."""
+        """The answer is complete. at: the clock's seconds."""
         candidate, entry, record = self.candidate, self.entry, self.record
         breaker, load, seconds = candidate.breaker, candidate.backend.load, at - self.started
         entry.outcome = "ok"
-        entry.ms = (seconds * 1e6 + 0.5) // 1.0 / 1e3  # as `milliseconds`, without the call
+        # `milliseconds` inlined: every request ends here, and a call costs more than the sum.
+        entry.ms = (seconds * 1e6 + 0.5) // 1.0 / 1e3
         load.in_flight -= 1
         if len(record.attempts) > 1:
             record.on_attempt_end(at)
         if not self.committed:
-            whole = load.answer
-            if seconds > whole.value or at >= whole.due:
-                whole.add(seconds, at)
+            latency = load.answer
+            # The first test of `PeakAverage.add` inlined: most answers change nothing, so most
+            # requests save the call.
+            if seconds > latency.value or at >= latency.due:
+                latency.add(seconds, at)
         if self.probe or breaker.deprioritised_count:
             breaker.succeed(at, probe=self.probe)
             return
-        tried = breaker.outcomes
-        if at >= tried.over_at:
-            tried.advance(at)
-        tried.current += 1
+        # `Breaker.succeed` of a closed circuit, with `SlidingCount.add` inlined: it only counts
+        # one more outcome, which saves two calls per request.
+        outcomes = breaker.outcomes
+        if at >= outcomes.over_at:
+            outcomes.advance(at)
+        outcomes.current += 1
 
     def fail(self, error: BaseException, at: float) -> None:
-        """error: what ended it."""
+        """The attempt has failed, or was cancelled. error: what ended it."""
         breaker, probe = self.candidate.breaker, self.probe
         self._close(error, at)
         match error:
@@ -124,7 +137,7 @@ class Attempt(Struct, eq=False):
                 breaker.ignore_outcome(probe=probe)
 
     def lose_race(self) -> None:
-        """Another was faster. That is no failure, but so long at least it would have taken."""
+        """The other of two attempts was faster: not a failure, but a lower bound of the latency."""
         at = now()
         self._close(None, at)
         self.entry.role = "hedge"
@@ -132,18 +145,21 @@ class Attempt(Struct, eq=False):
         self.candidate.breaker.ignore_outcome(probe=self.probe)
 
     def fail_primary(self, error: BaseException, at: float) -> None:
-        """Like `fail`, of one of two: the request's own numbers are about the other."""
+        """`fail` for the first of two attempts; its usage goes into its own entry.
+
+        The numbers of the request itself are those of the hedge from now on.
+        """
         self.fail(error, at)
         if isinstance(error, UpstreamError):
             self.entry.usage = counts_of(error.usage)
 
     def fail_hedge(self, error: BaseException, at: float) -> None:
-        """Like `drop_out`, of a hedge whose answer will not be the request's."""
+        """`fail_primary` for the hedge, whose answer will not be the request's."""
         self.fail_primary(error, at)
         self.entry.role = "hedge"
 
     def _had_too_little_time(self, at: float) -> bool:
-        """Whether it ran into the request's deadline before it had had its fair time."""
+        """Whether the request's deadline cut it before it had its `FAIR_SHARE` of the time."""
         fair_s = self.plan.operator_deadline_s * FAIR_SHARE
         return at >= self.call.deadline - TIMER_S and at - self.started < fair_s
 
@@ -153,7 +169,7 @@ class Attempt(Struct, eq=False):
         (load.first_content if stream else load.answer).at_least(at - self.started, at)
 
     def _close(self, error: BaseException | None, at: float) -> None:
-        """error: `None` where it has lost."""
+        """Complete its entry, and its share of the load. error: `None` if it lost the race."""
         entry = self.entry
         if error is None:
             entry.outcome = "lost"
@@ -165,7 +181,7 @@ class Attempt(Struct, eq=False):
 
 
 def start_attempt(candidate: Candidate, record: RequestRecord, at: float) -> AttemptRecord:
-    """Books that a backend is being asked from now on. Its breaker is the caller's business."""
+    """Record that a backend is asked from now on. The caller updates the breaker."""
     backend = candidate.backend
     backend.load.in_flight += 1
     if record.deltas or record.usage is not None:
@@ -184,15 +200,15 @@ def start_attempt(candidate: Candidate, record: RequestRecord, at: float) -> Att
     return entry
 
 
-def events_of(one: Attempt) -> AsyncGenerator[list[Event], None]:
-    """The events of its answer."""
-    request = one.request
+def events_of(attempt: Attempt) -> AsyncGenerator[list[Event], None]:
+    """The events of the attempt's answer, in batches."""
+    request = attempt.request
     assert not isinstance(request, EmbeddingsRequest)
-    return one.candidate.backend.upstream.generate(request, one.call)
+    return attempt.candidate.backend.upstream.generate(request, attempt.call)
 
 
-async def vectors_of(one: Attempt) -> Embeddings:
-    """The vectors of its answer."""
-    request = one.request
+async def vectors_of(attempt: Attempt) -> Embeddings:
+    """The vectors of the attempt's answer."""
+    request = attempt.request
     assert isinstance(request, EmbeddingsRequest)
-    return await one.candidate.backend.upstream.embed(request, one.call)
+    return await attempt.candidate.backend.upstream.embed(request, attempt.call)

@@ -1,4 +1,8 @@
-"""The tries of one request, one after the other: whom to ask next, and when to give up."""
+"""The attempts of one request, in sequence: which backend is asked next, and when to give up.
+
+Most requests need a single attempt, which `first_attempt` starts without an `AttemptSequence`; the
+sequence is created when that attempt fails, or up front if the first attempt has to wait.
+"""
 
 import asyncio
 import random
@@ -23,18 +27,18 @@ from schemas.errors import (
 from schemas.requests import Request
 
 _AttemptFields = tuple[Candidate, Request, Call, RequestRecord, AttemptRecord, float, Plan, bool]
-"""The fields of a Try, in order."""
+"""The fields of an `Attempt` in their order, because it is created by position."""
 
 PASSED = "the request's deadline has passed"
 
 
 class AttemptSequence:
-    """Gives turns, the `first` and the `next`; each has to be told how it ended.
+    """Starts the attempts of one request: `first`, then `next` after each failure.
 
-    After a failure that may move on, `next` goes on with the same backend (after a pause) or
-    another. When nobody is left to ask, the last failure is raised, or, where no backend had
-    words for the request, the first refusal. A refusal takes none of the attempts, for nothing
-    was sent.
+    After a failure that may fail over, `next` asks the same backend again (after a pause) or
+    another one. When no backend is left, it raises the last failure; if no backend could express
+    the request, the first InvalidRequest. An InvalidRequest does not count towards
+    `retry.attempts`, because nothing was sent.
     """
 
     __slots__ = (
@@ -71,9 +75,9 @@ class AttemptSequence:
             plan.hedging.budget.firsts.add(record.started)
 
     async def first(self) -> "PrimaryAttempt":
-        """Waits where no backend is healthy and one can be tried in time.
+        """Start the first attempt; wait for a backend if none is healthy.
 
-        Raises Unavailable where none can.
+        Raises Unavailable if none can be tried in time, and DeadlineExceeded.
         """
         self._skip_unavailable(now())
         if not self._queue and not await self._use_last_resort():
@@ -81,28 +85,29 @@ class AttemptSequence:
         return self._start()
 
     def on_first_started(self) -> None:
-        """The first was given without this object: see `first_of`."""
+        """The first attempt has started without this object, in `first_attempt`."""
         self._left -= 1
 
     async def next(self, failed: "PrimaryAttempt") -> "PrimaryAttempt":
-        """After one that moves on. Raises its failure where nobody is left to ask."""
+        """Start the attempt after one that may fail over. Raises the failure if there is none."""
         assert failed.error is not None
         await self._choose_next(failed, failed.error)
         return self._start()
 
     def hedge(self) -> Attempt | None:
-        """Another try beside the one that is late, at the next backend; once a request.
+        """Start a parallel attempt at the next backend; at most once per request.
 
-        None where nobody else may be asked, or the hedges' budget is spent. Nobody who has to do
-        without a field that this one honours: being late is no reason for a lesser answer.
+        `None` if no other backend is available or the hedging budget is spent. A backend that
+        lacks a field that the first one honours is skipped: latency does not justify a lesser
+        answer.
         """
         hedging, at = self.plan.hedging, now()
         if self._hedged or self._left <= 0 or hedging is None or at >= self.deadline:
             return None
-        whole = not self._queue[0].dropped
-        for place in range(1, len(self._queue)):
-            other = self._queue[place]
-            if other.breaker.is_available(at) and not (whole and other.dropped):
+        complete = not self._queue[0].dropped
+        for index in range(1, len(self._queue)):
+            other = self._queue[index]
+            if other.breaker.is_available(at) and not (complete and other.dropped):
                 break
         else:
             return None
@@ -110,29 +115,28 @@ class AttemptSequence:
             return None
         self._hedged = True
         self._left -= 1
-        beside = self._queue[place]
-        self._queue = self._queue[:place] + self._queue[place + 1 :]
-        one = Attempt(*self._fields(beside, at))
-        one.entry.hedge = True
-        return one
+        self._queue = self._queue[:index] + self._queue[index + 1 :]
+        hedge = Attempt(*self._fields(other, at))
+        hedge.entry.hedge = True
+        return hedge
 
     def continue_with(self, survivor: Candidate) -> None:
-        """Of two that were asked at once, this one, the hedge, is left."""
+        """The first of two parallel attempts has failed: the hedge is the current one now."""
         self._queue = survivor, *self._queue[1:]
         self._repeats = 0
 
     def refund(self) -> None:
-        """A try in which nothing was sent takes no attempt."""
+        """Give back an attempt in which nothing was sent."""
         self._left += 1
 
     def may_fail_over(self, error: GatewayError) -> bool:
-        """Whether somebody else may be asked, and will be if there is one."""
+        """Whether another attempt may follow, if a backend is left."""
         return may_fail_over(error, self._rule) or (
             error.code not in self._used_fallbacks and any(self.plan.error_fallback(error.code))
         )
 
     async def _choose_next(self, failed: "PrimaryAttempt", error: GatewayError) -> None:
-        """Put the next to ask at the head of the queue; raises the failure when there is none."""
+        """Put the next candidate at the head of the queue; raise the failure if there is none."""
         refused = isinstance(error, InvalidRequest)
         if refused:
             self.refund()
@@ -146,17 +150,18 @@ class AttemptSequence:
         self._skip_unavailable(now())
         if self._left > 0 and (self._queue or await self._use_last_resort()):
             return
-        told, failure = self._reported
-        self.record.backend, self.record.dropped = told.name, told.reported_omissions
-        self.record.defaulted = told.defaulted
+        candidate, failure = self._reported
+        self.record.backend = candidate.name
+        self.record.dropped = candidate.reported_omissions
+        self.record.defaulted = candidate.defaulted
         raise failure
 
     async def _retry(self, failed: "PrimaryAttempt", error: GatewayError) -> bool:
-        """Whether the same backend is asked again; if so, the pause before it is over.
+        """Whether to ask the same backend again; returns after the pause if so.
 
-        Not one that is busy, or let us wait in vain, while others can be asked at once; nor one
-        that rests for longer than the pause, for whatever reason. The last attempt is not its,
-        while there is an unhealthy one that was not asked.
+        No retry after a 429 or a timeout while another backend can be asked immediately, nor if
+        the backend stays unavailable for longer than the pause. The last attempt is reserved for
+        an unhealthy backend that has not been asked, if there is one.
         """
         at, others = now(), len(self._queue) - 1
         candidate = failed.current.candidate
@@ -166,14 +171,14 @@ class AttemptSequence:
         if may:
             busy = isinstance(error, UpstreamBusy)
             self._last_resort.on_failure(candidate, not_before=at + wait, busy=busy)
-        ill = 1 if self._last_resort.any_in_time(at, self.deadline) else 0
+        reserved = 1 if self._last_resort.any_in_time(at, self.deadline) else 0
         if (others and isinstance(error, UpstreamBusy)) or (
-            others + ill and isinstance(error, UpstreamTimeout)
+            others + reserved and isinstance(error, UpstreamTimeout)
         ):
             return False
         repeat = (
             may
-            and self._left > others + ill
+            and self._left > others + reserved
             and wait <= self._rule.max_backoff_s
             and at + wait < self.deadline
             and breaker.available_in(at) <= wait
@@ -182,11 +187,11 @@ class AttemptSequence:
         if not repeat:
             return False
         self._repeats += 1
-        await asyncio.sleep(wait + TIMER_S)  # a pause is a lower bound
+        await asyncio.sleep(wait + TIMER_S)  # a lower bound, but timers fire early
         return breaker.is_available(now())
 
     async def _use_last_resort(self) -> bool:
-        """Whether there is one to try where no healthy one is left; it is in the queue, then."""
+        """Whether an unhealthy backend can be tried in time; if so, it becomes the queue."""
         choice = await self._last_resort.next(self._left, self.deadline)
         if choice is None:
             return False
@@ -195,13 +200,16 @@ class AttemptSequence:
         return True
 
     def _skip_unavailable(self, at: float) -> None:
-        """They are tried when no other is left."""
+        """Move unavailable candidates from the head of the queue to the last resort."""
         while self._queue and not self._queue[0].breaker.is_available(at):
             self._last_resort.untried.append(self._queue[0])
             self._queue = self._queue[1:]
 
     def _use_error_fallback(self, error: GatewayError) -> bool:
-        """Put those in the queue who may answer after such a failure, once for each code."""
+        """Replace the queue by the `fallback_by_error` of this code, once per code.
+
+        Raises the error if no attempt is left.
+        """
         if error.code in self._used_fallbacks:
             return False
         self._used_fallbacks += (error.code,)
@@ -236,13 +244,14 @@ class AttemptSequence:
 
 
 class PrimaryAttempt(Attempt, eq=False):
-    """A try whose answer may be the request's: `current` succeeds, or ask whether it `moves_on`.
+    """An attempt whose answer becomes the request's, unless its hedge replaces it.
 
-    `commit` it once the client is about to see content.
+    The pipeline calls `commit` when the client is about to receive content, and at the end
+    `succeed` of the current attempt, or `should_fail_over` with the error.
 
-    account: `None` for the first turn, until one is needed.
-    instead: the hedge that has taken its place.
-    error:   what has ended it, where another follows.
+    sequence: `None` for the first attempt, until `rest` needs it.
+    replacement: the hedge that has replaced it.
+    error:   what ended it, if another attempt follows.
     """
 
     sequence: AttemptSequence | None = None
@@ -251,12 +260,12 @@ class PrimaryAttempt(Attempt, eq=False):
 
     @property
     def current(self) -> Attempt:
-        """Of two that were asked at once, who is left."""
+        """This attempt, or the hedge that has replaced it."""
         return self.replacement or self
 
     @property
     def rest(self) -> AttemptSequence:
-        """What follows when this one fails."""
+        """The sequence that starts the attempts after this one; created on first use."""
         if self.sequence is None:
             self.sequence = AttemptSequence(
                 self.plan, self.client_request, self.record, self.call.tenant
@@ -265,18 +274,19 @@ class PrimaryAttempt(Attempt, eq=False):
         return self.sequence
 
     def commit(self) -> None:
+        """The client is about to receive content: from now on no other backend may answer."""
         self.committed = True
         self.current.on_first_content(now())
 
     def replace_with(self, hedge: Attempt) -> None:
-        """The first has fallen out; whoever was asked beside it is the one now."""
+        """This attempt has failed or lost the race; its hedge continues in its place."""
         self.replacement = hedge
         self.rest.continue_with(hedge.candidate)
 
     def should_fail_over(self, error: BaseException) -> bool:
-        """Books what has ended it; true where another turn may follow.
+        """Record the failure; true if another attempt may follow.
 
-        Raises DeadlineExceeded where that is why.
+        Raises DeadlineExceeded if the request's deadline has passed.
         """
         at = now()
         if isinstance(error, UpstreamError) and error.usage is not None:
@@ -298,11 +308,13 @@ class PrimaryAttempt(Attempt, eq=False):
 def first_attempt(
     plan: Plan, request: Request, record: RequestRecord, tenant: str
 ) -> PrimaryAttempt | None:
-    """The first turn of a request; `None` where it takes `Attempts.first`, which may wait.
+    """Start the first attempt of a request without an `AttemptSequence`.
 
-    Nearly every request needs no other, so what keeps account of several is made when one fails.
-    Raises DeadlineExceeded.
+    `None` if `AttemptSequence.first` has to do it: no backend is available, so that it may have to
+    wait, or the circuit is not closed, or the plan hedges. Raises DeadlineExceeded.
     """
+    # A copy of `AttemptSequence.first`, `_start` and `_fields` inlined: nearly every request needs
+    # one attempt, and saves the sequence and its calls (docs/adr/0016). Keep the two in step.
     if not plan.candidates or plan.hedging is not None:
         return None
     candidate = plan.candidates[0]
@@ -311,6 +323,7 @@ def first_attempt(
     at, deadline = now(), record.started + plan.deadline_s
     if at >= deadline:
         raise DeadlineExceeded(PASSED)
+    # `SlidingCount.add` inlined: one call less per request.
     firsts = candidate.backend.budget.firsts
     if at >= firsts.over_at:
         firsts.advance(at)
@@ -322,6 +335,7 @@ def first_attempt(
         tenant=tenant,
         large=record.large,
     )
+    # By position: faster than by keyword.
     return PrimaryAttempt(
         candidate, request, call, record, start_attempt(candidate, record, at), at, plan
     )

@@ -1,4 +1,4 @@
-"""A second try beside one that is late: the first of the two to show content is the answer."""
+"""Hedging: a parallel attempt at another backend if the first is late; the faster one answers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -21,7 +21,7 @@ _Source = AsyncGenerator[list[Event], None]
 
 
 class _Opening(Struct, frozen=True, kw_only=True, eq=False):
-    """The beginning of an answer up to its first content, and where the rest comes from."""
+    """An answer up to its first content. held: the events so far; rest: yields the others."""
 
     held: list[Event]
     rest: _Source
@@ -30,14 +30,15 @@ class _Opening(Struct, frozen=True, kw_only=True, eq=False):
 async def hedged_events(
     attempt: PrimaryAttempt, hedging: Hedging
 ) -> AsyncGenerator[list[Event], None]:
-    """The winner's events; the first batch holds everything up to its first content.
+    """The events of the faster attempt; the first batch holds all up to its first content.
 
-    Raises what the last one left raised. Closing it early cancels whoever is still asked.
+    Raises the error of the last attempt that was running. Closing the generator early cancels all
+    running attempts.
     """
     sources: list[_Source] = []
 
-    async def opening(one: Attempt) -> _Opening:
-        source = events_of(one)
+    async def opening(racer: Attempt) -> _Opening:
+        source = events_of(racer)
         sources.append(source)
         held: list[Event] = []
         async for batch in source:
@@ -60,7 +61,7 @@ async def hedged_events(
 
 
 async def hedged_vectors(attempt: PrimaryAttempt, hedging: Hedging) -> Embeddings:
-    """The winner's vectors."""
+    """The vectors of the faster attempt."""
     return await _first(attempt, hedging, vectors_of)
 
 
@@ -69,7 +70,7 @@ async def _first(
     hedging: Hedging,
     ask: Callable[[Attempt], Coroutine[None, None, _Shown]],
 ) -> _Shown:
-    """What the first of at most two shows; from then on the winner is the attempt's `current`."""
+    """The result of the faster of at most two attempts, which becomes the attempt's `current`."""
     first = asyncio.create_task(ask(attempt.current))
     try:
         await asyncio.wait({first}, timeout=hedging.after_s)
@@ -92,16 +93,16 @@ async def _race(
     hedge: Attempt,
     second: asyncio.Task[_Shown],
 ) -> _Shown:
-    """Who fails falls out, and the other goes on alone.
+    """Wait for the faster of two attempts; if one fails, the other continues alone.
 
-    But a failure of the first try that would not have moved on ends both, as it would have done
-    without a hedge. When this returns or raises, all but the attempt's `current` is booked.
+    If the first attempt fails in a way that does not fail over, both end, as without a hedge.
+    On return or raise every attempt but the `current` one has ended.
     """
     late = attempt.current
     try:
         await asyncio.wait({first, second}, return_when=asyncio.FIRST_COMPLETED)
-    except asyncio.CancelledError as gone:
-        hedge.fail_hedge(gone, now())
+    except asyncio.CancelledError as cancelled:
+        hedge.fail_hedge(cancelled, now())
         raise
     if first.done():
         error = first.exception()
@@ -123,9 +124,10 @@ async def _race(
 
 
 async def _stop(task: asyncio.Task[_Shown]) -> None:
-    """Cancel what still runs, and wait until its connection is closed.
+    """Cancel the task if it still runs, and wait until its connection is closed.
 
-    A task keeps what it was cancelled with until somebody asks, and that leads back to the task.
+    Reading the exception releases it: it refers back to the task, a cycle that only the garbage
+    collector would free.
     """
     task.cancel()
     await asyncio.wait({task})

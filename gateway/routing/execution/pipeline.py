@@ -1,7 +1,7 @@
-"""One request's way through its plan: attempt, hold until content, move on, give up.
+"""Execute the plan of one request: attempt, hold events until content, fail over, give up.
 
-Three verbs, one rule. `stream` commits to a backend with its first content; `whole` and `embed`
-only when the answer is complete, so any failure up to its end can still move on.
+`stream` commits to a backend with its first content; `collect` and `embed` commit when the answer
+is complete, so a failure at any point before its end can still fail over.
 """
 
 from collections.abc import AsyncGenerator
@@ -27,7 +27,7 @@ _CONTENT = frozenset(CONTENT)
 
 
 def _count(record: RequestRecord, batch: list[Event]) -> bool:
-    """Book what a batch tells about the request; true if it shows the client something."""
+    """Count the batch in the request's record; true if it has content for the client."""
     content = False
     for event in batch:
         kind = type(event)
@@ -46,8 +46,8 @@ async def stream(
 ) -> AsyncGenerator[list[Event], None]:
     """The answer in batches; the first holds everything up to the first content.
 
-    Raises GatewayError before the first batch with nothing shown, or after it with the stream
-    cut. Closing the generator early cancels the attempt.
+    Raises GatewayError before the first batch, when the client has received nothing, or after it,
+    which cuts the stream. Closing the generator early cancels the attempt.
     """
     attempt = first_attempt(plan, request, record, tenant)
     if attempt is None:
@@ -135,9 +135,11 @@ async def embed(
 
 
 def _events(attempt: PrimaryAttempt) -> AsyncGenerator[list[Event], None]:
+    """The events of the attempt, or of the faster one if the plan hedges."""
     hedging, candidate = attempt.plan.hedging, attempt.candidate
     if hedging is not None:
         return hedge.hedged_events(attempt, hedging)
+    # `Attempt.request` and `events_of` inlined: two calls less per request.
     request = candidate.request or attempt.client_request
     return candidate.backend.upstream.generate(
         request,  # pyright: ignore[reportArgumentType]  embeddings have a verb of their own

@@ -1,16 +1,16 @@
-"""What a failure still holds when everybody has heard of it."""
+"""Free what a handled failure keeps alive through its traceback."""
 
 
 def release_traceback(failure: BaseException) -> None:
-    """Drop the frames that it and its causes came through; nobody prints them.
+    """Drop the tracebacks of a failure and of its causes; they are never printed.
 
-    They hold the request, its body among it, and lead back to the failure: such a circle is freed
-    by the garbage collector alone, hundreds of requests later.
+    Their frames hold the request with its body, and refer back to the failure. Only the garbage
+    collector frees such a cycle, hundreds of requests later.
     """
-    left: list[BaseException | None] = [failure.__cause__, failure.__context__]
+    pending: list[BaseException | None] = [failure.__cause__, failure.__context__]
     failure.__traceback__ = None
-    while left:
-        one = left.pop()
-        if one is not None and one.__traceback__ is not None:
-            one.__traceback__ = None
-            left += (one.__cause__, one.__context__)
+    while pending:
+        cause = pending.pop()
+        if cause is not None and cause.__traceback__ is not None:
+            cause.__traceback__ = None
+            pending += (cause.__cause__, cause.__context__)

@@ -231,8 +231,8 @@ async def test_a_backend_that_another_request_probes_is_skipped() -> None:
 
 async def test_while_all_are_being_probed_one_more_is_tried_after_a_moment() -> None:
     plan = a_plan(backend("a"))
-    probed(plan.candidates[0].backend)
     before = loop_time()
+    probed(plan.candidates[0].backend)
 
     turn = await first_turn(plan, record(loop_time()))
 
