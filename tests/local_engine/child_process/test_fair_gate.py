@@ -34,7 +34,7 @@ def gate(*, slots: int = 2, waiting: int = 3, wait_s: float = 60.0) -> Gate:
     return Gate("a test", slots=slots, waiting=waiting, wait_s=wait_s, name="here")
 
 
-async def test_tenants_take_turns_and_none_holds_the_last_slot() -> None:
+async def test_tenants_get_slots_in_rotation_and_none_holds_all() -> None:
     doors, order = gate(), list[str]()
 
     async def pass_through(tenant: str) -> None:
@@ -54,7 +54,7 @@ async def test_tenants_take_turns_and_none_holds_the_last_slot() -> None:
     assert order == ["b", "c", "b", "a", "a", "a"]
 
 
-async def test_a_request_that_leaves_the_queue_leaves_no_trace() -> None:
+async def test_a_cancelled_request_leaves_the_queue_without_trace() -> None:
     doors = gate(slots=1)
     async with doors.turn("a"):
         leaving = [asyncio.create_task(doors.turn(t).__aenter__()) for t in ("a", "b", "c")]
@@ -82,7 +82,7 @@ async def test_a_tenant_with_too_much_waiting_is_throttled_and_others_are_not() 
             waiting.cancel()
 
 
-async def test_a_request_that_waited_for_others_is_not_blamed() -> None:
+async def test_waiting_for_other_tenants_does_not_count_as_throttling() -> None:
     doors = gate(slots=1, wait_s=0.01)
     async with doors.turn("a"):
         with pytest.raises(Unavailable, match=r"here: no slot for a test within 0\.01 s"):
@@ -91,7 +91,7 @@ async def test_a_request_that_waited_for_others_is_not_blamed() -> None:
             await doors.turn("a").__aenter__()
 
 
-async def test_a_child_process_reads_a_long_text_to_the_same_tokens() -> None:
+async def test_a_long_text_is_encoded_in_a_child_process_to_the_same_tokens() -> None:
     text = "The quick brown fox, café. " * (LONG // 20)
     reads = encoder()
 
@@ -103,7 +103,7 @@ async def test_a_child_process_reads_a_long_text_to_the_same_tokens() -> None:
     assert (ids, count) == (whole[-50:], all_of_them)
 
 
-async def test_reading_a_long_text_leaves_the_loop_free_and_ends_with_its_client() -> None:
+async def test_encoding_a_long_text_leaves_the_loop_free_and_ends_with_its_client() -> None:
     text = "abcdefghij" * 600_000
     reads, longest = encoder(), 0.0
 

@@ -47,7 +47,7 @@ async def test_a_vector_is_the_one_that_sentence_transformers_gives(
         assert cosine(one, other) > 1 - TOLERANCE
 
 
-def test_the_goldens_distinguish_texts_and_models() -> None:
+def test_the_goldens_differ_between_texts_and_models() -> None:
     vectors = [vector for case in read().tiny.values() for vector in case]
 
     assert all(

@@ -55,7 +55,7 @@ def test_vectors_come_back_in_input_order_for_any_order_of_computation() -> None
     assert lane.stats().computed_tokens == 104
 
 
-def test_a_dropped_request_costs_no_further_pass_and_the_others_go_on() -> None:
+def test_a_dropped_request_costs_no_further_pass_and_the_others_continue() -> None:
     encoder = Lengths()
     lane = EmbeddingLane(encoder, max_step_tokens=64)
     lane.add(request(1, *[40] * 50))

@@ -28,7 +28,7 @@ def vector(folder: Path, *, row: tuple[int, ...] = ROW, **changes: object) -> li
 
 
 @pytest.mark.parametrize(("family", "mode"), [("bert", "mean"), ("qwen3", "lasttoken")])
-def test_without_files_an_encoder_is_averaged_and_a_decoder_ends_with_what_it_knows(
+def test_without_files_an_encoder_pools_the_mean_and_a_decoder_the_last_token(
     family: str, mode: str, tmp_path: Path
 ) -> None:
     bare = save_embedder(tmp_path / "bare", Case(family=family, modes=("cls",)))
@@ -39,7 +39,7 @@ def test_without_files_an_encoder_is_averaged_and_a_decoder_ends_with_what_it_kn
     assert math.hypot(*vector(bare)) == pytest.approx(1, abs=1e-6)
 
 
-def test_a_decoder_that_is_not_causal_attends_in_both_directions(tmp_path: Path) -> None:
+def test_a_decoder_with_is_causal_false_attends_both_ways(tmp_path: Path) -> None:
     """The first token's vector then depends on the last one; otherwise it cannot."""
     case = Case(family="llama", modes=("cls",))
     back = save_embedder(tmp_path / "back", case)
@@ -124,7 +124,7 @@ BREAKAGES = [
 
 
 @pytest.mark.parametrize(("spoil", "told"), BREAKAGES, ids=[b[0].__name__ for b in BREAKAGES])
-def test_a_model_that_would_give_other_vectors_is_refused_at_the_start(
+def test_a_model_that_would_compute_wrong_vectors_is_rejected_at_startup(
     spoil: Callable[[Path], None], told: str, tmp_path: Path
 ) -> None:
     folder = save_embedder(tmp_path, CASES["bert-mean-dense"])

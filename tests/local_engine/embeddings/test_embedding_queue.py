@@ -90,7 +90,7 @@ def test_two_long_requests_take_turns() -> None:
     assert abs(taken.count(1) - taken.count(2)) < 6
 
 
-def test_ever_more_newcomers_do_not_keep_an_old_request_from_its_end() -> None:
+def test_a_stream_of_new_requests_does_not_starve_an_old_one() -> None:
     queue = InputQueue()
     queue.add(request(0, 100, 100, 100))
     old = 0
@@ -117,7 +117,7 @@ def test_a_batch_is_filled_with_inputs_of_like_length() -> None:
     assert used > 0.85 * sum(padded(batch) for batch in full)
 
 
-def test_a_leader_is_outgrown_by_so_much_and_no_more() -> None:
+def test_a_batch_exceeds_the_leaders_length_by_the_rounding_at_most() -> None:
     queue = InputQueue()
     queue.add(request(1, ROUND - 2))
     queue.add(request(2, ROUND))
@@ -135,7 +135,7 @@ def test_an_input_that_is_longer_than_the_budget_gets_its_own_batch() -> None:
     assert [len(batch) for batch in drained(queue)] == [1, 1]
 
 
-def test_late_requests_are_reported() -> None:
+def test_requests_past_their_deadline_are_returned() -> None:
     queue = InputQueue()
     queue.add(request(1, 5, deadline=3.0))
     queue.add(request(2, 5))

@@ -134,7 +134,7 @@ async def test_an_instruction_for_tokens_is_refused(folders: dict[str, Path]) ->
     assert param == "instruction"
 
 
-async def test_fields_that_mean_nothing_here_are_refused_by_name(folders: dict[str, Path]) -> None:
+async def test_unsupported_fields_are_rejected_by_name(folders: dict[str, Path]) -> None:
     request = EmbeddingsRequest(model=MODEL, inputs=("fox",), extra={"late_chunking": Raw(b"true")})
     async with serving(embedding_config(folders["bert-cls"])) as service:
         told, param = await refusal(service, request)
@@ -176,7 +176,7 @@ async def test_dimensions_are_refused_where_neither_files_nor_operator_allow_the
     assert short[0] == whole[0][:8]  # this model's vectors are of no unit length
 
 
-async def test_one_engine_hosts_both_kinds_and_shows_their_tasks(
+async def test_one_engine_serves_both_kinds_and_rejects_the_wrong_kind_of_request(
     folders: dict[str, Path], folder: Folder
 ) -> None:
     models = (

@@ -157,7 +157,7 @@ def test_a_search_that_is_out_of_time_ends_once(folder: Folder) -> None:
     assert not runs.lane.busy
 
 
-async def test_beams_run_next_to_sampled_answers_without_changing_them(folder: Folder) -> None:
+async def test_beams_do_not_change_sampled_answers_of_the_same_batch(folder: Folder) -> None:
     sampled = TokenRequest(
         model=MODEL, tokens=PROMPTS[0], sampling=Sampling(max_tokens=12, seed=5, end_id=-1)
     )
@@ -198,7 +198,7 @@ async def test_a_stop_word_ends_a_hypothesis(folder: Folder) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_what_a_search_cannot_honour_is_refused_by_name(
+async def test_fields_that_beam_search_does_not_support_are_rejected_by_name(
     folder: Folder, sampling: Sampling, field: str
 ) -> None:
     asked = TokenRequest(model=MODEL, tokens=PROMPTS[0], sampling=sampling)

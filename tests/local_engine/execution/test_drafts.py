@@ -47,7 +47,7 @@ def test_right_drafts_save_steps_and_change_nothing(folder: Folder, mode: str) -
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("right", [0, 1, 4])
-def test_a_wrong_draft_is_replaced_and_those_after_it_forgotten(
+def test_a_wrong_draft_is_replaced_and_those_after_it_dropped(
     folder: Folder, mode: str, right: int
 ) -> None:
     expected = answers(Runs(hosted(folder("llama")).lane), MODES[mode])
@@ -85,7 +85,7 @@ def test_text_that_repeats_itself_takes_fewer_steps(folder: Folder) -> None:
     assert drafted.lane.stats().steps < plain.lane.stats().steps / 3
 
 
-def test_an_end_token_is_never_guessed_past(folder: Folder) -> None:
+def test_drafts_never_continue_past_an_end_token(folder: Folder) -> None:
     """The draft says that the answer ends and goes on; it ends only where the model ends it."""
     expected = answers(Runs(hosted(folder("llama")).lane), MODES["greedy"])
 
@@ -95,7 +95,7 @@ def test_an_end_token_is_never_guessed_past(folder: Folder) -> None:
     assert found == expected
 
 
-def test_drafts_with_logits_leave_the_distribution_as_it_is(folder: Folder) -> None:
+def test_drafts_with_logits_do_not_change_the_distribution(folder: Folder) -> None:
     """Chi-square of the first token over many seeds; q is far from p, so most are refused."""
     lane = hosted(folder("llama"), max_sequences=64, kv_cache=1 << 22).lane
     guess = torch.zeros(VOCABULARY)

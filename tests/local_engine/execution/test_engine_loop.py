@@ -90,13 +90,13 @@ def test_a_cancelled_answer_gets_no_further_step(lane: ModelLane) -> None:
     assert heard.ended.wait(SOON_S)
 
 
-def test_cancelling_the_unknown_and_the_finished_is_nothing(lane: ModelLane) -> None:
+def test_cancelling_an_unknown_or_finished_answer_has_no_effect(lane: ModelLane) -> None:
     heard = run(lane, [job(1, new=3)], {99: 0})
 
     assert [delta.outcome for delta in heard.of(1)][-1] is not None
 
 
-def test_a_stopped_engine_fails_what_it_is_given(lane: ModelLane) -> None:
+def test_a_stopped_engine_fails_new_jobs(lane: ModelLane) -> None:
     listener = Listener()
     engine = Engine({"a": lane}, listener)
     engine.start()
@@ -142,7 +142,7 @@ def failing(folder: Path, error: Exception) -> ModelLane:
     return ModelLane(double, Scheduler(limits, pool), StepSampler(VOCABULARY, "cpu"))
 
 
-def test_a_failed_step_fails_its_own_answers_and_others_go_on(folder: Folder) -> None:
+def test_a_failed_step_fails_its_own_answers_and_others_continue(folder: Folder) -> None:
     lane = failing(folder("llama"), RuntimeError("a kernel failed"))
     runs = Runs(lane)
     runs.add([7] * 40 + [POISON] + [7] * 9, GREEDY)
@@ -156,7 +156,7 @@ def test_a_failed_step_fails_its_own_answers_and_others_go_on(folder: Folder) ->
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_bug_ends_the_thread_and_leaves_no_request_waiting(folder: Folder) -> None:
+def test_a_bug_ends_the_thread_and_fails_all_answers(folder: Folder) -> None:
     lane = failing(folder("llama"), ZeroDivisionError("a bug"))
     listener = Listener()
     engine = Engine({"a": lane}, listener, listener.ended.set)

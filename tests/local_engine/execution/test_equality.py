@@ -53,7 +53,7 @@ def test_greedy_tokens_are_those_of_transformers_generate(family: str, folder: F
 
 @pytest.mark.parametrize("family", ["qwen3", "gemma3_text"])
 @pytest.mark.parametrize("compile", ["auto", "off"])
-def test_weights_of_sixteen_bits_and_compiled_kernels_change_no_token(
+def test_sixteen_bit_weights_and_compiled_kernels_change_no_token(
     family: str, compile: str, tmp_path: Path
 ) -> None:
     path = save_model(tmp_path, family, rounded=True)
@@ -79,7 +79,7 @@ def test_an_answer_is_the_same_alone_and_in_any_batch(sampling: Sampling, folder
 
 @pytest.mark.parametrize("sampling", [GREEDY, SEEDED], ids=["greedy", "seeded"])
 @pytest.mark.parametrize("prefix_cache", [True, False])
-def test_preempted_answers_go_on_as_if_nothing_had_happened(
+def test_preempted_answers_resume_with_the_same_tokens(
     sampling: Sampling, prefix_cache: bool, folder: Folder
 ) -> None:
     expected = answers(folder("qwen3"), sampling)
@@ -114,7 +114,7 @@ def test_preempted_answers_of_each_family_are_those_of_generate(
     assert lane.stats().preemptions > 0
 
 
-def test_a_known_beginning_is_not_computed_again_and_changes_nothing(folder: Folder) -> None:
+def test_a_cached_prefix_is_not_computed_again_and_changes_nothing(folder: Folder) -> None:
     beginning = [5 + i for i in range(40)]
     lane = hosted(folder("gemma3_text")).lane
     first = Runs(lane)

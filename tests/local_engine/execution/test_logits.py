@@ -50,7 +50,7 @@ def request(sampling: Sampling, *, context: bool = True, generation: bool = True
 
 
 @pytest.mark.parametrize("max_step_tokens", [512, 16])
-async def test_the_prompts_logits_come_back_whole_however_it_is_cut(
+async def test_the_prompts_logits_are_complete_for_any_chunks(
     folder: Folder, max_step_tokens: int
 ) -> None:
     """Also when its beginning lies in the prefix cache."""
@@ -121,7 +121,7 @@ async def test_an_empty_draft_has_no_effect(folder: Folder) -> None:
     assert found[0].choices[0].token_ids == found[1].choices[0].token_ids
 
 
-async def test_logits_that_were_not_requested_are_not_sent(folder: Folder) -> None:
+async def test_logits_are_returned_only_if_requested(folder: Folder) -> None:
     async with serving(config(folder("llama"))) as service:
         answer = await ask(service, request(GREEDY, context=False, generation=False))
 
@@ -192,7 +192,7 @@ async def test_an_echoed_prompt_has_the_log_probabilities_of_its_tokens(
     ],
     ids=["no such token", "with beams", "logits of another shape"],
 )
-async def test_drafts_that_cannot_be_are_refused_by_name(
+async def test_invalid_drafts_are_rejected_by_name(
     folder: Folder, draft: Draft, sampling: Sampling, field: str
 ) -> None:
     asked = TokenRequest(model=MODEL, tokens=PROMPT, sampling=sampling, draft=draft)

@@ -80,7 +80,7 @@ def test_a_small_device_gives_the_same_answers_as_a_large_one(folder: Folder, ro
     assert lane.stats().blocks_free == lane.stats().blocks_total
 
 
-def test_it_does_not_try_too_much_again_and_again(folder: Folder) -> None:
+def test_steps_that_are_too_large_become_rare(folder: Folder) -> None:
     lane, device = small(folder("llama"), 20)
 
     answers(lane)
@@ -91,7 +91,7 @@ def test_it_does_not_try_too_much_again_and_again(folder: Folder) -> None:
     assert device.refused < lane.stats().steps / 4
 
 
-def test_where_not_even_one_token_fits_the_answer_fails_and_says_why(folder: Folder) -> None:
+def test_if_not_even_one_token_fits_the_answer_fails_with_the_reason(folder: Folder) -> None:
     lane, device = small(folder("llama"), 0)
     runs = Runs(lane)
     runs.add(PROMPTS[0], GREEDY)
@@ -117,7 +117,7 @@ def compute(chunks: tuple[Chunk, ...]) -> int:
     return sum(one.count for one in chunks)
 
 
-def test_one_bad_answer_affects_no_other() -> None:
+def test_one_failing_answer_does_not_affect_others() -> None:
     relief = OomBackoff(64)
 
     parts = list(relief.parts([chunk(id, 1, rows=1) for id in range(8)], compute))
@@ -147,7 +147,7 @@ def test_drafts_are_never_cut_from_the_token_that_they_follow() -> None:
     assert [type(part) for part in parts] == [Refused]
 
 
-def test_after_a_while_more_is_tried_again() -> None:
+def test_the_budget_grows_again_after_steps_without_failure() -> None:
     relief = OomBackoff(64)
 
     def ten_at_most(chunks: tuple[Chunk, ...]) -> int:

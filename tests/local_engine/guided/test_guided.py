@@ -54,7 +54,7 @@ def alternatives(words: frozenset[str]) -> str:
     seed=st.integers(0, 1 << 30),
 )
 @settings(max_examples=60)
-async def test_a_mask_permits_every_continuation_of_the_language(
+async def test_a_mask_permits_the_tokens_that_continue_a_word_of_the_language(
     words: frozenset[str], seed: int
 ) -> None:
     grammar = await compiled(alternatives(words))
@@ -103,7 +103,7 @@ async def test_a_complete_answer_without_an_end_token_is_over() -> None:
     assert grammar.failure == ""
 
 
-async def test_a_fork_goes_its_own_way() -> None:
+async def test_a_fork_continues_independently() -> None:
     grammar = await compiled("start: /(a|b)c/")
     other = grammar.fork()
 
@@ -122,7 +122,7 @@ async def test_a_token_that_was_not_permitted_is_a_failure() -> None:
     assert not grammar.over
 
 
-async def test_what_was_compiled_once_is_kept() -> None:
+async def test_a_compiled_grammar_is_cached() -> None:
     """And is there without a turn of a compiler's thread."""
     keeper = guides()
     there: list[bool] = []

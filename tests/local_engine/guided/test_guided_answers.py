@@ -221,7 +221,7 @@ async def test_a_schema_may_allow_more_blanks_within_a_bound(service: Service) -
     assert not re.search(r"\s{21}", text)
 
 
-async def test_an_option_that_there_is_not_is_refused_by_the_schemas_name(
+async def test_an_unknown_option_is_rejected_with_the_schemas_name(
     service: Service,
 ) -> None:
     with pytest.raises(InvalidRequest, match="unknown field `blanks`") as caught:

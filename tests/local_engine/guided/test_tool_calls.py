@@ -208,7 +208,7 @@ def test_text_that_holds_no_call_comes_out_as_it_went_in(text: str) -> None:
     assert folded(read(case, list(text))) == Said(text=text)
 
 
-def test_arguments_that_a_grammar_writes_are_shown_as_they_come() -> None:
+def test_arguments_guaranteed_by_a_grammar_are_streamed() -> None:
     case = CASES["demanded"]
 
     events = read(case, list(case.text))
@@ -229,7 +229,9 @@ def test_arguments_that_a_grammar_writes_are_shown_as_they_come() -> None:
         ("{{ tools }}", GENERIC),
     ],
 )
-def test_a_format_is_recognised_by_the_chat_template(template: str, format: ToolFormat) -> None:
+def test_the_format_of_calls_follows_from_the_chat_template(
+    template: str, format: ToolFormat
+) -> None:
     assert format_of(template) is format
 
 

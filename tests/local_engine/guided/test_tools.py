@@ -124,7 +124,7 @@ async def test_several_calls_are_counted_from_zero_and_have_their_own_ids(
     assert [event.name for event in begun] == [call.name for call in calls]
 
 
-async def test_strict_functions_are_called_rightly_where_the_model_chooses_to(
+async def test_calls_of_strict_functions_are_valid_if_the_model_chooses_to_call(
     hermes: Service,
 ) -> None:
     strict = tuple(msgspec.structs.replace(tool, strict=True) for tool in TOOLS)

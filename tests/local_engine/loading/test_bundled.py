@@ -186,7 +186,7 @@ def test_the_template_lays_out_what_the_model_was_trained_on(
     assert prompt == "".join(segment.text for segment in document[:-1])
 
 
-def test_the_template_takes_tool_results_and_silent_tool_calls(
+def test_the_template_takes_tool_results_and_tool_calls_without_text(
     tokenizer: PreTrainedTokenizerFast,
 ) -> None:
     messages: MESSAGES = [

@@ -40,19 +40,19 @@ def runner(folder: Path, dtype: torch.dtype = torch.float32, *, kv_bytes: int = 
         ("olmo2", False),
     ],
 )
-def test_plain_decoders_run_lean_and_others_by_transformers_modules(
+def test_plain_decoders_run_fused_and_others_by_transformers_modules(
     family: str, lean: bool, dtype: torch.dtype, folder: Folder
 ) -> None:
     assert runner(folder(family), dtype).fused is lean
 
 
-def test_heads_that_are_rotated_in_part_are_left_to_transformers(tmp_path: Path) -> None:
+def test_partially_rotated_heads_run_by_transformers_modules(tmp_path: Path) -> None:
     part = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
 
     assert not runner(save_model(tmp_path, "phi3", rope_parameters=part)).fused
 
 
-def test_a_context_is_the_models_own_or_less(folder: Folder) -> None:
+def test_a_context_is_at_most_the_models(folder: Folder) -> None:
     assert hosted(folder("llama")).context == 256
     assert hosted(folder("llama"), max_seq_len=100).context == 100
     assert hosted(folder("llama"), max_seq_len=9999).context == 256
@@ -91,7 +91,7 @@ def test_models_that_cannot_be_served_are_refused_by_name(
         load(str(tmp_path), device="cpu", dtype=torch.float32)
 
 
-def test_a_model_with_bidirectional_attention_is_refused(tmp_path: Path) -> None:
+def test_a_model_with_bidirectional_attention_is_rejected(tmp_path: Path) -> None:
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 50}
     config = AutoConfig.for_model("bert", intermediate_size=16, is_decoder=False, **shape)
     cast(PreTrainedModel, AutoModelForCausalLM.from_config(config)).save_pretrained(tmp_path)

@@ -26,7 +26,7 @@ def test_a_package_gives_its_folder_without_running_its_code(package: Path) -> N
     assert "carries_a_model" not in sys.modules
 
 
-def test_folders_hub_names_and_bundled_models_are_as_they_were() -> None:
+def test_folders_and_hub_names_are_unchanged_and_bundled_models_are_found() -> None:
     assert model_folder("./models/mine") == "./models/mine"
     assert model_folder("sentence-transformers/all-MiniLM-L6-v2").startswith("sentence-")
     assert model_folder("bundled:tiny-chat") == str(bundled_path("tiny-chat"))
@@ -42,6 +42,8 @@ def test_folders_hub_names_and_bundled_models_are_as_they_were() -> None:
         ("package:", "NAME as Python imports it"),
     ],
 )
-def test_a_missing_model_is_reported_with_the_remedy(path: str, told: str, package: Path) -> None:
+def test_a_missing_package_or_folder_is_an_error_with_the_remedy(
+    path: str, told: str, package: Path
+) -> None:
     with pytest.raises(InvalidConfig, match=told):
         model_folder(path)

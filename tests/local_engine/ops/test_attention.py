@@ -110,7 +110,7 @@ def plan_of(parts: list[Part], cache: KeyValueCache) -> tuple[Plan, list[Part]]:
     st.sampled_from([None, 2.0]),
     st.booleans(),
 )
-def test_attention_is_the_textbooks_for_any_layout(
+def test_attention_equals_the_textbooks_for_every_layout(
     seed: int, window: int | None, softcap: float | None, sinks: bool
 ) -> None:
     noise = torch.Generator().manual_seed(seed)
@@ -150,7 +150,7 @@ def test_attention_is_the_textbooks_for_any_layout(
         row += part.count
 
 
-def test_what_the_engine_cannot_compute_is_refused() -> None:
+def test_unsupported_attention_is_rejected() -> None:
     cache = KeyValueCache(4)
     one = torch.zeros(1, KV_HEADS, 1, WIDTH)
     query = torch.zeros(1, HEADS, 1, WIDTH)

@@ -74,7 +74,7 @@ def flash(
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_the_flash_cache_computes_what_torch_computes(dtype: torch.dtype) -> None:
+def test_the_cache_calls_the_operator_so_that_it_matches_torch(dtype: torch.dtype) -> None:
     offers = cuda_offers(SHAPE, dtype, device="cpu", flash=flash)
 
     trials = run_trials(offers)
@@ -83,7 +83,7 @@ def test_the_flash_cache_computes_what_torch_computes(dtype: torch.dtype) -> Non
     assert isinstance(choose_kernels("cuda", offers, trials).cache(PAGE), FlashCache)
 
 
-def test_a_machine_whose_torch_cannot_do_it_keeps_the_plain_attention() -> None:
+def test_without_the_operator_plain_attention_is_used() -> None:
     """This one: the operator exists here, but not for a CPU."""
     offers = cuda_offers(SHAPE, torch.bfloat16, device="cpu")
 
@@ -109,7 +109,7 @@ def test_float32_is_served_by_torch_over_the_same_slots() -> None:
     assert fault == ""
 
 
-def test_sequences_in_one_piece_are_read_where_they_lie() -> None:
+def test_contiguous_sequences_are_read_in_place() -> None:
     shares = (Share(count=1, keys=20, blocks=(7, 8)), Share(count=3, keys=5, blocks=(2,)))
 
     offsets = offsets_of(shares, PAGE, torch.device("cpu"))

@@ -14,11 +14,11 @@ CUDA = Available(npu="not installed", cuda="", cpu_bfloat16=False)
 @pytest.mark.parametrize(
     ("available", "device"), [(NOTHING, "cpu"), (CUDA, "cuda"), (EVERYTHING, "npu")]
 )
-def test_the_best_device_that_is_there_is_chosen(available: Available, device: str) -> None:
+def test_the_best_available_device_is_chosen(available: Available, device: str) -> None:
     assert choose_device("auto", available) == device
 
 
-def test_a_configured_device_is_used_or_refused_with_the_reason() -> None:
+def test_a_configured_device_is_used_or_rejected_with_the_reason() -> None:
     assert choose_device("cpu", EVERYTHING) == "cpu"
     with pytest.raises(InvalidConfig, match=r"engine\.device: npu cannot be used: not installed"):
         choose_device("npu", NOTHING)
@@ -31,7 +31,7 @@ def test_bfloat16_is_used_where_it_is_fast() -> None:
     assert choose_dtype("float16", "cpu", NOTHING) == torch.float16
 
 
-def test_this_machine_can_be_inspected() -> None:
+def test_the_devices_of_this_machine_are_detected() -> None:
     available = probe()
 
     assert choose_device("auto", available) in {"cpu", "cuda", "npu"}

@@ -37,7 +37,7 @@ def test_a_bfloat16_checkpoint_is_multiplied_as_exactly_as_before(rows: int, bia
 
 
 @needs_fbgemm
-def test_a_model_whose_checkpoint_has_sixteen_bits_is_kept_in_sixteen() -> None:
+def test_a_checkpoint_of_sixteen_bits_is_stored_in_sixteen() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 96), nn.Linear(96, 32, bias=False)).bfloat16().float()
     x = torch.randn(5, 64)
@@ -60,5 +60,5 @@ def test_a_model_whose_checkpoint_has_sixteen_bits_is_kept_in_sixteen() -> None:
     ],
     ids=["finer than float16", "larger than float16", "too small for float16", "not float32"],
 )
-def test_a_matrix_that_would_lose_something_stays_as_it_is(weight: Tensor) -> None:
+def test_a_matrix_that_would_lose_precision_keeps_its_format(weight: Tensor) -> None:
     assert half_linear(weight, None) is None

@@ -45,7 +45,7 @@ def test_a_model_computes_the_same_afterwards(bias: bool, rows: int) -> None:
         torch.testing.assert_close(out, expected)
 
 
-def test_a_sibling_called_twice_or_out_of_turn_still_answers() -> None:
+def test_a_sibling_called_twice_or_out_of_order_computes_the_same() -> None:
     torch.manual_seed(0)
     block = Block(bias=False)
     x, other = torch.randn(1, 2, 32), torch.randn(1, 2, 32)

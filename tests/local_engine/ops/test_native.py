@@ -111,7 +111,7 @@ def test_small_operations_are_torchs(rows: int, width: int, kernels: Kernels) ->
 
 
 @needs_compiler
-def test_the_gate_of_a_very_negative_number_is_shut(kernels: Kernels) -> None:
+def test_the_gate_of_a_very_negative_number_is_zero(kernels: Kernels) -> None:
     out = kernels.swiglu(torch.tensor([[-1e4, 1e4, 2.0, 3.0]]))
 
     torch.testing.assert_close(out, torch.tensor([[0.0, 3e4]]))
@@ -119,7 +119,7 @@ def test_the_gate_of_a_very_negative_number_is_shut(kernels: Kernels) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("width", [16, 64, 100])
-def test_heads_turn_as_torch_turns_them(width: int, kernels: Kernels) -> None:
+def test_heads_are_rotated_as_torch_rotates_them(width: int, kernels: Kernels) -> None:
     heads = noise(5, 9, width)[:, :7]
     angles = noise(5, width, seed=1), noise(5, width, seed=2)
     expected = TORCH.rotary.rotate(heads, *TORCH.rotary.prepare(*angles))
@@ -261,7 +261,7 @@ def test_only_float32_on_a_cpu_is_compiled(device: str, dtype: torch.dtype) -> N
         cpu_kernels("on", device, dtype, lambda _: None)
 
 
-def test_switched_off_nothing_is_compiled_or_logged() -> None:
+def test_with_compile_off_nothing_is_compiled_or_logged() -> None:
     said: list[str] = []
 
     assert cpu_kernels("off", "cpu", torch.float32, said.append) is TORCH

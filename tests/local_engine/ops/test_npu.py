@@ -71,7 +71,7 @@ CHOICES: list[tuple[tuple[str, ...], str]] = [
 
 
 @pytest.mark.parametrize(("without", "attention"), CHOICES)
-def test_the_best_attention_that_is_there_is_used(without: tuple[str, ...], attention: str) -> None:
+def test_the_best_available_attention_is_used(without: tuple[str, ...], attention: str) -> None:
     found = offers(torch_npu(without=without))
 
     trials = run_trials(found)
@@ -91,7 +91,9 @@ def test_the_best_attention_that_is_there_is_used(without: tuple[str, ...], atte
         ("npu_swiglu", "swiglu"),
     ],
 )
-def test_a_missing_kernel_is_torchs_and_the_report_says_why(missing: str, field: str) -> None:
+def test_a_missing_kernel_is_replaced_by_torchs_and_reported_with_the_reason(
+    missing: str, field: str
+) -> None:
     found = offers(torch_npu(without=(missing,)))
 
     trials = run_trials(found)
@@ -135,7 +137,7 @@ class Crooked(StandIn):
         return torch.zeros_like(query), query
 
 
-def test_kernels_that_calculate_differently_are_left_out() -> None:
+def test_kernels_that_compute_different_numbers_are_not_used() -> None:
     found = offers(Crooked({}))
 
     trials = run_trials(found)

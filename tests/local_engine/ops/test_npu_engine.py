@@ -122,7 +122,7 @@ def test_models_with_their_own_code_attend_over_the_same_pages(family: str, fold
     ],
     ids=["v1", "no scatter", "no attention", "no layer kernels", "nothing"],
 )
-def test_tokens_do_not_depend_on_which_kernels_there_are(
+def test_tokens_do_not_depend_on_the_available_kernels(
     without: tuple[str, ...], folder: Folder
 ) -> None:
     stand_in = torch_npu(without=without)
@@ -154,7 +154,7 @@ def test_answers_without_a_seed_are_drawn_by_the_operator_and_seeded_ones_replay
     assert first == again
 
 
-def test_a_model_that_answers_differently_with_the_kernels_runs_without_them(
+def test_a_model_with_other_logits_on_the_kernels_runs_without_them(
     folder: Folder,
 ) -> None:
     """Kernels may pass their trial and still be wrong in the company of others."""

@@ -74,7 +74,7 @@ def numbers(event: Logits) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3_text"])
-def test_guesses_from_a_prompt_with_rows_of_a_table_change_nothing(
+def test_drafts_from_a_prompt_with_rows_of_a_table_change_nothing(
     family: str, tmp_path: Path
 ) -> None:
     """What followed the last tokens before is the table's, which no answer can hold."""

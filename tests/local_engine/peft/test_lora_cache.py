@@ -69,7 +69,7 @@ class Model:
 
 @settings(max_examples=200, deadline=None)
 @given(EVENTS)
-def test_the_longest_unused_go_first_and_those_in_use_never(events: list[Event]) -> None:
+def test_the_least_recently_used_is_evicted_first_and_one_in_use_never(events: list[Event]) -> None:
     bank, model = AdapterBank(most=MOST, most_bytes=MOST_BYTES), Model()
 
     for number, (what, key, size) in enumerate(events):
@@ -97,7 +97,7 @@ def test_the_longest_unused_go_first_and_those_in_use_never(events: list[Event])
         assert bank.bytes == sum(one.bytes for one in model.held()) <= MOST_BYTES
 
 
-def test_a_task_is_its_tenants_and_its_models_own() -> None:
+def test_task_ids_are_scoped_to_their_tenant_and_model() -> None:
     bank = AdapterBank(most=8, most_bytes=100)
     mine = bank.put(task(1, "a", "m"), adapter(1))
 
@@ -106,7 +106,7 @@ def test_a_task_is_its_tenants_and_its_models_own() -> None:
     assert bank.take(task(1, "a", "n")) is None
 
 
-def test_new_weights_take_a_tasks_name_while_the_old_ones_are_still_in_use() -> None:
+def test_new_weights_replace_a_tasks_old_ones_while_these_are_in_use() -> None:
     bank = AdapterBank(most=8, most_bytes=10)
     old = bank.put(task(1), adapter(4))
 

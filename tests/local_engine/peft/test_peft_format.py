@@ -101,7 +101,7 @@ CONFIGURATIONS: list[tuple[dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "why"), CONFIGURATIONS)
-def test_a_configuration_that_cannot_be_served_is_refused_with_the_adapters_name(
+def test_an_unsupported_configuration_is_rejected_with_the_adapters_name(
     fields: dict[str, object], why: str, sites: AdapterSites, pairs: Pairs, tmp_path: Path
 ) -> None:
     folder = save_adapter(tmp_path / "a", pairs, **fields)
@@ -138,7 +138,7 @@ WEIGHTS: list[tuple[Callable[[Tensors], Tensors], str]] = [
 
 
 @pytest.mark.parametrize(("change", "why"), WEIGHTS)
-def test_weights_that_cannot_be_served_are_refused(
+def test_unsupported_weights_are_rejected(
     change: Callable[[Tensors], Tensors],
     why: str,
     sites: AdapterSites,
@@ -153,7 +153,7 @@ def test_weights_that_cannot_be_served_are_refused(
         load_adapter("a", str(folder), sites)
 
 
-def test_folders_that_are_not_adapters_are_refused(
+def test_folders_without_an_adapter_are_rejected(
     sites: AdapterSites, pairs: Pairs, tmp_path: Path
 ) -> None:
     folder = save_adapter(tmp_path / "a", pairs)

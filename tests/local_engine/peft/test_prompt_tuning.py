@@ -93,7 +93,7 @@ def reader(folder: Folder) -> ServedModel:
     [{}, {"max_step_tokens": 5, "prefix_cache": False}, {"kv_cache": 7 * ONE_BLOCK}],
     ids=["whole", "chunked", "preempted"],
 )
-def test_a_table_answers_as_inputs_embeds_do_in_any_company(
+def test_a_table_gives_the_answers_of_inputs_embeds_in_any_batch(
     family: str, changes: dict[str, object], wanted: Callable[[str], Wanted]
 ) -> None:
     """llama runs without transformers' modules, gemma with them."""
@@ -231,6 +231,6 @@ def test_ids_end_with_the_table_and_without_one_with_the_vocabulary(reader: Serv
         reader.reader.read(TokenRequest(model=MODEL, tokens=(V,), sampling=sampling))
 
 
-def test_a_model_whose_layers_look_at_tokens_takes_no_table() -> None:
+def test_a_model_whose_layers_use_token_ids_takes_no_table() -> None:
     with pytest.raises(InvalidRequest, match="not supported by this model"):
         table_rows(table(random_table(1)), 0)

@@ -82,7 +82,7 @@ async def refused(service: Service, request: TokenRequest, tenant: str = "") -> 
     return caught.value
 
 
-async def test_weights_come_once_and_the_task_id_calls_them_again(
+async def test_weights_are_sent_once_and_reused_by_task_id(
     service: Service, pairs: list[Pairs], oracles: list[list[int]]
 ) -> None:
     first = await tokens(service, with_lora(trt_lora(LARGEST_TASK, pairs[0])))
@@ -115,7 +115,7 @@ def _config(lora: LoraRequest) -> bytes:
     return lora.config.data
 
 
-async def test_a_task_id_is_its_tenants_own(
+async def test_task_ids_are_scoped_to_their_tenant(
     service: Service, pairs: list[Pairs], oracles: list[list[int]]
 ) -> None:
     await tokens(service, with_lora(trt_lora(7, pairs[0])), "a")
@@ -129,7 +129,7 @@ async def test_a_task_id_is_its_tenants_own(
     assert (mine, theirs) == (oracles[0], oracles[1])
 
 
-async def test_the_longest_unused_task_is_forgotten_when_a_third_one_comes(
+async def test_a_third_task_evicts_the_least_recently_used_one(
     service: Service, pairs: list[Pairs], oracles: list[list[int]]
 ) -> None:
     for task in (0, 1):
@@ -144,7 +144,7 @@ async def test_the_longest_unused_task_is_forgotten_when_a_third_one_comes(
     assert gone.param == "lora_task_id"
 
 
-async def test_adapters_in_use_stay_and_an_abandoned_answer_gives_its_own_back(
+async def test_adapters_in_use_stay_and_an_abandoned_answer_releases_its_own(
     service: Service, pairs: list[Pairs], oracles: list[list[int]]
 ) -> None:
     endless = msgspec.structs.replace(PLAIN, sampling=Sampling(temperature=0.0, ignore_eos=True))
@@ -195,7 +195,9 @@ async def test_halves_of_an_adapter_and_impossible_ids_are_refused(
     ]
 
 
-async def test_an_engine_that_takes_no_adapters_says_so(base: Path, pairs: list[Pairs]) -> None:
+async def test_an_engine_without_accept_lora_rejects_adapters(
+    base: Path, pairs: list[Pairs]
+) -> None:
     async with serving(config(base)) as service:
         weights = await refused(service, with_lora(trt_lora(1, pairs[0])))
         id = await refused(service, with_lora(LoraRequest(task_id=1)))
@@ -225,7 +227,7 @@ async def test_a_configured_adapter_is_a_model_with_its_own_name(
     assert caught.value.param == "lora_task_id"
 
 
-async def test_a_table_provides_the_ids_past_the_vocabulary_and_works_with_an_adapter(
+async def test_a_table_replaces_ids_past_the_vocabulary_also_with_an_adapter(
     service: Service, base: Path, pairs: list[Pairs], oracles: list[list[int]]
 ) -> None:
     """The table holds the prompt's own embeddings, so that the oracles' answers are right."""

@@ -94,7 +94,7 @@ def test_one_adapter_of_queries_keys_and_values_is_split_among_them(sites: Adapt
     assert not added["model.layers.0.self_attn.q_proj"].any()
 
 
-def test_the_digest_distinguishes_contents(sites: AdapterSites, pairs: Pairs) -> None:
+def test_different_contents_have_different_digests(sites: AdapterSites, pairs: Pairs) -> None:
     weights, config = trt_tensors(pairs)
     more = weights.clone()
     more[0, 0] += 1
@@ -153,7 +153,7 @@ REFUSED: list[tuple[Change, str, str]] = [
 
 
 @pytest.mark.parametrize(("change", "field", "why"), REFUSED)
-def test_what_cannot_be_served_is_refused_by_its_tensors_name(
+def test_unsupported_adapters_are_rejected_with_the_tensors_name(
     change: Change, field: str, why: str, sites: AdapterSites, pairs: Pairs
 ) -> None:
     weights, config = change(*trt_tensors(pairs))
@@ -173,7 +173,7 @@ def test_an_adapter_has_a_largest_size(sites: AdapterSites, pairs: Pairs) -> Non
         read(sites, weights, config, most_bytes=size - 1)
 
 
-def test_a_merged_model_has_the_weights_that_the_changes_say(
+def test_a_merged_model_has_the_adapted_weights(
     base: Path, sites: AdapterSites, pairs: Pairs, tmp_path: Path
 ) -> None:
     """The oracle of the other tests is right about its own weights."""

@@ -49,7 +49,7 @@ def test_frames_are_whole_for_any_cuts_of_the_bytes(ids: list[int], cuts: list[i
     assert [msgspec.msgpack.decode(body, type=Cancel).id for body in bodies] == ids
 
 
-def test_a_length_that_cannot_be_breaks_the_connection() -> None:
+def test_an_impossible_length_breaks_the_connection() -> None:
     with pytest.raises(BrokenFrame, match="more than the limit of"):
         list(FrameReader().feed((MAX_FRAME_BYTES + 1).to_bytes(4, "big")))
 
@@ -112,7 +112,7 @@ def test_an_error_is_raised_again_as_what_it_was(kind: type[GatewayError]) -> No
     assert str(again) == ("here: why" if isinstance(error, UpstreamError) else "why")
 
 
-def test_errors_without_their_own_name_are_sent_as_the_nearest_one() -> None:
+def test_errors_without_a_kind_of_their_own_are_sent_as_their_base_class() -> None:
     assert type(raised(failed(1, Forbidden("not yours")), "here")).__name__ == "CallerError"
     assert isinstance(raised(failed(1, DeadlineExceeded("late")), "here"), DeadlineExceeded)
     busy = UpstreamBusy("full", upstream="local engine", retry_after=1.0)

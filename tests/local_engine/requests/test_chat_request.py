@@ -140,13 +140,13 @@ async def accepts(folder: Path, asked: ChatRequest, text: str) -> bool:
 
 
 @pytest.mark.parametrize(("talker", "asked", "text", "right"), CASES)
-async def test_a_model_may_write_what_was_requested_and_nothing_else(
+async def test_a_model_may_write_only_what_the_request_permits(
     folder: Folder, talker: str, asked: ChatRequest, text: str, right: bool
 ) -> None:
     assert await accepts(folder(talker), asked, text) is right
 
 
-def test_what_demands_nothing_has_no_grammar(folder: Folder) -> None:
+def test_a_request_without_constraints_has_no_grammar(folder: Folder) -> None:
     tokenizer = Tokenizer(str(folder("hermes")))
     guides = GuideCompiler(
         tokenizer.describe(), vocabulary=VOCABULARY, known=1, ends=frozenset({END})

@@ -55,7 +55,9 @@ def test_reasoning_text_and_calls_are_separated(
 
 
 @pytest.mark.parametrize(("form", "text", "spoken"), CASES)
-def test_where_the_text_is_cut_never_shows(form: OutputFormat, text: str, spoken: Spoken) -> None:
+def test_the_result_does_not_depend_on_where_the_text_is_cut(
+    form: OutputFormat, text: str, spoken: Spoken
+) -> None:
     for cut in range(1, len(text)):
         assert heard(form, [text[:cut], text[cut:]]) == spoken
 
@@ -68,11 +70,11 @@ def test_where_the_text_is_cut_never_shows(form: OutputFormat, text: str, spoken
         st.sampled_from(["<think>", "</think>", CALL, "<", "/", "think>", " ", "\n", "a", "{"])
     ).map("".join),
 )
-def test_a_text_read_by_the_character_is_the_text_read_whole(form: OutputFormat, text: str) -> None:
+def test_parsing_by_character_equals_parsing_at_once(form: OutputFormat, text: str) -> None:
     assert heard(form, list(text)) == heard(form, [text])
 
 
-def test_reasoning_is_shown_as_it_comes() -> None:
+def test_reasoning_is_streamed() -> None:
     reading = OutputParser(OPENED, 2)
 
     assert reading.feed("Hm. ") == [ReasoningDelta(text="Hm.", index=2)]

@@ -106,7 +106,7 @@ REFUSED: list[tuple[GenerateRequest, str]] = [
 
 
 @pytest.mark.parametrize(("request_", "field"), REFUSED, ids=[field for _, field in REFUSED])
-async def test_a_request_that_cannot_be_right_is_refused_by_the_fields_name(
+async def test_an_invalid_request_is_rejected_with_the_fields_name(
     request_: GenerateRequest, field: str, service: Service
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -122,7 +122,9 @@ async def test_neutral_values_of_unsupported_fields_change_nothing(service: Serv
     assert (await ask(service, neutral)).choices[0].finish is not None
 
 
-async def test_a_conversation_that_the_template_refuses_says_why(folder: Folder) -> None:
+async def test_a_conversation_that_the_template_rejects_fails_with_its_reason(
+    folder: Folder,
+) -> None:
     async with serving(config(folder("strict"))) as service:
         with pytest.raises(InvalidRequest, match=r"messages: .*only the user may speak") as caught:
             await ask(service, chatting(messages=(Message(role="assistant", content="x"),)))
@@ -141,7 +143,7 @@ async def test_an_unknown_model_is_not_found(service: Service) -> None:
         await anext(service.generate(HELLO, model="other"))
 
 
-async def test_a_timeout_is_an_error_unless_the_client_wants_what_there_is(
+async def test_a_timeout_is_an_error_unless_the_client_accepts_a_truncated_answer(
     service: Service,
 ) -> None:
     late = completing(timeout_s=0.0, sampling=ENDLESS)
@@ -154,7 +156,7 @@ async def test_a_timeout_is_an_error_unless_the_client_wants_what_there_is(
     assert cut.choices[0].finish.reason == "length"
 
 
-async def test_a_prompt_that_is_too_long_is_cut_on_the_left_on_request(service: Service) -> None:
+async def test_a_prompt_that_is_too_long_is_cut_on_the_left_if_requested(service: Service) -> None:
     prompt = tuple(range(5, 300))
     cut = completing(prompts=(prompt,), error_behavior="truncate", sampling=ENDLESS)
     fitting = completing(prompts=(prompt[-240:],), sampling=ENDLESS)
@@ -166,7 +168,7 @@ async def test_a_prompt_that_is_too_long_is_cut_on_the_left_on_request(service: 
     assert answers[0].usage.prompt_tokens == 240
 
 
-async def test_more_than_may_wait_is_refused_as_busy(folder: Folder) -> None:
+async def test_answers_beyond_the_queue_are_rejected_as_busy(folder: Folder) -> None:
     async with serving(config(folder("llama"), max_sequences=1, max_waiting=1)) as service:
         with pytest.raises(InvalidRequest, match="n: 3 answers exceed this engine"):
             await ask(service, sampling(n=3))
@@ -195,7 +197,7 @@ async def test_an_abandoned_answer_is_freed_whether_it_has_begun_or_not(service:
     assert stats.blocks_free == stats.blocks_total
 
 
-async def test_stopping_fails_what_is_unfinished_and_refuses_what_comes_later(
+async def test_stopping_fails_unfinished_requests_and_rejects_later_ones(
     folder: Folder,
 ) -> None:
     outcomes: list[GatewayError] = []

@@ -65,7 +65,7 @@ def test_a_rows_own_number_comes_from_a_stream_that_no_token_uses(seed: int, pos
     assert numbers(drawn) == [unit(mix(mix((seed + position * GOLDEN) & MASK)))]
 
 
-def test_drawing_leaves_keys_and_ids_as_they_were() -> None:
+def test_drawing_does_not_change_keys_and_ids() -> None:
     keys, ids = row_keys(torch.arange(4).view(4, 1), torch.tensor(3)), torch.arange(12).view(4, 3)
     before = keys.clone(), ids.clone()
 

@@ -159,7 +159,7 @@ def test_everything_at_once_is_everything_in_order() -> None:
     assert torch.equal(values, torch.tensor([3.0, -4.0, 3.0, -0.75, BANNED, BANNED]))
 
 
-def test_rows_without_processors_are_unchanged_and_cost_no_copy() -> None:
+def test_rows_without_processors_are_unchanged_and_not_copied() -> None:
     params = [RowParams(), RowParams(repetition_penalty=1.5, logit_bias=((1, 3.0),)), RowParams()]
     logits = torch.randn(3, V)
 
@@ -220,7 +220,7 @@ def test_a_minimum_length_stops_applying_once_reached() -> None:
     assert banned == [[1, 2], [1, 2], [0, 2], [0, 0]]
 
 
-def test_tokens_must_be_given_if_processors_need_them() -> None:
+def test_advancing_requires_tokens_if_processors_need_them() -> None:
     rows = rows_of([RowParams(), RowParams(presence_penalty=1.0)], [[1], [1]], [1, 1])
 
     assert rows.needs_tokens
@@ -230,7 +230,7 @@ def test_tokens_must_be_given_if_processors_need_them() -> None:
         rows.advance([3])
 
 
-def test_rows_of_a_prompt_table_are_not_tokens_and_touch_no_neighbour() -> None:
+def test_rows_of_a_prompt_table_are_not_tokens_and_change_no_neighbour() -> None:
     params = RowParams(repetition_penalty=2.0, no_repeat_ngram_size=1)
     table = [V, V + 3]
     histories = [
@@ -256,7 +256,7 @@ def test_an_answer_that_needs_no_memory_has_none() -> None:
 
 
 @pytest.mark.parametrize("name", ["repetition_penalty", "no_repeat_ngram_size", "bad_words"])
-def test_a_forked_answer_goes_its_own_way(name: str) -> None:
+def test_a_forked_answer_continues_independently(name: str) -> None:
     params = ORACLES[name][0](Random(3))
     text = [1, 2, 3, 1, 2]
     first = History(params, text, 3, V)

@@ -199,7 +199,7 @@ def test_noise_goes_with_the_token_and_not_with_its_rank() -> None:
     assert same >= 195
 
 
-def test_log_probabilities_are_the_models_own_and_only_for_rows_that_request_them() -> None:
+def test_log_probabilities_are_the_models_and_only_for_rows_that_request_them() -> None:
     logits = random_logits(9, 4, 500)
     params = [
         RowParams(temperature=0.0, logprobs=2, logit_bias=((17, 100.0),)),
@@ -222,11 +222,11 @@ def test_log_probabilities_are_the_models_own_and_only_for_rows_that_request_the
         torch.testing.assert_close(sampled.logprobs.top[at], best.values)
 
 
-def test_nothing_is_computed_for_log_probabilities_that_are_not_requested() -> None:
+def test_log_probabilities_are_computed_only_if_requested() -> None:
     assert sample(torch.zeros(2, 9), batch(RowParams(), RowParams(), vocabulary=9)).logprobs is None
 
 
-def test_the_logits_are_left_as_they_were() -> None:
+def test_the_logits_are_unchanged() -> None:
     logits = random_logits(1, 8, 700)
     before = logits.clone()
     params = [*MODES.values()]
@@ -265,7 +265,7 @@ def test_an_empty_batch_draws_nothing() -> None:
     assert ids.shape == (0,)
 
 
-def test_shapes_that_do_not_fit_are_named() -> None:
+def test_mismatched_shapes_are_reported() -> None:
     rows = batch(RowParams(), RowParams(), vocabulary=10)
 
     with pytest.raises(ValueError, match=r"logits: \[2, 11\].*\[2, 10\]"):

@@ -18,7 +18,7 @@ def settled(sampling: Sampling) -> RowParams:
     return resolve_params(sampling, vocabulary=V, end_ids=(2, 3), seed=77)
 
 
-def test_a_silent_client_gets_the_models_distribution_as_it_is() -> None:
+def test_without_parameters_the_models_distribution_is_unchanged() -> None:
     assert settled(Sampling()) == RowParams(seed=77, end_ids=(2, 3))
 
 
@@ -56,7 +56,7 @@ def test_a_silent_client_gets_the_models_distribution_as_it_is() -> None:
         ),
     ],
 )
-def test_what_the_client_sends_is_what_the_row_gets(
+def test_a_row_has_the_parameters_that_the_client_sends(
     sampling: Sampling, expected: RowParams
 ) -> None:
     seed = expected.seed or 77

@@ -123,7 +123,7 @@ def test_a_k_between_1024_and_the_vocabulary_skips_top_k() -> None:
     assert int(over.isfinite().sum()) == 3000
 
 
-def test_logits_come_back_only_on_request() -> None:
+def test_logits_are_returned_only_if_requested() -> None:
     assert top_k_top_p_sample(log_p(), of(3), row(0.6)[0])[1] is None
 
 
@@ -221,7 +221,7 @@ def test_strides_do_not_matter() -> None:
         assert torch.equal(strided[1], packed[1])
 
 
-def test_the_operands_are_left_as_they_were() -> None:
+def test_the_operands_are_unchanged() -> None:
     logits, q = torch.randn(4, 300), torch.empty(4, 300).exponential_().neg_()
     k, p = torch.tensor([0, 5, 0, 7], dtype=torch.int32), torch.tensor([1.0, 1.0, 0.5, 0.9])
     before = [operand.clone() for operand in (logits, q, k, p)]

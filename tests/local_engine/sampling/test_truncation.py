@@ -98,7 +98,7 @@ def test_a_filter_leaves_what_transformers_warper_leaves(name: str, vocabulary: 
         RowParams(top_k=20_000, top_p=0.99),
     ],
 )
-def test_a_flat_distribution_is_searched_as_widely_as_it_needs(
+def test_a_flat_distribution_is_searched_as_widely_as_needed(
     params: RowParams, spread: float
 ) -> None:
     logits = torch.randn(1, 40_000, generator=torch.Generator().manual_seed(1)) * spread

@@ -66,7 +66,7 @@ def test_tokens_of_one_step_share_its_time() -> None:
     assert between.quantile(1.0) == 0.25
 
 
-def test_the_first_outcome_counts_and_nothing_is_kept_of_an_answer_that_ended() -> None:
+def test_the_first_outcome_counts_and_an_ended_answer_is_forgotten() -> None:
     meter, one = RequestMetrics(Clock()), sequence(1)
     meter.arrived(one)
 
@@ -77,7 +77,7 @@ def test_the_first_outcome_counts_and_nothing_is_kept_of_an_answer_that_ended() 
     assert meter.timing(1) is None
 
 
-def test_drafts_are_counted_by_whether_they_were_kept() -> None:
+def test_accepted_drafts_are_counted_separately() -> None:
     meter = RequestMetrics(Clock())
 
     meter.drafted(4, 3)
@@ -102,7 +102,7 @@ def test_a_quantile_is_in_the_bucket_of_its_observation(seconds: list[float], sh
     assert estimate >= (below[-1] if below else 0.0)
 
 
-def test_a_lane_counts_what_its_answers_had(folder: Folder) -> None:
+def test_a_lane_counts_the_tokens_pages_and_outcomes_of_its_answers(folder: Folder) -> None:
     lane = hosted(folder("llama")).lane
     assert lane.stats().steps == 0, "the warm-up does not count"
     runs = Runs(lane)
@@ -132,7 +132,7 @@ def test_a_lane_counts_what_its_answers_had(folder: Folder) -> None:
     assert stats.cache_used_share == 0
 
 
-def test_before_anything_happened_every_share_is_zero() -> None:
+def test_before_any_request_every_share_is_zero() -> None:
     limits = SchedulerLimits(max_step_tokens=1, max_sequences=1, max_seq_len=1)
     idle = Scheduler(limits, BlockPool(0, 16))
 

@@ -51,7 +51,7 @@ def counts(step: Step) -> dict[int, int]:
     return {chunk.sequence.id: chunk.count for chunk in step.chunks}
 
 
-def test_a_long_prompt_is_read_in_chunks_while_others_continue() -> None:
+def test_a_long_prompt_is_computed_in_chunks_while_others_continue() -> None:
     engine = scheduler(budget=8)
     engine.add(sequence(1, 3))
     compute(engine, engine.schedule(0.0))
@@ -118,7 +118,7 @@ def test_the_latest_sequence_is_preempted_when_pages_run_out_and_resumes() -> No
     assert late.generated == generated + 1
 
 
-def test_a_better_priority_takes_the_seat_of_a_worse_one() -> None:
+def test_a_better_priority_preempts_a_worse_one() -> None:
     engine = scheduler(seats=1)
     worse, better = sequence(1, priority=5), sequence(2, priority=1, arrival=9.0, first=50)
     engine.add(worse)
@@ -157,7 +157,7 @@ def test_a_sequence_past_its_deadline_is_finished_and_freed() -> None:
 
 
 @pytest.mark.parametrize(("length", "pages", "context"), [(0, 9, 99), (99, 99, 99), (36, 9, 99)])
-def test_what_can_never_fit_is_refused(length: int, pages: int, context: int) -> None:
+def test_a_prompt_that_can_never_fit_is_rejected(length: int, pages: int, context: int) -> None:
     engine = scheduler(pages=pages, context=context)
 
     with pytest.raises(InvalidRequest, match="prompt"):
@@ -280,7 +280,7 @@ class Trace:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
-def test_no_page_is_ever_lost_or_owned_twice(seed: int) -> None:
+def test_random_requests_lose_no_page_and_share_none_by_mistake(seed: int) -> None:
     trace = Trace(seed)
 
     for _ in range(200):

@@ -179,7 +179,7 @@ def newcomer(id: int, *, priority: int, arrival: float, length: int = 5) -> Sequ
     )
 
 
-def test_a_request_that_waited_too_long_preempts_one_that_has_begun() -> None:
+def test_a_sequence_that_waited_too_long_to_start_preempts_a_started_one() -> None:
     engine, (running,) = busy(1, priority=5)
     late = newcomer(9, priority=5, arrival=0.0)
     engine.add(late)
@@ -193,7 +193,7 @@ def test_a_request_that_waited_too_long_preempts_one_that_has_begun() -> None:
     assert running.state is State.WAITING
 
 
-def test_promotion_is_used_once_so_that_equals_do_not_preempt_each_other_forever() -> None:
+def test_preemption_by_waiting_happens_once_so_that_equals_do_not_alternate() -> None:
     engine, (first,) = busy(1, priority=5)
     late = newcomer(9, priority=5, arrival=0.0)
     engine.add(late)
@@ -208,7 +208,7 @@ def test_promotion_is_used_once_so_that_equals_do_not_preempt_each_other_forever
     assert first.preempted == 1
 
 
-def test_no_answer_loses_its_place_before_its_first_token_to_one_that_only_waited() -> None:
+def test_waiting_preempts_no_sequence_before_its_first_token() -> None:
     limits = SchedulerLimits(max_step_tokens=4, max_sequences=1, max_seq_len=1000)
     engine = Scheduler(limits, BlockPool(400, BLOCK))
     reading = newcomer(1, priority=5, arrival=0.0, length=40)
@@ -221,7 +221,7 @@ def test_no_answer_loses_its_place_before_its_first_token_to_one_that_only_waite
     assert reading.state is State.RUNNING
 
 
-def test_the_most_urgent_keep_their_place() -> None:
+def test_the_highest_priority_is_never_preempted_by_waiting() -> None:
     engine, (urgent,) = busy(1, priority=1)
     engine.add(newcomer(9, priority=5, arrival=0.0))
 

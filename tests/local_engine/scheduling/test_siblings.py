@@ -58,7 +58,7 @@ def test_a_cancelled_first_answer_leaves_the_prompt_to_the_others(folder: Folder
     assert len({tuple(tokens) for tokens in expected.values()}) == 3
 
 
-def test_an_abandoned_request_leaves_nothing_at_any_step(folder: Folder) -> None:
+def test_an_abandoned_request_frees_everything_at_any_step(folder: Folder) -> None:
     """Before its prompt is computed, when its answers have just begun, and later."""
     lane = hosted(folder("llama"), max_step_tokens=16, prefix_cache=False).lane
     for steps in range(6):

@@ -21,7 +21,7 @@ FAST = Available(npu="not installed", cuda="no device", cpu_bfloat16=True)
 
 
 @pytest.mark.parametrize(("torch_version", "npu_version", "fine"), PAIRS)
-def test_torch_npu_requires_its_own_version_of_torch(
+def test_torch_npu_needs_the_same_version_of_torch(
     torch_version: str, npu_version: str, fine: bool
 ) -> None:
     problem = pairing_problem(torch_version, npu_version)
@@ -30,7 +30,7 @@ def test_torch_npu_requires_its_own_version_of_torch(
     assert fine or (torch_version in problem and "docs/ascend.md" in problem)
 
 
-def test_the_report_says_where_the_toolkit_was_expected(tmp_path: Path) -> None:
+def test_the_toolkit_is_found_by_its_environment_variables(tmp_path: Path) -> None:
     here, nowhere = str(tmp_path), str(tmp_path / "none")
     cases: list[tuple[Mapping[str, str], Path, str]] = [
         ({"ASCEND_HOME_PATH": here}, Path(nowhere), f"ASCEND_HOME_PATH is {here}"),
@@ -49,7 +49,7 @@ def test_the_choice_of_dtype_comes_with_its_reason() -> None:
     assert "half the memory" in dtype_reason("npu", PLAIN)
 
 
-def test_every_machine_gets_a_whole_report() -> None:
+def test_every_machine_gets_a_complete_report() -> None:
     told = dict(lines())
 
     assert {"device npu", "device cuda", "device cpu", "CANN", "engine", "free memory"} <= set(told)

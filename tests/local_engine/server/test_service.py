@@ -99,7 +99,7 @@ async def test_several_prompts_times_n_are_numbered_prompt_by_prompt(service: Se
     assert answer.usage.completion_tokens == 32
 
 
-async def test_each_choice_has_the_seed_that_repeats_it(service: Service) -> None:
+async def test_each_choice_returns_the_seed_that_reproduces_it(service: Service) -> None:
     first = await ask(service, completion(PROMPT, only(SEEDED, seed=None, n=2)))
     for choice in first.choices:
         assert choice.finish is not None
@@ -115,7 +115,7 @@ async def test_greedy_answers_do_not_depend_on_the_seed(service: Service) -> Non
     assert answers[0].choices[0].text == answers[1].choices[0].text
 
 
-async def test_a_client_that_is_silent_gets_16_tokens_completed_and_chats_to_the_ceiling(
+async def test_without_max_tokens_a_completion_has_16_tokens_and_a_chat_the_maximum(
     service: Service,
 ) -> None:
     silent = Sampling(temperature=0.0, ignore_eos=True)
@@ -300,7 +300,7 @@ async def test_two_models_of_one_engine_answer_side_by_side(folder: Folder) -> N
         assert answer.choices[0].text == continued(oracle, prompts[name], tokens)
 
 
-async def test_a_silent_client_gets_what_the_checkpoint_recommends(folder: Folder) -> None:
+async def test_the_checkpoints_recommended_sampling_is_the_default(folder: Folder) -> None:
     settings = config(folder("greedy"))
     silent = Sampling(max_tokens=8, ignore_eos=True)
 
@@ -314,7 +314,7 @@ async def test_a_silent_client_gets_what_the_checkpoint_recommends(folder: Folde
     assert answers[2] != answers[0]
 
 
-async def test_a_developer_message_is_the_system_where_the_template_knows_none(
+async def test_a_developer_message_is_the_system_message_of_a_template_without_developers(
     service: Service,
 ) -> None:
     answers = [

@@ -144,7 +144,7 @@ def test_two_texts_cannot_make_a_token_together(made: dict[Kind, Tokenizer]) -> 
     assert ids.count(cast(int, tokenizer.token_of("</tool_call>"))) == 1
 
 
-def test_a_template_still_sees_what_it_looks_for(made: dict[Kind, Tokenizer]) -> None:
+def test_a_template_still_sees_its_markers_in_the_text(made: dict[Kind, Tokenizer]) -> None:
     """Earlier thinking is left out, and then nothing of it has to be kept apart."""
     tokenizer = made["byte_level"]
     thought = (Message(role="assistant", content="<think>why</think>\n\nbecause"),)

@@ -152,13 +152,13 @@ def test_templates_get_tool_calls_as_mappings_and_tools_as_functions(tmp_path: P
     assert text == "[user|ab][assistant|Bonn][tool|rain]weatherobject"
 
 
-def test_a_template_that_knows_developers_gets_them(tmp_path: Path) -> None:
+def test_a_template_with_a_developer_role_gets_developer_messages(tmp_path: Path) -> None:
     text = spoken(tmp_path).chat.render((Message(role="developer", content="x"),))
 
     assert text == "[developer|x]developers are known"
 
 
-def test_parts_and_tools_that_are_not_text_are_refused_by_their_path(tmp_path: Path) -> None:
+def test_parts_and_tools_that_are_not_text_are_rejected_with_their_path(tmp_path: Path) -> None:
     chat = spoken(tmp_path).chat
     picture = Message(role="user", content=(TextPart(text="see"), ImagePart(url="data:,")))
 
