@@ -33,7 +33,7 @@ class Gate:
         self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     @asynccontextmanager
-    async def turn(self, tenant: str) -> AsyncGenerator[None, None]:
+    async def slot(self, tenant: str) -> AsyncGenerator[None, None]:
         """Hold a slot. Cancelling the task leaves the queue or returns the slot.
 
         Raises Throttled if too many requests of this tenant are waiting or its earlier requests

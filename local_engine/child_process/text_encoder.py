@@ -25,7 +25,7 @@ LONG = 256 * 1024
 ENCODE_SECONDS = 30
 """CPU time limit for one text."""
 
-TURNS, WAITING, WAIT_S = 2, 4096, 300.0
+SLOTS, WAITING, WAIT_S = 2, 4096, 300.0
 """Long requests read at a time; how many of one tenant may wait, and how long, in seconds."""
 
 _Result = TypeVar("_Result")
@@ -85,7 +85,7 @@ async def run_offloaded(work: Callable[[Offload], _Result]) -> _Result:
 
 def reading_gate(name: str) -> Gate:
     """Return the gate for requests above INLINE. name: of the engine or provider, for errors."""
-    return Gate("reading a long prompt", slots=TURNS, waiting=WAITING, wait_s=WAIT_S, name=name)
+    return Gate("reading a long prompt", slots=SLOTS, waiting=WAITING, wait_s=WAIT_S, name=name)
 
 
 class TextEncoder:

@@ -78,7 +78,7 @@ class TextReader:
         return TokenRows(
             rows=rows,
             skip=self._length(instruction) if instruction else 0,
-            width=self._asked_width(request.dimensions),
+            width=self._requested_width(request.dimensions),
             timeout_s=None if request.timeout_s is UNSET else request.timeout_s,
         )
 
@@ -136,7 +136,7 @@ class TextReader:
         row, _ = self._encode(instruction)
         return len(row) - (row[-1] in self._tokenizer.specials)
 
-    def _asked_width(self, asked: int | UnsetType) -> int:
+    def _requested_width(self, asked: int | UnsetType) -> int:
         if asked is UNSET or asked == self._width:
             return self._width
         if not self._shrinks:

@@ -14,7 +14,7 @@ from local_engine.execution.oom_backoff import Computed, OomBackoff
 from local_engine.execution.prompt_logits import PromptRows
 from local_engine.execution.row_drawing import DrawRequest, draw_tokens
 from local_engine.execution.step_sampler import SampledToken, StepSampler
-from local_engine.protocol.stats import NOWHERE, Footprint, Stats
+from local_engine.protocol.stats import NO_FOOTPRINT, Footprint, Stats
 from local_engine.scheduling.request_metrics import RequestMetrics
 from local_engine.scheduling.scheduler import Chunk, Scheduler
 from local_engine.scheduling.sequence import Sequence
@@ -37,7 +37,7 @@ class ModelLane:
         runner: Runner,
         scheduler: Scheduler,
         sampler: StepSampler,
-        footprint: Footprint = NOWHERE,
+        footprint: Footprint = NO_FOOTPRINT,
         *,
         drafts: int = 0,
     ) -> None:

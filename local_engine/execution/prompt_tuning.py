@@ -26,7 +26,7 @@ class Overlay(Struct, frozen=True, kw_only=True, eq=False):
     values: Tensor
 
 
-def table_rows(asked: PromptTable, hidden: int) -> int:
+def table_rows(prompt_table: PromptTable, hidden: int) -> int:
     """Return the number of rows of the table.
 
     Accepts [P, hidden], [1, P, hidden] and a flat [P x hidden]. hidden: 0 for a model that does not
@@ -34,7 +34,7 @@ def table_rows(asked: PromptTable, hidden: int) -> int:
     """
     if hidden == 0:
         raise _refused("not supported by this model: its layers also use the token ids")
-    shape = asked.table.shape
+    shape = prompt_table.table.shape
     match shape:
         case (rows, width) | (1, rows, width):
             flat = False
@@ -48,25 +48,25 @@ def table_rows(asked: PromptTable, hidden: int) -> int:
         raise _refused(f"a row has {width} numbers; it must have {hidden}, the model's width")
     if rows < 1:
         raise _refused("the table has no rows")
-    if asked.vocab_size != rows:
+    if prompt_table.vocab_size != rows:
         given = f"{shape[0]} numbers" if flat else f"shape {list(shape)}"
         raise InvalidRequest(
-            f"{COUNT_FIELD}: {asked.vocab_size}, but the table has {rows} rows ({given})",
+            f"{COUNT_FIELD}: {prompt_table.vocab_size}, but the table has {rows} rows ({given})",
             param=COUNT_FIELD,
         )
     return rows
 
 
 def read_table(
-    asked: PromptTable, *, hidden: int, dtype: torch.dtype, device: str
+    prompt_table: PromptTable, *, hidden: int, dtype: torch.dtype, device: str
 ) -> tuple[Tensor, bytes]:
     """Return the table, [P, hidden] in the model's dtype, and its digest. Raises InvalidRequest."""
-    rows = table_rows(asked, hidden)
-    table = floats(asked.table, FIELD).reshape(rows, hidden).to(device=device, dtype=dtype)
+    rows = table_rows(prompt_table, hidden)
+    table = floats(prompt_table.table, FIELD).reshape(rows, hidden).to(device=device, dtype=dtype)
     if not bool(table.isfinite().all()):
         raise _refused("a number is infinite or NaN in the model's dtype")
-    digest = blake2b(asked.table.dtype.encode(), digest_size=16)
-    digest.update(asked.table.data)
+    digest = blake2b(prompt_table.table.dtype.encode(), digest_size=16)
+    digest.update(prompt_table.table.data)
     return table, digest.digest()
 
 

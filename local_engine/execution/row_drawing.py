@@ -60,9 +60,9 @@ def draw_tokens(
             for more in range(1 if draws[place].stateful else 1 + len(draws[place].drafts))
         ]
         rows = [draws[place].row + more for place, more in places]
-        asked = logits if rows == list(range(logits.shape[0])) else logits[rows]
+        selected = logits if rows == list(range(logits.shape[0])) else logits[rows]
         tokens = sampler.draw(
-            asked, [draws[place].job for place, _ in places], [more for _, more in places]
+            selected, [draws[place].job for place, _ in places], [more for _, more in places]
         )
         for (place, more), token in zip(places, tokens, strict=True):
             if len(drawn[place]) == more and _right(draws[place], drawn[place]):

@@ -181,7 +181,7 @@ class GuideCompiler:
         _refuse_large(guide)
         self._refuse_again(guide)
         tokenizer = self._tokenizer
-        async with _gate.turn(tenant):
+        async with _gate.slot(tenant):
             if (matcher := self._compiled.get(guide)) is not None:
                 return matcher
             self._refuse_again(guide)

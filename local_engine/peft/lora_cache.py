@@ -23,7 +23,7 @@ class AdapterKey(Struct, frozen=True, kw_only=True):
     id: int
 
 
-class AdapterBank:
+class LoraCache:
     """Holds at most `most` adapters with `most_bytes` in total. Safe to call from any thread.
 
     Adapters in use stay in the cache and count, even if other weights replaced them.

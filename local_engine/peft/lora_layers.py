@@ -1,5 +1,5 @@
-"""LoRA adapters next to a model's weights: y += x A^T B^T x scale, for the rows of a batch with an
-adapter (https://arxiv.org/abs/2106.09685).
+"""LoRA adapters next to a model's weights: y += x A^T B^T x scale in the rows of a batch that have
+an adapter (https://arxiv.org/abs/2106.09685).
 
 The linear layers of the decoder are wrapped once, when the model is loaded. Each step sets which
 rows use which adapter; a step without adapters costs one check of an empty tuple per layer. Layers

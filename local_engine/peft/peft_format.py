@@ -74,8 +74,8 @@ def _config(folder: Path) -> AdapterConfig:
         raise ValueError(f"{folder} is not an adapter saved by peft: {exc}") from exc
     except msgspec.DecodeError as exc:
         raise ValueError(f"{CONFIG} cannot be read: {exc}") from exc
-    for asked, what in _refusals(config):
-        if asked:
+    for unsupported, what in _refusals(config):
+        if unsupported:
             raise ValueError(f"{CONFIG}: {what}; merge the adapter into its model and serve that")
     return config
 

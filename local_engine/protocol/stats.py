@@ -115,7 +115,7 @@ class Footprint(Struct, frozen=True, kw_only=True):
     loaded_since: float = 0.0
 
 
-NOWHERE = Footprint()
+NO_FOOTPRINT = Footprint()
 
 
 class Machine(Struct, frozen=True, kw_only=True):

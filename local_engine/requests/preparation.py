@@ -43,7 +43,7 @@ async def read(
     """Read a request; a long one in a thread, fairly by tenant. size: characters or tokens."""
     if size <= INLINE:
         return reader(None)
-    async with gate.turn(tenant):
+    async with gate.slot(tenant):
         return await run_offloaded(reader)
 
 

@@ -45,7 +45,7 @@ MAX_CALLS = 1024
 MAX_JSON = 1_000_000
 """Characters of one call's arguments, and total characters of all functions' parameters."""
 
-JUDGED_AS_SENT = 1_000_000
+MEASURED_AS_SENT = 1_000_000
 """Characters above which a conversation is measured as sent, even if the chat template would leave
 out part of it. A shorter one is measured after rendering."""
 
@@ -132,7 +132,7 @@ def _refuse_messages(request: ChatRequest, reach: Reach) -> None:
     if reach.characters is None:
         return
     texts = [text for message in request.messages for text in _texts(message)]
-    if _total(texts) > max(JUDGED_AS_SENT, reach.tokens * reach.characters):
+    if _total(texts) > max(MEASURED_AS_SENT, reach.tokens * reach.characters):
         reach.refuse("".join(texts), "messages")
 
 

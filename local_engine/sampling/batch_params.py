@@ -45,7 +45,7 @@ class CutRows(Struct, frozen=True, kw_only=True):
     """Rows whose candidates are cut by at least one filter. R rows, columns are [R, 1].
 
     rows:        int64 [R] places in the batch; `None` is the whole batch, in order.
-    count:       candidates looked at first.
+    count:       candidates examined first.
     unscaled:    every temperature is 1.
     temperature: float64. top_k: int64, V where off. top_p, min_p, typical_p: float64, 1, 0 and 1
                  where off. `None` where no row of these uses the filter.
@@ -115,10 +115,10 @@ class FusedRows(Struct, frozen=True, kw_only=True):
 
 
 class LogprobRows(Struct, frozen=True, kw_only=True):
-    """Rows that ask for log probabilities.
+    """Rows that request log probabilities.
 
     places: their places in the batch; rows: the same, int64 [R], `None` is all of them.
-    count:  the most alternatives that any of them asks for.
+    count:  the most alternatives that any of them requests.
     """
 
     places: tuple[int, ...]
@@ -131,11 +131,12 @@ class SamplingRows:
 
     params, positions: one of each for every row of the logits, in their order. A position counts
         the tokens that the row's answer already has; the noise depends only on (seed, position,
-            token id). histories: `new_history(...)` of each row's answer, kept with the answer;
-            optional if every one is `None`.
-        operator: draws the rows that it `takes`, with its own noise.
-        Call `advance(tokens)` after each step; create a new one when a row joins, leaves or moves.
-        Raises ValueError if the lengths differ or a row's history is missing.
+        token id).
+    histories: `new_history(...)` of each row's answer, kept with the answer; optional if every one
+        is `None`.
+    operator: draws the rows that it `takes`, with its own noise.
+    Call `advance(tokens)` after each step; create a new one when a row joins, leaves or moves.
+    Raises ValueError if the lengths differ or a row's history is missing.
     """
 
     def __init__(

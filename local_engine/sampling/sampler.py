@@ -59,14 +59,14 @@ def sample(logits: Tensor, rows: SamplingRows, allowed: Allowed | None = None) -
             f"logits: {list(logits.shape)}, but the rows are [{rows.size}, {rows.vocabulary}]"
         )
     raw = logits.to(torch.float32)
-    asked = rows.logprobs
-    values = processed(raw, rows, allowed, overwrite=asked is None and raw is not logits)
+    requested = rows.logprobs
+    values = processed(raw, rows, allowed, overwrite=requested is None and raw is not logits)
     peaks = block_maxima(values)
     ids = _draw(values, peaks, rows)
-    if asked is None:
+    if requested is None:
         return Sampled(ids=ids, logprobs=None)
     peaks = peaks if values is raw else block_maxima(raw)
-    return Sampled(ids=ids, logprobs=_logprobs(raw, peaks, ids, asked))
+    return Sampled(ids=ids, logprobs=_logprobs(raw, peaks, ids, requested))
 
 
 def processed(
@@ -180,15 +180,15 @@ def _inverse(share: Tensor, total: Tensor) -> Tensor:
     return torch.minimum((share * total).to(torch.int64), total - 1)
 
 
-def _logprobs(values: Tensor, peaks: Tensor, ids: Tensor, asked: LogprobRows) -> TokenLogprobs:
+def _logprobs(values: Tensor, peaks: Tensor, ids: Tensor, requested: LogprobRows) -> TokenLogprobs:
     chosen, picked = values, ids
-    if asked.rows is not None:
-        chosen, picked = values.index_select(0, asked.rows), ids.index_select(0, asked.rows)
+    if requested.rows is not None:
+        chosen, picked = values.index_select(0, requested.rows), ids.index_select(0, requested.rows)
     norm = chosen.logsumexp(-1, keepdim=True)
-    best = top_candidates(values, peaks, max(asked.count, 1), asked.rows)
+    best = top_candidates(values, peaks, max(requested.count, 1), requested.rows)
     return TokenLogprobs(
-        places=asked.places,
+        places=requested.places,
         chosen=(chosen.gather(1, picked.unsqueeze(1)) - norm).squeeze(1),
-        top=(best.values - norm)[:, : asked.count],
-        top_ids=best.ids[:, : asked.count],
+        top=(best.values - norm)[:, : requested.count],
+        top_ids=best.ids[:, : requested.count],
     )

@@ -19,7 +19,7 @@ from local_engine.loading.checkpoint import Loaded, end_tokens, load
 from local_engine.loading.model_paths import model_folder
 from local_engine.ops.kernel_selection import KernelSelection, select_kernels
 from local_engine.ops.native_build import cpu_kernels
-from local_engine.peft.lora_cache import AdapterBank
+from local_engine.peft.lora_cache import LoraCache
 from local_engine.peft.lora_layers import Adapter
 from local_engine.peft.peft_format import load_adapter
 from local_engine.protocol.stats import Footprint
@@ -81,7 +81,7 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
         weights = load(path, device=device, dtype=dtype, adapters=adapters)
         parses = model.special_tokens_in_prompts == "parse"
         loaded.append((model, weights, Tokenizer(path, parses=parses)))
-    bank = AdapterBank(most=config.max_loras, most_bytes=config.max_lora_bytes)
+    lora_cache = LoraCache(most=config.max_loras, most_bytes=config.max_lora_bytes)
     named = _adapters(config, {model.name: weights for model, weights, _ in loaded}, report)
     kv_bytes = _cache_bytes(config, device) // max(len(loaded), 1)
     kernels = cpu_kernels(config.compile, device, dtype, report)
@@ -95,7 +95,7 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
             for line in selection.lines:
                 report(f"{model.name}: {line}")
         device_share = _DeviceShare(
-            bank=bank, device=device, kv_bytes=kv_bytes, selection=selection
+            lora_cache=lora_cache, device=device, kv_bytes=kv_bytes, selection=selection
         )
         one = _build_model(config, model.name, weights, tokenizer, device_share)
         hosted[model.name] = one
@@ -118,7 +118,7 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
 class _DeviceShare(Struct, frozen=True, kw_only=True, eq=False):
     """The share of the device that one model gets."""
 
-    bank: AdapterBank
+    lora_cache: LoraCache
     device: str
     kv_bytes: int
     selection: KernelSelection
@@ -150,7 +150,7 @@ def _build_model(
     adapter_resolver = AdapterResolver(
         loaded,
         model=name,
-        bank=device_share.bank,
+        lora_cache=device_share.lora_cache,
         device=device_share.device,
         accept_lora=config.accept_lora,
     )

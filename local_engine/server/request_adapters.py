@@ -8,7 +8,7 @@ from torch import Tensor
 
 from local_engine.execution.prompt_tuning import read_table
 from local_engine.loading.checkpoint import Loaded
-from local_engine.peft.lora_cache import AdapterBank, AdapterKey
+from local_engine.peft.lora_cache import AdapterKey, LoraCache
 from local_engine.peft.lora_layers import Adapter
 from local_engine.peft.trtllm_format import CONFIG, WEIGHTS, read_adapter
 from schemas.errors import InvalidRequest
@@ -22,7 +22,7 @@ INLINE_BYTES = 1 << 16
 
 
 class RequestAdapters(Struct, frozen=True, kw_only=True, eq=False):
-    """adapter: `None` for the model without one. borrowed: from the bank; `release` returns it.
+    """adapter: `None` for the model without one. borrowed: from the cache; `release` returns it.
 
     table: [P, hidden] rows for ids past the vocabulary.
     """
@@ -50,7 +50,7 @@ class AdapterResolver:
         loaded: Loaded,
         *,
         model: str,
-        bank: AdapterBank,
+        lora_cache: LoraCache,
         device: str,
         accept_lora: bool,
         adapter: Adapter | None = None,
@@ -58,7 +58,7 @@ class AdapterResolver:
         """model: the base model's name. adapter: applied to every request of this served model."""
         self._loaded = loaded
         self._model = model
-        self._bank = bank
+        self._lora_cache = lora_cache
         self._device = device
         self._accept = accept_lora
         self._adapter = adapter
@@ -68,7 +68,7 @@ class AdapterResolver:
         return AdapterResolver(
             self._loaded,
             model=self._model,
-            bank=self._bank,
+            lora_cache=self._lora_cache,
             device=self._device,
             accept_lora=self._accept,
             adapter=adapter,
@@ -85,11 +85,11 @@ class AdapterResolver:
         if lora is not None:
             self._refuse(lora)
         if _size(lora, table) > INLINE_BYTES:
-            brought, rows, digest = await asyncio.to_thread(self._read, lora, table)
+            sent, rows, digest = await asyncio.to_thread(self._read, lora, table)
         else:
-            brought, rows, digest = self._read(lora, table)
+            sent, rows, digest = self._read(lora, table)
         return RequestAdapters(
-            adapter=self._adapter if lora is None else self._borrow(lora.task_id, brought, tenant),
+            adapter=self._adapter if lora is None else self._borrow(lora.task_id, sent, tenant),
             borrowed=lora is not None,
             table=rows,
             table_digest=digest,
@@ -97,7 +97,7 @@ class AdapterResolver:
 
     def release(self, adapters: RequestAdapters) -> None:
         if adapters.borrowed and adapters.adapter is not None:
-            self._bank.release(adapters.adapter)
+            self._lora_cache.release(adapters.adapter)
 
     def _refuse(self, lora: LoraRequest) -> None:
         """Reject what can be rejected without reading tensors."""
@@ -119,7 +119,7 @@ class AdapterResolver:
     def _read(
         self, lora: LoraRequest | None, table: PromptTable | None
     ) -> tuple[Adapter | None, Tensor | None, bytes]:
-        """Read the request's tensors. Takes nothing from the bank, so it is safe to cancel."""
+        """Read the request's tensors. Takes nothing from the cache, so it is safe to cancel."""
         adapter, rows, digest = None, None, b""
         sites = self._loaded.sites
         if table is not None:
@@ -132,15 +132,15 @@ class AdapterResolver:
         if sites is not None and lora is not None:
             weights, config = lora.weights, lora.config
             if weights is not UNSET and config is not UNSET:
-                most = self._bank.most_bytes
+                most = self._lora_cache.most_bytes
                 adapter = read_adapter(weights, config, sites, most_bytes=most)
         return adapter, rows, digest
 
-    def _borrow(self, id: int, brought: Adapter | None, tenant: str) -> Adapter:
+    def _borrow(self, id: int, sent: Adapter | None, tenant: str) -> Adapter:
         task = AdapterKey(model=self._model, tenant=tenant, id=id)
-        if brought is not None:
-            return self._bank.put(task, brought)
-        found = self._bank.take(task)
+        if sent is not None:
+            return self._lora_cache.put(task, sent)
+        found = self._lora_cache.take(task)
         if found is None:
             raise _refused(TASK, self._unknown(id))
         return found

@@ -54,8 +54,8 @@ class Reach(Struct, frozen=True, kw_only=True):
         if not self.fits(text):
             raise InvalidRequest(
                 too_long_message(
-                    f"{field} has {len(text)} characters, which cannot be as few as the "
-                    f"{self.tokens} tokens that it reads; shorten it"
+                    f"{field} has {len(text)} characters, which need more than the "
+                    f"{self.tokens} tokens that the model supports; shorten it"
                 ),
                 param=field,
                 code=CONTEXT_LENGTH,

@@ -32,7 +32,7 @@ def offsets(text: str, pieces: Sequence[bytes], controls: Sequence[bool]) -> lis
 
 
 def _place(raw: bytes, piece: bytes, at: int, ahead: int) -> tuple[int, int]:
-    """First and last byte, plus one; (at, at) where `raw` does not have the piece there.
+    """Return the piece's first byte and the byte after its last; (at, at) if it is not found.
 
     A tokenizer that marks words begins a text with a space that the text does not have.
     """

@@ -1,4 +1,4 @@
-"""Tiny model folders, made once a run, and one CPU thread for all of them."""
+"""Tiny model folders, created once per run, and one CPU thread for all of them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,8 +24,8 @@ def one_thread() -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     """The folder of a tiny model: of a family, or a llama with another tokenizer.
 
-    strict: its template refuses everything. untemplated: it has none. greedy: its authors
-    recommend not to sample. A name of TALKERS: one of those.
+    strict: its template rejects everything. untemplated: it has no template. greedy: its
+    generation_config.json disables sampling. A name of TALKERS: one of those.
     """
     made: dict[str, Path] = {}
 

@@ -1,4 +1,4 @@
-"""Services to ask and what they answered, for tests."""
+"""Engine services for tests: start one, send requests, read the answers."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -69,7 +69,7 @@ async def ask(
 
 
 class Oracle:
-    """transformers' own greedy generation from the same folder."""
+    """transformers' greedy generation from the same folder, as a reference."""
 
     def __init__(self, folder: Path) -> None:
         self.tokenizer = Tokenizer(str(folder))
@@ -79,12 +79,12 @@ class Oracle:
         ).eval()
 
     def embeddings(self, tokens: Sequence[int]) -> torch.Tensor:
-        """[len(tokens), hidden], as the first layer gets them."""
+        """Return [len(tokens), hidden], the input of the first layer."""
         embed = self._model.get_input_embeddings()
         return cast(torch.Tensor, embed(torch.tensor(tokens))).detach()
 
     def greedy(self, prompt: list[int], count: int) -> list[int]:
-        """`count` tokens after the prompt, end tokens included."""
+        """Return `count` tokens after the prompt, end tokens included."""
         tokens = torch.tensor([prompt])
         out = self._model.generate(  # pyright: ignore  # transformers annotates no argument
             tokens,

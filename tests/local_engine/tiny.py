@@ -1,4 +1,4 @@
-"""Tiny models and tokenizers, made on the spot: random weights, a few hundred words."""
+"""Tiny models and tokenizers, created on the fly: random weights, a few hundred words."""
 
 # torch, tokenizers and transformers annotate these members in part only:
 # pyright: reportUnknownMemberType=false
@@ -131,7 +131,7 @@ def save_tokenizer(
     template: str | None = TEMPLATE,
     markers: Mapping[str, bool] = MappingProxyType({}),
 ) -> None:
-    """markers: more tokens; True are special, so that a decoder leaves them out."""
+    """markers: additional tokens; True: special, so that a decoder leaves them out."""
     backend = tokenizer(kind)
     backend.add_tokens([AddedToken(m, normalized=False) for m, s in markers.items() if not s])
     backend.add_special_tokens([AddedToken(m) for m, special in markers.items() if special])
@@ -149,9 +149,9 @@ def save_tokenizer(
 def save_model(
     folder: Path, family: str = "llama", *, rounded: bool = False, **changes: object
 ) -> Path:
-    """A folder that `load` can read; the same arguments give the same weights.
+    """Write a folder that `load` can read; the same arguments give the same weights.
 
-    rounded: to what bfloat16 can hold, as most checkpoints are.
+    rounded: to bfloat16 values, as in most checkpoints.
     """
     torch.manual_seed(7)
     shape = {**SHAPE, **FAMILIES[family], **changes}

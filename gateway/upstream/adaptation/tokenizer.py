@@ -279,7 +279,7 @@ async def reading(size: int, work: Callable[[Offload | None], _Result], tenant: 
     """Run `work` for a prompt, in turn by tenant; very long ones run in a child process."""
     if size <= INLINE:
         return work(None)
-    async with _reading.turn(tenant):
+    async with _reading.slot(tenant):
         return await run_offloaded(work)
 
 

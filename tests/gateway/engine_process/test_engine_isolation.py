@@ -61,8 +61,8 @@ def one_of(count: int) -> Json:
 
 
 REFUSED: dict[str, tuple[str, Json, str]] = {
-    "a long conversation": (CHAT, user(LONG), "which cannot be as few as"),
-    "long special tokens": (CHAT, user("<|end|>" * 150_000), "which cannot be as few as"),
+    "a long conversation": (CHAT, user(LONG), "which need more than the"),
+    "long special tokens": (CHAT, user("<|end|>" * 150_000), "which need more than the"),
     "a long prompt": (COMPLETIONS, prompt(LONG), "prompt has 1000000 characters"),
     "one of several prompts": (COMPLETIONS, prompt(["a", LONG]), "prompt[1] has 1000000 char"),
     "many tokens": (COMPLETIONS, prompt([5] * 300_000), "and the prompt has 300000; shorten"),

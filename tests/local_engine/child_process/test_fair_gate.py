@@ -1,4 +1,4 @@
-"""Turns between tenants, and work that leaves the event loop free and can be stopped."""
+"""Slots shared between tenants, and long work that can be stopped and leaves the loop free."""
 
 # tokenizers annotates these members in part only:
 # pyright: reportUnknownMemberType=false
@@ -38,12 +38,12 @@ async def test_tenants_get_slots_in_rotation_and_none_holds_all() -> None:
     doors, order = gate(), list[str]()
 
     async def pass_through(tenant: str) -> None:
-        async with doors.turn(tenant):
+        async with doors.slot(tenant):
             order.append(tenant)
             await asyncio.sleep(0)
 
     async with AsyncExitStack() as held:
-        await held.enter_async_context(doors.turn("a"))
+        await held.enter_async_context(doors.slot("a"))
         waiting = [asyncio.create_task(pass_through("a")) for _ in range(3)]
         await asyncio.sleep(0)
         async with asyncio.timeout(10):
@@ -56,39 +56,39 @@ async def test_tenants_get_slots_in_rotation_and_none_holds_all() -> None:
 
 async def test_a_cancelled_request_leaves_the_queue_without_trace() -> None:
     doors = gate(slots=1)
-    async with doors.turn("a"):
-        leaving = [asyncio.create_task(doors.turn(t).__aenter__()) for t in ("a", "b", "c")]
+    async with doors.slot("a"):
+        leaving = [asyncio.create_task(doors.slot(t).__aenter__()) for t in ("a", "b", "c")]
         await asyncio.sleep(0)
         for one in leaving:
             one.cancel()
         await asyncio.wait(leaving)
 
-    async with asyncio.timeout(10), doors.turn("d"):
+    async with asyncio.timeout(10), doors.slot("d"):
         pass
 
 
 async def test_a_tenant_with_too_much_waiting_is_throttled_and_others_are_not() -> None:
     doors = gate(waiting=1)
-    async with doors.turn("a"):
-        waiting = asyncio.create_task(doors.turn("a").__aenter__())
+    async with doors.slot("a"):
+        waiting = asyncio.create_task(doors.slot("a").__aenter__())
         await asyncio.sleep(0)
 
         with pytest.raises(
             Throttled, match="1 requests of this key are already waiting for a test"
         ):
-            await doors.turn("a").__aenter__()
+            await doors.slot("a").__aenter__()
 
-        async with doors.turn("b"):
+        async with doors.slot("b"):
             waiting.cancel()
 
 
 async def test_waiting_for_other_tenants_does_not_count_as_throttling() -> None:
     doors = gate(slots=1, wait_s=0.01)
-    async with doors.turn("a"):
+    async with doors.slot("a"):
         with pytest.raises(Unavailable, match=r"here: no slot for a test within 0\.01 s"):
-            await doors.turn("b").__aenter__()
+            await doors.slot("b").__aenter__()
         with pytest.raises(Throttled, match="this key's own"):
-            await doors.turn("a").__aenter__()
+            await doors.slot("a").__aenter__()
 
 
 async def test_a_long_text_is_encoded_in_a_child_process_to_the_same_tokens() -> None:
@@ -132,8 +132,8 @@ def test_a_pinned_model_is_the_folder_of_its_commit(tmp_path: Path) -> None:
     folder = tmp_path / "hub" / "models--org--name" / "snapshots" / COMMIT
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
-    asked = f"print(model_folder('org/name', '{COMMIT}'))"
-    script = f"from local_engine.loading.model_paths import model_folder; {asked}"
+    call = f"print(model_folder('org/name', '{COMMIT}'))"
+    script = f"from local_engine.loading.model_paths import model_folder; {call}"
 
     found = subprocess.run(
         [sys.executable, "-c", script],

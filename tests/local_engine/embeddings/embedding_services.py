@@ -1,4 +1,4 @@
-"""Embedding models to ask, for tests."""
+"""Engines with embedding models, for tests."""
 
 from pathlib import Path
 from typing import cast
@@ -18,7 +18,7 @@ MODEL = "mini"
 
 
 def embedding_config(folder: Path | str, **changes: object) -> EngineConfig:
-    """One embedding model on the CPU, in its checkpoint's own numbers."""
+    """One embedding model on the CPU, in its checkpoint's dtype."""
     plain = EngineConfig(
         models=(ModelConfig(name=MODEL, path=str(folder), task="embed", token_inputs="accept"),),
         device="cpu",
@@ -49,7 +49,7 @@ async def embed(
 
 
 async def vectors_of(folder: Path | str, request: EmbeddingsRequest) -> list[list[float]]:
-    """From an engine that hosts this model alone."""
+    """Return the vectors of an engine that serves only this model."""
     async with serving(embedding_config(folder)) as service:
         return listed(await embed(service, request))
 
@@ -64,7 +64,7 @@ def seated(folder: Path, **changes: object) -> Embedder:
 
 
 def run(embedder: Embedder, *requests: Inputs) -> list[Embedded]:
-    """Steps until all have ended; in the order of their ends."""
+    """Step until all requests have ended; return them in the order of their ends."""
     for request in requests:
         embedder.lane.add(request)
     ended: list[Embedded] = []

@@ -1,4 +1,4 @@
-"""A batch a step: what cancels, fails or is late takes its own inputs with it and nothing else."""
+"""One batch per step: a cancelled, failed or late request affects only its own inputs."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from local_engine.embeddings.input_queue import Embedded, Inputs
 
 
 class Lengths:
-    """An encoder whose vectors tell a row's length and first token; it may refuse large batches."""
+    """An encoder whose vectors are a row's length and first token; it may reject large batches."""
 
     def __init__(self, most: int = 1000, refuses: int = -1) -> None:
-        """most: rows that fit into its memory. refuses: a first token it breaks at."""
+        """most: rows that fit into its memory. refuses: a first token at which it fails."""
         self.batches: list[list[int]] = []
         self._most = most
         self._refuses = refuses

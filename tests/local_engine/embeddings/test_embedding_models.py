@@ -1,4 +1,4 @@
-"""Which models the engine embeds with: the defaults without files, and what it refuses to load."""
+"""Supported embedding models: the defaults without files, and models that it refuses to load."""
 
 # safetensors annotates these in part only:
 # pyright: reportUnknownVariableType=false
@@ -32,15 +32,15 @@ def test_without_files_an_encoder_pools_the_mean_and_a_decoder_the_last_token(
     family: str, mode: str, tmp_path: Path
 ) -> None:
     bare = save_embedder(tmp_path / "bare", Case(family=family, modes=("cls",)))
-    told = save_embedder(tmp_path / "told", Case(family=family, modes=(mode,)))
+    configured = save_embedder(tmp_path / "configured", Case(family=family, modes=(mode,)))
     (bare / "modules.json").unlink()
 
-    assert vector(bare) == pytest.approx(vector(told), abs=1e-6)
+    assert vector(bare) == pytest.approx(vector(configured), abs=1e-6)
     assert math.hypot(*vector(bare)) == pytest.approx(1, abs=1e-6)
 
 
 def test_a_decoder_with_is_causal_false_attends_both_ways(tmp_path: Path) -> None:
-    """The first token's vector then depends on the last one; otherwise it cannot."""
+    """Then the first token's vector depends on the last token."""
     case = Case(family="llama", modes=("cls",))
     back = save_embedder(tmp_path / "back", case)
     both = save_embedder(
@@ -54,7 +54,7 @@ def test_a_decoder_with_is_causal_false_attends_both_ways(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["roberta-mean", "mpnet-mean", "bert-cls"])
 def test_positions_that_belong_to_padding_are_not_counted(name: str, tmp_path: Path) -> None:
-    """RoBERTa's and MPNet's tables begin with two places that no token may have."""
+    """RoBERTa's and MPNet's tables begin with two reserved positions."""
     case = msgspec.structs.replace(CASES[name], longest=1000)
     folder = save_embedder(tmp_path, case)
 
@@ -123,12 +123,12 @@ BREAKAGES = [
 ]
 
 
-@pytest.mark.parametrize(("spoil", "told"), BREAKAGES, ids=[b[0].__name__ for b in BREAKAGES])
+@pytest.mark.parametrize(("spoil", "message"), BREAKAGES, ids=[b[0].__name__ for b in BREAKAGES])
 def test_a_model_that_would_compute_wrong_vectors_is_rejected_at_startup(
-    spoil: Callable[[Path], None], told: str, tmp_path: Path
+    spoil: Callable[[Path], None], message: str, tmp_path: Path
 ) -> None:
     folder = save_embedder(tmp_path, CASES["bert-mean-dense"])
     spoil(folder)
 
-    with pytest.raises(InvalidConfig, match=told):
+    with pytest.raises(InvalidConfig, match=message):
         seated(folder)

@@ -1,4 +1,4 @@
-"""Which inputs go through an embedding model together: fair between requests, little padding."""
+"""Which inputs an embedding batch contains: fair between requests, with little padding."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

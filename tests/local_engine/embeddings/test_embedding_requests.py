@@ -1,4 +1,4 @@
-"""What an embeddings request may ask of a model, and what it is told otherwise."""
+"""What an embeddings request may contain, and the errors for everything else."""
 
 import math
 from pathlib import Path
@@ -74,15 +74,15 @@ async def test_an_instruction_may_be_the_name_of_one_of_the_models_own(
 async def test_tokens_are_refused_unless_the_operator_accepts_the_models_own(
     folders: dict[str, Path],
 ) -> None:
-    """Those of another tokenizer are mostly in range: LangChain's gave vectors of nonsense."""
+    """Ids of another tokenizer are mostly in range: LangChain's ids gave meaningless vectors."""
     model = ModelConfig(name=MODEL, path=str(folders["bert-cls"]), task="embed")
     async with serving(embedding_config(folders["bert-cls"], models=(model,))) as service:
         fits = await embed(service, inputs("the quick fox"))
         for request in (inputs((1, 4, 5, 7, 2)), inputs("the", (60704,)), inputs((60704,))):
-            told, param = await refusal(service, request)
+            reason, param = await refusal(service, request)
             assert param == "input"
-            assert "OpenAIEmbeddings(check_embedding_ctx_length=False)" in told
-            assert "token_inputs: accept" in told
+            assert "OpenAIEmbeddings(check_embedding_ctx_length=False)" in reason
+            assert "token_inputs: accept" in reason
 
     assert fits.tokens == 5
 
@@ -101,10 +101,10 @@ async def test_a_token_that_the_vocabulary_lacks_is_refused_by_its_place(
     token: int, folders: dict[str, Path]
 ) -> None:
     async with serving(embedding_config(folders["bert-cls"])) as service:
-        told, param = await refusal(service, inputs("fox", (1, 4, token)))
+        reason, param = await refusal(service, inputs("fox", (1, 4, token)))
 
-    assert told.startswith(f"input[1][2]: token {token} must be within 0 and {len(WORDS) - 1}")
-    assert "check_embedding_ctx_length=False" in told
+    assert reason.startswith(f"input[1][2]: token {token} must be within 0 and {len(WORDS) - 1}")
+    assert "check_embedding_ctx_length=False" in reason
     assert param == "input[1]"
 
 
@@ -114,10 +114,10 @@ async def test_an_input_that_is_too_long_is_refused_by_its_place_and_the_limit(
 ) -> None:
     async with serving(embedding_config(folders["bert-cls"], **changes)) as service:
         fits = await embed(service, inputs("dog " * (longest - 2)))
-        told, param = await refusal(service, inputs("fox", "dog " * (longest - 1)))
+        reason, param = await refusal(service, inputs("fox", "dog " * (longest - 1)))
 
     assert fits.tokens == longest
-    assert f"length is {longest} tokens, and input[1] has {longest + 1}; shorten it" in told
+    assert f"length is {longest} tokens, and input[1] has {longest + 1}; shorten it" in reason
     assert param == "input[1]"
 
 
@@ -128,18 +128,18 @@ async def test_an_input_without_tokens_is_refused(folders: dict[str, Path]) -> N
 
 async def test_an_instruction_for_tokens_is_refused(folders: dict[str, Path]) -> None:
     async with serving(embedding_config(folders["bert-cls"])) as service:
-        told, param = await refusal(service, inputs((1, 2), instruction="query"))
+        reason, param = await refusal(service, inputs((1, 2), instruction="query"))
 
-    assert told.startswith("instruction: requires text inputs")
+    assert reason.startswith("instruction: requires text inputs")
     assert param == "instruction"
 
 
 async def test_unsupported_fields_are_rejected_by_name(folders: dict[str, Path]) -> None:
     request = EmbeddingsRequest(model=MODEL, inputs=("fox",), extra={"late_chunking": Raw(b"true")})
     async with serving(embedding_config(folders["bert-cls"])) as service:
-        told, param = await refusal(service, request)
+        reason, param = await refusal(service, request)
 
-    assert told.startswith("late_chunking: not supported by the local engine")
+    assert reason.startswith("late_chunking: not supported by the local engine")
     assert param == "late_chunking"
 
 
@@ -151,13 +151,13 @@ async def test_dimensions_shorten_a_model_that_was_trained_for_it(
         full = listed(await embed(service, inputs(*TEXTS, dimensions=16)))
         short = listed(await embed(service, inputs(*TEXTS, dimensions=4)))
         silent = listed(await embed(service, inputs(*TEXTS)))
-        told, param = await refusal(service, inputs("fox", dimensions=17))
+        reason, param = await refusal(service, inputs("fox", dimensions=17))
 
     for whole, beginning in zip(full, short, strict=True):
         length = math.hypot(*whole[:4])
         assert beginning == pytest.approx([number / length for number in whole[:4]], abs=1e-6)
     assert {len(vector) for vector in silent} == {6}
-    assert (told, param) == ("dimensions: 17 must be within 1 and 16", "dimensions")
+    assert (reason, param) == ("dimensions: 17 must be within 1 and 16", "dimensions")
 
 
 async def test_dimensions_are_refused_where_neither_files_nor_operator_allow_them(
@@ -167,13 +167,13 @@ async def test_dimensions_are_refused_where_neither_files_nor_operator_allow_the
     allowed = (ModelConfig(name=MODEL, path=path, task="embed", matryoshka=True),)
     async with serving(embedding_config(path)) as service:
         whole = listed(await embed(service, inputs("fox", dimensions=16)))
-        told, param = await refusal(service, inputs("fox", dimensions=8))
+        reason, param = await refusal(service, inputs("fox", dimensions=8))
     async with serving(embedding_config(path, models=allowed)) as service:
         short = listed(await embed(service, inputs("fox", dimensions=8)))
 
-    assert "was not trained for fewer" in told
+    assert "was not trained for fewer" in reason
     assert param == "dimensions"
-    assert short[0] == whole[0][:8]  # this model's vectors are of no unit length
+    assert short[0] == whole[0][:8]  # this model's vectors do not have unit length
 
 
 async def test_one_engine_serves_both_kinds_and_rejects_the_wrong_kind_of_request(

@@ -78,7 +78,7 @@ class Dense(Struct, frozen=True, kw_only=True):
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """A model folder. modes: of pooling, by name; old: written as flags, as they once were."""
+    """A model folder. modes: of pooling, by name; old: written as flags, the former format."""
 
     family: str
     modes: tuple[str, ...]
@@ -128,7 +128,7 @@ CASES: dict[str, Case] = {
 
 
 def save_embedder(folder: Path, case: Case) -> Path:
-    """A folder as sentence-transformers lays it out."""
+    """Write a folder in sentence-transformers' layout."""
     plain = DECODER if case.family in DECODERS else ENCODER
     shape = {
         **plain, "max_position_embeddings": case.places, **SHAPES[case.family], **case.more
@@ -151,7 +151,7 @@ def save_embedder(folder: Path, case: Case) -> Path:
 
 
 def save_words(folder: Path, *, decoder: bool, longest: int | None = None) -> None:
-    """A token a word. Its file asks for texts to be cut and filled up, which nobody must obey."""
+    """One token per word. The file requests truncation and padding, which must be ignored."""
     made = Tokenizer(
         models.WordLevel({word: id for id, word in enumerate(WORDS)}, unk_token="<unk>")
     )
@@ -173,7 +173,7 @@ def save_words(folder: Path, *, decoder: bool, longest: int | None = None) -> No
 
 
 def fill(weights: Mapping[str, Tensor]) -> None:
-    """Numbers that differ from place to place, with a mean of 0; of 1 for norms."""
+    """Fill weights with numbers that differ by position, with mean 0; mean 1 for norms."""
     with torch.no_grad():
         for k, (name, weight) in enumerate(sorted(weights.items())):
             if not weight.is_floating_point():

@@ -1,4 +1,4 @@
-"""One model's lane, moved step by step by the test itself: no thread, no event loop."""
+"""One model's lane, stepped by the test: no thread, no event loop."""
 
 import asyncio
 from collections.abc import Sequence
@@ -105,7 +105,7 @@ class Runs:
                 self.reasons[delta.id] = delta.reason
 
     def finish(self) -> list[list[int]]:
-        """Steps until all have ended; their tokens, in the order of their ids."""
+        """Step until all have ended; return their tokens in the order of their ids."""
         while self.lane.busy:
             self.step()
         return [self.tokens(id) for id in sorted(self.drawn)]

@@ -1,4 +1,4 @@
-"""Beam search: the hypotheses are those of transformers' own generation."""
+"""Beam search: the hypotheses equal those of transformers' generation."""
 
 # transformers annotates generate in part only:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -42,7 +42,7 @@ CASES: tuple[tuple[str, dict[str, object]], ...] = (
 
 @cache
 def model_of(folder: Path) -> PreTrainedModel:
-    """transformers' own, loaded once for each folder."""
+    """Load transformers' model, once for each folder."""
     return cast(
         PreTrainedModel,
         AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager"),
@@ -50,7 +50,7 @@ def model_of(folder: Path) -> PreTrainedModel:
 
 
 def beams_of(folder: Path, prompt: tuple[int, ...], terms: Mapping[str, object]) -> list[list[int]]:
-    """All hypotheses of generate(), best first, without what fills unequal lengths."""
+    """Return all hypotheses of generate(), best first, without padding."""
     tokens = torch.tensor([prompt])
     out = model_of(folder).generate(  # pyright: ignore  # transformers annotates no argument
         tokens,
@@ -72,8 +72,8 @@ def request(prompt: tuple[int, ...], terms: Mapping[str, object], **more: object
     return TokenRequest(model=MODEL, tokens=prompt, sampling=sampling)
 
 
-async def hypotheses(service: Service, asked: TokenRequest) -> list[list[int]]:
-    answer = await ask(service, asked)
+async def hypotheses(service: Service, sent: TokenRequest) -> list[list[int]]:
+    answer = await ask(service, sent)
     return [choice.token_ids for choice in answer.choices]
 
 
@@ -164,9 +164,9 @@ async def test_beams_do_not_change_sampled_answers_of_the_same_batch(folder: Fol
     search = request(PROMPTS[1], {"num_beams": 3})
 
     async with serving(config(folder("llama"))) as service:
-        alone = [await hypotheses(service, asked) for asked in (sampled, search)]
+        alone = [await hypotheses(service, sent) for sent in (sampled, search)]
         together = await asyncio.gather(
-            *(hypotheses(service, asked) for asked in (sampled, search, sampled, search))
+            *(hypotheses(service, sent) for sent in (sampled, search, sampled, search))
         )
 
     assert together == [*alone, *alone]
@@ -201,10 +201,10 @@ async def test_a_stop_word_ends_a_hypothesis(folder: Folder) -> None:
 async def test_fields_that_beam_search_does_not_support_are_rejected_by_name(
     folder: Folder, sampling: Sampling, field: str
 ) -> None:
-    asked = TokenRequest(model=MODEL, tokens=PROMPTS[0], sampling=sampling)
+    sent = TokenRequest(model=MODEL, tokens=PROMPTS[0], sampling=sampling)
 
     async with serving(config(folder("llama"))) as service:
         with pytest.raises(InvalidRequest) as refused:
-            await ask(service, asked)
+            await ask(service, sent)
 
     assert refused.value.param == field

@@ -1,4 +1,4 @@
-"""The bfloat16 path on a CPU: transformers' own tokens, ties apart, and packed weights."""
+"""The bfloat16 path on a CPU: transformers' tokens, except for ties, and packed weights."""
 
 from typing import cast
 
@@ -17,7 +17,7 @@ from tests.local_engine.execution.test_equality import GREEDY, prompts
 
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
 def test_bfloat16_answers_are_transformers_own(family: str, folder: Folder) -> None:
-    """Logits are tied that lie closer than what transformers itself loses to bfloat16, twice."""
+    """Logits count as tied if they differ by less than twice transformers' own bfloat16 error."""
     runs = Runs(hosted(folder(family), dtype="bfloat16").lane)
     for prompt in prompts():
         runs.add(prompt, GREEDY)
@@ -40,7 +40,7 @@ def test_bfloat16_answers_are_transformers_own(family: str, folder: Folder) -> N
 def logits(
     folder: Folder, family: str, dtype: torch.dtype, prompt: list[int], answer: list[int]
 ) -> Tensor:
-    """[len(answer), V] float32: transformers' logits where the answer's tokens were chosen."""
+    """Return [len(answer), V] float32: transformers' logits for the answer's tokens."""
     oracle = cast(
         PreTrainedModel,
         AutoModelForCausalLM.from_pretrained(  # pyright: ignore[reportUnknownMemberType]  # transformers

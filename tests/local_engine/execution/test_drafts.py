@@ -1,4 +1,4 @@
-"""Drafts, a request's own and looked-up ones: they change how long it takes, never the answer."""
+"""Drafts, from the request and from prompt lookup: they change the time, never the answer."""
 
 from collections import Counter
 from typing import cast
@@ -65,7 +65,7 @@ def test_a_wrong_draft_is_replaced_and_those_after_it_dropped(
 def test_looked_up_drafts_change_no_answer(
     folder: Folder, mode: str, changes: dict[str, int]
 ) -> None:
-    """In small steps, and with a cache so small that answers lose their pages."""
+    """In small steps, and with a cache so small that answers are preempted."""
     expected = answers(Runs(hosted(folder("llama")).lane), MODES[mode])
 
     found = answers(Runs(hosted(folder("llama"), draft_tokens=6, **changes).lane), MODES[mode])
@@ -86,7 +86,7 @@ def test_text_that_repeats_itself_takes_fewer_steps(folder: Folder) -> None:
 
 
 def test_drafts_never_continue_past_an_end_token(folder: Folder) -> None:
-    """The draft says that the answer ends and goes on; it ends only where the model ends it."""
+    """The draft contains an end token and more; the answer ends only where the model ends it."""
     expected = answers(Runs(hosted(folder("llama")).lane), MODES["greedy"])
 
     runs = Runs(hosted(folder("llama")).lane)
@@ -96,7 +96,7 @@ def test_drafts_never_continue_past_an_end_token(folder: Folder) -> None:
 
 
 def test_drafts_with_logits_do_not_change_the_distribution(folder: Folder) -> None:
-    """Chi-square of the first token over many seeds; q is far from p, so most are refused."""
+    """Chi-square of the first token over many seeds; q is far from p, so most are rejected."""
     lane = hosted(folder("llama"), max_sequences=64, kv_cache=1 << 22).lane
     guess = torch.zeros(VOCABULARY)
     guess[:40] = 3.0

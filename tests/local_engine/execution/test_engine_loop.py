@@ -1,4 +1,4 @@
-"""The loop and its thread: cancellation, failures, and nobody left waiting."""
+"""The loop and its thread: cancellation, failures, and no request left without an end."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +52,7 @@ class Listener:
 
 
 def run(lane: ModelLane, jobs: Sequence[Job], cancel_at: dict[int, int]) -> Listener:
-    """Runs until all that were not cancelled have ended."""
+    """Run until all jobs that were not cancelled have ended."""
     listener = Listener()
     listener.cancel_at = cancel_at
     idle = Event()
@@ -81,19 +81,19 @@ def lane(folder: Folder) -> ModelLane:
 
 
 def test_a_cancelled_answer_gets_no_further_step(lane: ModelLane) -> None:
-    heard = run(lane, [job(1), job(2), job(3, new=20)], {1: 4, 2: 0})
+    deliveries = run(lane, [job(1), job(2), job(3, new=20)], {1: 4, 2: 0})
 
-    assert len(heard.of(1)) == 4
-    assert heard.of(2) == []
-    assert heard.of(3)[-1].outcome is not None
+    assert len(deliveries.of(1)) == 4
+    assert deliveries.of(2) == []
+    assert deliveries.of(3)[-1].outcome is not None
     assert lane.stats().blocks_free == lane.stats().blocks_total
-    assert heard.ended.wait(SOON_S)
+    assert deliveries.ended.wait(SOON_S)
 
 
 def test_cancelling_an_unknown_or_finished_answer_has_no_effect(lane: ModelLane) -> None:
-    heard = run(lane, [job(1, new=3)], {99: 0})
+    deliveries = run(lane, [job(1, new=3)], {99: 0})
 
-    assert [delta.outcome for delta in heard.of(1)][-1] is not None
+    assert [delta.outcome for delta in deliveries.of(1)][-1] is not None
 
 
 def test_a_stopped_engine_fails_new_jobs(lane: ModelLane) -> None:
@@ -113,7 +113,7 @@ POISON = 399
 
 
 class FailingRunner:
-    """A device that chokes on one token."""
+    """A device that fails on one token."""
 
     def __init__(self, runner: Runner, error: Exception) -> None:
         self._runner = runner

@@ -1,4 +1,4 @@
-"""Tokens depend on the request alone: not on batch, chunks, preemption, cache or implementation."""
+"""Tokens depend only on the request: not on batch, chunks, preemption, cache or implementation."""
 
 import random
 from functools import cache
@@ -35,7 +35,7 @@ def answers(folder: Path, sampling: Sampling, **changes: object) -> list[list[in
 
 @cache
 def expected_of(path: Path) -> list[list[int]]:
-    """What transformers generates after each of the prompts; asked once for each model."""
+    """Return what transformers generates after each prompt; computed once per model."""
     oracle = Oracle(path)
     return [oracle.greedy(prompt, COUNT) for prompt in prompts()]
 
@@ -133,7 +133,7 @@ def test_a_cached_prefix_is_not_computed_again_and_changes_nothing(folder: Folde
 
 
 def test_rows_can_be_wider_than_the_cache_is_contiguous(folder: Folder) -> None:
-    """Answers that grow in turns leave each other no neighbouring pages in a full cache."""
+    """Answers that grow alternately leave no contiguous pages in a full cache."""
     expected = answers(folder("mistral"), GREEDY)
     one_block = 16 * 2 * 2 * 2 * 8 * 4
     lane = hosted(folder("mistral"), kv_cache=18 * one_block, prefix_cache=False).lane

@@ -1,4 +1,4 @@
-"""Logits and log probabilities of prompts and answers, against transformers' own."""
+"""Logits and log probabilities of prompts and answers, compared with transformers'."""
 
 # transformers annotates its models in part only:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -53,7 +53,7 @@ def request(sampling: Sampling, *, context: bool = True, generation: bool = True
 async def test_the_prompts_logits_are_complete_for_any_chunks(
     folder: Folder, max_step_tokens: int
 ) -> None:
-    """Also when its beginning lies in the prefix cache."""
+    """Also if its beginning is in the prefix cache."""
     expected = reference(folder("llama"), PROMPT)
 
     async with serving(config(folder("llama"), max_step_tokens=max_step_tokens)) as service:
@@ -66,7 +66,7 @@ async def test_the_prompts_logits_are_complete_for_any_chunks(
 async def test_each_generated_token_comes_with_the_logits_it_was_drawn_from(
     folder: Folder,
 ) -> None:
-    """Before penalties and bans: the row of the model itself."""
+    """The model's row, before penalties and bans."""
     sampling = Sampling(temperature=0.0, max_tokens=6, end_id=-1, repetition_penalty=1.4)
 
     async with serving(config(folder("llama"))) as service:
@@ -111,12 +111,12 @@ async def test_accepted_drafts_have_their_logits_too(folder: Folder) -> None:
 
 async def test_an_empty_draft_has_no_effect(folder: Folder) -> None:
     nothing = tensors.Tensor(dtype="float32", shape=(0, VOCABULARY), data=b"")
-    asked = TokenRequest(
+    sent = TokenRequest(
         model=MODEL, tokens=PROMPT, sampling=GREEDY, draft=Draft(tokens=(), logits=nothing)
     )
 
     async with serving(config(folder("llama"))) as service:
-        found = [await ask(service, one) for one in (asked, request(GREEDY))]
+        found = [await ask(service, one) for one in (sent, request(GREEDY))]
 
     assert found[0].choices[0].token_ids == found[1].choices[0].token_ids
 
@@ -148,7 +148,7 @@ async def test_more_logits_than_the_operator_allows_are_refused(
 async def test_an_echoed_prompt_has_the_log_probabilities_of_its_tokens(
     folder: Folder, choices: int
 ) -> None:
-    asked = CompletionRequest(
+    sent = CompletionRequest(
         model=MODEL,
         prompts=(PROMPT, PROMPT[:7]),
         echo=True,
@@ -160,7 +160,7 @@ async def test_an_echoed_prompt_has_the_log_probabilities_of_its_tokens(
     expected = [float(row[token]) for row, token in zip(rows, PROMPT[1:], strict=False)]
 
     async with serving(config(folder("llama"))) as service:
-        answer = await ask(service, asked)
+        answer = await ask(service, sent)
 
     assert len(answer.choices) == 2 * choices
     for choice, prompt in zip(
@@ -195,10 +195,10 @@ async def test_an_echoed_prompt_has_the_log_probabilities_of_its_tokens(
 async def test_invalid_drafts_are_rejected_by_name(
     folder: Folder, draft: Draft, sampling: Sampling, field: str
 ) -> None:
-    asked = TokenRequest(model=MODEL, tokens=PROMPT, sampling=sampling, draft=draft)
+    sent = TokenRequest(model=MODEL, tokens=PROMPT, sampling=sampling, draft=draft)
 
     async with serving(config(folder("llama"))) as service:
         with pytest.raises(InvalidRequest) as refused:
-            await ask(service, asked)
+            await ask(service, sent)
 
     assert refused.value.param == field

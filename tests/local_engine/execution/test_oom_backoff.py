@@ -1,4 +1,4 @@
-"""A device that has no room for a step gets it in pieces; only what fits in no piece fails."""
+"""A step that does not fit the device runs in parts; only an answer that fits no part fails."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +33,7 @@ PROMPTS = [[place + 5 * number for place in range(20 + number)] for number in ra
 
 
 class SmallRunner:
-    """A device with memory for `room` tokens a step."""
+    """A device with memory for `room` tokens per step."""
 
     def __init__(self, runner: Runner, room: int) -> None:
         self._runner = runner
@@ -111,7 +111,7 @@ def chunk(id: int, count: int, *, rows: int = 0) -> Chunk:
 
 
 def compute(chunks: tuple[Chunk, ...]) -> int:
-    """A device that chokes on sequence 3."""
+    """A device that fails on sequence 3."""
     if any(one.sequence.id == 3 for one in chunks):
         raise RuntimeError("a kernel failed")
     return sum(one.count for one in chunks)

@@ -1,4 +1,4 @@
-"""Several models on one device: they take turns, and engines divide the machine."""
+"""Several models on one device run alternately, and engines divide the machine."""
 
 from threading import Event
 

@@ -1,4 +1,4 @@
-"""An engine whose thread does not come back from a step ends, so that another can start."""
+"""An engine whose step does not return ends, so that it can restart."""
 
 import asyncio
 import sys
@@ -32,12 +32,12 @@ class Clock:
 
 class Listener:
     def __init__(self) -> None:
-        self.said: list[str] = []
-        self.heard = Event()
+        self.lines: list[str] = []
+        self.reported = Event()
 
     def __call__(self, line: str) -> None:
-        self.said.append(line)
-        self.heard.set()
+        self.lines.append(line)
+        self.reported.set()
 
 
 def test_a_step_that_takes_too_long_is_reported_once_with_its_model() -> None:
@@ -47,9 +47,9 @@ def test_a_step_that_takes_too_long_is_reported_once_with_its_model() -> None:
 
     pulse.begin("tiny")
 
-    assert listener.heard.wait(SOON_S)
+    assert listener.reported.wait(SOON_S)
     watchdog.stop()
-    (line,) = listener.said
+    (line,) = listener.lines
     assert "tiny" in line
     assert "step_timeout_s" in line
 
@@ -65,7 +65,7 @@ def test_a_step_may_take_its_whole_time_and_no_more() -> None:
         hangs.append(watchdog.check())
 
     assert hangs == [False, False, False, True]
-    assert len(listener.said) == 1
+    assert len(listener.lines) == 1
 
 
 def test_many_short_steps_and_long_pauses_are_not_a_hang() -> None:
@@ -82,7 +82,7 @@ def test_many_short_steps_and_long_pauses_are_not_a_hang() -> None:
     clock.now += 3600
     watchdog.check()
 
-    assert listener.said == []
+    assert listener.lines == []
     assert len(looks) == 11
 
 
@@ -113,17 +113,17 @@ async def test_a_hanging_device_fails_its_requests_and_ends_the_process_with_a_c
     answered = await ask(upstream, "well")
     with pytest.raises(UpstreamLost, match="here: the engine went away"):
         await ask(upstream, "hangs")
-    _, told = await process.communicate()
+    _, log = await process.communicate()
     await upstream.aclose()
 
     assert answered > 0
     assert process.returncode == 1
-    assert b"engine: a step of model hangs has not returned within 1 s" in told
-    assert b"hanging.py" in told, "where it hangs is told too"
+    assert b"engine: a step of model hangs has not returned within 1 s" in log
+    assert b"hanging.py" in log, "the stack shows where it hangs"
 
 
 async def ask(upstream: LocalUpstream, model: str) -> int:
-    """How many batches came."""
+    """Return the number of batches."""
     deadline = asyncio.get_running_loop().time() + SOON_S
     call = Call(model=model, deadline=deadline, request_id="r", tenant="")
     async with aclosing(upstream.generate(chat("hello", SHORT), call)) as batches:

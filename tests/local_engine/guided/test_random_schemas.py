@@ -1,4 +1,4 @@
-"""Whatever schema or pattern is asked for, an untrained model's answer matches it."""
+"""An untrained model's answer matches any requested schema or pattern."""
 
 import asyncio
 import json
@@ -39,9 +39,9 @@ def matching(format: ResponseFormat, seed: int) -> ChatRequest:
 
 async def answers(service: Service, formats: list[ResponseFormat]) -> list[str]:
     """All at once, as a batch."""
-    asked = [ask(service, matching(form, seed)) for seed, form in enumerate(formats)]
+    pending = [ask(service, matching(form, seed)) for seed, form in enumerate(formats)]
     texts: list[str] = []
-    for answer in await asyncio.gather(*asked):
+    for answer in await asyncio.gather(*pending):
         finish = answer.choices[0].finish
         assert finish is not None
         assert finish.reason == "stop"

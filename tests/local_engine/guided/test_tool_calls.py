@@ -22,7 +22,7 @@ NAMES = frozenset({"weather", "now"})
 CITY = '{"city": "a \\"}</tool_call>] ö"}'
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class Parsed(Struct, frozen=True, kw_only=True):
     """calls: name and arguments."""
 
     text: str = ""
@@ -32,13 +32,13 @@ class Said(Struct, frozen=True, kw_only=True):
 class Case(Struct, frozen=True, kw_only=True):
     format: ToolFormat
     text: str
-    said: Said
+    expected: Parsed
     guaranteed: bool = False
     required: bool = False
 
 
-def calls(*found: tuple[str, str], text: str = "") -> Said:
-    return Said(text=text, calls=found)
+def calls(*found: tuple[str, str], text: str = "") -> Parsed:
+    return Parsed(text=text, calls=found)
 
 
 def hermes(name: str, arguments: str) -> str:
@@ -50,91 +50,93 @@ BOTH = (("weather", CITY), ("now", "{}"))
 LISTED = f'[{{"name": "weather", "arguments": {CITY}}}, {{"name": "now", "arguments": {{}}}}]'
 BARE = f'{{"name": "weather", "parameters": {CITY}}}; {{"name": "now", "parameters": {{}}}}'
 CASES = {
-    "no call": Case(format=HERMES, text=" 1 < 2 \n", said=Said(text=" 1 < 2 \n")),
-    "hermes": Case(format=HERMES, text=TWICE, said=calls(*BOTH)),
+    "no call": Case(format=HERMES, text=" 1 < 2 \n", expected=Parsed(text=" 1 < 2 \n")),
+    "hermes": Case(format=HERMES, text=TWICE, expected=calls(*BOTH)),
     "text first": Case(
-        format=HERMES, text=f"I see <.\n{TWICE}", said=calls(*BOTH, text="I see <.")
+        format=HERMES, text=f"I see <.\n{TWICE}", expected=calls(*BOTH, text="I see <.")
     ),
     "text after": Case(
-        format=HERMES, text=hermes("now", "{}") + " so", said=calls(("now", "{}"), text=" so")
+        format=HERMES, text=hermes("now", "{}") + " so", expected=calls(("now", "{}"), text=" so")
     ),
     "sure": Case(
-        format=HERMES, text=f"I.\n{TWICE} so", said=calls(*BOTH, text="I. so"), guaranteed=True
+        format=HERMES, text=f"I.\n{TWICE} so", expected=calls(*BOTH, text="I. so"), guaranteed=True
     ),
-    "demanded": Case(format=HERMES, text=TWICE, said=calls(*BOTH), guaranteed=True, required=True),
+    "demanded": Case(
+        format=HERMES, text=TWICE, expected=calls(*BOTH), guaranteed=True, required=True
+    ),
     "no arguments": Case(
         format=HERMES,
         text='<tool_call>{"name": "now"}</tool_call>',
-        said=calls(("now", "{}")),
+        expected=calls(("now", "{}")),
     ),
     "arguments in quotes": Case(
         format=HERMES,
         text='<tool_call>{"arguments": "{\\"a\\": 1}", "name": "now"}</tool_call>',
-        said=calls(("now", '{"a": 1}')),
+        expected=calls(("now", '{"a": 1}')),
     ),
     "not closed": Case(
         format=HERMES,
         text='<tool_call>{"name": "now", "arguments": {}}',
-        said=calls(("now", "{}")),
+        expected=calls(("now", "{}")),
     ),
     "cut short": Case(
         format=HERMES,
         text='<tool_call>\n{"name": "now", "argum',
-        said=Said(text='<tool_call>\n{"name": "now", "argum'),
+        expected=Parsed(text='<tool_call>\n{"name": "now", "argum'),
     ),
     "no JSON": Case(
         format=HERMES,
         text="<tool_call>now()</tool_call>.",
-        said=Said(text="<tool_call>now()</tool_call>."),
+        expected=Parsed(text="<tool_call>now()</tool_call>."),
     ),
     "wrong JSON": Case(
         format=HERMES,
         text='<tool_call>{"name": now</tool_call>.' + hermes("now", "{}"),
-        said=calls(("now", "{}"), text='<tool_call>{"name": now</tool_call>.'),
+        expected=calls(("now", "{}"), text='<tool_call>{"name": now</tool_call>.'),
     ),
     "unknown function": Case(
         format=HERMES,
         text=hermes("delete", "{}"),
-        said=Said(text=hermes("delete", "{}")),
+        expected=Parsed(text=hermes("delete", "{}")),
     ),
-    "arguments are no object": Case(
-        format=HERMES, text=hermes("now", "[1]"), said=Said(text=hermes("now", "[1]"))
+    "arguments are not an object": Case(
+        format=HERMES, text=hermes("now", "[1]"), expected=Parsed(text=hermes("now", "[1]"))
     ),
-    "half a marker": Case(format=HERMES, text="a <tool_", said=Said(text="a <tool_")),
+    "half a marker": Case(format=HERMES, text="a <tool_", expected=Parsed(text="a <tool_")),
     "mistral": Case(
-        format=MISTRAL, text=f"I see.[TOOL_CALLS]{LISTED}", said=calls(*BOTH, text="I see.")
+        format=MISTRAL, text=f"I see.[TOOL_CALLS]{LISTED}", expected=calls(*BOTH, text="I see.")
     ),
     "mistral, sure": Case(
-        format=MISTRAL, text=f"[TOOL_CALLS]{LISTED}", said=calls(*BOTH), guaranteed=True
+        format=MISTRAL, text=f"[TOOL_CALLS]{LISTED}", expected=calls(*BOTH), guaranteed=True
     ),
     "mistral, demanded": Case(
         format=MISTRAL,
         text=f"[TOOL_CALLS]{LISTED}",
-        said=calls(*BOTH),
+        expected=calls(*BOTH),
         guaranteed=True,
         required=True,
     ),
     "mistral, wrong": Case(
-        format=MISTRAL, text="[TOOL_CALLS][1, 2] x", said=Said(text="[TOOL_CALLS][1, 2] x")
+        format=MISTRAL, text="[TOOL_CALLS][1, 2] x", expected=Parsed(text="[TOOL_CALLS][1, 2] x")
     ),
-    "llama": Case(format=LLAMA, text=BARE, said=calls(*BOTH)),
-    "llama, marked": Case(format=LLAMA, text=f"<|python_tag|>{BARE}", said=calls(*BOTH)),
+    "llama": Case(format=LLAMA, text=BARE, expected=calls(*BOTH)),
+    "llama, marked": Case(format=LLAMA, text=f"<|python_tag|>{BARE}", expected=calls(*BOTH)),
     "llama, code": Case(
-        format=LLAMA, text="<|python_tag|>print(1)", said=Said(text="<|python_tag|>print(1)")
+        format=LLAMA, text="<|python_tag|>print(1)", expected=Parsed(text="<|python_tag|>print(1)")
     ),
-    "llama, text": Case(format=LLAMA, text=f" no {BARE}", said=Said(text=f" no {BARE}")),
-    "llama, other JSON": Case(format=LLAMA, text='{"a": 1} b', said=Said(text='{"a": 1} b')),
+    "llama, text": Case(format=LLAMA, text=f" no {BARE}", expected=Parsed(text=f" no {BARE}")),
+    "llama, other JSON": Case(format=LLAMA, text='{"a": 1} b', expected=Parsed(text='{"a": 1} b')),
     "llama, demanded": Case(
-        format=LLAMA, text=BARE, said=calls(*BOTH), guaranteed=True, required=True
+        format=LLAMA, text=BARE, expected=calls(*BOTH), guaranteed=True, required=True
     ),
     "llama, cut short": Case(
         format=LLAMA,
         text=f'{BARE}; {{"name": "now',
-        said=calls(*BOTH, text='{"name": "now'),
+        expected=calls(*BOTH, text='{"name": "now'),
         guaranteed=True,
         required=True,
     ),
-    "generic": Case(format=GENERIC, text=BARE, said=calls(*BOTH)),
+    "generic": Case(format=GENERIC, text=BARE, expected=calls(*BOTH)),
 }
 
 
@@ -148,8 +150,8 @@ def read(case: Case, pieces: Sequence[str]) -> list[Event]:
     return events
 
 
-def folded(events: Sequence[Event]) -> Said:
-    """Checks on the way that every call begins once, in order, before its arguments."""
+def folded(events: Sequence[Event]) -> Parsed:
+    """Fold the events; check that every call begins once, in order, before its arguments."""
     found: list[tuple[str, str]] = []
     text = ""
     for event in events:
@@ -165,7 +167,7 @@ def folded(events: Sequence[Event]) -> Said:
         else:
             assert event.tool == len(found) - 1
             found[-1] = (found[-1][0], found[-1][1] + event.arguments)
-    return Said(text=text, calls=tuple(found))
+    return Parsed(text=text, calls=tuple(found))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -174,7 +176,7 @@ def test_calls_and_text_are_found(name: str) -> None:
 
     events = read(case, [case.text])
 
-    assert folded(events) == case.said
+    assert folded(events) == case.expected
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -183,9 +185,9 @@ def test_it_does_not_matter_how_the_text_is_cut(name: str) -> None:
     text = case.text
 
     for cut in range(1, len(text)):
-        assert folded(read(case, [text[:cut], text[cut:]])) == case.said
+        assert folded(read(case, [text[:cut], text[cut:]])) == case.expected
 
-    assert folded(read(case, list(text))) == case.said
+    assert folded(read(case, list(text))) == case.expected
 
 
 @given(
@@ -203,9 +205,9 @@ def test_any_text_gives_the_same_however_it_is_cut(case: Case, cuts: set[int], m
 
 @given(text=st.text('<tol_ca>/{}": name\n', max_size=60))
 def test_text_that_holds_no_call_comes_out_as_it_went_in(text: str) -> None:
-    case = Case(format=HERMES, text=text, said=Said())
+    case = Case(format=HERMES, text=text, expected=Parsed())
 
-    assert folded(read(case, list(text))) == Said(text=text)
+    assert folded(read(case, list(text))) == Parsed(text=text)
 
 
 def test_arguments_guaranteed_by_a_grammar_are_streamed() -> None:

@@ -1,4 +1,4 @@
-"""Tools and reasoning through the service: what must be called is called, as its schema says."""
+"""Tools and reasoning through the service: required functions are called as their schemas say."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ WRITERS = [name for name in TALKERS if not name.startswith(("opened", "thinker")
 
 @pytest.fixture(scope="module", params=WRITERS)
 async def writer(folder: Folder, request: pytest.FixtureRequest) -> AsyncGenerator[Service, None]:
-    """An untrained model of each way of writing calls."""
+    """An untrained model for each format of calls."""
     async with serving(config(folder(str(request.param)), kv_cache=1 << 24)) as service:
         yield service
 
@@ -67,7 +67,7 @@ def calling(
     bias: dict[int, float] | None = None,
     max_tokens: int = 2000,
 ) -> ChatRequest:
-    """At least a token: an empty answer would be allowed too."""
+    """At least one token: an empty answer would be allowed, too."""
     sampling = Sampling(seed=seed, min_tokens=1, max_tokens=max_tokens, logit_bias=bias or {})
     request = msgspec.structs.replace(
         chat("go on", sampling), tools=tools, parallel_tool_calls=parallel
@@ -76,7 +76,7 @@ def calling(
 
 
 def check(choice: Choice) -> None:
-    """Its calls are of functions that there are, and as their schemas say."""
+    """Check that its calls are of available functions and match their schemas."""
     assert choice.finish is not None
     assert choice.finish.reason == "tool_calls"
     assert choice.tool_calls
@@ -87,10 +87,10 @@ def check(choice: Choice) -> None:
         validator.validate(json.loads(call.arguments))  # pyright: ignore[reportUnknownMemberType]  # jsonschema
 
 
-async def test_a_required_call_matches_its_schema(writer: Service) -> None:
-    asked = [ask(writer, calling(REQUIRED, seed=seed, parallel=False)) for seed in range(6)]
+async def test_a_call_that_is_required_is_made_as_its_schema_says(writer: Service) -> None:
+    pending = [ask(writer, calling(REQUIRED, seed=seed, parallel=False)) for seed in range(6)]
 
-    answers = [answer.choices[0] for answer in await asyncio.gather(*asked)]
+    answers = [answer.choices[0] for answer in await asyncio.gather(*pending)]
 
     for choice in answers:
         check(choice)
@@ -128,9 +128,9 @@ async def test_calls_of_strict_functions_are_valid_if_the_model_chooses_to_call(
     hermes: Service,
 ) -> None:
     strict = tuple(msgspec.structs.replace(tool, strict=True) for tool in TOOLS)
-    asked = [ask(hermes, calling(tools=strict, seed=s, bias=CALL_AND_END)) for s in range(6)]
+    pending = [ask(hermes, calling(tools=strict, seed=s, bias=CALL_AND_END)) for s in range(6)]
 
-    answers = [answer.choices[0] for answer in await asyncio.gather(*asked)]
+    answers = [answer.choices[0] for answer in await asyncio.gather(*pending)]
 
     for choice in answers:
         check(choice)
@@ -138,21 +138,21 @@ async def test_calls_of_strict_functions_are_valid_if_the_model_chooses_to_call(
 
 async def test_one_call_at_most_where_parallel_calls_are_switched_off(hermes: Service) -> None:
     eager = {OPENING: 60.0, END: 40.0}
-    asked = [ask(hermes, calling(seed=s, bias=eager, parallel=False)) for s in range(4)]
+    pending = [ask(hermes, calling(seed=s, bias=eager, parallel=False)) for s in range(4)]
 
-    answers = [answer.choices[0] for answer in await asyncio.gather(*asked)]
+    answers = [answer.choices[0] for answer in await asyncio.gather(*pending)]
 
     assert [len(choice.tool_calls) for choice in answers] == [1, 1, 1, 1]
 
 
 async def test_an_answer_is_a_call_or_matches_the_response_format(hermes: Service) -> None:
     form = ResponseFormat(type="opaque", raw=Raw(b'{"type":"regex","pattern":"no+"}'))
-    asked = [
+    pending = [
         ask(hermes, msgspec.structs.replace(calling(seed=s), response_format=form))
         for s in range(12)
     ]
 
-    answers = [answer.choices[0] for answer in await asyncio.gather(*asked)]
+    answers = [answer.choices[0] for answer in await asyncio.gather(*pending)]
 
     texts = [choice.text for choice in answers if not choice.tool_calls]
     assert 0 < len(texts) < 12

@@ -1,4 +1,4 @@
-"""Tiny models whose templates know tools or reasoning, each in the way of a family."""
+"""Tiny models whose templates support tools or reasoning, each in the format of a family."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ _GO = "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 
 
 class Talker(Struct, frozen=True, kw_only=True):
-    """markers: tokens of its own, True where they are special."""
+    """markers: additional tokens, True if they are special."""
 
     template: str
     markers: Mapping[str, bool]

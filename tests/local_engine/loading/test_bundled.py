@@ -1,4 +1,4 @@
-"""The committed models do what local_engine/bundled/README.md says of them."""
+"""The bundled models do what local_engine/bundled/README.md says."""
 
 import random
 from pathlib import Path
@@ -25,7 +25,7 @@ MESSAGES = list[dict[str, object]]
 
 
 class Chats(Protocol):
-    """The parts of a transformers tokenizer used here, with types."""
+    """The used parts of a transformers tokenizer, with types."""
 
     def apply_chat_template(
         self, conversation: MESSAGES, *, tokenize: bool, add_generation_prompt: bool

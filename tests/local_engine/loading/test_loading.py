@@ -1,4 +1,4 @@
-"""Which models are loaded, which way they run, and what is said about the others."""
+"""Which models load, how they run, and the errors for the others."""
 
 # torch and transformers annotate these members in part only:
 # pyright: reportUnknownMemberType=false

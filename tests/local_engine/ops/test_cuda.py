@@ -1,4 +1,4 @@
-"""Flash attention on CUDA, with a plain reading of the operator's arguments in its place."""
+"""Flash attention on CUDA, with a plain implementation in place of the operator."""
 
 # torch annotates tolist and its operators in part only:
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
@@ -41,7 +41,7 @@ def flash(
     window_size_right: int | None,
     seqused_k: Tensor,
 ) -> tuple[Tensor, ...]:
-    """As the kernel's documents have it, sequence by sequence in float64."""
+    """Implement the kernel's documentation, sequence by sequence in float64."""
     batch = len(seqused_k)
     assert query.dtype in (torch.float16, torch.bfloat16)
     assert {one.dtype for one in (cum_seq_q, cum_seq_k, seqused_k)} == {torch.int32}
@@ -84,7 +84,7 @@ def test_the_cache_calls_the_operator_so_that_it_matches_torch(dtype: torch.dtyp
 
 
 def test_without_the_operator_plain_attention_is_used() -> None:
-    """This one: the operator exists here, but not for a CPU."""
+    """The operator exists on this machine, but not for a CPU."""
     offers = cuda_offers(SHAPE, torch.bfloat16, device="cpu")
 
     trials = run_trials(offers)

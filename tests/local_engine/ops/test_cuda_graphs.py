@@ -64,7 +64,7 @@ def test_captured_steps_give_the_tokens_of_plain_ones(family: str, folder: Folde
 
 
 def frozen(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """Replays what the first run computed, whatever the buffers say: a broken capture."""
+    """Replay the first run's result regardless of the buffers: a broken capture."""
     step()
     return lambda: torch.zeros(8, 400, dtype=torch.float16)
 

@@ -1,4 +1,4 @@
-"""Which device and number format is chosen, and what is said where that is not possible."""
+"""Which device and dtype is chosen, and the error if that is not possible."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Weights that fit into sixteen bits are kept so, and nothing else changes."""
+"""Weights that fit into sixteen bits are stored so, and nothing else changes."""
 
 # torch annotates manual_seed in part only:
 # pyright: reportUnknownMemberType=false
@@ -16,7 +16,7 @@ needs_fbgemm = pytest.mark.skipif(
 
 
 def rounded(*shape: int) -> Tensor:
-    """Weights as a bfloat16 checkpoint has them."""
+    """Return weights as in a bfloat16 checkpoint."""
     torch.manual_seed(0)
     return (torch.randn(shape) * 0.02).bfloat16().float()
 

@@ -11,7 +11,7 @@ from local_engine.ops.linear import PackedLinear, Sibling, optimise
 
 
 class Block(nn.Module):
-    """The shape of a transformer's layer, as far as linear layers go."""
+    """The linear layers of a transformer layer."""
 
     def __init__(self, *, bias: bool) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Kernels compiled on this machine give torch's numbers, and their absence stops nothing."""
+"""Kernels compiled on this machine compute torch's numbers, and are optional."""
 
 import random
 import shutil
@@ -149,14 +149,14 @@ def test_every_token_attends_to_its_own_sequence_for_any_pages(
     blocks = (tuple(pages[:4]), tuple(pages[4:7]), tuple(pages[7:9]))
     cache = kernels.cache(12 * PAGE)
     params = AttentionParams(scale=0.3, window=window, softcap=None, sinks=None)
-    told: list[list[Tensor]] = [[], [], []]
+    sequences: list[list[Tensor]] = [[], [], []]
     for step, counts in enumerate(((PAGE + 3, 40, 2), (5, 1, 1), (1, 1, 20), (1, 1, 1))):
         made = noise(sum(counts), heads + 2 * kv_heads, width, seed=step)
         first = 0
-        for seen, count in zip(told, counts, strict=True):
+        for seen, count in zip(sequences, counts, strict=True):
             seen += [made[row] for row in range(first, first + count)]
             first += count
-        lengths = [len(seen) for seen in told]
+        lengths = [len(seen) for seen in sequences]
         plan = _plan(cache, counts, lengths, blocks)
         key, value = made[:, heads:-kv_heads], made[:, -kv_heads:]
 
@@ -164,7 +164,7 @@ def test_every_token_attends_to_its_own_sequence_for_any_pages(
 
         expected = [
             exact(token[:heads], past[:, heads:-kv_heads], past[:, -kv_heads:], window)
-            for seen, count in zip(told, counts, strict=True)
+            for seen, count in zip(sequences, counts, strict=True)
             for at in range(len(seen) - count, len(seen))
             for token, past in [(seen[at], torch.stack(seen[: at + 1]))]
         ]
@@ -189,7 +189,7 @@ def _plan(
         for count, length, own in zip(counts, lengths, blocks, strict=True)
     )
     return Plan(
-        cache=cache,  # pyright: ignore[reportArgumentType]  # `attend` never asks it
+        cache=cache,  # pyright: ignore[reportArgumentType]  # `attend` does not use it
         slots=torch.tensor(slots),
         groups=(),
         spans=tuple(spans),
@@ -201,7 +201,7 @@ def _plan(
 
 @needs_compiler
 def test_several_threads_give_the_numbers_of_one(kernels: Kernels) -> None:
-    """With enough sequences, and rows, for the work to be shared."""
+    """With enough sequences and rows to use several threads."""
     lengths = [97, 64, 33, 80, 16, 90]
     blocks = tuple(tuple(range(7 * place, 7 * place + 7)) for place in range(6))
     cache = kernels.cache(42 * PAGE)
@@ -240,16 +240,16 @@ def test_a_library_is_compiled_once(tmp_path: Path) -> None:
 def test_without_a_compiler_torchs_kernels_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
-    said: list[str] = []
+    logged: list[str] = []
 
-    kernels = cpu_kernels("auto", "cpu", torch.float32, said.append)
+    kernels = cpu_kernels("auto", "cpu", torch.float32, logged.append)
 
     assert kernels is TORCH
-    assert "no C++ compiler" in said[-1]
+    assert "no C++ compiler" in logged[-1]
     with pytest.raises(NoCompiler):
         library()
     with pytest.raises(InvalidConfig, match=r"engine\.compile: on, but no C\+\+ compiler"):
-        cpu_kernels("on", "cpu", torch.float32, said.append)
+        cpu_kernels("on", "cpu", torch.float32, logged.append)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_only_float32_on_a_cpu_is_compiled(device: str, dtype: torch.dtype) -> N
 
 
 def test_with_compile_off_nothing_is_compiled_or_logged() -> None:
-    said: list[str] = []
+    logged: list[str] = []
 
-    assert cpu_kernels("off", "cpu", torch.float32, said.append) is TORCH
-    assert said == []
+    assert cpu_kernels("off", "cpu", torch.float32, logged.append) is TORCH
+    assert logged == []

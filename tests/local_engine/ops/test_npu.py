@@ -1,4 +1,4 @@
-"""The NPU's kernels through the strict stand-in: what is called, refused and chosen."""
+"""The NPU's kernels with the strict stand-in: which are called, rejected and chosen."""
 
 from collections.abc import Iterable
 from typing import cast
@@ -114,7 +114,7 @@ def test_float32_models_keep_torchs_attention() -> None:
 
 
 class Crooked(StandIn):
-    """A version whose kernels mean something else than the documents say."""
+    """A version whose kernels differ from the documents."""
 
     def npu_swiglu(self, x: Tensor, dim: int) -> Tensor:
         first, second = x.chunk(2, dim=dim)

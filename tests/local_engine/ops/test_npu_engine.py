@@ -1,4 +1,4 @@
-"""The whole engine on the NPU's kernels, with the strict stand-in in the device's place."""
+"""The whole engine on the NPU's kernels, with the strict stand-in for the device."""
 
 from pathlib import Path
 from typing import cast
@@ -28,7 +28,7 @@ SOC = "Ascend910B3"
 LAYER = ("npu_rms_norm", "npu_add_rms_norm", "npu_rotary_mul", "npu_swiglu")
 ATTENTION = ("npu_fused_infer_attention_score", "npu_fused_infer_attention_score_v2")
 TIE = 0.05
-"""Float16 decides between logits that are closer than this as it likes."""
+"""Float16 may choose either of two logits that are closer than this."""
 
 
 def npu_lane(
@@ -54,21 +54,21 @@ def npu_lane(
 
 
 def answers(
-    lane: ModelLane, asked: list[list[int]], sampling: Sampling = GREEDY
+    lane: ModelLane, inputs: list[list[int]], sampling: Sampling = GREEDY
 ) -> list[list[int]]:
     runs = Runs(lane)
-    for prompt in asked:
+    for prompt in inputs:
         runs.add(prompt, sampling)
     return runs.finish()
 
 
-def assert_greedy(folder: Path, asked: list[list[int]], given: list[list[int]]) -> None:
-    """Each token is transformers' own choice after the tokens before it, ties apart."""
+def assert_greedy(folder: Path, inputs: list[list[int]], given: list[list[int]]) -> None:
+    """Check that each token is transformers' choice after the preceding tokens, except for ties."""
     oracle = cast(
         PreTrainedModel,
         AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager"),  # pyright: ignore[reportUnknownMemberType]  # transformers
     ).eval()
-    for prompt, answer in zip(asked, given, strict=True):
+    for prompt, answer in zip(inputs, given, strict=True):
         assert len(answer) == GREEDY.max_tokens
         with torch.inference_mode():
             logits = oracle(torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1]
@@ -81,12 +81,12 @@ def called(stand_in: StandIn) -> set[str]:
 
 
 LONG = [*prompts(), [5 + i % 300 for i in range(140)]]
-"""The last one's keys reach into a second page."""
+"""The last prompt's keys need a second page."""
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "mistral"])
 def test_greedy_tokens_are_transformers_own(family: str, folder: Folder) -> None:
-    """Mistral's window is shorter than the answers, so that torch's attention does its part."""
+    """Mistral's window is shorter than the answers, so that torch's attention is used, too."""
     stand_in = torch_npu()
     lane, runner, settled = npu_lane(folder(family), stand_in)
 
@@ -157,7 +157,7 @@ def test_answers_without_a_seed_are_drawn_by_the_operator_and_seeded_ones_replay
 def test_a_model_with_other_logits_on_the_kernels_runs_without_them(
     folder: Folder,
 ) -> None:
-    """Kernels may pass their trial and still be wrong in the company of others."""
+    """Kernels may pass their self-test and still be wrong in combination."""
     stand_in = torch_npu()
     loaded = load(str(folder("llama")), device="cpu", dtype=torch.float16)
     vendor = cast(TorchNPU, stand_in)

@@ -1,4 +1,4 @@
-"""Random adapters for tiny models: as peft writes them, as TensorRT-LLM takes them, and merged."""
+"""Random adapters for tiny models: in peft's and TensorRT-LLM's formats, and merged."""
 
 # torch and transformers annotate these members in part only:
 # pyright: reportUnknownMemberType=false
@@ -28,7 +28,7 @@ MARGIN = 1000
 """Columns for the other layers that are joined with a site."""
 
 Pairs = dict[str, tuple[torch.Tensor, torch.Tensor]]
-"""A [r, in] and B [out, r], by the layer's own name."""
+"""A [r, in] and B [out, r], by the layer's name."""
 
 
 def plain_model(folder: Path) -> PreTrainedModel:
@@ -45,7 +45,7 @@ def linear_weights(folder: Path) -> dict[str, torch.Tensor]:
 def random_pairs(
     folder: Path, seed: int, *, rank: int = 4, leaves: tuple[str, ...] = EVERY
 ) -> Pairs:
-    """Large enough that a greedy answer without them is another one."""
+    """Return factors large enough to change a greedy answer."""
     source = torch.Generator().manual_seed(seed)
     pairs: Pairs = {}
     for name, weight in linear_weights(folder).items():
@@ -57,7 +57,7 @@ def random_pairs(
 
 
 def save_adapter(path: Path, pairs: Pairs, **fields: object) -> Path:
-    """The folder that peft would write. fields: of adapter_config.json."""
+    """Write a folder as peft does. fields: of adapter_config.json."""
     path.mkdir(exist_ok=True)
     rank = next(iter(pairs.values()))[0].shape[0]
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "bias": "none", **fields}
@@ -71,7 +71,7 @@ def save_adapter(path: Path, pairs: Pairs, **fields: object) -> Path:
 
 
 def save_merged(path: Path, base: Path, pairs: Pairs, *, scale: float = 2.0) -> Path:
-    """The model that has the adapter in its own weights."""
+    """Write the model with the adapter merged into its weights."""
     model = plain_model(base)
     with torch.no_grad():
         for name, (down, up) in pairs.items():
@@ -82,7 +82,7 @@ def save_merged(path: Path, base: Path, pairs: Pairs, *, scale: float = 2.0) -> 
 
 
 def wire(tensor: torch.Tensor) -> Tensor:
-    """As it travels, in its own dtype: float32, float16 or int32."""
+    """Return the tensor's wire format, in its dtype: float32, float16 or int32."""
     return Tensor(
         dtype=str(tensor.dtype).removeprefix("torch."),  # pyright: ignore[reportArgumentType]  # one of its names
         shape=tuple(tensor.shape),
@@ -91,7 +91,7 @@ def wire(tensor: torch.Tensor) -> Tensor:
 
 
 def trt_tensors(pairs: Pairs, *, scale: float = 2.0) -> tuple[torch.Tensor, torch.Tensor]:
-    """lora_weights [N, W] with the scale in B, and lora_config [N, 3]."""
+    """Return lora_weights [N, W] with the scale in B, and lora_config [N, 3]."""
     rows: list[torch.Tensor] = []
     config: list[list[int]] = []
     for name, (down, up) in pairs.items():
@@ -115,7 +115,7 @@ def sites_of(folder: Path) -> AdapterSites:
 
 
 def weights_of(sites: AdapterSites, adapter: Adapter, site: Site) -> torch.Tensor:
-    """What the adapter adds to the site's weight, [out, in]."""
+    """Return what the adapter adds to the site's weight, [out, in]."""
     place, first = sites.place(site.name)
     product = adapter.products.get(place)
     if product is None:

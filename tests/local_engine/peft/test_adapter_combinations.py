@@ -1,4 +1,4 @@
-"""Adapters and tables go with everything else: choices, beams, drafts, logits."""
+"""Adapters and tables combined with choices, beams, drafts and logits."""
 
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def numbers(event: Logits) -> torch.Tensor:
 def test_drafts_from_a_prompt_with_rows_of_a_table_change_nothing(
     family: str, tmp_path: Path
 ) -> None:
-    """What followed the last tokens before is the table's, which no answer can hold."""
+    """The lookup finds ids of the table, which an answer cannot contain."""
     base = save_model(tmp_path / "base", family, tie_word_embeddings=False)
     prompt, rows = [7, 8, 9, V, V + 1, V + 2, 7, 8, 9], random_table(1)
     model = hosted(base, draft_tokens=4)

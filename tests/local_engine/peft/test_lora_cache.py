@@ -1,4 +1,4 @@
-"""What the bank of adapters keeps, and whom it lets go."""
+"""Which adapters the cache keeps, and which it evicts."""
 
 from collections import OrderedDict
 from typing import Literal
@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.peft.lora_cache import AdapterBank, AdapterKey
+from local_engine.peft.lora_cache import AdapterKey, LoraCache
 from local_engine.peft.lora_layers import Adapter
 from schemas.errors import UpstreamBusy
 
 MOST, MOST_BYTES = 3, 10
 Event = tuple[Literal["take", "put", "release"], int, int]
-"""What to do, with which task, and of how many bytes; for `release`, which of those in use."""
+"""The operation, its task and bytes; for `release`, the index among those in use."""
 
 EVENTS = st.lists(
     st.tuples(
@@ -33,14 +33,14 @@ def task(id: int, tenant: str = "", model: str = "m") -> AdapterKey:
 
 
 class Model:
-    """The rule, spelt out: adapters in order of use, and who uses which."""
+    """A plain model of the cache: adapters in order of use, and their uses."""
 
     def __init__(self) -> None:
         self.known: OrderedDict[int, Adapter] = OrderedDict()
         self.used: list[Adapter] = []
 
     def held(self) -> list[Adapter]:
-        """Everything that takes room, each once."""
+        """Return all adapters that use memory, each once."""
         unique = {id(one): one for one in (*self.known.values(), *self.used)}
         return list(unique.values())
 
@@ -49,7 +49,7 @@ class Model:
         return len(held) < MOST and sum(one.bytes for one in held) + wanted <= MOST_BYTES
 
     def put(self, key: int, new: Adapter) -> Adapter | None:
-        """`None` where there is no room."""
+        """Return `None` if there is no room."""
         known = self.known.get(key)
         if known is not None and known.digest == new.digest:
             self.known.move_to_end(key)
@@ -70,12 +70,12 @@ class Model:
 @settings(max_examples=200, deadline=None)
 @given(EVENTS)
 def test_the_least_recently_used_is_evicted_first_and_one_in_use_never(events: list[Event]) -> None:
-    bank, model = AdapterBank(most=MOST, most_bytes=MOST_BYTES), Model()
+    cache, model = LoraCache(most=MOST, most_bytes=MOST_BYTES), Model()
 
     for number, (what, key, size) in enumerate(events):
         match what:
             case "take":
-                found = bank.take(task(key))
+                found = cache.take(task(key))
                 assert found is model.known.get(key)
                 if found is not None:
                     model.known.move_to_end(key)
@@ -85,34 +85,34 @@ def test_the_least_recently_used_is_evicted_first_and_one_in_use_never(events: l
                 expected = model.put(key, new)
                 if expected is None:
                     with pytest.raises(UpstreamBusy, match="in use"):
-                        bank.put(task(key), new)
+                        cache.put(task(key), new)
                 else:
-                    assert bank.put(task(key), new) is expected
+                    assert cache.put(task(key), new) is expected
                     model.used.append(expected)
             case "release":
                 if model.used:
-                    bank.release(model.used.pop(key % len(model.used)))
+                    cache.release(model.used.pop(key % len(model.used)))
 
-        assert bank.count == len(model.held()) <= MOST
-        assert bank.bytes == sum(one.bytes for one in model.held()) <= MOST_BYTES
+        assert cache.count == len(model.held()) <= MOST
+        assert cache.bytes == sum(one.bytes for one in model.held()) <= MOST_BYTES
 
 
 def test_task_ids_are_scoped_to_their_tenant_and_model() -> None:
-    bank = AdapterBank(most=8, most_bytes=100)
-    mine = bank.put(task(1, "a", "m"), adapter(1))
+    cache = LoraCache(most=8, most_bytes=100)
+    mine = cache.put(task(1, "a", "m"), adapter(1))
 
-    assert bank.take(task(1, "a", "m")) is mine
-    assert bank.take(task(1, "b", "m")) is None
-    assert bank.take(task(1, "a", "n")) is None
+    assert cache.take(task(1, "a", "m")) is mine
+    assert cache.take(task(1, "b", "m")) is None
+    assert cache.take(task(1, "a", "n")) is None
 
 
 def test_new_weights_replace_a_tasks_old_ones_while_these_are_in_use() -> None:
-    bank = AdapterBank(most=8, most_bytes=10)
-    old = bank.put(task(1), adapter(4))
+    cache = LoraCache(most=8, most_bytes=10)
+    old = cache.put(task(1), adapter(4))
 
-    new = bank.put(task(1), adapter(5))
+    new = cache.put(task(1), adapter(5))
 
-    assert bank.take(task(1)) is new
-    assert bank.bytes == 9
-    bank.release(old)
-    assert bank.bytes == 5
+    assert cache.take(task(1)) is new
+    assert cache.bytes == 9
+    cache.release(old)
+    assert cache.bytes == 5

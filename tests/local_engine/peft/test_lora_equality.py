@@ -1,4 +1,4 @@
-"""Answers with an adapter are those of a model with the adapter in its weights."""
+"""Answers with an adapter equal those of a model with merged weights."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ ONE_BLOCK = 16 * 2 * 2 * 2 * 8 * 4
 
 
 def adapters(base: Path, path: Path) -> dict[str, Pairs]:
-    """`b` has another rank than `a`, and leaves most layers alone."""
+    """`b` has another rank than `a`, and changes few layers."""
     made = {
         "a": random_pairs(base, 1),
         "b": random_pairs(base, 2, rank=3, leaves=("k_proj", "down_proj")),
@@ -39,7 +39,7 @@ def serve(base: Path, path: Path, **changes: object) -> dict[str, ServedModel]:
 
 
 def mixed(served: dict[str, ServedModel]) -> list[list[int]]:
-    """Each prompt thrice, without and with each adapter, all of them together."""
+    """Run each prompt three times, without and with each adapter, all in one batch."""
     runs = Runs(served[MODEL].lane)
     for prompt in prompts():
         for name in NAMES:
@@ -51,7 +51,7 @@ def mixed(served: dict[str, ServedModel]) -> list[list[int]]:
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3_text"])
 def test_adapters_in_one_batch_answer_as_merged_weights_do(family: str, tmp_path: Path) -> None:
-    """Untied, because a tied tiny gemma only ever repeats its last token."""
+    """Untied, because a tied tiny gemma only repeats its last token."""
     base = save_model(tmp_path / "base", family, tie_word_embeddings=False)
     adapters(base, tmp_path)
     oracles = [Oracle(base), Oracle(tmp_path / "a-merged"), Oracle(tmp_path / "b-merged")]

@@ -1,4 +1,4 @@
-"""Adapters as peft saves them: what a folder's configuration means, and what is refused at load."""
+"""Adapters saved by peft: what a folder's configuration means, and what is rejected at load."""
 
 import json
 from collections.abc import Callable

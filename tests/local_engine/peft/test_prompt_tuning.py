@@ -1,4 +1,4 @@
-"""Prompt tuning: rows of a table are what transformers gets as inputs_embeds."""
+"""Prompt tuning: rows of a table act as transformers' inputs_embeds."""
 
 # transformers annotates these members in part only:
 # pyright: reportUnknownMemberType=false
@@ -52,7 +52,7 @@ def request(tokens: Sequence[int], tensor: torch.Tensor) -> TokenRequest:
 
 
 def expected(folder: Path, prompt: Sequence[int], rows: torch.Tensor) -> list[int]:
-    """What transformers generates from the embeddings."""
+    """Return what transformers generates from the embeddings."""
     model = plain_model(folder)
     ids = torch.tensor(prompt)
     embedded = model.get_input_embeddings()(ids.clamp(max=V - 1)).detach()
@@ -71,7 +71,7 @@ def expected(folder: Path, prompt: Sequence[int], rows: torch.Tensor) -> list[in
 
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Wanted]:
-    """By family: a model, made once, and what transformers says to each prompt and table."""
+    """By family: a model, created once, and transformers' answer to each prompt and table."""
 
     @cache
     def of(family: str) -> Wanted:
@@ -83,7 +83,7 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Wanted]:
 
 @pytest.fixture(scope="module")
 def reader(folder: Folder) -> ServedModel:
-    """For requests that are read, and never run."""
+    """For requests that are read but not run."""
     return hosted(folder("llama"))
 
 
@@ -176,18 +176,18 @@ def test_bfloat16_rows_are_read(reader: ServedModel) -> None:
         table=msgspec.structs.replace(wire(rows.half()), dtype="bfloat16", data=data),
         vocab_size=ROWS,
     )
-    asked = TokenRequest(model=MODEL, tokens=(V,), prompt_table=sent)
+    token_request = TokenRequest(model=MODEL, tokens=(V,), prompt_table=sent)
 
-    conditions = resolve_adapters(reader, asked)
+    conditions = resolve_adapters(reader, token_request)
 
     assert conditions.table is not None
     torch.testing.assert_close(conditions.table, rows.float())
 
 
-def read_whole(model: ServedModel, asked: TokenRequest) -> None:
-    """As the service does: shapes first, then numbers."""
-    model.reader.read(asked)
-    resolve_adapters(model, asked)
+def read_whole(model: ServedModel, token_request: TokenRequest) -> None:
+    """Read a request as the service does: shapes first, then numbers."""
+    model.reader.read(token_request)
+    resolve_adapters(model, token_request)
 
 
 TABLE, COUNT_OF_ROWS = "prompt_embedding_table", "prompt_vocab_size"
@@ -207,10 +207,10 @@ REFUSED = [
 def test_tables_that_cannot_be_used_are_refused_by_field(
     sent: PromptTable, field: str, why: str, reader: ServedModel
 ) -> None:
-    asked = TokenRequest(model=MODEL, tokens=(5,), prompt_table=sent)
+    token_request = TokenRequest(model=MODEL, tokens=(5,), prompt_table=sent)
 
     with pytest.raises(InvalidRequest, match=f"{field}: {why}") as caught:
-        read_whole(reader, asked)
+        read_whole(reader, token_request)
 
     assert caught.value.param == field
 

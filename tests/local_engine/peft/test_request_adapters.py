@@ -1,4 +1,4 @@
-"""What each of TensorRT-LLM's LoRA and prompt-tuning tensors does to an answer of the service."""
+"""The effect of each of TensorRT-LLM's LoRA and prompt-tuning tensors on an answer."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -53,7 +53,7 @@ def pairs(base: Path) -> list[Pairs]:
 def oracles(
     base: Path, pairs: list[Pairs], tmp_path_factory: pytest.TempPathFactory
 ) -> list[list[int]]:
-    """What models with the adapters merged answer to PROMPT; the last one is without any."""
+    """Return the answers of models with merged adapters to PROMPT; the last one has no adapter."""
     folder = tmp_path_factory.mktemp("merged")
     folders = [save_merged(folder / str(i), base, each) for i, each in enumerate(pairs)]
     return [Oracle(each).greedy(list(PROMPT), COUNT) for each in (*folders, base)]
@@ -96,7 +96,7 @@ async def test_weights_are_sent_once_and_reused_by_task_id(
 async def test_the_configuration_says_where_the_weights_go(
     service: Service, pairs: list[Pairs], oracles: list[list[int]]
 ) -> None:
-    """Module 5 is the gate and 7 is what it gates; the two have one shape."""
+    """Module 5 is the gate and 7 the gated projection; both have the same shape."""
     lora = trt_lora(1, pairs[0])
     config = torch.frombuffer(bytearray(_config(lora)), dtype=torch.int32).reshape(-1, 3).clone()
     gate, up = config[:, 0] == 5, config[:, 0] == 7
@@ -230,17 +230,17 @@ async def test_a_configured_adapter_is_a_model_with_its_own_name(
 async def test_a_table_replaces_ids_past_the_vocabulary_also_with_an_adapter(
     service: Service, base: Path, pairs: list[Pairs], oracles: list[list[int]]
 ) -> None:
-    """The table holds the prompt's own embeddings, so that the oracles' answers are right."""
+    """The table contains the prompt's embeddings, so that the oracles' answers are expected."""
     rows = Oracle(base).embeddings(PROMPT)
     virtual = tuple(V + place for place in range(len(PROMPT)))
     table = PromptTable(table=wire(rows), vocab_size=len(PROMPT))
     other = PromptTable(table=wire(rows.flip(0)), vocab_size=len(PROMPT))
-    asked = msgspec.structs.replace(PLAIN, tokens=virtual, prompt_table=table)
+    sent = msgspec.structs.replace(PLAIN, tokens=virtual, prompt_table=table)
 
     answers = [
-        await tokens(service, asked),
-        await tokens(service, msgspec.structs.replace(asked, lora=trt_lora(1, pairs[0]))),
-        await tokens(service, msgspec.structs.replace(asked, prompt_table=other)),
+        await tokens(service, sent),
+        await tokens(service, msgspec.structs.replace(sent, lora=trt_lora(1, pairs[0]))),
+        await tokens(service, msgspec.structs.replace(sent, prompt_table=other)),
     ]
 
     assert answers[:2] == [oracles[-1], oracles[0]]

@@ -1,4 +1,4 @@
-"""Adapters in TensorRT-LLM's layout: what each row means, and every reason to refuse one."""
+"""Adapters in TensorRT-LLM's layout: what each row means, and every reason to reject one."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +46,7 @@ def read(
 
 
 def changes(sites: AdapterSites, adapter: Adapter) -> dict[str, torch.Tensor]:
-    """What the adapter adds to each layer's weight, from what it does to unit vectors."""
+    """Return what the adapter adds to each layer's weight, measured with unit vectors."""
     return {site.name: weights_of(sites, adapter, site) for site in sites.sites}
 
 
@@ -176,7 +176,7 @@ def test_an_adapter_has_a_largest_size(sites: AdapterSites, pairs: Pairs) -> Non
 def test_a_merged_model_has_the_adapted_weights(
     base: Path, sites: AdapterSites, pairs: Pairs, tmp_path: Path
 ) -> None:
-    """The oracle of the other tests is right about its own weights."""
+    """Checks the oracle of the other tests."""
     merged = linear_weights(save_merged(tmp_path / "merged", base, pairs))
     plain = linear_weights(base)
 

@@ -1,4 +1,4 @@
-"""Frames between worker and engine: whole however they arrive, and errors stay what they are."""
+"""Frames between worker and engine: complete for any chunks, and errors keep their type."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What a chat request's grammar lets a model write, in the way of each family."""
+"""What a chat request's grammar permits, in the format of each model family."""
 
 from pathlib import Path
 
@@ -60,8 +60,8 @@ def matching(form: ResponseFormat) -> ChatRequest:
 ONE = request("required", parallel=False)
 EITHER = msgspec.structs.replace(request(), response_format=DIGITS)
 CASES: list[tuple[str, ChatRequest, str, bool]] = [
-    (talker, asked, text, right)
-    for talkers, asked, texts in [
+    (talker, sent, text, right)
+    for talkers, sent, texts in [
         (
             ("hermes", "hermes-text"),
             request("required"),
@@ -119,13 +119,13 @@ CASES: list[tuple[str, ChatRequest, str, bool]] = [
 ROOMY = Reach(tokens=10_000)
 
 
-async def accepts(folder: Path, asked: ChatRequest, text: str) -> bool:
-    """Whether each token of the text, and then its end, is permitted."""
+async def accepts(folder: Path, sent: ChatRequest, text: str) -> bool:
+    """Return whether each token of the text, and then its end, is permitted."""
     tokenizer = Tokenizer(str(folder))
     guides = GuideCompiler(
         tokenizer.describe(), vocabulary=VOCABULARY, known=tokenizer.size, ends=frozenset({END})
     )
-    guide = ChatReader(tokenizer, guides, ROOMY).read(asked).guide
+    guide = ChatReader(tokenizer, guides, ROOMY).read(sent).guide
     assert guide is not None
     grammar = await guides.compile(guide, frozenset({END}))
     row = torch.zeros(VOCABULARY, dtype=torch.bool)
@@ -139,11 +139,11 @@ async def accepts(folder: Path, asked: ChatRequest, text: str) -> bool:
     return bool(row[END])
 
 
-@pytest.mark.parametrize(("talker", "asked", "text", "right"), CASES)
+@pytest.mark.parametrize(("talker", "sent", "text", "right"), CASES)
 async def test_a_model_may_write_only_what_the_request_permits(
-    folder: Folder, talker: str, asked: ChatRequest, text: str, right: bool
+    folder: Folder, talker: str, sent: ChatRequest, text: str, right: bool
 ) -> None:
-    assert await accepts(folder(talker), asked, text) is right
+    assert await accepts(folder(talker), sent, text) is right
 
 
 def test_a_request_without_constraints_has_no_grammar(folder: Folder) -> None:

@@ -1,4 +1,4 @@
-"""Reasoning, text and tool calls told apart in a text that arrives in pieces."""
+"""Reasoning, text and tool calls separated in a text that arrives in pieces."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,10 @@ CALL = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 FORM = OutputFormat(thinking=THINK, tools=HERMES, names=frozenset({"now"}))
 OPENED = OutputFormat(thinking=THINK, opened=True, tools=HERMES, names=frozenset({"now"}))
 
-Spoken = tuple[str, str, int]
+Parsed = tuple[str, str, int]
 """Reasoning, text, calls."""
 
-CASES: list[tuple[OutputFormat, str, Spoken]] = [
+CASES: list[tuple[OutputFormat, str, Parsed]] = [
     (FORM, "<think>\nHm <b>.\n</think>\n\nYes. ", ("Hm <b>.", "Yes. ", 0)),
     (FORM, "  <think>Hm</think>Yes", ("Hm", "Yes", 0)),
     (FORM, "<think>\n\n</think>\n\nYes", ("", "Yes", 0)),
@@ -34,7 +34,7 @@ CASES: list[tuple[OutputFormat, str, Spoken]] = [
 ]
 
 
-def heard(form: OutputFormat, pieces: Sequence[str]) -> Spoken:
+def parsed(form: OutputFormat, pieces: Sequence[str]) -> Parsed:
     reading = OutputParser(form, 0)
     fold = Fold()
     for piece in pieces:
@@ -47,21 +47,21 @@ def heard(form: OutputFormat, pieces: Sequence[str]) -> Spoken:
     return choices[0].reasoning, choices[0].text or "", reading.calls
 
 
-@pytest.mark.parametrize(("form", "text", "spoken"), CASES)
+@pytest.mark.parametrize(("form", "text", "expected"), CASES)
 def test_reasoning_text_and_calls_are_separated(
-    form: OutputFormat, text: str, spoken: Spoken
+    form: OutputFormat, text: str, expected: Parsed
 ) -> None:
-    assert heard(form, [text]) == spoken
+    assert parsed(form, [text]) == expected
 
 
-@pytest.mark.parametrize(("form", "text", "spoken"), CASES)
+@pytest.mark.parametrize(("form", "text", "expected"), CASES)
 def test_the_result_does_not_depend_on_where_the_text_is_cut(
-    form: OutputFormat, text: str, spoken: Spoken
+    form: OutputFormat, text: str, expected: Parsed
 ) -> None:
     for cut in range(1, len(text)):
-        assert heard(form, [text[:cut], text[cut:]]) == spoken
+        assert parsed(form, [text[:cut], text[cut:]]) == expected
 
-    assert heard(form, list(text)) == spoken
+    assert parsed(form, list(text)) == expected
 
 
 @given(
@@ -71,7 +71,7 @@ def test_the_result_does_not_depend_on_where_the_text_is_cut(
     ).map("".join),
 )
 def test_parsing_by_character_equals_parsing_at_once(form: OutputFormat, text: str) -> None:
-    assert heard(form, list(text)) == heard(form, [text])
+    assert parsed(form, list(text)) == parsed(form, [text])
 
 
 def test_reasoning_is_streamed() -> None:

@@ -1,4 +1,4 @@
-"""What the service refuses, by which name, and how answers end that cannot be finished."""
+"""What the service rejects, with which field, and how incomplete answers end."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Every tensor of TensorRT-LLM's request and answer has its effect; each test is named by one.
+"""Every tensor of TensorRT-LLM's request and answer has its effect; tests are named by tensor.
 
 The request: https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html. Adapters
 (lora_task_id, lora_weights, lora_config) are in test_request_adapters.py, and so are the tables
@@ -133,7 +133,7 @@ async def test_len_penalty_prefers_long_or_short_beams(service: Service) -> None
 
 
 async def test_early_stopping_ends_with_the_first_hypotheses(service: Service) -> None:
-    """Token 200 goes on, and 201, nearly as likely, ends a hypothesis at every step."""
+    """Token 200 continues; 201, nearly as likely, ends a hypothesis at every step."""
     values = [-60.0] * VOCABULARY
     values[200], values[201] = 0.0, -1.0
     beams = {
@@ -319,8 +319,8 @@ async def test_draft_input_ids_and_draft_logits_are_verified_in_one_step(
         Draft(tokens=tuple(likely[:4]), logits=logits),
         Draft(tokens=(*likely[:2], 1, 1), logits=logits),
     ):
-        asked = TokenRequest(model=MODEL, tokens=INPUT_IDS, sampling=sampling, draft=draft)
-        found.append(await events(service, asked))
+        sent = TokenRequest(model=MODEL, tokens=INPUT_IDS, sampling=sampling, draft=draft)
+        found.append(await events(service, sent))
 
     batches = [[event.ids for event in one if isinstance(event, Tokens)] for one in found]
     assert [[id for piece in pieces for id in piece] for pieces in batches] == [likely] * 3

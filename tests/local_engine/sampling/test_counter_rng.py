@@ -1,4 +1,4 @@
-"""Counter-based noise: SplitMix64 to the bit, and numbers that look like what they claim to be."""
+"""Counter-based noise: bit-exact SplitMix64, and numbers with the documented distributions."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Penalties, bans, biases and grammars equal transformers' processors, and touch nobody else."""
+"""Penalties, bans, biases and grammars equal transformers' processors, and change no other row."""
 
 from collections.abc import Callable
 from random import Random
@@ -30,14 +30,14 @@ V = 50
 def rows_of(
     params: list[RowParams], texts: list[list[int]], prompts: list[int], vocabulary: int = V
 ) -> SamplingRows:
-    """Rows amid their answers: texts are prompt and output, prompts the prompts' lengths."""
+    """Return rows with partial answers. texts: prompt and output; prompts: the prompts' lengths."""
     histories = [new_history(p, t, n) for p, t, n in zip(params, texts, prompts, strict=True)]
     positions = [len(text) - prompt for text, prompt in zip(texts, prompts, strict=True)]
     return SamplingRows(params, positions, histories, vocabulary=vocabulary, device=CPU)
 
 
 def theirs(processor: LogitsProcessor, text: list[int], logits: Tensor) -> Tensor:
-    """transformers' answer for one row, float32 [V]."""
+    """Return transformers' result for one row, float32 [V]."""
     call = cast("Callable[[Tensor, Tensor], Tensor]", processor)
     return call(torch.tensor([text]), logits.clone().unsqueeze(0))[0]
 
@@ -85,7 +85,7 @@ ORACLES: dict[str, tuple[Callable[[Random], RowParams], Oracle]] = {
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_processor_changes_what_transformers_processor_changes(name: str, seed: int) -> None:
-    """A batch of rows over several steps, each row against transformers on its own text."""
+    """A batch of rows over several steps; each row is compared with transformers on its text."""
     pick = Random(seed)
     make, oracle = ORACLES[name]
     params = [make(pick) for _ in range(6)]

@@ -1,4 +1,4 @@
-"""Which rows the NPU's sampling operator draws, and that it draws what torch would."""
+"""Which rows the NPU's sampling operator draws, and that it draws as torch does."""
 
 # torch annotates manual_seed and tolist in part only:
 # pyright: reportUnknownMemberType=false
@@ -103,7 +103,7 @@ class Wrong(StandIn):
     def npu_top_k_top_p_sample(
         self, logits: Tensor, top_k: Tensor, top_p: Tensor, q: Tensor, **_: object
     ) -> tuple[Tensor, Tensor]:
-        """Reads its noise by token id where it should by rank."""
+        """Applies its noise by token id instead of by rank."""
         return (logits.softmax(-1) / q).argmax(-1), logits
 
 
@@ -172,7 +172,7 @@ def test_rows_are_drawn_from_the_requested_distribution(version: str) -> None:
 @pytest.mark.parametrize("version", ["V1", "V2"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_the_operator_on_a_device_gives_what_torch_gives(version: str, dtype: torch.dtype) -> None:
-    """k and p on, off, zero and negative, at once; rows that version 1 would spoil go to torch."""
+    """k and p on, off, zero and negative, at once; rows that version 1 cannot draw go to torch."""
     torch.manual_seed(5)
     logits = (torch.randn(40, 60) * 2).to(dtype)
     logits[3] -= 120

@@ -1,4 +1,4 @@
-"""One token per row: drawn from the right distribution, and by nothing but the row itself."""
+"""One token per row: drawn from the right distribution, and dependent only on the row."""
 
 import pytest
 import torch
@@ -55,7 +55,7 @@ ALONG = [("seeds", mode) for mode in MODES] + [
         if mode not in ("free", "top_p")
     ),
 ]
-"""What is cut goes by parameters alone; that positions draw as seeds do, two modes show."""
+"""Filters depend only on parameters; two modes suffice to show that positions act like seeds."""
 
 
 @pytest.mark.parametrize("vocabulary", [6, 200, 1000])

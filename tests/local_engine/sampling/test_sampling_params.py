@@ -1,4 +1,4 @@
-"""What a client asked for becomes what the sampler does, or an error that names the field."""
+"""A client's parameters become the sampler's, or an error that names the field."""
 
 import struct
 

@@ -62,7 +62,7 @@ def test_each_of_the_eight_scenarios_keeps_and_picks_what_was_worked_out_by_hand
 
 
 class Vector(NamedTuple):
-    """Small rows that tell the operator's versions apart."""
+    """Small rows for which the operator's versions differ."""
 
     logits: tuple[float, ...]
     k: int

@@ -25,7 +25,7 @@ VOCABULARIES = (3, 60, 64, 500, 3000)
 
 
 def warped(logits: Tensor, params: RowParams) -> Tensor:
-    """transformers' answer, float64 [1, V]: its warpers in the engine's order."""
+    """Return transformers' result, float64 [1, V]: its warpers in the engine's order."""
     warpers: list[LogitsProcessor] = [TemperatureLogitsWarper(params.temperature)]
     if params.min_p > 0:
         warpers.append(MinPLogitsWarper(params.min_p))

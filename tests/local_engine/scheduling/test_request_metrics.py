@@ -1,10 +1,10 @@
-"""What is counted of a model's answers, on a clock of the test's own."""
+"""The counters and timings of a model's answers, on the test's clock."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_engine.protocol.stats import BOUNDS, NOWHERE, Histogram
+from local_engine.protocol.stats import BOUNDS, NO_FOOTPRINT, Histogram
 from local_engine.scheduling.block_pool import BlockPool
 from local_engine.scheduling.request_metrics import RequestMetrics, Tally
 from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
@@ -29,7 +29,7 @@ def sequence(id: int, *, arrival: float = 100.0, cached: int = -1) -> Sequence:
 
 
 def only(histogram: Histogram) -> float:
-    """The one observation."""
+    """Return the only observation."""
     assert histogram.count == 1
     return histogram.sum
 
@@ -136,7 +136,7 @@ def test_before_any_request_every_share_is_zero() -> None:
     limits = SchedulerLimits(max_step_tokens=1, max_sequences=1, max_seq_len=1)
     idle = Scheduler(limits, BlockPool(0, 16))
 
-    stats = RequestMetrics(Clock()).stats(idle, NOWHERE)
+    stats = RequestMetrics(Clock()).stats(idle, NO_FOOTPRINT)
 
     assert stats.cache_used_share == stats.prefix_hit_rate == stats.acceptance_rate == 0.0
     assert stats.time_to_first_token.quantile(0.5) is None

@@ -36,7 +36,7 @@ def sequence(
 
 
 def compute(engine: Scheduler, step: Step, *, token: int = 7) -> list[int]:
-    """What the engine does with a step; returns the ids of the sequences that got a token."""
+    """Act as the engine: compute a step and return the ids of the sequences that got a token."""
     drawn: list[int] = []
     for chunk in step.chunks:
         engine.advance(chunk)
@@ -218,7 +218,7 @@ def test_extents_are_a_set(moves: list[tuple[int, int]]) -> None:
 
 
 class Trace:
-    """Random arrivals, cancellations and steps, and what must always hold of them."""
+    """Random arrivals, cancellations and steps, and their invariants."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -290,7 +290,7 @@ def test_random_requests_lose_no_page_and_share_none_by_mistake(seed: int) -> No
             break
         trace.step()
 
-    assert not trace.live, "a sequence never came to its end"
+    assert not trace.live, "a sequence never ended"
     assert trace.engine.running == trace.engine.waiting == 0
     blocks = trace.engine.blocks
     assert blocks.free == blocks.total

@@ -16,7 +16,7 @@ KINDS = ("add", "add", "cancel", "fork", "lower", "step", "step", "step", "step"
 
 
 class Events:
-    """A scheduler, everything that may happen to it, and what must hold whatever does."""
+    """A scheduler, its random events, and the invariants after each of them."""
 
     def __init__(self, seed: int, *, pages: int, seats: int, cache: bool) -> None:
         self.random = random.Random(seed)
@@ -61,7 +61,7 @@ class Events:
         self.live[one.id] = one
 
     def fork(self) -> None:
-        """Another answer, or beam, goes on from what a running one has computed."""
+        """Fork an answer or beam from a running one."""
         going = [s for s in self.live.values() if s.state is State.RUNNING and s.generated]
         if not going:
             return
@@ -96,7 +96,7 @@ class Events:
                 self.end(one, "finished")
 
     def propose(self) -> None:
-        """Drafts, as an engine guesses them before a step."""
+        """Propose drafts, as an engine does before a step."""
         for one in self.live.values():
             room = one.max_total - len(one.tokens) - 1
             ready = one.state is State.RUNNING and one.pending == 1 and not one.drafts
@@ -104,7 +104,7 @@ class Events:
                 one.drafts.extend([5] * self.random.randint(1, min(3, room)))
 
     def compute(self, chunk: Chunk) -> None:
-        """What the engine does with a chunk: its pages are there, and some drafts are right."""
+        """Act as the engine for a chunk: check its pages, accept some drafts."""
         one = chunk.sequence
         assert one.state is State.RUNNING
         assert chunk.start == one.computed
@@ -118,7 +118,7 @@ class Events:
         one.drafts.clear()
 
     def drain(self) -> None:
-        """Without newcomers everyone comes to an end."""
+        """Without new sequences, all sequences end."""
         self.engine.budget = self.budget
         for _ in range(20_000):
             if not self.live:
@@ -126,7 +126,7 @@ class Events:
             self.now += 0.1
             self.step()
             self.engine.check()
-        pytest.fail("a sequence never came to its end")
+        pytest.fail("a sequence never ended")
 
 
 def test_no_page_is_lost_or_owned_twice_in_ten_thousand_events() -> None:
@@ -146,11 +146,11 @@ def test_no_page_is_lost_or_owned_twice_in_ten_thousand_events() -> None:
     assert len(shapes) * EVENTS >= 10_000
     kinds = ("cancelled", "expired", "finished", "preempted", "forked", "fork queued", "reused")
     for kind in (*kinds, "drafts kept", "drafts refused"):
-        assert seen[kind] > 50, f"{kind} was hardly tried: {seen}"
+        assert seen[kind] > 50, f"{kind} was rarely tried: {seen}"
 
 
 def busy(seats: int, *, priority: int, wait_s: float = 2.5) -> tuple[Scheduler, list[Sequence]]:
-    """A scheduler whose seats are all taken by answers that have begun."""
+    """Return a scheduler at its sequence limit, all of whose answers have started."""
     limits = SchedulerLimits(
         max_step_tokens=64, max_sequences=seats, max_seq_len=1000, max_first_token_wait_s=wait_s
     )

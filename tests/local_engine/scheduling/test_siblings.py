@@ -1,4 +1,4 @@
-"""Several answers to one prompt: its pages are shared, and one that leaves takes nobody along."""
+"""Several answers to one prompt: they share its pages, and cancelling one affects no other."""
 
 import torch
 
@@ -14,7 +14,7 @@ COUNT = 6
 
 
 def family(deadline: float = float("inf")) -> Job:
-    """Three answers, each with a seed of its own."""
+    """Return a job for three answers, each with its own seed."""
     lead, *others = [
         Job(
             lane="",
@@ -59,7 +59,7 @@ def test_a_cancelled_first_answer_leaves_the_prompt_to_the_others(folder: Folder
 
 
 def test_an_abandoned_request_frees_everything_at_any_step(folder: Folder) -> None:
-    """Before its prompt is computed, when its answers have just begun, and later."""
+    """Before its prompt is computed, when its answers have just started, and later."""
     lane = hosted(folder("llama"), max_step_tokens=16, prefix_cache=False).lane
     for steps in range(6):
         lane.add(family())

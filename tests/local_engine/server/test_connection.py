@@ -1,4 +1,4 @@
-"""A worker's connection, from the engine's side: one frame a step, slow readers, nonsense."""
+"""A worker's connection, from the engine's side: a frame per step, slow readers, bad frames."""
 
 import asyncio
 import socket
@@ -32,7 +32,7 @@ _decode = msgspec.msgpack.Decoder[ToWorker](ToWorker).decode
 
 
 class Worker:
-    """A client that reads only when it is told to."""
+    """A client that reads only on request."""
 
     def __init__(self, peer: socket.socket) -> None:
         self._peer = peer
@@ -42,7 +42,7 @@ class Worker:
         await asyncio.get_running_loop().sock_sendall(self._peer, data)
 
     async def read(self) -> list[ToWorker]:
-        """The frames of one read; none at the end of the connection."""
+        """Return the frames of one read; none at the end of the connection."""
         data = await asyncio.get_running_loop().sock_recv(self._peer, 1 << 20)
         return [_decode(body) for body in self._reader.feed(data)]
 

@@ -1,4 +1,4 @@
-"""What `strowger doctor` says of a machine's devices, packages and kernels."""
+"""The report of `strowger doctor` on devices, packages and kernels."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,8 +39,8 @@ def test_the_toolkit_is_found_by_its_environment_variables(tmp_path: Path) -> No
         ({}, Path(nowhere), "not found"),
     ]
 
-    for environment, default, said in cases:
-        assert said in cann(environment, default)
+    for environment, default, expected in cases:
+        assert expected in cann(environment, default)
 
 
 def test_the_choice_of_dtype_comes_with_its_reason() -> None:
@@ -50,8 +50,10 @@ def test_the_choice_of_dtype_comes_with_its_reason() -> None:
 
 
 def test_every_machine_gets_a_complete_report() -> None:
-    told = dict(lines())
+    report = dict(lines())
 
-    assert {"device npu", "device cuda", "device cpu", "CANN", "engine", "free memory"} <= set(told)
-    assert told["device cpu"] == "usable"
-    assert any(what.startswith("kernel") for what in told)
+    assert {"device npu", "device cuda", "device cpu", "CANN", "engine", "free memory"} <= set(
+        report
+    )
+    assert report["device cpu"] == "usable"
+    assert any(what.startswith("kernel") for what in report)

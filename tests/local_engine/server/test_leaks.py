@@ -27,8 +27,8 @@ KINDS = (
     Sampling(temperature=0.0, max_tokens=60, ignore_eos=True),
 )
 GROWTH_BYTES = 48 << 20
-"""Of the process in the second half. Kernels for step sizes not met before take some, up to a
-bound of their own (docs/operations.md); a hundred kilobytes kept a request would be more."""
+"""Allowed growth of the process in the second half. Kernels for new step sizes take some, up to a
+limit (docs/operations.md); a leak of a hundred kilobytes per request would be more."""
 
 
 async def test_a_thousand_mixed_requests_leave_pages_answers_and_memory_as_they_were(
@@ -57,7 +57,7 @@ async def ask_all(service: Service, rng: random.Random, requests: int) -> None:
 
 
 async def ask(service: Service, rng: random.Random) -> None:
-    """One request, of which one in five is abandoned after a few batches."""
+    """Send one request; abandon one in five after a few batches."""
     text = " ".join(rng.choice(("fox", "lazy", "dog", "call")) for _ in range(rng.randint(1, 12)))
     left = rng.randint(1, 5) if rng.random() < 0.2 else 1 << 30
     answer = service.generate(chat(text, rng.choice(KINDS)), model=MODEL, tenant=rng.choice("ab"))
@@ -74,10 +74,10 @@ async def idle(service: Service) -> None:
         if stats.running == stats.waiting == 0:
             return
         await asyncio.sleep(0.01)
-    pytest.fail("abandoned answers go on")
+    pytest.fail("abandoned answers continue")
 
 
 def resident() -> int:
-    """Memory of this process, bytes."""
+    """Return the memory of this process in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""What a caller of the service gets, for each kind of request, on a tiny model."""
+"""The service's answers to each kind of request, on a tiny model."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -47,7 +47,7 @@ def only(sampling: Sampling, **changes: object) -> Sampling:
 
 
 def continued(oracle: Oracle, prompt: list[int], tokens: list[int]) -> str:
-    """The text of `tokens` where they stand, after the prompt."""
+    """Return the text of `tokens` in their place after the prompt."""
     return oracle.tokenizer.decode(prompt + tokens).removeprefix(oracle.tokenizer.decode(prompt))
 
 

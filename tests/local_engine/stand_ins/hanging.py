@@ -1,7 +1,7 @@
 """The engine's process with a device that hangs: `python -m tests.local_engine.stand_ins.hanging
 …`.
 
-Everything is the real thing but one model's lane, whose step never comes back.
+Everything is real except one model's lane, whose step never returns.
 """
 
 import sys
@@ -20,7 +20,7 @@ from local_engine.server.model_host import ServedModel, host
 
 
 class HangingLane:
-    """Takes answers, and never makes any."""
+    """Accepts jobs and never generates tokens."""
 
     def __init__(self, lane: ModelLane) -> None:
         self._lane = lane
@@ -44,7 +44,7 @@ class HangingLane:
 
 
 def hanging(config: EngineConfig, report: Callable[[str], None]) -> dict[str, ServedModel]:
-    """As `host`, but the models named `hangs` hang."""
+    """Like `host`, but the models named `hangs` hang."""
     return {
         name: msgspec.structs.replace(hosted, lane=cast(ModelLane, HangingLane(hosted.lane)))
         if name == "hangs"

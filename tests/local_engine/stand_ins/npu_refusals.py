@@ -1,4 +1,4 @@
-"""How the stand-in says no, and what may be handed to it."""
+"""How the stand-in rejects arguments, and their types."""
 
 import torch
 from torch import Tensor
@@ -7,6 +7,6 @@ Value = Tensor | torch.Generator | list[int] | int | float | bool | str | None
 
 
 def refuse_unless(holds: bool, rule: str) -> None:
-    """Raises RuntimeError, as a refusing aclnn call does."""
+    """Raises RuntimeError, as a failing aclnn call does."""
     if not holds:
         raise RuntimeError(f"aclnnStatus 161002: {rule}")

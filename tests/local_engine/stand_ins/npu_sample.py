@@ -31,7 +31,7 @@ def sample_v2(given: dict[str, Value]) -> tuple[Tensor, Tensor]:
 
 
 def top_k_top_p(given: dict[str, Value]) -> Tensor:
-    """Masks what k and p leave out; ties at the k-th value stay."""
+    """Mask the tokens that k and p remove; ties at the k-th value stay."""
     logits, p, k = given["logits"], given["p"], given["k"]
     assert isinstance(logits, Tensor)
     assert isinstance(p, Tensor)
@@ -78,7 +78,7 @@ def _sample(given: dict[str, Value], *, flattened: bool) -> tuple[Tensor, Tensor
 def _row(
     logits: Tensor, k: int, p: float, q: Tensor | None, eps: float, *, flattened: bool
 ) -> tuple[Tensor, Tensor]:
-    """The token, and the ids that are left; float32 [V] and [V] in."""
+    """Return the token and the remaining ids; float32 [V] and [V] in."""
     use_k, use_p = 1 <= k <= min(len(logits), MOST), p < 1
     ids = torch.arange(len(logits))
     if use_k or use_p:

@@ -1,7 +1,7 @@
-"""A stand-in for the module torch_npu: the same functions in plain torch, and as strict.
+"""A stand-in for the module torch_npu: the same functions in plain torch, equally strict.
 
-Every call is bound to the function's registered signature by torch's own parser, and whatever the
-documents rule out is refused with RuntimeError, as the device would. Tensors stay on the CPU.
+torch's parser binds every call to the function's registered signature, and arguments that the
+documents rule out raise RuntimeError, as on the device. Tensors stay on the CPU.
 Documents: https://gitcode.com/Ascend/op-plugin (torch_npu-*.md) and the aclnn pages they name.
 """
 
@@ -52,7 +52,7 @@ class StandIn(ModuleType):
 
 
 def bind(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> dict[str, Value]:
-    """Every argument by its name. Raises TypeError as the dispatcher would."""
+    """Return every argument by name. Raises TypeError as the dispatcher would."""
     schema = torch._C.parse_schema(name + SCHEMAS[name])
     given = dict(keywords)
     positional = [one for one in schema.arguments if not one.kwarg_only]
@@ -76,7 +76,7 @@ def bind(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> dict
 
 
 def _is(value: Value, kind: str) -> bool:
-    """Whether the dispatcher takes `value` for an argument of that type."""
+    """Return whether the dispatcher accepts `value` for an argument of that type."""
     if kind.startswith("Optional["):
         return value is None or _is(value, kind.removeprefix("Optional[").removesuffix("]"))
     match kind:

@@ -46,7 +46,7 @@ class Plain(NamedTuple):
 
 
 def plain(logits: Floats, k: int, p: float, q: Floats | None, eps: float = 1e-8) -> Plain:
-    """One row, float64 [V], in numpy: what the operator means, whatever the rounding."""
+    """One row, float64 [V], in numpy: the operator's definition, regardless of rounding."""
     vocabulary = len(logits)
     use_k, use_p = 1 <= k <= min(vocabulary, 1024), p < 1
     ids = np.arange(vocabulary)

@@ -1,4 +1,4 @@
-"""A client's text never becomes a control token; all else stays as transformers has it."""
+"""A client's text never becomes a control token; everything else equals transformers'."""
 
 # transformers and tokenizers annotate these members in part only:
 # pyright: reportUnknownMemberType=false
@@ -61,7 +61,7 @@ def made(folders: dict[Kind, Path]) -> dict[Kind, Tokenizer]:
 
 
 def conversation(texts: list[str]) -> tuple[tuple[Message, ...], tuple[FunctionTool, ...]]:
-    """Every place that a client can write to: eleven texts."""
+    """Fill every place that a client can write to: eleven texts."""
     first, name, user, thought, said, called, key, value, result, tool, described = texts
     arguments = msgspec.json.encode({key: value}).decode() if key.strip() else value
     call = ToolCall(id="1", name=called, arguments=arguments)
@@ -145,7 +145,7 @@ def test_two_texts_cannot_make_a_token_together(made: dict[Kind, Tokenizer]) -> 
 
 
 def test_a_template_still_sees_its_markers_in_the_text(made: dict[Kind, Tokenizer]) -> None:
-    """Earlier thinking is left out, and then nothing of it has to be kept apart."""
+    """The template leaves out earlier reasoning, so that nothing in it must be marked."""
     tokenizer = made["byte_level"]
     thought = (Message(role="assistant", content="<think>why</think>\n\nbecause"),)
     silent = (Message(role="assistant", content="because"),)

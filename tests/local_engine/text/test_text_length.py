@@ -1,4 +1,4 @@
-"""The bound on a prompt's characters never refuses a text that would fit."""
+"""The limit on a prompt's characters never rejects a text that would fit."""
 
 # tokenizers annotates these members in part only:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -53,7 +53,7 @@ BOUNDED = {
     "one unknown token per character": plain,
     "composition and stripping": composing,
     "shorter replacements": replacing,
-    "white space left out": dropping,
+    "white space removed": dropping,
 }
 
 
@@ -82,7 +82,7 @@ def cutting() -> Tokenizer:
 UNBOUNDED = {
     "unigram": (unigram, "é" * 5000),
     "word piece": (word_piece, "é" * 5000),
-    "accents left out": (vanishing, "\u0301" * 5000),
+    "accents removed": (vanishing, "\u0301" * 5000),
     "fused unknown tokens": (lambda: plain(fuse=True), "é" * 5000),
     "pieces cut out": (cutting, "b" * 5000),
 }
@@ -114,7 +114,7 @@ def test_a_text_that_cannot_fit_is_refused_by_its_length(name: str) -> None:
     assert reach.characters is not None
     letters = random.Random(1).choices("abc", k=10 * reach.characters + 1)
 
-    with pytest.raises(InvalidRequest, match=r"prompt has \d+ characters, which cannot be") as no:
+    with pytest.raises(InvalidRequest, match=r"prompt has \d+ characters, which need more") as no:
         reach.refuse("".join(letters), "prompt")
 
     assert no.value.code == "context_length_exceeded"
