@@ -120,6 +120,7 @@ class InputQueue:
                 break
             batch.append(pick)
             self._take(pick)
+        # The virtual clock is the service that each waiting request got on average.
         self._clock += sum(len(pick.row) for pick in batch) / len(self._waiting)
         self._sweep()
         return sorted(batch, key=lambda pick: len(pick.row), reverse=True)

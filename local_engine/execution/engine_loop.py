@@ -68,6 +68,7 @@ class Engine:
     def submit(self, job: Job | Inputs) -> None:
         """Queue a job. Its prompt must have passed the lane's `validate_prompt_length`."""
         self._inbox.put(job)
+        # The thread sets `_closed` before its last look at the inbox, so one side sees the job.
         if self._closed:
             self._fail_late_jobs()
 

@@ -178,6 +178,8 @@ class FusedDecoder:
         cos, sin = kernels.rotary.prepare(cos[0], sin[0])
         first = self._layers[0].before
         normed = branch = kernels.norm(x, first.weight, first.eps)
+        # A normalisation is fused with the residual addition before it, so each layer's last
+        # branch is added by the next layer's first normalisation.
         for place, layer in enumerate(self._layers):
             if place:
                 normed, x = kernels.add_norm(x, branch, layer.before.weight, layer.before.eps)
@@ -198,6 +200,7 @@ class FusedDecoder:
         """x: [T, E], normalised. Returns [T, H x D]. Rotates queries and keys together."""
         heads, kv_heads, kernels = self._heads, self._kv_heads, self._kernels
         mixed = layer.qkv(x).view(x.shape[0], heads + 2 * kv_heads, self._width)
+        # Queries and keys are adjacent in the joined projection: one call rotates both.
         rotated = mixed[:, : heads + kv_heads]
         if layer.query_norm is not None and layer.key_norm is not None:
             query = kernels.norm(rotated[:, :heads], layer.query_norm.weight, layer.query_norm.eps)

@@ -169,6 +169,7 @@ class ModelLane:
     def _apply(self, chunks: Many[Chunk], computed: StepResult) -> list[Delta]:
         """Append each answer's tokens, mark the chunks as computed, and start siblings."""
         logits, now = computed.rows.logits, self.metrics.now()
+        # Before the tokens: `_append_tokens` returns the prompt's rows with the first token.
         for kept in computed.rows.kept:
             if (prompt := self._prompts.get(kept.chunk.sequence.id)) is not None:
                 prompt.add(kept.chunk.start, logits[kept.first : kept.first + kept.count])
@@ -178,11 +179,13 @@ class ModelLane:
         ]
         right = {delta.id: len(delta.drawn) for delta in deltas}
         for chunk in chunks:
+            # Chunks inside a prompt and beams have no draw, and no drafts to reject.
             tokens = right.get(chunk.sequence.id, 1)
             self._scheduler.advance(chunk, max(0, chunk.rows - tokens))
             if chunk.rows > 1:
                 self._draft_proposer.learn(chunk.sequence, chunk.rows - 1, tokens - 1)
             chunk.sequence.drafts.clear()
+        # Fork before dropping ended answers: a parent that ends in this step still has its pages.
         for draw in computed.draws:
             if draw.parent is not None:
                 self._begin(draw.job, draw.parent)
@@ -223,6 +226,7 @@ class ModelLane:
         elif outcome is None and job.grammar is not None and job.grammar.over:
             outcome = "stop_sequence"
         cached = max((draw.parent or job).sequence.cached, 0)
+        # The prompt's rows are complete; after a preemption the prefix cache may be used.
         if first and draw.parent is None:
             sequence.fresh = False
         prompt = self._prompts.pop(sequence.id, None)

@@ -44,8 +44,8 @@ class PromptLookup:
         return []
 
     def learn(self, proposed: int, accepted: int) -> None:
-        """Adapt to `accepted` of `proposed` drafts: all make the next proposal longer, none makes
-        it shorter, and consecutive rejected proposals cause a pause."""
+        """Adapt to the result of a step: if it accepted all drafts, double the next proposal; if
+        none, halve it. Consecutive rejected proposals cause a pause of growing length."""
         if proposed == 0:
             return
         if accepted == proposed:

@@ -102,6 +102,7 @@ class DecodeGraphs:
         found = self._buckets.get(size)
         if found is not None:
             self._fill(found[0], packed, plan.shares)
+            # The next replay overwrites the output buffer.
             return found[1]()[:count].clone()
         return self._captured(size, packed, plan)
 

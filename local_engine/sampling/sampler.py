@@ -45,7 +45,7 @@ class Sampled(Struct, frozen=True, kw_only=True):
 def sample(logits: Tensor, rows: SamplingRows, allowed: Allowed | None = None) -> Sampled:
     """Draw one token per row.
 
-    logits: [B, V] float16, bfloat16 or float32, finite or -inf, left untouched; a row that is -inf
+    logits: [B, V] float16, bfloat16 or float32, finite or -inf, unchanged; a row that is -inf
         throughout gets some token. B may be 0.
     rows: B rows, in the order of the logits; call `rows.advance(tokens)` before the next step.
     allowed: the tokens that a grammar permits; only for rows that have one.
@@ -60,6 +60,7 @@ def sample(logits: Tensor, rows: SamplingRows, allowed: Allowed | None = None) -
         )
     raw = logits.to(torch.float32)
     requested = rows.logprobs
+    # Log probabilities are those of the model's logits: keep these if a row requests them.
     values = processed(raw, rows, allowed, overwrite=requested is None and raw is not logits)
     peaks = block_maxima(values)
     ids = _draw(values, peaks, rows)
@@ -74,7 +75,7 @@ def processed(
 ) -> Tensor:
     """Return the logits after grammar, biases, penalties and bans, before temperature and filters.
 
-    raw: float32 [B, V], left untouched unless `overwrite`. Returns `raw` itself if nothing
+    raw: float32 [B, V], unchanged unless `overwrite`. Returns `raw` itself if nothing
     changes it, else a float32 [B, V].
     """
     if allowed is None and not rows.processors.active:
@@ -139,6 +140,7 @@ def _draw(values: Tensor, peaks: Tensor, rows: SamplingRows) -> Tensor:
     if len(parts) == 1 and parts[0][0] is None:
         return parts[0][1]
     drawn = torch.empty(rows.size, dtype=torch.int64, device=values.device)
+    # In order: a row that `survivors` repeats takes the token of its widest search.
     for places, ids in parts:
         if places is None:
             drawn.copy_(ids)
@@ -162,6 +164,7 @@ def _draw_free(values: Tensor, peaks: Tensor, group: FreeRows, keys: Tensor) -> 
     heat = None if group.unscaled else group.temperature
     reached = block_masses(values, peaks, rows, heat).cumsum(-1)
     target = _inverse(uniforms(keys), reached[:, -1:])
+    # The number of blocks that end at or below the target is the index of its block.
     blocks = (reached <= target).sum(-1, keepdim=True).clamp_max_(reached.size(1) - 1)
     upper = reached.gather(1, blocks)
     lower = reached.gather(1, (blocks - 1).clamp_min(0)).mul_(blocks > 0)

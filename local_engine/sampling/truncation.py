@@ -35,6 +35,7 @@ def survivors(values: Tensor, peaks: Tensor, group: CutRows) -> list[Survivors]:
     """
     best = top_candidates(values, peaks, group.count, group.rows)
     exact = best.values.to(torch.float64)
+    # Candidates are sorted: the first is the row's maximum, and its weight is 1.
     weights = exact.sub(exact.narrow(1, 0, 1)).div_(group.temperature).exp_()
     short = _cut(weights, group, _whole_masses(values, peaks, group))
     found = [Survivors(rows=group.rows, ids=best.ids, weights=weights)]
@@ -103,6 +104,7 @@ def _cut(weights: Tensor, group: CutRows, total: Tensor | None) -> Tensor | None
     ends = None if group.closed is None else (weights.narrow(1, -1, 1) > 0) & ~group.closed
     if group.top_p is None:
         return None if ends is None else ends.squeeze(1)
+    # Integers, so that the sums, and with them the cut, are the same on every device.
     masses = weights.mul(_UNIT).to(torch.int64)
     reached = masses.cumsum(-1)
     held = reached.narrow(1, -1, 1)
@@ -111,9 +113,11 @@ def _cut(weights: Tensor, group: CutRows, total: Tensor | None) -> Tensor | None
         alike = total.size(0) == held.size(0)
         whole = total if alike else held.index_copy(0, group.by_mass, total)
     limit = whole * group.top_p
+    # Compare the mass before each token, so that the token that reaches the limit stays.
     weights.mul_(reached.sub_(masses) < limit)
     if ends is None:
         return None
+    # `reached` lost its own mass above, in place: add it again.
     held = reached.narrow(1, -1, 1) + masses.narrow(1, -1, 1)
     missing = held < limit
     ends &= missing if group.floored is None else missing | group.floored

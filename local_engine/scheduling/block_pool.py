@@ -13,6 +13,7 @@ from hashlib import blake2b
 from local_engine.scheduling.free_extents import FreeExtents
 
 EVICT_AT_ONCE = 16
+"""Idle pages evicted together, so that new sequences find contiguous free pages."""
 
 
 class CorruptBlocks(RuntimeError):
@@ -65,6 +66,7 @@ class BlockPool:
             self._evict(max(count - len(self._clean), EVICT_AT_ONCE))
         self.taken += max(count, 0)
         while count > 0:
+            # Prefer the page after the sequence's last one: contiguous keys need no gather.
             first = blocks[-1] + 1 if blocks else -1
             taken = self._clean.take(first, count)
             if taken == 0:

@@ -139,6 +139,7 @@ class Scheduler:
         chunks: dict[int, Chunk] = {}
         before = self.preemptions
         budget = self._continue_running(chunks, self.budget)
+        # After a preemption there are no pages for new sequences: admitting would preempt again.
         if self.preemptions == before and self._waiting:
             self._admit_waiting(chunks, budget, now)
         while not chunks and self._waiting and self._running:
@@ -220,10 +221,12 @@ class Scheduler:
         for sequence in sorted(self._running, key=lambda s: (s.prefilling, s.rank)):
             if budget == 0:
                 break
+            # A sequence before this one may have preempted it in this loop.
             if sequence.state is not State.RUNNING or sequence.pending == 0:
                 continue
             count = min(sequence.pending, budget)
             if not self._reserve(sequence, count):
+                # Drafts are optional: drop them before preempting others for their pages.
                 if sequence.drafts:
                     sequence.drafts.clear()
                     count = min(sequence.pending, budget)
@@ -238,8 +241,10 @@ class Scheduler:
             waited = int(max(now - sequence.arrival, 0.0) / self._limits.max_first_token_wait_s)
             sequence.level = min(sequence.level, max(1, sequence.priority - waited))
         for sequence in sorted(self._waiting, key=lambda s: s.rank):
+            # No overtaking: if small sequences passed one that does not fit, it would starve.
             if budget == 0 or not self._admit(sequence, chunks):
                 break
+            # Recount, because admitting may preempt sequences with chunks in this step.
             budget = self.budget - sum(c.count for c in chunks.values())
             if not self._reserve(sequence, min(sequence.pending, budget)):
                 sequence.drafts.clear()
@@ -249,8 +254,10 @@ class Scheduler:
         """Admit a sequence if pages for all its tokens and one per running sequence are free."""
         blocks = self.blocks
         cached = blocks.prefix_cache and not sequence.fresh
+        # The last token is always computed: its logits are needed to draw the next one.
         reusable = (len(sequence.tokens) - 1) // blocks.block_size if cached else 0
         extend_hashes(sequence.hashes, sequence.tokens, reusable, blocks.block_size, sequence.salt)
+        # Hold shared pages first, so that they neither count as free nor get evicted below.
         sequence.blocks.extend(blocks.share(sequence.hashes[:reusable]))
         hits = len(sequence.blocks)
         need = blocks.blocks_for(len(sequence.tokens)) - hits
@@ -265,6 +272,7 @@ class Scheduler:
             return False
         self.reused += hits
         sequence.computed = hits * blocks.block_size
+        # Reported once: after a preemption, hits are mostly the sequence's own pages.
         if sequence.cached < 0:
             sequence.cached = sequence.computed
         self._waiting.remove(sequence)
@@ -284,6 +292,7 @@ class Scheduler:
         victims: list[Sequence] = []
         freed = self.blocks.freed_by()
         free, places = self.blocks.free, self._limits.max_sequences - len(self._running)
+        # `cached` is negative until the first start.
         late = sequence.cached < 0 and sequence.level < sequence.priority
         weaker = [
             s
@@ -292,6 +301,7 @@ class Scheduler:
             and (s.priority > sequence.priority or (late and s.generated > 0))
         ]
         weaker.sort(key=lambda s: s.rank)
+        # One free page per running sequence, so that the next decoding step need not preempt.
         while places < 1 or free < need + len(self._running) - len(victims):
             if not weaker:
                 return None
@@ -316,6 +326,7 @@ class Scheduler:
 
     def _grant(self, sequence: Sequence, count: int, chunks: dict[int, Chunk]) -> int:
         start = sequence.computed
+        # Rows only if the chunk reaches the last token: one for it and one per draft after it.
         rows = max(0, start + count + 1 - len(sequence.tokens))
         chunks[sequence.id] = Chunk(sequence=sequence, start=start, count=count, rows=rows)
         return count

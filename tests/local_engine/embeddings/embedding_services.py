@@ -42,6 +42,12 @@ def inputs(
     )
 
 
+def request(id: int, *lengths: int, deadline: float = float("inf")) -> Inputs:
+    """Return a request for a lane or queue; its inputs are `id`, repeated."""
+    rows = tuple((id,) * length for length in lengths)
+    return Inputs(lane="m", id=id, rows=rows, deadline=deadline)
+
+
 async def embed(
     service: Service, request: EmbeddingsRequest, *, model: str = MODEL
 ) -> EmbeddingResult:

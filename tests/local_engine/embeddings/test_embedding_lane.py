@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from local_engine.embeddings.embedding_lane import EmbeddingLane
-from local_engine.embeddings.input_queue import Embedded, Inputs
+from local_engine.embeddings.input_queue import Embedded
+from tests.local_engine.embeddings.embedding_services import request
 
 
 class Lengths:
@@ -26,11 +27,6 @@ class Lengths:
             raise RuntimeError("a kernel broke")
         self.batches.append([len(row) for row in rows])
         return torch.tensor([[len(row), row[0]] for row in rows], dtype=torch.float32)
-
-
-def request(id: int, *lengths: int, deadline: float = float("inf")) -> Inputs:
-    rows = tuple((id,) * length for length in lengths)
-    return Inputs(lane="m", id=id, rows=rows, deadline=deadline)
 
 
 def finish(lane: EmbeddingLane) -> list[Embedded]:

@@ -3,14 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_engine.embeddings.input_queue import ROUND, InputQueue, Inputs, Pick
+from local_engine.embeddings.input_queue import ROUND, InputQueue, Pick
+from tests.local_engine.embeddings.embedding_services import request
 
 BUDGET = 128
-
-
-def request(id: int, *lengths: int, deadline: float = float("inf")) -> Inputs:
-    rows = tuple((id,) * length for length in lengths)
-    return Inputs(lane="m", id=id, rows=rows, deadline=deadline)
 
 
 def padded(batch: list[Pick]) -> int:

@@ -13,28 +13,16 @@ from local_engine.peft.lora_layers import AdapterSites
 from local_engine.peft.peft_format import load_adapter
 from local_engine.server.model_host import host
 from schemas.errors import InvalidConfig
-from tests.local_engine.conftest import Folder
 from tests.local_engine.peft.random_adapters import (
     Pairs,
     random_pairs,
     save_adapter,
-    sites_of,
     weights_of,
 )
 from tests.local_engine.services import MODEL, config
 
 Q0, K0 = "model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.k_proj"
 PREFIX = "base_model.model."
-
-
-@pytest.fixture(scope="module")
-def base(folder: Folder) -> Path:
-    return folder("llama")
-
-
-@pytest.fixture(scope="module")
-def sites(base: Path) -> AdapterSites:
-    return sites_of(base)
 
 
 @pytest.fixture(scope="module")

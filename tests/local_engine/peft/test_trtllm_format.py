@@ -9,29 +9,17 @@ import torch
 from local_engine.peft.lora_layers import Adapter, AdapterSites
 from local_engine.peft.trtllm_format import read_adapter
 from schemas.errors import InvalidRequest
-from tests.local_engine.conftest import Folder
 from tests.local_engine.peft.random_adapters import (
     Pairs,
     linear_weights,
     random_pairs,
     save_merged,
-    sites_of,
     trt_tensors,
     weights_of,
     wire,
 )
 
 ROOM = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def base(folder: Folder) -> Path:
-    return folder("llama")
-
-
-@pytest.fixture(scope="module")
-def sites(base: Path) -> AdapterSites:
-    return sites_of(base)
 
 
 @pytest.fixture(scope="module")

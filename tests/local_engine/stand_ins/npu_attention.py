@@ -3,9 +3,7 @@
 import torch
 from torch import Tensor
 
-from tests.local_engine.stand_ins.npu_refusals import Value, refuse_unless
-
-HALVES = (torch.float16, torch.bfloat16)
+from tests.local_engine.stand_ins.npu_refusals import HALVES, Value, refuse_unless
 
 
 def fused_attention(given: dict[str, Value]) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+HALVES = (torch.float16, torch.bfloat16)
+
 Value = Tensor | torch.Generator | list[int] | int | float | bool | str | None
 
 

@@ -3,9 +3,8 @@
 import torch
 from torch import Tensor
 
-from tests.local_engine.stand_ins.npu_refusals import Value, refuse_unless
+from tests.local_engine.stand_ins.npu_refusals import HALVES, Value, refuse_unless
 
-HALVES = (torch.float16, torch.bfloat16)
 MOST = 1024
 
 

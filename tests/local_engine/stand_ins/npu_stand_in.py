@@ -16,11 +16,10 @@ import torch
 from torch import Tensor
 
 from tests.local_engine.stand_ins.npu_attention import fused_attention, fused_attention_v2
-from tests.local_engine.stand_ins.npu_refusals import Value, refuse_unless
+from tests.local_engine.stand_ins.npu_refusals import HALVES, Value, refuse_unless
 from tests.local_engine.stand_ins.npu_sample import sample_v1, sample_v2, top_k_top_p
 from tests.local_engine.stand_ins.npu_schemas import SCHEMAS
 
-HALVES = (torch.float16, torch.bfloat16)
 FLOATS = (*HALVES, torch.float32)
 
 Function = Callable[[dict[str, Value]], object]
