@@ -37,7 +37,7 @@ class Finder(Protocol):
     def __call__(self, logits: Tensor, peaks: Tensor, count: int, rows: Tensor | None) -> Tensor:
         """Return the ids of each row's `count` largest, in this module's order: int64 [R, count].
 
-        logits: [B, V]. peaks: their `block_maxima`, more than `count` a row; both contiguous.
+        logits: [B, V]. peaks: their `block_maxima`, more than `count` per row; both contiguous.
         rows: int64 [R]; `None` is all.
         """
         ...
