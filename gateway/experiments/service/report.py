@@ -46,7 +46,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     low, high:    its interval, valid at every look; `None` until there are enough data.
     missing:      what is missing for an interval, in words; "" if there is one.
     largest_share: share of the observations from the unit with the most in one epoch, 0 to 1.
-    left_out:     epochs excluded from the difference, because an arm has too few units.
+    excluded_epochs: epochs excluded from the difference, because an arm has too few units.
     notes:        notes on these numbers, in words.
     """
 
@@ -60,7 +60,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     p: float | None = None
     missing: str = ""
     largest_share: float = 0.0
-    left_out: tuple[int, ...] = ()
+    excluded_epochs: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -264,7 +264,7 @@ def _measured(variant: str, metric: Metric, outcomes: Outcomes, case: ReportInpu
         high=_bound(metric, found.high),
         p=found.p if found.known else None,
         missing=_missing(alone, found, outcomes, case, noun),
-        left_out=found.left_out,
+        excluded_epochs=found.excluded_epochs,
         notes=tuple(notes_of(metric.name, variant, cells, found)),
     )
 

@@ -81,9 +81,9 @@ def notes_of(
     share, units = largest_share(cells), sum(cell.units for cell in cells)
     if share >= HEAVY and share * units >= EVEN:
         yield f"{metric}: {100 * share:.0f} % of {variant}'s {noun} are from a single unit"
-    if found is not None and found.pairs and found.left_out:
-        numbers = ", ".join(map(str, found.left_out))
-        which = "epochs" if len(found.left_out) > 1 else "epoch"
+    if found is not None and found.pairs and found.excluded_epochs:
+        numbers = ", ".join(map(str, found.excluded_epochs))
+        which = "epochs" if len(found.excluded_epochs) > 1 else "epoch"
         yield (
             f"{metric}: {variant} is compared without {which} {numbers}, where an arm has fewer"
             f" than {FEWEST_UNITS} units with {noun}"

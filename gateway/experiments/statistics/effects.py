@@ -78,7 +78,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     pairs:      sum of n1 n0 / (n1 + n0) of the units, over the epochs used.
     time:       the same of the observations: the time of the walk.
     effective:  effective units of the arm that has fewer: equal-sized units worth as much.
-    left_out:   epochs without enough units in both arms.
+    excluded_epochs: epochs without enough units in both arms.
     """
 
     difference: float = 0.0
@@ -90,7 +90,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     pairs: float = 0.0
     time: float = 0.0
     effective: float = 0.0
-    left_out: tuple[int, ...] = ()
+    excluded_epochs: tuple[int, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -112,13 +112,13 @@ def effect(
     by_place = {cell.place: cell for cell in outcomes.cells}
     epochs = sorted({epoch for epoch, arm in by_place if arm in (control, treatment)})
     used: dict[Place, Weighted] = {}
-    left_out: list[int] = []
+    excluded_epochs: list[int] = []
     sum_pairs = weighted = time = 0.0
     units = 0
     for epoch in epochs:
         one, other = by_place.get((epoch, treatment)), by_place.get((epoch, control))
         if one is None or other is None or min(one.units, other.units) < FEWEST_UNITS:
-            left_out.append(epoch)
+            excluded_epochs.append(epoch)
             continue
         pairs = one.units * other.units / (one.units + other.units)
         sum_pairs += pairs
@@ -128,7 +128,7 @@ def effect(
         used[one.place] = Weighted(cell=one, factor=pairs / one.count)
         used[other.place] = Weighted(cell=other, factor=-pairs / other.count)
     if not used:
-        return Effect(left_out=tuple(left_out))
+        return Effect(excluded_epochs=tuple(excluded_epochs))
     links = [link for link in outcomes.links if link.one in used and link.other in used]
     effective = min(effective_units(used, links, arm, sum_pairs) for arm in (control, treatment))
     found = Effect(
@@ -137,7 +137,7 @@ def effect(
         pairs=sum_pairs,
         time=time,
         effective=effective,
-        left_out=tuple(left_out),
+        excluded_epochs=tuple(excluded_epochs),
     )
     rho = intervals.tuned(look.planned, look.alpha)
     reach = intervals.two_sided(time, rho, look.alpha) / sqrt(time)

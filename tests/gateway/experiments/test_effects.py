@@ -199,8 +199,8 @@ def test_other_arms_and_epochs_without_both_arms_change_nothing() -> None:
 
     found = found_in(summarised([*rows, *third, *alone]))
 
-    assert found.left_out == (9,)
-    assert msgspec.structs.replace(found, left_out=()) == found_in(summarised(rows))
+    assert found.excluded_epochs == (9,)
+    assert msgspec.structs.replace(found, excluded_epochs=()) == found_in(summarised(rows))
 
 
 def test_no_interval_is_given_before_there_is_enough() -> None:
@@ -250,8 +250,8 @@ def test_an_epoch_counts_once_ten_units_are_in_both_arms() -> None:
             for n in range(units)
         ]
 
-    assert found_in(summarised([*rows, *late(9)])).left_out == (2,)
-    assert found_in(summarised([*rows, *late(10)])).left_out == ()
+    assert found_in(summarised([*rows, *late(9)])).excluded_epochs == (2,)
+    assert found_in(summarised([*rows, *late(10)])).excluded_epochs == ()
 
 
 def test_an_arm_that_never_failed_still_has_an_honest_interval() -> None:
