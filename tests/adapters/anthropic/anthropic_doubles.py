@@ -4,12 +4,10 @@ import json
 from typing import cast
 
 import msgspec
-import pytest
 from msgspec import Raw
 
 from adapters.anthropic.adapter import AnthropicAdapter
 from adapters.base import Endpoint
-from schemas.errors import InvalidRequest
 from schemas.messages import (
     FunctionTool,
     Message,
@@ -20,6 +18,7 @@ from schemas.messages import (
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling
 from schemas.secret import Secret
+from tests.adapters.chats import refused_field
 
 ENDPOINT = Endpoint(
     name="claude", base_url="https://api.anthropic.com/v1", key=Secret("sk-ant-0123456789")
@@ -67,8 +66,4 @@ def file(**fields: str) -> OpaquePart:
 
 def refused(request: ChatRequest, model: str = "claude-opus-4-6") -> str:
     """Return the path that the error names and its message starts with."""
-    with pytest.raises(InvalidRequest) as caught:
-        ANTHROPIC.encode(request, model)
-    assert caught.value.param is not None
-    assert caught.value.message.startswith(f"{caught.value.param}: ")
-    return caught.value.param
+    return refused_field(ANTHROPIC, request, model)

@@ -21,7 +21,8 @@ from schemas.errors import (
 )
 from schemas.events import Event, Finished, OpaqueDelta, ReasoningDelta, Started, Usage
 from schemas.messages import CLAUDE
-from tests.adapters.bedrock.bedrock_doubles import BEDROCK, KEY, answered, chat, folded
+from tests.adapters.bedrock.bedrock_doubles import BEDROCK, KEY, answered
+from tests.adapters.chats import chat, only_choice
 from tests.adapters.traffic import RECORDINGS
 from tests.stand_ins.bedrock_server import (
     REQUEST_ID,
@@ -93,8 +94,8 @@ def test_the_stop_string_is_reported_if_the_model_reports_it() -> None:
     counts = event("metadata", {"usage": USAGE})
     found = events(starts(), delta(0, {"text": "a"}), event("messageStop", stop), counts)
 
-    assert folded(found).finish is not None
-    assert cast("Finished", folded(found).finish).stop_match == "END"
+    assert only_choice(found).finish is not None
+    assert cast("Finished", only_choice(found).finish).stop_match == "END"
 
 
 def test_an_answer_is_known_by_the_id_of_its_request() -> None:
@@ -164,7 +165,7 @@ def test_citations_are_reported_with_the_texts_that_they_support() -> None:
     for found in (answered(whole("end_turn", cited)), events(starts(), *streamed)):
         (opaque,) = (one for one in found if isinstance(one, OpaqueDelta))
         assert json.loads(bytes(opaque.fields["citations"])) == [{"title": "Atlas"}]
-        assert folded(found).text == "Bern."
+        assert only_choice(found).text == "Bern."
 
 
 SEARCH: Json = {"toolUseId": "s", "name": "search", "type": "server_tool_use"}
@@ -177,7 +178,7 @@ def begins(block: int, start: Json) -> bytes:
 
 def opaque(found: list[Event]) -> Json:
     """Return the message's fields that have no event of their own."""
-    return {name: json.loads(bytes(raw)) for name, raw in folded(found).opaque.items()}
+    return {name: json.loads(bytes(raw)) for name, raw in only_choice(found).opaque.items()}
 
 
 def test_results_of_awss_own_tools_are_reported_and_are_not_calls_for_the_client() -> None:
@@ -197,7 +198,7 @@ def test_results_of_awss_own_tools_are_reported_and_are_not_calls_for_the_client
     )
 
     for found in (streamed, answered(whole("end_turn", called, result, {"text": "Found."}))):
-        choice = folded(found)
+        choice = only_choice(found)
         assert (choice.text, choice.tool_calls) == ("Found.", [])
         assert opaque(found) == {"bedrock_blocks": [called, result]}
 
@@ -260,12 +261,12 @@ def test_unknown_blocks_are_reported_and_unknown_events_skipped() -> None:
         *ends("end_turn"),
     )
 
-    assert folded(found).text == "a"
+    assert only_choice(found).text == "a"
     assert opaque(found) == {"bedrock_blocks": [{"smell": "roses"}]}
 
 
 def test_an_answer_without_anything_is_an_empty_text() -> None:
-    assert folded(answered(whole("end_turn"))).text == ""
+    assert only_choice(answered(whole("end_turn"))).text == ""
 
 
 def test_a_guardrails_trace_of_a_whole_answer_is_passed_on() -> None:

@@ -24,7 +24,8 @@ from schemas.messages import (
 )
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
-from tests.adapters.bedrock.bedrock_doubles import BEDROCK, HELLO, answered, chat, folded, raw
+from tests.adapters.bedrock.bedrock_doubles import BEDROCK, HELLO, answered, raw
+from tests.adapters.chats import chat, only_choice
 from tests.stand_ins.bedrock_server import (
     Json,
     used,
@@ -135,7 +136,7 @@ def test_a_name_that_aws_would_refuse_comes_back_as_the_client_knows_it() -> Non
     config = cast("dict[str, list[dict[str, Json]]]", sent(chat(tools=tools))["toolConfig"])
     wire = str(config["tools"][0]["toolSpec"]["name"])
 
-    choice = folded(answered(whole("tool_use", used("a", wire, {})), tools=tools))
+    choice = only_choice(answered(whole("tool_use", used("a", wire, {})), tools=tools))
 
     assert len(wire) <= 64
     assert wire.replace("_", "").replace("-", "").isalnum()

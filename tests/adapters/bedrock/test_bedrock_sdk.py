@@ -28,6 +28,7 @@ from schemas.messages import (
 )
 from schemas.requests import ChatRequest, EmbeddingsRequest, Request
 from schemas.sampling import Sampling
+from tests.adapters.chats import chat
 from tests.stand_ins.bedrock_client import Runtime, runtime
 from tests.stand_ins.bedrock_server import ANSWER, ANSWER_STREAM, CALLS, CALLS_STREAM, Json, bedrock
 from tests.stand_ins.provider import Provider, provider
@@ -72,11 +73,6 @@ async def sdk() -> AsyncGenerator[Sdk, None]:
 
 def data(kind: str, content: bytes) -> str:
     return f"data:{kind};base64,{b64encode(content).decode()}"
-
-
-def chat(*messages: Message, **fields: object) -> ChatRequest:
-    request = ChatRequest(model="m", messages=messages or (Message(role="user", content="hello"),))
-    return msgspec.structs.replace(request, **fields)
 
 
 def raw(value: object) -> Raw:

@@ -7,7 +7,6 @@ import pytest
 from adapters.base import Endpoint
 from adapters.cohere.adapter import CohereAdapter
 from adapters.testing import request_for, translate
-from schemas.answers import Choice, Fold
 from schemas.errors import (
     UpstreamBroken,
     UpstreamBusy,
@@ -29,6 +28,7 @@ from schemas.events import (
 )
 from schemas.messages import Message, ToolCall
 from schemas.requests import ChatRequest, EmbeddingsRequest
+from tests.adapters.chats import only_choice
 from tests.adapters.traffic import fixture
 
 COHERE = CohereAdapter(Endpoint(name="cohere", base_url="https://api.cohere.com"))
@@ -55,13 +55,6 @@ def whole(**fields: object) -> list[Event]:
 def streamed(*steps: Json) -> list[Event]:
     frames = "".join(f"event: {one.get('type')}\ndata: {json.dumps(one)}\n\n" for one in steps)
     return translate(COHERE, STREAM, [frames.encode()])
-
-
-def choice(events: list[Event]) -> Choice:
-    fold = Fold()
-    fold.add(events)
-    (found,) = fold.answer().choices
-    return found
 
 
 def test_a_plan_and_two_calls_come_in_pieces() -> None:
@@ -93,7 +86,7 @@ def test_counts_are_whole_numbers_and_what_is_billed_is_kept() -> None:
 def test_thinking_is_separate_from_text_and_citations_come_together_at_the_end() -> None:
     events = read("chat-stream-thinking-and-citations")
 
-    found = choice(events)
+    found = only_choice(events)
     assert (found.reasoning, found.text) == ("So warm?", "21 °C ☀")
     (opaque,) = (one for one in events if isinstance(one, OpaqueDelta))
     citations = json.loads(bytes(opaque.fields["citations"]))
@@ -102,7 +95,7 @@ def test_thinking_is_separate_from_text_and_citations_come_together_at_the_end()
 
 
 def test_a_whole_answer_has_thinking_a_plan_and_calls() -> None:
-    found = choice(read("chat-thinking-and-tools"))
+    found = only_choice(read("chat-thinking-and-tools"))
 
     assert found.reasoning == "I will look.Hm."
     assert found.text is None
@@ -110,7 +103,7 @@ def test_a_whole_answer_has_thinking_a_plan_and_calls() -> None:
 
 
 def test_log_probabilities_of_several_tokens_share_their_text() -> None:
-    found = choice(read("chat-stream-logprobs"))
+    found = only_choice(read("chat-stream-logprobs"))
 
     assert found.text == "Hi you"
     assert found.logprobs == [
@@ -123,7 +116,7 @@ def test_log_probabilities_of_several_tokens_share_their_text() -> None:
 def test_a_whole_answers_log_probabilities_go_with_its_text() -> None:
     items = [{"text": "h", "token_ids": [1], "logprobs": [-0.5]}, {"text": "i", "token_ids": [2]}]
 
-    found = choice(whole(logprobs=items))
+    found = only_choice(whole(logprobs=items))
 
     assert found.logprobs == [
         TokenLogprob(token="h", logprob=-0.5, id=1),
@@ -141,7 +134,7 @@ def test_a_whole_answers_log_probabilities_go_with_its_text() -> None:
     ],
 )
 def test_reasons_to_end(word: str, reason: str) -> None:
-    finish = choice(whole(finish_reason=word)).finish
+    finish = only_choice(whole(finish_reason=word)).finish
 
     assert finish is not None
     assert (finish.reason, finish.native) == (reason, word)
@@ -193,13 +186,13 @@ def test_no_arguments_are_an_empty_object(pieces: list[str], arguments: str) -> 
         {"type": "message-end", "delta": {"finish_reason": "TOOL_CALL"}},
     )
 
-    assert choice(events).tool_calls == [
+    assert only_choice(events).tool_calls == [
         ToolCall(id="call_x_0", name="f", arguments=arguments)
     ]  # fmt: skip
 
 
 def test_an_empty_answer_is_an_empty_text() -> None:
-    found = choice(whole(message={"role": "assistant", "content": None}))
+    found = only_choice(whole(message={"role": "assistant", "content": None}))
 
     assert found.text == ""
 
@@ -230,8 +223,8 @@ def test_nulls_are_nothing() -> None:
         {"type": "message-end", "delta": {"finish_reason": "TOOL_CALL", "usage": None}},
     )
 
-    assert choice(events).tool_calls == [ToolCall(id="call__0", name="", arguments="{}")]
-    assert choice(whole(id=None, message=None, logprobs=None)).text == ""
+    assert only_choice(events).tool_calls == [ToolCall(id="call__0", name="", arguments="{}")]
+    assert only_choice(whole(id=None, message=None, logprobs=None)).text == ""
 
 
 def test_counts_that_cannot_be_read_fail_no_answer() -> None:

@@ -22,8 +22,9 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, EmbeddingsRequest, Request
+from schemas.requests import EmbeddingsRequest, Request
 from schemas.sampling import Sampling
+from tests.adapters.chats import chat
 from tests.adapters.traffic import fixture
 from tests.stand_ins.provider import Answer, Received, provider
 
@@ -42,11 +43,6 @@ WEATHER = cohere.ToolV2(
 )
 OUR_WEATHER = FunctionTool(name="weather", description="Look out.", parameters=RAW_PARAMETERS)
 HELLO = cohere.UserChatMessageV2(content="hello")
-
-
-def chat(*messages: Message, **fields: object) -> ChatRequest:
-    request = ChatRequest(model="m", messages=messages or (Message(role="user", content="hello"),))
-    return msgspec.structs.replace(request, **fields)
 
 
 CALL = cohere.ToolCallV2(

@@ -7,7 +7,6 @@ import msgspec
 from adapters.base import Endpoint
 from adapters.gemini.adapter import GeminiAdapter
 from adapters.testing import request_for, translate
-from schemas.answers import Answer, Choice, Fold
 from schemas.events import Event
 from schemas.messages import Message
 from schemas.requests import ChatRequest, EmbeddingsRequest
@@ -60,14 +59,3 @@ def read(name: str) -> list[Event]:
     request = request_for(case)
     assert not isinstance(request, EmbeddingsRequest)
     return translate(GEMINI, request, [case.body])
-
-
-def folded(events: list[Event]) -> Answer:
-    fold = Fold()
-    fold.add(events)
-    return fold.answer()
-
-
-def choice(events: list[Event]) -> Choice:
-    (found,) = folded(events).choices
-    return found

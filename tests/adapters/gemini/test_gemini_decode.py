@@ -20,6 +20,7 @@ from schemas.messages import GEMINI as GEMINIS
 from schemas.messages import Thought, ToolCall
 from schemas.requests import EmbeddingsRequest
 from schemas.sampling import Sampling
+from tests.adapters.chats import folded, only_choice
 from tests.adapters.gemini.gemini_doubles import (
     GEMINI,
     VERTEX_URL,
@@ -27,8 +28,6 @@ from tests.adapters.gemini.gemini_doubles import (
     adapter,
     candidate,
     chat,
-    choice,
-    folded,
     read,
     streamed,
     whole,
@@ -83,7 +82,7 @@ def test_counts_that_are_not_there_are_not_known() -> None:
 
 
 def test_a_signature_goes_with_its_thought_or_is_a_separate_block() -> None:
-    found = choice(read("stream-signed-text"))
+    found = only_choice(read("stream-signed-text"))
 
     assert found.text == "Hi"
     assert found.thoughts == [
@@ -93,7 +92,7 @@ def test_a_signature_goes_with_its_thought_or_is_a_separate_block() -> None:
 
 
 def test_a_signed_text_after_unsigned_thoughts_begins_a_block() -> None:
-    found = choice(
+    found = only_choice(
         streamed(
             candidate({"text": "Hm", "thought": True}),
             candidate({"text": "."}, {"text": "ok", "thoughtSignature": "c2ln"}),
@@ -123,7 +122,9 @@ def test_log_probabilities_come_with_their_text() -> None:
     top = [{"candidates": [*chosen, {"token": "Yo", "tokenId": 6, "logProbability": -1.5}]}]
     result = {"chosenCandidates": chosen, "topCandidates": top}
 
-    found = choice(whole(candidate({"text": "Hi"}, finishReason="STOP", logprobsResult=result)))
+    found = only_choice(
+        whole(candidate({"text": "Hi"}, finishReason="STOP", logprobsResult=result))
+    )
 
     first, other = (
         TokenLogprob(token="Hi", logprob=-0.25, id=5),
@@ -133,7 +134,7 @@ def test_log_probabilities_come_with_their_text() -> None:
 
 
 def test_what_grounds_an_answer_travels_as_it_is() -> None:
-    found = choice(read("chat-grounded"))
+    found = only_choice(read("chat-grounded"))
 
     assert set(found.opaque) == {"safety_ratings", "citation_metadata", "grounding_metadata"}
     assert json.loads(bytes(found.opaque["grounding_metadata"])) == {
@@ -157,7 +158,7 @@ def test_calls_of_googles_own_tools_are_reported_whole_with_their_signatures(str
     else:
         found = whole(candidate(*parts, finishReason="STOP"))
 
-    told = choice(found)
+    told = only_choice(found)
     assert json.loads(bytes(told.opaque["gemini_parts"])) == [OWN_CALL, OWN_RESULT]
     assert (told.text, told.thoughts, told.tool_calls) == ("It rains.", [], [])
 
@@ -173,7 +174,7 @@ def test_geminis_fields_of_candidates_and_of_the_answer_are_reported(stream: boo
 
     found = streamed(candidate({"text": "Oh. "}), last) if stream else whole(last)
 
-    told = choice(found)
+    told = only_choice(found)
     assert {name: json.loads(bytes(raw)) for name, raw in told.opaque.items()} == {
         "avg_logprobs": -0.25,
         "continuation_token": "YQ==",
@@ -194,7 +195,7 @@ def test_parts_without_a_place_are_gathered_in_order() -> None:
     (opaque,) = [one for one in events if isinstance(one, OpaqueDelta)]
     parts = json.loads(bytes(opaque.fields["gemini_parts"]))
     assert [list(one) for one in parts] == [["executableCode"], ["codeExecutionResult"]]
-    assert choice(events).text == "1"
+    assert only_choice(events).text == "1"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -208,9 +209,9 @@ def test_images_come_as_openai_compatible_clients_know_them(stream: bool) -> Non
     )
     if stream:
         frames = [candidate(part) for part in parts[:-1]]
-        found = choice(streamed(*frames, candidate(parts[-1], finishReason="STOP")))
+        found = only_choice(streamed(*frames, candidate(parts[-1], finishReason="STOP")))
     else:
-        found = choice(whole(candidate(*parts, finishReason="STOP")))
+        found = only_choice(whole(candidate(*parts, finishReason="STOP")))
 
     assert found.text == "Look:"
     assert json.loads(bytes(found.opaque["images"])) == [
@@ -227,7 +228,7 @@ def test_arguments_that_come_in_pieces_make_one_call() -> None:
     def piece(path: str, **value: object) -> object:
         return {"jsonPath": path, **value}
 
-    found = choice(
+    found = only_choice(
         streamed(
             candidate(
                 {

@@ -29,6 +29,7 @@ from schemas.messages import (
 )
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
+from tests.adapters.chats import refused_field
 from tests.adapters.gemini.gemini_doubles import (
     GEMINI,
     HELLO,
@@ -52,12 +53,8 @@ def contents(request: ChatRequest, model: str = MODEL) -> list[Json]:
     return cast("list[Json]", body(request, model)["contents"])
 
 
-def refused(request: ChatRequest, model: str = MODEL) -> str | None:
-    with pytest.raises(InvalidRequest) as caught:
-        GEMINI.encode(request, model)
-    assert caught.value.param is not None
-    assert caught.value.message.startswith(caught.value.param)
-    return caught.value.param
+def refused(request: ChatRequest, model: str = MODEL) -> str:
+    return refused_field(GEMINI, request, model)
 
 
 def seen(part: Part) -> ChatRequest:

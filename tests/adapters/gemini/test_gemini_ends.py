@@ -18,6 +18,7 @@ from schemas.errors import (
 )
 from schemas.events import Finished, RefusalDelta, TextDelta
 from schemas.sampling import Sampling
+from tests.adapters.chats import folded, only_choice
 from tests.adapters.gemini.gemini_doubles import (
     GEMINI,
     STREAM,
@@ -25,8 +26,6 @@ from tests.adapters.gemini.gemini_doubles import (
     Json,
     candidate,
     chat,
-    choice,
-    folded,
     read,
     streamed,
     whole,
@@ -109,12 +108,12 @@ def test_a_reason_with_every_frame_ends_the_answer_once() -> None:
         candidate({"text": "a"}, finishReason="STOP"), candidate({"text": "b"}, finishReason="STOP")
     )
 
-    assert choice(found).text == "ab"
+    assert only_choice(found).text == "ab"
     assert [one for one in found if isinstance(one, Finished)] == [Finished(reason="stop")]
 
 
 def test_an_answer_without_content_is_an_empty_text() -> None:
-    found = choice(whole({"candidates": [{"finishReason": "MAX_TOKENS"}]}))
+    found = only_choice(whole({"candidates": [{"finishReason": "MAX_TOKENS"}]}))
 
     assert found.text == ""
     assert found.finish is not None
@@ -168,7 +167,7 @@ def test_a_list_of_frames_is_an_answer_too() -> None:
 
     events = translate(GEMINI, WHOLE, [json.dumps(frames).encode()])
 
-    assert choice(events).text == "ab"
+    assert only_choice(events).text == "ab"
 
 
 def test_an_error_in_a_stream_keeps_its_meaning() -> None:

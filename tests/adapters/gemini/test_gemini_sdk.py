@@ -27,9 +27,10 @@ from schemas.messages import (
     ToolCall,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, EmbeddingsRequest, Request
+from schemas.requests import EmbeddingsRequest, Request
 from schemas.sampling import Sampling
 from schemas.secret import Secret
+from tests.adapters.chats import chat
 from tests.adapters.traffic import fixture
 from tests.stand_ins.provider import Answer, Received, provider
 
@@ -116,11 +117,6 @@ def ask(
 def embed(model: str, *texts: str, **config: object) -> Ask:
     settings = types.EmbedContentConfig.model_validate(config)
     return lambda sdk: models(sdk).embed_content(model=model, contents=list(texts), config=settings)
-
-
-def chat(*messages: Message, **fields: object) -> ChatRequest:
-    request = ChatRequest(model="m", messages=messages or (Message(role="user", content="hello"),))
-    return msgspec.structs.replace(request, **fields)
 
 
 def called() -> tuple[types.Part, types.Part]:

@@ -24,7 +24,8 @@ from schemas.messages import (
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
 from schemas.secret import Secret
-from tests.adapters.openai.openai_doubles import CHAT, HELLO, WHOLE_CHAT, body, folded, sampled
+from tests.adapters.chats import folded
+from tests.adapters.openai.openai_doubles import CHAT, HELLO, WHOLE_CHAT, body, sampled
 from tests.adapters.traffic import fixture
 
 MISTRAL = MistralAdapter(

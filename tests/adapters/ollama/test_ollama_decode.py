@@ -7,7 +7,6 @@ import pytest
 from adapters.base import Endpoint
 from adapters.ollama.adapter import OllamaAdapter
 from adapters.testing import recordings, request_for, translate
-from schemas.answers import Choice, Fold
 from schemas.errors import (
     UpstreamBroken,
     UpstreamFailed,
@@ -26,6 +25,7 @@ from schemas.events import (
 )
 from schemas.messages import Message, ToolCall
 from schemas.requests import ChatRequest, EmbeddingsRequest
+from tests.adapters.chats import only_choice
 from tests.adapters.traffic import RECORDINGS, fixture
 
 OLLAMA = OllamaAdapter(Endpoint(name="ollama", base_url="http://gpu.test:11434"))
@@ -52,13 +52,6 @@ def read(name: str) -> list[Event]:
     request = request_for(case)
     assert not isinstance(request, EmbeddingsRequest)
     return translate(OLLAMA, request, [case.body])
-
-
-def choice(events: list[Event]) -> Choice:
-    fold = Fold()
-    fold.add(events)
-    (found,) = fold.answer().choices
-    return found
 
 
 def finished(events: list[Event]) -> Finished:
@@ -93,7 +86,7 @@ def test_thinking_text_and_whole_tool_calls_come_in_their_order() -> None:
 
 
 def test_a_whole_answer_gives_calls_without_ids_generated_ones() -> None:
-    found = choice(read("ollama/chat-tools-parallel"))
+    found = only_choice(read("ollama/chat-tools-parallel"))
 
     assert found.text is None
     assert found.reasoning == "Both."
@@ -107,10 +100,10 @@ def test_invented_ids_differ_between_the_turns_of_a_conversation() -> None:
     call = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f"}}]}
     turns = [whole(message=call, created_at=f"2026-03-01T10:20:3{turn}Z") for turn in range(3)]
 
-    ids = {choice(events).tool_calls[0].id for events in turns}
+    ids = {only_choice(events).tool_calls[0].id for events in turns}
 
     assert len(ids) == 3
-    assert choice(turns[0]).tool_calls[0].id == "call_20260301102030_0"
+    assert only_choice(turns[0]).tool_calls[0].id == "call_20260301102030_0"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +115,7 @@ def test_arguments_are_text_however_they_came(arguments: object, text: str) -> N
 
     events = whole(message={"role": "assistant", "tool_calls": calls})
 
-    assert choice(events).tool_calls[0].arguments == text
+    assert only_choice(events).tool_calls[0].arguments == text
 
 
 @pytest.mark.parametrize(
@@ -168,7 +161,7 @@ def test_the_recorded_command_to_unload_a_model_is_not_an_answer() -> None:
 
 
 def test_log_probabilities_go_with_their_text() -> None:
-    found = choice(read("ollama/chat-stream-logprobs"))
+    found = only_choice(read("ollama/chat-stream-logprobs"))
 
     best = TokenLogprob(token="Hi", logprob=-0.25)
     assert found.text == "Hi!"
@@ -192,7 +185,7 @@ def test_counts_that_are_not_numbers_fail_no_answer() -> None:
 
 
 def test_thinking_of_a_completion_is_separate_from_its_text() -> None:
-    found = choice(read("ollama/generate-stream-thinking"))
+    found = only_choice(read("ollama/generate-stream-thinking"))
 
     assert (found.reasoning, found.text) == ("A sum.", "4")
 
@@ -200,7 +193,7 @@ def test_thinking_of_a_completion_is_separate_from_its_text() -> None:
 def test_an_empty_answer_is_an_empty_text() -> None:
     events = whole(message={"role": "assistant", "content": ""})
 
-    assert choice(events).text == ""
+    assert only_choice(events).text == ""
 
 
 def test_the_model_behind_a_cloud_model_is_reported_and_a_moment_may_be_anything() -> None:
@@ -247,7 +240,7 @@ def test_what_follows_the_last_line_is_not_read() -> None:
 
     events = translate(OLLAMA, STREAM, [done, line(message={"content": "more"})])
 
-    assert choice(events).text == "hi"
+    assert only_choice(events).text == "hi"
 
 
 @pytest.mark.parametrize(

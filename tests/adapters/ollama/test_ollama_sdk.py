@@ -22,8 +22,9 @@ from schemas.messages import (
     TextPart,
     ToolCall,
 )
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
+from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
 from schemas.sampling import Sampling
+from tests.adapters.chats import chat
 from tests.adapters.traffic import fixture
 from tests.stand_ins.provider import Answer, Received, provider
 
@@ -56,11 +57,6 @@ HELLO: Json = {"role": "user", "content": "hello"}
 CALL = {"function": {"name": "weather", "arguments": {"city": "Bern"}}}
 OURS: Json = {"truncate": False, "shift": False}
 """What the client has no argument for."""
-
-
-def chat(*messages: Message, **fields: object) -> ChatRequest:
-    request = ChatRequest(model="m", messages=messages or (Message(role="user", content="hello"),))
-    return msgspec.structs.replace(request, **fields)
 
 
 ASKED: dict[str, tuple[Ask, Request, Json]] = {

@@ -7,7 +7,6 @@ import msgspec
 from adapters.base import Adapter, Endpoint
 from adapters.openai.adapter import OpenAIAdapter
 from adapters.testing import translate
-from schemas.answers import Answer, Fold
 from schemas.events import Event
 from schemas.messages import Message
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest
@@ -86,12 +85,6 @@ def streamed(*chunks: Json | str, done: bool = True) -> list[Event]:
 
 def whole(answer: Json, request: GenerateRequest = WHOLE_CHAT) -> list[Event]:
     return events(msgspec.json.encode(answer), request)
-
-
-def folded(found: list[Event]) -> Answer:
-    fold = Fold()
-    fold.add(found)
-    return fold.answer()
 
 
 def _given(fields: Json) -> Json:

@@ -18,13 +18,13 @@ from schemas.events import (
     Usage,
 )
 from schemas.requests import CompletionRequest
+from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import (
     COMPLETION,
     WHOLE_CHAT,
     Json,
     delta,
     events,
-    folded,
     message,
     openai,
     stream,

@@ -12,12 +12,12 @@ from schemas.errors import (
 )
 from schemas.events import Finished, Started, TextDelta
 from schemas.sampling import Sampling
+from tests.adapters.chats import folded
 from tests.adapters.openai.openai_doubles import (
     CHAT,
     Json,
     delta,
     events,
-    folded,
     message,
     stream,
     streamed,

@@ -5,7 +5,8 @@ import pytest
 
 from schemas.events import Finished, ToolDelta
 from schemas.messages import ToolCall
-from tests.adapters.openai.openai_doubles import Json, call, delta, folded, message, streamed, whole
+from tests.adapters.chats import folded
+from tests.adapters.openai.openai_doubles import Json, call, delta, message, streamed, whole
 
 TEXT = delta({"role": "assistant", "content": "Let me look."})
 TOOLS = delta(finish="tool_calls")

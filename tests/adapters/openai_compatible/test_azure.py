@@ -17,7 +17,8 @@ from schemas.events import Event, Finished, OpaqueDelta, Started, TextDelta, Usa
 from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
 from schemas.sampling import Sampling
 from schemas.secret import Secret
-from tests.adapters.openai.openai_doubles import CHAT, WHOLE_CHAT, body, folded, sampled
+from tests.adapters.chats import folded
+from tests.adapters.openai.openai_doubles import CHAT, WHOLE_CHAT, body, sampled
 from tests.adapters.traffic import fixture
 from tests.stand_ins.provider import answers, provider
 

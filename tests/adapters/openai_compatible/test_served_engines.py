@@ -17,7 +17,8 @@ from schemas.events import Event, Finished, OpaqueDelta, ReasoningDelta, Started
 from schemas.messages import AudioPart, Message, TextPart, Thought
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
-from tests.adapters.openai.openai_doubles import CHAT, HELLO, WHOLE_CHAT, body, folded, sampled
+from tests.adapters.chats import folded
+from tests.adapters.openai.openai_doubles import CHAT, HELLO, WHOLE_CHAT, body, sampled
 from tests.adapters.traffic import fixture
 from tests.stand_ins.provider import answers, provider
 

@@ -22,7 +22,8 @@ from schemas.events import Event, Finished, Started, TextDelta, Usage
 from schemas.messages import Message, ResponseFormat
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
-from tests.adapters.openai.openai_doubles import CHAT, HELLO, body, folded, sampled
+from tests.adapters.chats import folded
+from tests.adapters.openai.openai_doubles import CHAT, HELLO, body, sampled
 from tests.adapters.traffic import fixture
 from tests.stand_ins.provider import Answer, Received, provider
 
