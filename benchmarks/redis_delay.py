@@ -52,11 +52,11 @@ class Delays(Struct, frozen=True, kw_only=True):
     @property
     def added(self) -> tuple[float, float]:
         """Added to the median, and to p99."""
-        without, sharing = (statistics.quantiles(one, n=100) for one in self.told)
+        without, sharing = (statistics.quantiles(one, n=100) for one in self.columns)
         return sharing[49] - without[49], sharing[98] - without[98]
 
     @property
-    def told(self) -> tuple[list[float], list[float]]:
+    def columns(self) -> tuple[list[float], list[float]]:
         return self.without, self.sharing
 
 

@@ -150,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 64])
     parser.add_argument("--transports", nargs="+", choices=KINDS, default=list(KINDS))
-    asked = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     port = listener.getsockname()[1]
@@ -160,11 +160,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     _pin(cores[0] if len(cores) > 1 else None)
     try:
         print(f"{'transport':<12}{'connections':>12}{'CPU us':>10}{'wall us':>10}   per exchange")
-        for connections in asked.connections:
-            found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in asked.transports}
-            for _ in range(asked.rounds):
-                for kind in asked.transports:
-                    figures = measure(port, kind, connections, asked.seconds)
+        for connections in options.connections:
+            found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in options.transports}
+            for _ in range(options.rounds):
+                for kind in options.transports:
+                    figures = measure(port, kind, connections, options.seconds)
                     found[kind].append(uvloop.run(figures))
             for kind, rounds in found.items():
                 cpu, wall = (statistics.median(column) for column in zip(*rounds, strict=True))

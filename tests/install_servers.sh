@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What some tests need beside Python, and skip without: a Chromium, PostgreSQL, Redis. As root on a
-# Debian machine those that are missing are installed; elsewhere, and offline, it says so and goes on.
+# Installs what some tests need besides Python: a Chromium, PostgreSQL and Redis. It installs missing ones as root on
+# Debian. Elsewhere, and offline, it prints what is missing and exits with 0; the tests that need it are skipped.
 set -uo pipefail
 
 any_of() { for name in "$@"; do command -v "$name" >/dev/null && return 0; done; return 1; }

@@ -46,10 +46,10 @@ class Upstream:
         finally:
             writer.close()
 
-    async def _answer(self, writer: asyncio.StreamWriter, asked: dict[str, object]) -> bool:
+    async def _answer(self, writer: asyncio.StreamWriter, request: dict[str, object]) -> bool:
         """True if the connection can be used again."""
         mode = self.mode
-        messages = cast(list[dict[str, str]], asked["messages"])
+        messages = cast(list[dict[str, str]], request["messages"])
         name, count = messages[-1]["content"].split()
         words = [f"{name}:{place} " for place in range(int(count))]
         await asyncio.sleep(SLOW_S if mode == "slow" else PACE_S)
@@ -63,7 +63,7 @@ class Upstream:
             headers = b"retry-after: 1\r\n" if self._draw.random() < 0.5 else b""
             _send(writer, 429, b'{"error": {"message": "slow down"}}', headers)
             return True
-        if asked.get("stream"):
+        if request.get("stream"):
             return await self._stream(writer, words, mode)
         if mode == "garbage":
             _send(writer, 200, b'{"choices": [{"message": {"content": "' + b"\xff\xfe" * 20)

@@ -48,10 +48,10 @@ def main() -> int:
         shape = SHAPES[name]
         engine = Ours(shape, dtype, BATCH)
         model = peer(shape, dtype)
-        asked = prompts(shape, BATCH, options.context)
+        rows = prompts(shape, BATCH, options.context)
         tokens = options.tokens
-        theirs = Side(partial(_generate_batch, model, asked, tokens), timing.decode)
-        ours = Side(partial(engine.generate, asked, tokens), timing.decode)
+        theirs = Side(partial(_generate_batch, model, rows, tokens), timing.decode)
+        ours = Side(partial(engine.generate, rows, tokens), timing.decode)
         slow, fast = take_turns(
             [theirs, ours], rounds=options.rounds, seconds=options.seconds / len(options.shapes)
         )

@@ -54,9 +54,9 @@ def _compare(
     tokens = options.tokens
     for batch in options.batches:
         for context in options.contexts:
-            asked = prompts(shape, batch, context)
-            theirs = Side(partial(generate, model, asked, tokens), timing.decode)
-            ours = Side(partial(engine.generate, asked, tokens), timing.decode)
+            rows = prompts(shape, batch, context)
+            theirs = Side(partial(generate, model, rows, tokens), timing.decode)
+            ours = Side(partial(engine.generate, rows, tokens), timing.decode)
             slow, fast = take_turns([theirs, ours], rounds=options.rounds, seconds=seconds)
             table.row(
                 shape.name,

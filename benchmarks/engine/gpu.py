@@ -59,26 +59,26 @@ def main() -> int:
 
 
 def _latency(engine: Ours) -> float:
-    asked = prompts(SHAPE, 1, TOKENS)
-    engine.generate(asked, TOKENS)
-    run = engine.generate(asked, TOKENS)
+    rows = prompts(SHAPE, 1, TOKENS)
+    engine.generate(rows, TOKENS)
+    run = engine.generate(rows, TOKENS)
     return run.decode.wall / (TOKENS - 1) * 1e3
 
 
 def _throughput(engine: Ours, options: "Options", bandwidth: float) -> tuple[float, float]:
     """Tokens per second, and the limit set by reading weights and cache."""
     source = random.Random(options.seed)
-    asked = [
+    rows = [
         [source.randrange(SHAPE.vocab_size) for _ in range(source.randint(100, 1024))]
         for _ in range(options.requests)
     ]
-    counts = [source.randint(100, 1024) for _ in asked]
-    engine.generate_each(asked[:8], [16] * 8)
+    counts = [source.randint(100, 1024) for _ in rows]
+    engine.generate_each(rows[:8], [16] * 8)
     watch = Stopwatch()
-    engine.generate_each(asked, counts)
+    engine.generate_each(rows, counts)
     seconds = watch.read().wall
     steps = max(counts)
-    context = sum(len(p) + n / 2 for p, n in zip(asked, counts, strict=True)) / len(asked)
+    context = sum(len(p) + n / 2 for p, n in zip(rows, counts, strict=True)) / len(rows)
     busy = sum(counts) / steps
     least = steps * engine.step_bytes(1, int(busy * context)) / bandwidth
     return sum(counts) / seconds, sum(counts) / least

@@ -65,9 +65,9 @@ def _compare(kind: str, shape: Shape, chosen: Options, *, first: bool) -> None:
     seconds = chosen.seconds / (len(cases) * len(chosen.shapes))
     for name, wanted, case in zip(names, WANTED[kind], cases, strict=True):
         batch, length, tokens, part, count = case
-        asked = prompts(shape, batch, length)
-        theirs = Side(partial(peer.run, asked, tokens), part)
-        ours = Side(partial(engine.generate, asked, tokens), part)
+        rows = prompts(shape, batch, length)
+        theirs = Side(partial(peer.run, rows, tokens), part)
+        ours = Side(partial(engine.generate, rows, tokens), part)
         slow, fast = take_turns([theirs, ours], rounds=chosen.rounds, seconds=seconds)
         table.row(
             shape.name,

@@ -35,22 +35,22 @@ def main() -> int:
     shape, tokens = SHAPES[options.shape], options.tokens
     engine = Ours(shape, dtype, BATCH)
     model = peer(shape, dtype)
-    asked = prompts(shape, BATCH, options.context)
+    rows = prompts(shape, BATCH, options.context)
     seeded = [RowParams(temperature=0.8, top_k=50, top_p=0.9, seed=seed) for seed in range(BATCH)]
     cases = (
         (
             f"sampled, V = {shape.vocab_size:,}, batch {BATCH}",
             "1.5x",
             BATCH * (tokens - 1),
-            Side(partial(generate, model, asked, tokens, **SAMPLED), timing.decode),
-            Side(partial(engine.generate, asked, tokens, seeded), timing.decode),
+            Side(partial(generate, model, rows, tokens, **SAMPLED), timing.decode),
+            Side(partial(engine.generate, rows, tokens, seeded), timing.decode),
         ),
         (
             f"{BATCH} concurrent, theirs in sequence",
             "6x",
             BATCH * tokens,
-            Side(partial(one_after_the_other, model, asked, tokens), timing.whole),
-            Side(partial(engine.generate, asked, tokens), timing.whole),
+            Side(partial(one_after_the_other, model, rows, tokens), timing.whole),
+            Side(partial(engine.generate, rows, tokens), timing.whole),
         ),
     )
     for name, wanted, count, theirs, ours in cases:

@@ -51,12 +51,12 @@ def main() -> None:
 
 
 async def _memory(gateway: Subject, requests: int, aborts: int, progress: Progress) -> bool:
-    asked = progress.add_task("requests", total=WARM_UP[0] + requests)
+    sent = progress.add_task("requests", total=WARM_UP[0] + requests)
     left = progress.add_task("abandoned streams", total=WARM_UP[1] + aborts)
     levels: list[float] = []
     for some, streams in (WARM_UP, (requests, aborts)):
-        await ask(gateway.port, some, told=lambda: progress.advance(asked))
-        await leave(gateway.port, streams, told=lambda: progress.advance(left))
+        await ask(gateway.port, some, on_done=lambda: progress.advance(sent))
+        await leave(gateway.port, streams, on_done=lambda: progress.advance(left))
         await asyncio.sleep(_GONE_S)
         levels.append(gateway.resident_mb())
     still = await streams_open(gateway.provider)

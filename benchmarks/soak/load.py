@@ -84,16 +84,16 @@ class _Asking(asyncio.Protocol):
 
 
 async def ask(
-    port: int, requests: int, *, connections: int = 64, told: Callable[[], object] | None = None
+    port: int, requests: int, *, connections: int = 64, on_done: Callable[[], object] | None = None
 ) -> None:
-    """Receive whole answers. told: called for each. Raises RuntimeError unless all are 200."""
+    """Receive whole answers. on_done: called for each. Raises RuntimeError unless all are 200."""
     loop, left = asyncio.get_running_loop(), requests
 
     def more() -> bool:
         nonlocal left
         left -= 1
-        if left >= 0 and told is not None:
-            told()
+        if left >= 0 and on_done is not None:
+            on_done()
         return left >= 0
 
     dones = [loop.create_future() for _ in range(connections)]
@@ -103,9 +103,9 @@ async def ask(
 
 
 async def leave(
-    port: int, streams: int, *, at_once: int = 64, told: Callable[[], object] | None = None
+    port: int, streams: int, *, at_once: int = 64, on_done: Callable[[], object] | None = None
 ) -> None:
-    """Begin streams and abandon each after two events. told: called for each."""
+    """Begin streams and abandon each after two events. on_done: called for each."""
     left = streams
     wanted = request(stream=True, events=1_000)
 
@@ -118,8 +118,8 @@ async def leave(
             for _ in range(_LEFT_AFTER):
                 await reader.readuntil(b'"content":"')
             writer.transport.abort()
-            if told is not None:
-                told()
+            if on_done is not None:
+                on_done()
 
     await asyncio.gather(*(client() for _ in range(min(at_once, streams))))
 
