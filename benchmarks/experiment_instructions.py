@@ -19,7 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from benchmarks.experiment_overhead import CONFIG, table_of, within, without
+from benchmarks.experiment_overhead import CONFIG, planner_of, within, without
 from gateway.config.load import read_config
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.spool import Spool
@@ -38,11 +38,11 @@ async def walk(path: str, requests: int, folder: Path) -> None:
     runtime = Runtime(read_config(CONFIG, source="config.yaml", env={}), run_dir=folder)
     recorder = FileRecorder(Spool(folder / "spool")) if path == "with" else None
     gateway = Gateway(runtime, AccessLog(io.BytesIO(), "json"), recorder=recorder)
-    table = table_of(runtime.experiments)
+    planner = planner_of(runtime.experiments)
     gc.collect()
     gc.disable()
     if path == "with":
-        await within(table, gateway, requests)
+        await within(planner, gateway, requests)
     else:
         await without(gateway, requests)
     gateway.write_books()
