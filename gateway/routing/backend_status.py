@@ -9,7 +9,7 @@ from gateway.routing.resilience.circuit_breaker import Breaker, State
 
 
 class BackendStatus(Struct, frozen=True, kw_only=True):
-    """As one process of the gateway sees it. Times in seconds.
+    """One backend as seen by one process. Times in seconds.
 
     available:       a request may be sent to it now.
     breaker:         closed, or open after too many failures, or half_open: due for one probe.
@@ -37,7 +37,10 @@ class BackendStatus(Struct, frozen=True, kw_only=True):
 
 
 def status_of(backend: Backend, now: float, of: Breaker | None = None) -> BackendStatus:
-    """now: the clock's seconds. of: a name's, where the backend's model is a wildcard."""
+    """The status at `now`, in the clock's seconds.
+
+    of: the breaker of one model name, if the backend's model is a wildcard.
+    """
     breaker, load = of or backend.breaker, backend.load
     return BackendStatus(
         available=breaker.is_available(now),

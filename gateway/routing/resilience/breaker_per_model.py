@@ -1,4 +1,4 @@
-"""The breakers of a wildcard backend: one for each model that clients have asked for."""
+"""The circuit breakers of a wildcard backend: one per model name that clients have requested."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -7,20 +7,19 @@ from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.resilience.circuit_breaker import Breaker
 
 KEPT = 512
-"""Names per backend. Clients choose them; the one that was asked for longest ago goes first."""
-
+"""Names per backend. Clients choose them, so the least recently requested one is evicted."""
 
 NAMED = "\0"
-"""In a breaker's key, between that of a wildcard backend and the model that it is about."""
+"""In a breaker's key: separates the key of the wildcard backend from the model name."""
 
 MOST = 4096
-"""Names, over all backends, of which is remembered what other processes said."""
+"""Names over all backends whose state, as received from other processes, is kept."""
 
 _Known = TypeVar("_Known")
 
 
 def bound(known: dict[str, _Known]) -> None:
-    """known: by breakers' keys. What clients can make long forgets the names it heard of first."""
+    """Evict the oldest model names of wildcard backends. known: by the breakers' keys."""
     if len(known) > MOST:
         names = [key for key in known if NAMED in key]
         for key in names[: len(known) - MOST]:
@@ -28,16 +27,16 @@ def bound(known: dict[str, _Known]) -> None:
 
 
 def _no_exchange(name: str, breaker: Breaker) -> None:
-    """No other process shares it."""
+    """The hook for new breakers in a single process: there is no other to share them with."""
 
 
 class Breakers:
-    """A 429, or a failure, is about one of the provider's models, and counts for that alone.
+    """One breaker per model name: a 429 or a failure counts for that model alone.
 
-    Otherwise a client that asks for names which do not exist, or one model that is out of quota,
-    would keep all others from being served.
+    Otherwise a client that requests names that do not exist, or one model that is out of quota,
+    would open the circuit for all the others.
 
-    made: called with each new one.
+    made: called with the name and the breaker when one is created.
     """
 
     __slots__ = ("_known", "made", "rule")
@@ -51,7 +50,7 @@ class Breakers:
         return iter(self._known.items())
 
     def of(self, name: str) -> Breaker:
-        """The name's own, which is made when it is asked for first."""
+        """The breaker of a name, created on first use."""
         breaker = self._known.pop(name, None)
         if breaker is None:
             breaker = Breaker(self.rule)
@@ -62,4 +61,5 @@ class Breakers:
         return breaker
 
     def get(self, name: str) -> Breaker | None:
+        """The breaker of a name; `None` if there is none yet."""
         return self._known.get(name)

@@ -1,22 +1,23 @@
-"""Whether a backend may be asked now: a circuit breaker, and cooldowns after a 429.
+"""Whether a backend may be asked now: its circuit breaker, and its cooldown after a 429.
 
 closed -> open by Page's cumulative sum test: the evidence grows by 1 with each failure, shrinks by
 failure_rate / (1 - failure_rate) with each success, and is never below 0. The breaker opens when
 the evidence reaches `min_requests`, or a share of the requests in the window where that is more.
-The sum drifts upwards only if more than `failure_rate` of the requests fail, and there is no best
-moment to look at it: how often chance alone opens a breaker is known per request, not per look
-(docs/adr/0020). Open -> half-open after a cooldown, which lets one probe through. Its first
-content, or its success, closes; its failure opens again for twice as long, up to a maximum.
+The sum drifts upwards only if more than `failure_rate` of the requests fail, and its rate of false
+alarms is known per request, no matter how often it is evaluated (docs/adr/0020). Open -> half-open
+after a cooldown, which lets one probe through. Its first content, or its success, closes the
+circuit; its failure opens it again for twice as long, up to a maximum.
 
-A rest is a lower bound that the backend itself named; it never counts as a failure, and neither
-shortens the other. A 429 that names none spares the backend for a while of our choosing: it may be
-asked, but others are asked before it. Times are seconds of a monotonic clock, passed in.
+A 429 with retry-after starts a cooldown of that length, during which the backend gets no requests.
+It is a lower bound, it never counts as a failure, and neither it nor the open circuit shortens the
+other. A 429 without retry-after deprioritises the backend for a time that we choose: it may be
+asked, but others are asked first. Times are seconds of a monotonic clock, passed in.
 
-Where no other backend is left, a request may be sent to an open one (`last_chance_in`): a few at a
-time. Its success closes the breaker; its failure changes nothing.
+If no other backend is left, a request may be sent to one whose circuit is open (`last_resort_in`),
+a few at a time. Its success closes the circuit; its failure changes nothing.
 
-Breakers of the same backend in several processes act as one: what opens, closes or rests one is
-told to the others (`health`, `hear`), and a lease sees to it that one process probes at a time.
+Breakers of the same backend in several processes act as one: each sends its `snapshot` when it
+changes, the others `merge` it, and a lease lets one process probe at a time.
 
 E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954), 100-115.
 """
@@ -32,29 +33,30 @@ from gateway.routing.resilience.sliding_count import SlidingCount
 State = Literal["closed", "open", "half_open"]
 
 DEPRIORITISE_S, MAX_DEPRIORITISE_S = 1.0, 60.0
-"""After a 429 without retry-after; doubled by the next one, unless a success came between."""
+"""The time after a 429 without retry-after. Each further 429 doubles it; a success resets it."""
 
 _DOUBLINGS = 6
-"""From the one to beyond the other."""
+"""How many doublings take DEPRIORITISE_S beyond MAX_DEPRIORITISE_S."""
 
 MIN_FAILED_SHARE = 0.02
-"""Of the requests in the window: the least evidence that opens a breaker where that is more than
-`min_requests`. A backend that fails every request opens it after this part of the window."""
+"""The evidence that opens the circuit, as a share of the requests in the window, if that is more
+than `min_requests`. If every request fails, it opens after this part of the window."""
 
 LAST_RESORT_EVERY_S, MAX_LAST_RESORTS = 0.1, 10
-"""Between two requests to a backend whose breaker is open, and how many are under way at once, per
-process, where no other backend is left for them."""
+"""If no other backend is left: the least time between two requests to a backend whose circuit is
+open, and how many of them may be in flight, per process."""
 
 JITTER = 0.2
-"""The part of a cooldown that is drawn, so that gateways do not probe in step."""
+"""The random part of a cooldown, so that gateways do not probe at the same time."""
 
 
 class BreakerSnapshot(Struct, frozen=True, kw_only=True):
-    """What a breaker tells the others of its backend. All are times of the one clock, seconds.
+    """The state that breakers of one backend exchange. Times are seconds of the one clock.
 
-    at: when it opened or closed for the last time; of two, the later one is true.
-    spare_until: absent from the words of replicas that know of none.
-    limited_until: as much of the rest as a 429 asked for; absent likewise.
+    at: when the circuit last opened or closed; of two snapshots, the later one is right.
+    cooldown_s: the length of the current cooldown.
+    rate_limited_until: the part of `retry_after_until` that a 429 set, and not a 503.
+    The last two fields are absent from snapshots of replicas that do not know them.
     """
 
     at: float
@@ -67,21 +69,21 @@ class BreakerSnapshot(Struct, frozen=True, kw_only=True):
 
 
 class Lease(Protocol):
-    """The right to probe one backend, which one process has at a time."""
+    """The right to probe one backend; one process holds it at a time."""
 
     def available(self) -> bool:
-        """Whether `take` would succeed now."""
+        """Whether `acquire` would succeed now."""
         ...
 
     def acquire(self) -> bool:
-        """Whether it is this process's now."""
+        """Take the lease; false if another process holds it."""
         ...
 
     def release(self) -> None: ...
 
 
 class _UncontendedLease:
-    """The lease where there is no other process."""
+    """The lease in a single process."""
 
     def available(self) -> bool:
         return True
@@ -90,26 +92,28 @@ class _UncontendedLease:
         return True
 
     def release(self) -> None:
-        """Nobody waits for it."""
+        """No other process waits for it."""
 
 
 UNCONTENDED: Lease = _UncontendedLease()
 
 
 def _no_listener() -> None:
-    """Who hears of changes where there is no other process."""
+    """The hook for changes in a single process: there is no other to notify."""
 
 
 class Breaker:
     """The mutable state of one backend's health. Not thread-safe; one event loop owns it.
 
-    open_until: `None` while requests pass without any of them being a probe.
-    changed: called when `health` tells something new. lease: to probe.
-    spares: how often it was spared since the last success. tried: what ended within the window;
-    all that a success is to a breaker that is closed and spares nobody is one more of them.
-    waiting: requests that wait until it can be asked.
-    trouble_until: after that it is as good a choice as any; infinity while it is not closed, and
-    then `welcomes` tells.
+    open_until: when the circuit becomes half-open; `None` while it is closed.
+    changed:    called when `snapshot` has changed. lease: must be held to probe.
+    deprioritised_count: how often the backend was deprioritised since the last success.
+    outcomes:   counts the attempts that ended within the window. If the circuit is closed and
+                `deprioritised_count` is 0, a success changes nothing else.
+    waiting:    requests that wait until the backend can be asked.
+    impaired_until: from then on the backend needs no further check, so that the request path
+                compares one number; infinity while the circuit is not closed, and then
+                `is_preferred` decides.
     """
 
     __slots__ = (
@@ -152,6 +156,7 @@ class Breaker:
         self.lease = UNCONTENDED
 
     def snapshot(self) -> BreakerSnapshot:
+        """The state to send to other processes."""
         return BreakerSnapshot(
             at=self._at,
             open_until=self.open_until,
@@ -163,7 +168,7 @@ class Breaker:
         )
 
     def merge(self, health: BreakerSnapshot) -> None:
-        """What another process knows of the same backend."""
+        """Adopt what another process knows about the same backend."""
         self._retry_after_until = max(self._retry_after_until, health.retry_after_until)
         self._deprioritised_until = max(self._deprioritised_until, health.deprioritised_until)
         self._rate_limited_until = max(self._rate_limited_until, health.rate_limited_until)
@@ -182,7 +187,7 @@ class Breaker:
         return "half_open" if now >= self.open_until else "open"
 
     def is_available(self, now: float) -> bool:
-        """Whether a request may be sent: healthy and rested, or due for its one probe."""
+        """Whether a request may be sent: not cooling down, and closed or due for its one probe."""
         if now < self._retry_after_until:
             return False
         if self.open_until is None:
@@ -190,22 +195,22 @@ class Breaker:
         return now >= self.open_until and not self._probes and self.lease.available()
 
     def is_preferred(self, now: float) -> bool:
-        """Whether it is as good a choice as any: allowed, and not spared."""
+        """Whether it is available and not deprioritised."""
         return now >= self._deprioritised_until and self.is_available(now)
 
     def deprioritised_for(self, now: float) -> float:
-        """Seconds for which others are asked before it."""
+        """Seconds for which other backends are asked first."""
         return max(0.0, self._deprioritised_until - now)
 
     def available_in(self, now: float) -> float:
-        """Seconds until `allows` can turn true by itself; 0 while it is true."""
+        """Seconds until `is_available` can become true by itself; 0 while it is true."""
         until = max(self._retry_after_until, self.open_until or float("-inf"))
         return max(0.0, until - now)
 
     def last_resort_in(self, now: float) -> float:
-        """Seconds until a request that has no other backend left may be sent, open or not.
+        """Seconds until a request without another backend may be sent, even if the circuit is open.
 
-        0 where it may be sent now; infinity while as many as may be are under way.
+        0 if it may be sent now; infinity while `MAX_LAST_RESORTS` are in flight.
         """
         wait = max(0.0, self._retry_after_until - now)
         if self.open_until is None or self.is_available(now):
@@ -215,23 +220,24 @@ class Breaker:
         return max(wait, max(self._failed_at, self._begun_at) + LAST_RESORT_EVERY_S - now)
 
     def cooldown_left(self, now: float) -> float:
-        """Seconds of the rest that are left."""
+        """The rest of the cooldown that the backend asked for, in seconds."""
         return max(0.0, self._retry_after_until - now)
 
     def cooling_down(self, now: float) -> bool:
+        """Whether the backend asked for a pause that is not over."""
         return now < self._retry_after_until
 
     def only_rate_limited(self, now: float) -> bool:
-        """Whether all that is wrong with it is a rate limit: it rests because of a 429."""
+        """Whether a rate limit is the only problem: it cools down after a 429, and is closed."""
         return self.cooling_down(now) and now < self._rate_limited_until and self.open_until is None
 
     @property
     def probing(self) -> bool:
-        """Here or elsewhere."""
+        """Whether a probe is in flight, in this process or another one."""
         return self._probes > 0 or not self.lease.available()
 
     def begin(self, now: float) -> bool:
-        """A request is about to be sent. True: it is a probe; hand that back when it ends."""
+        """A request is about to be sent. True if it is a probe: pass that on when it ends."""
         if self.open_until is None:
             return False
         if now >= self.open_until:
@@ -241,22 +247,23 @@ class Breaker:
         return True
 
     def succeed(self, now: float, *, probe: bool) -> None:
+        """A request has succeeded. probe: as returned by `begin`."""
         if probe:
             self._close_after_probe(now)
         self.deprioritised_count = 0
         self.outcomes.add(now)
 
     def on_probe_content(self, now: float) -> None:
-        """The probe has shown content: it closes, though what was the probe goes on."""
+        """The probe has content: close the circuit, although the request itself continues."""
         self.deprioritised_count = 0
         self._close_after_probe(now)
 
     def fail(self, now: float, *, probe: bool, draw: float = 1.0) -> None:
-        """draw: uniform in [0, 1), for the cooldown's jitter."""
+        """A request has failed. draw: jitter of the cooldown, uniform in [0, 1)."""
         before, self._failed_at = self._failed_at, now
         self.last_failure = now
         if probe and self.open_until is not None and now >= self.open_until:
-            # Idle time has shown nothing of the backend: the cooldown begins anew.
+            # Without requests nothing was learned about the backend: the cooldown starts over.
             idle = now - self.open_until > max(self._cooldown, self.rule.window_s)
             longer = self.rule.cooldown_s if idle else self._cooldown * 2
             self._cooldown = min(longer, self.rule.longest_s)
@@ -270,9 +277,9 @@ class Breaker:
             self._end_probe()
 
     def cool_down(self, now: float, seconds: float, *, probe: bool, limited: bool = True) -> None:
-        """The backend asked for a pause (429, or 503, with retry-after); a longer one is kept.
+        """The backend asked for a pause (429 or 503 with retry-after); a longer one is kept.
 
-        seconds: of which `max_retry_after_s` are believed. limited: it was a 429.
+        seconds: honoured up to `max_retry_after_s`. limited: it was a 429.
         """
         if probe:
             self._close_after_probe(now)
@@ -285,9 +292,10 @@ class Breaker:
             self.changed()
 
     def deprioritise(self, now: float, draw: float, *, probe: bool) -> None:
-        """It said 429 and not for how long. draw: uniform in [0, 1).
+        """The backend sent 429 without retry-after. draw: jitter, uniform in [0, 1).
 
-        What comes while it is spared was sent before, or by want of others: that is no news.
+        No effect while it is deprioritised: such a request was sent before that, or for lack of
+        another backend, so its 429 adds no information.
         """
         if probe:
             self._close_after_probe(now)
@@ -299,12 +307,12 @@ class Breaker:
             self.changed()
 
     def ignore_outcome(self, *, probe: bool) -> None:
-        """The request ended for the caller's reasons; it says nothing about the backend."""
+        """The request ended without evidence about the backend, for example by a disconnect."""
         if probe:
             self._end_probe()
 
     def reset(self, now: float) -> None:
-        """The backend was started anew: what it did before says nothing about it."""
+        """The backend was restarted: discard everything known about it."""
         self._retry_after_until = self._rate_limited_until = self._deprioritised_until = float(
             "-inf"
         )
@@ -312,17 +320,18 @@ class Breaker:
         self._close(now)
 
     def _add_evidence(self, now: float, before: float) -> None:
-        """One more failure. before: when the one before it was.
+        """Add one failure to the cumulative sum. before: the time of the previous failure.
 
-        Successes are counted, not weighed, as they come: since the last failure they could only
-        lower the sum. A failure that is older than the window is no evidence of now.
+        A success only adds to a count, and all successes since the last failure are subtracted
+        here: they could only lower the sum, so the circuit cannot open between two failures.
+        Evidence expires when no failure follows within the window.
         """
-        passed = self.outcomes.ever - self._seen
+        successes = self.outcomes.ever - self._seen
         rate = self.rule.failure_rate
-        left = 0.0 if now - before > self.rule.window_s else self._evidence
-        if passed and left:
-            left = max(0.0, left - passed * rate / (1.0 - rate)) if rate < 1.0 else 0.0
-        self._evidence = left + 1.0
+        evidence = 0.0 if now - before > self.rule.window_s else self._evidence
+        if successes and evidence:
+            evidence = max(0.0, evidence - successes * rate / (1.0 - rate)) if rate < 1.0 else 0.0
+        self._evidence = evidence + 1.0
         self.outcomes.add(now)
         self._seen = self.outcomes.ever
 
@@ -333,7 +342,7 @@ class Breaker:
         self.changed()
 
     def _close_after_probe(self, now: float) -> None:
-        """By a probe."""
+        """Close the circuit after a probe that was answered, and end the probe."""
         if self.open_until is not None:
             self._close(now)
         self._end_probe()
@@ -345,7 +354,7 @@ class Breaker:
         self.changed()
 
     def _clear_evidence(self) -> None:
-        """What was before says nothing about it."""
+        """Forget failures and doubled cooldowns: a closed circuit starts from zero."""
         self._cooldown = self.rule.cooldown_s
         self._evidence, self._seen = 0.0, 0
         self.outcomes.clear()

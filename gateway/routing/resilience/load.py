@@ -1,27 +1,28 @@
-"""How busy and how fast one backend is right now: what the policies weigh."""
+"""The load and the latency of one backend, by which policies order the candidates."""
 
 import math
 
 TAU_S = 15.0
-"""After so long, a latency that was measured counts for 1/e of the average."""
-
+"""Time constant of the average: after so long a measured latency counts for 1/e of it."""
 
 OFTEN_S = 0.001
-"""More often than that, latencies that are no news do not count."""
+"""Latencies that are not worse than the average count once per this interval."""
 
 NOTHING = -1.0
+"""The average while nothing has been measured: less than any latency."""
 
 
 class PeakAverage:
-    """A moving average of latencies that believes bad news at once and good news slowly.
+    """A moving average of latencies that rises immediately and falls slowly.
 
-    A latency above the average becomes the average; one below pulls it down by its age, and a
-    silent backend's sinks towards 0, so that it is tried again. The cost function of Finagle's
-    balancer: https://twitter.github.io/finagle/guide/Clients.html#power-of-two-choices-p2c-peak-ewma
+    A latency above the average replaces it; one below lowers it by the time since the last change.
+    The average of an idle backend decreases towards 0, so that it is tried again. The cost function
+    of Finagle's balancer:
+    https://twitter.github.io/finagle/guide/Clients.html#power-of-two-choices-p2c-peak-ewma
 
-    value: seconds, as it was when it changed for the last time; below 0 while nothing was measured.
-    due: when the next latency counts that is no worse. Who measures at every request asks for
-    these two before the call.
+    value: seconds, as of the last change; below 0 while nothing has been measured.
+    due:   when the next latency that is not worse counts. Both are public so that callers on the
+           request path can inline the first test of `add`; under load it mostly fails.
     """
 
     __slots__ = ("_at", "due", "value")
@@ -32,7 +33,7 @@ class PeakAverage:
         self.due = float("-inf")
 
     def add(self, seconds: float, now: float) -> None:
-        """seconds: at least 0. Of those within a millisecond, the first counts and the worst."""
+        """Add a latency of at least 0 s; within `OFTEN_S` only the first and the worst count."""
         if seconds <= self.value:
             if now < self.due:
                 return
@@ -43,31 +44,33 @@ class PeakAverage:
         self.value, self._at, self.due = seconds, now, now + OFTEN_S
 
     def at_least(self, seconds: float, now: float) -> None:
-        """A latency that was not waited for to the end: it can only raise the average."""
+        """Add the time of an attempt that was cut: a lower bound, it can only raise the average."""
         value = self.at(now)
         if value is None or seconds > value:
             self.add(seconds, now)
 
     def at(self, now: float) -> float | None:
-        """Seconds as of `now`; `None` while nothing was measured."""
+        """Seconds as of `now`; `None` while nothing has been measured."""
         return None if self.value == NOTHING else self.value * _kept(now - self._at)
 
     @property
     def measured(self) -> float | None:
-        """Seconds as of the last measurement, for people: silence says nothing about a backend."""
+        """Seconds as of the last measurement, to display: idle time does not decrease it."""
         return None if self.value == NOTHING else self.value
 
 
 def _kept(age: float) -> float:
-    """Nothing is forgotten of a time that went backwards."""
+    """The weight that remains after `age` seconds; 1 if the clock went backwards."""
     return math.exp(-max(age, 0.0) / TAU_S)
 
 
 class Load:
-    """One backend's attempts under way, and how long those before them took.
+    """One backend's attempts in flight, and the latency of earlier ones.
 
-    in_flight: attempts of this process. elsewhere: those of other processes, as last heard.
-    first:     to the first content of a stream. whole: to the end of an answer in one piece.
+    in_flight:       attempts of this process.
+    other_processes: attempts of other processes, as last received from them.
+    first_content:   latency to the first content of a stream.
+    answer:          latency to the end of an answer that is not streamed.
     """
 
     __slots__ = ("answer", "first_content", "in_flight", "other_processes")
@@ -80,10 +83,11 @@ class Load:
 
     @property
     def busy(self) -> int:
+        """Attempts in flight, in all processes."""
         return self.in_flight + self.other_processes
 
     def latency(self, now: float, *, stream: bool) -> float | None:
-        """Seconds that matter to such a request; the other kind's where its own is unknown."""
+        """Seconds for requests of this kind; those of the other kind if its own are unknown."""
         own, other = (
             (self.first_content, self.answer) if stream else (self.answer, self.first_content)
         )

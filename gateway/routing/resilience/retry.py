@@ -1,11 +1,12 @@
-"""Whether and when a failed attempt is followed by another: the one rule, as pure functions.
+"""Whether and when another attempt follows a failed one: the one rule, as pure functions.
 
-What was already sent decides. Nothing was sent (`connect`): safe anywhere. Something may have
-been sent (`timeout`, `server_error`, `broken_stream`): generation has no side effect that the
-client could see, so another try only costs tokens, which `retry.on` lets the operator refuse.
-Content was shown to the client: never again, by anyone. A backend says that the request itself
-is wrong (`CallerError`): never, since every backend would say so. We cannot say the request in
-one backend's words (`InvalidRequest`): nothing was sent, and another's may have room for it.
+It depends on what has been sent. Nothing (`connect`): another attempt is safe anywhere. Possibly
+something (`timeout`, `server_error`, `broken_stream`): generation has no side effect that the
+client could see, so another attempt only costs tokens, and `retry.on` lets the operator disable it.
+The client has received content: no further attempt. The backend rejects the request itself
+(`CallerError`): no further attempt, because every backend would reject it. The gateway cannot
+express the request in one backend's API (`InvalidRequest`): nothing was sent, and another backend
+may support it.
 """
 
 from gateway.config.schema_failover import Retry as RetryRule
@@ -14,21 +15,21 @@ from schemas.errors import GatewayError, InvalidRequest, UpstreamError
 
 
 def may_fail_over(error: GatewayError, rule: RetryRule) -> bool:
-    """Whether another backend may be asked after this failure, before content."""
+    """Whether another backend may be asked after this failure, if the client has no content yet."""
     if isinstance(error, InvalidRequest):
         return True
     return isinstance(error, UpstreamError) and error.kind in rule.on
 
 
 def may_retry(error: GatewayError, rule: RetryRule) -> bool:
-    """Whether the same backend may be asked again: not when only another could do better."""
+    """Whether the same backend may be asked again; not if only another one could do better."""
     return isinstance(error, UpstreamError) and not error.elsewhere and may_fail_over(error, rule)
 
 
 def pause(error: GatewayError, rule: RetryRule, repeats: int, draw: float) -> float:
-    """Seconds before the same backend is asked again: full jitter, never under its retry-after.
+    """Seconds before a retry at the same backend: full jitter, at least its retry-after.
 
-    repeats: how often this backend was tried again already. draw: uniform in [0, 1).
+    repeats: earlier retries at this backend. draw: uniform in [0, 1).
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
     """
     ceiling = min(rule.max_backoff_s, rule.backoff_s * 2.0**repeats)
@@ -36,11 +37,12 @@ def pause(error: GatewayError, rule: RetryRule, repeats: int, draw: float) -> fl
 
 
 class RetryBudget:
-    """Tries beside the first: at most max(floor, share of the first tries) in any 10 seconds.
+    """Limits additional attempts to max(floor, share of first attempts) in any 10 seconds.
 
-    As it is: the second tries at one provider.
+    One budget bounds the retries at one provider, another the hedges of one model.
 
-    firsts: the first tries; add to them.
+    floor:  additional attempts that are always allowed. share: of the first attempts.
+    firsts: counts the first attempts; the callers add to it.
     """
 
     _SECONDS = 10.0
@@ -52,7 +54,7 @@ class RetryBudget:
         self._share = share
 
     def take(self, now: float) -> bool:
-        """Claim one more try; false when the budget is spent."""
+        """Claim one additional attempt; false if the budget is spent."""
         if self._repeats.at(now) >= max(self._floor, self._share * self.firsts.at(now)):
             return False
         self._repeats.add(now)

@@ -1,13 +1,13 @@
-"""A count over the last seconds, in ten slices, at a constant cost an event."""
+"""Count events within the last seconds, in ten slices, at a constant cost per event."""
 
 _SLICES = 10
 
 
 class SlidingCount:
-    """How often something happened within the last `window_s` seconds (to a tenth of that).
+    """The number of events within the last `window_s` seconds, to a tenth of the window.
 
-    current: of the slice that is over `over_at`. Who counts at every request does what `add` does
-    without the call.
+    current: events in the current slice, which ends at `over_at`. Both are public so that callers
+    on the request path can inline `add`: a call takes longer than the addition itself.
     """
 
     __slots__ = ("_counts", "_last", "_over", "_past", "_slice_s", "current", "over_at")
@@ -24,15 +24,16 @@ class SlidingCount:
 
     @property
     def total(self) -> int:
-        """The count as of the last time that was told."""
+        """The count as of the last call with a time."""
         return self._past + self.current
 
     @property
     def ever(self) -> int:
-        """The count since `clear`, with what has left the window."""
+        """The count since `clear`, including events that have left the window."""
         return self._over + self.current
 
     def add(self, now: float) -> None:
+        """Count one event at `now`; times must not go backwards."""
         if now >= self.over_at:
             self.advance(now)
         self.current += 1
@@ -44,7 +45,7 @@ class SlidingCount:
         return self._past + self.current
 
     def advance(self, now: float) -> None:
-        """The current slice is over; those that are too long ago are counted no more."""
+        """Start a new slice, and drop the slices that have left the window."""
         current = int(now / self._slice_s)
         if current > self._last:
             self._counts[self._last % _SLICES] = self.current
@@ -52,8 +53,8 @@ class SlidingCount:
             self._over += self.current
             self.current = 0
             for step in range(min(current - self._last, _SLICES)):
-                spot = (self._last + 1 + step) % _SLICES
-                self._past -= self._counts[spot]
-                self._counts[spot] = 0
+                index = (self._last + 1 + step) % _SLICES
+                self._past -= self._counts[index]
+                self._counts[index] = 0
             self._last = current
         self.over_at = (self._last + 1) * self._slice_s
