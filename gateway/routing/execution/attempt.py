@@ -96,8 +96,8 @@ class Attempt(Struct, eq=False):
             record.on_attempt_end(at)
         if not self.committed:
             latency = load.answer
-            # The first test of `PeakAverage.add` inlined: most answers change nothing, so most
-            # requests save the call.
+            # The first test of `PeakAverage.add` inlined: at more than one answer per millisecond
+            # most change nothing, and save the call.
             if seconds > latency.value or at >= latency.due:
                 latency.add(seconds, at)
         if self.probe or breaker.deprioritised_count:

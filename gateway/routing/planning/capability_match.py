@@ -172,7 +172,7 @@ class _Lacking(NamedTuple):
 def _match_dropping(
     route: Route, lacking: list[_Lacking], below: Sequence[Unknown]
 ) -> list[Candidate]:
-    """Drop fields, if `on_unsupported` says so, for a request that no backend honours in full.
+    """Drop fields that no backend honours, if `on_unsupported` is `drop`.
 
     Content is never dropped; a backend that does not support it is ruled out instead. Raises
     InvalidRequest if no backend remains.

@@ -1,13 +1,14 @@
-"""Which backend a request tries when no healthy one is left, and for how long it waits for it.
+"""Which backend a request tries if no healthy one is left, and how long it waits for it.
 
-Nobody is refused while a backend could serve, the attempts last, and the deadline has not passed:
+No request is rejected while a backend could serve it, attempts are left, and the deadline has not
+passed:
 
-1. A backend that cools down and is not broken is waited for: at most `max_backoff_s`, never
-   beyond the deadline, and never less than the backend asked for.
-2. Then the one whose last failure is the oldest is tried although its circuit is open: a few
-   requests at a time (`Breaker.last_chance_in`), so that a dead backend is not stormed.
-3. Then those that this request has tried are tried again, after a pause and within the
-   provider's retry budget.
+1. The request waits for a backend that cools down and whose circuit is closed: at most
+   `max_backoff_s`, never beyond the deadline, and never less than the backend asked for.
+2. Then it tries the backend with the oldest last failure, although its circuit is open. Few
+   requests at a time do so (`Breaker.last_resort_in`), to protect a backend that is down.
+3. Then it tries the backends again that it has tried, after a pause and within the provider's
+   retry budget.
 """
 
 import asyncio
@@ -20,18 +21,18 @@ from gateway.routing.planning.candidate import Candidate
 from gateway.routing.resilience.circuit_breaker import Breaker
 
 POLL_S = 0.1
-"""Between two looks while a request waits: another backend may recover first."""
+"""The interval at which a waiting request checks all backends: another one may recover first."""
 
 TIMER_S = 0.001
-"""Timers go by whole milliseconds, and may come that much too early."""
+"""Timers are rounded to whole milliseconds and may fire this much too early."""
 
 MAX_WAITING = 512
-"""Requests that wait for one backend, per process: the next one is refused at once, so that a
-dead backend does not fill `server.max_in_flight`, which all models share."""
+"""Requests that may wait for one backend, per process. Further ones are rejected immediately, so
+that a dead backend does not fill `server.max_in_flight`, which all models share."""
 
 
 class FailedBackend(NamedTuple):
-    """A backend that has failed this request, and may be tried again.
+    """A backend that has failed this request and may be tried again.
 
     not_before: the clock's seconds. busy: it answered 429. times: how often it was tried.
     """
@@ -43,7 +44,10 @@ class FailedBackend(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The best that is left. wait: in seconds; 0: it may be tried now."""
+    """The best remaining backend. wait: seconds; 0 if it may be tried now.
+
+    tried: the earlier failure of the same backend; `None` if this request has not tried it.
+    """
 
     candidate: Candidate
     wait: float
@@ -51,7 +55,10 @@ class Choice(NamedTuple):
 
 
 class LastResort:
-    """Of one request: the backends that are unhealthy, in the plan's order, and those it tried."""
+    """The unhealthy backends of one request, and those that it has tried.
+
+    untried: in the order of the plan.
+    """
 
     __slots__ = ("_rule", "_tried", "untried")
 
@@ -61,7 +68,7 @@ class LastResort:
         self._rule = rule
 
     def on_failure(self, candidate: Candidate, *, not_before: float, busy: bool) -> None:
-        """It may be tried again."""
+        """The candidate has failed, and may be tried again. not_before: the clock's seconds."""
         before = next((one for one in self._tried if one.candidate is candidate), None)
         if before is not None:
             self._tried.remove(before)
@@ -69,12 +76,12 @@ class LastResort:
         self._tried.append(FailedBackend(candidate, not_before, busy, times))
 
     def any_in_time(self, at: float, deadline: float) -> bool:
-        """Whether one that was not tried can be, in time."""
+        """Whether an untried backend can be tried in time. at, deadline: the clock's seconds."""
         until = min(deadline, at + self._rule.max_backoff_s)
         return any(at + _wait(one.breaker, at, until) <= until for one in self.untried)
 
     async def next(self, left: int, deadline: float) -> Choice | None:
-        """The next to try, once it may be; `None` where there is none in time.
+        """Wait until the best backend may be tried; `None` if there is none in time.
 
         left: attempts. deadline: the clock's seconds.
         """
@@ -92,7 +99,7 @@ class LastResort:
             at = now()
 
     def _take(self, choice: Choice, at: float) -> bool:
-        """Whether it may be tried: a second try has to be within its provider's budget."""
+        """Claim the choice; false if it is a retry and its provider's budget is spent."""
         if choice.tried is None:
             self.untried.remove(choice.candidate)
             return True
@@ -102,13 +109,13 @@ class LastResort:
         return False
 
     def best(self, left: int, at: float, until: float) -> Choice | None:
-        """The best that may be tried before `until`. left: attempts."""
+        """The best backend that may be tried before `until`. left: attempts."""
         found: list[tuple[int, float, Choice]] = []
-        broken = False
+        any_open = False
         for candidate in self.untried:
             breaker = candidate.breaker
             closed = _expected_to_serve(breaker, at)
-            broken = broken or not closed
+            any_open = any_open or not closed
             wait = _wait(breaker, at, until)
             order = wait if closed else breaker.last_failure
             found.append((1 if closed else 2, order, Choice(candidate, wait)))
@@ -117,9 +124,9 @@ class LastResort:
             closed = _expected_to_serve(breaker, at)
             wait = max(_wait(breaker, at, until), one.not_before - at)
             order = wait if closed else breaker.last_failure
-            # A backend that is only busy is a better choice than a broken one, but for the last
-            # attempt: that is for the one that has not been tried.
-            first = closed and one.busy and (left > 1 or not broken)
+            # A backend that is only busy is better than one with an open circuit, except for the
+            # last attempt, which is reserved for a backend that has not been tried.
+            first = closed and one.busy and (left > 1 or not any_open)
             rank = 1 if first else 3 if closed else 4
             found.append((rank, order, Choice(one.candidate, wait, one)))
         in_time = [one for one in found if at + one[2].wait <= until]
@@ -127,18 +134,18 @@ class LastResort:
 
 
 def _expected_to_serve(breaker: Breaker, at: float) -> bool:
-    """Whether it is expected to serve when its rest is over."""
+    """Whether the backend is expected to serve when its cooldown is over."""
     return breaker.open_until is None or breaker.is_available(at)
 
 
 def _wait(breaker: Breaker, at: float, until: float) -> float:
-    """Seconds until it may be tried. With all its places taken, one may be free soon."""
+    """Seconds until it may be tried; one poll interval if `MAX_LAST_RESORTS` are in flight."""
     wait = breaker.last_resort_in(at)
     return wait if wait != float("inf") else min(POLL_S, max(0.0, until - at) + TIMER_S)
 
 
 async def _poll(choice: Choice) -> bool:
-    """A while, after which the choice may be another. False: too many wait for it."""
+    """Sleep before the next look at all backends; false if too many requests wait for this one."""
     breaker = choice.candidate.breaker
     if breaker.waiting >= MAX_WAITING:
         return False
@@ -153,6 +160,6 @@ async def _poll(choice: Choice) -> bool:
 def none_in_time(
     candidates: Iterable[Candidate], rule: RetryRule, deadline_s: float, at: float
 ) -> bool:
-    """Whether none of them can be tried in time: each asked for a longer rest."""
+    """Whether no candidate can be tried in time, because each one asked for a longer cooldown."""
     until = at + min(rule.max_backoff_s, deadline_s)
     return LastResort(candidates, rule).best(rule.attempts, at, until) is None

@@ -62,6 +62,7 @@ class CachedMatch(Struct, frozen=True, kw_only=True, eq=False):
     stats: tuple[BackendStats, ...]
 
 
+# A sentinel, because `None` is a cached result: check each backend by itself.
 _MISS: Final = CachedMatch(candidates=(), bounds=(), stats=())
 
 
@@ -112,6 +113,7 @@ class PlanCache:
         """
         if request.extra:
             return None
+        # `type(...) is`, not `isinstance`, which takes seven times as long for Structs (ADR 16).
         if type(request) is not ChatRequest:
             return self._other_shape(request)  # pyright: ignore[reportArgumentType]  not a chat
         if request.nested:

@@ -88,6 +88,7 @@ class Planner:
                 cache.put(cache.plans, key, found)
         if request.timeout_s is not UNSET:
             found = replace(found, deadline_s=_deadline(route, request, request.timeout_s))
+        # One comparison per candidate: a healthy backend costs no call into its breaker.
         for candidate in found.candidates:
             if facts.now < candidate.breaker.impaired_until:
                 found = _drop_unavailable(found, facts.now)

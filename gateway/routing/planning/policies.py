@@ -1,9 +1,9 @@
-"""In which order a model's able and healthy backends are asked: one pure function a policy.
+"""The order in which a model's candidates are asked: one pure function per policy.
 
-A policy gets how the backends stand, one draw, uniform in [0, 1), and the request's key (b""
-where it has none), and returns indexes, first choice first, each exactly once. Backends of
-weight 0 get no traffic of their own under any policy: they come last, in the listed order.
-Randomness and clocks come in as arguments, so that a test of a policy is arithmetic.
+A policy gets the statistics of the backends, one draw, uniform in [0, 1), and the request's key
+(b"" if it has none). It returns indexes, first choice first, each exactly once. Backends with
+weight 0 get no regular traffic under any policy: they come last, in the listed order. Randomness
+and time are arguments, so that a test of a policy is arithmetic.
 """
 
 import math
@@ -16,9 +16,9 @@ from gateway.routing.planning.rendezvous import ranked
 
 
 class BackendStats(Struct, frozen=True, kw_only=True, gc=False):
-    """How one backend stands.
+    """What a policy knows about one backend.
 
-    busy:      attempts under way.
+    busy:      attempts in flight, in all processes.
     latency_s: a moving average, seconds; `None` while unknown.
     cost_usd:  what this request would cost there; `None` without a price.
     """
@@ -35,7 +35,11 @@ Key = Literal["", "unit", "prefix"]
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """key: what of a request the order goes by. plain: weights and the draw are all it reads."""
+    """A policy by its name in `config.yaml`.
+
+    key:   what the order depends on in a request: its unit, the beginning of its prompt, or "".
+    plain: the order depends on names, weights and the draw alone.
+    """
 
     name: str
     order: Order
@@ -58,19 +62,19 @@ def policy(name: str, *, key: Key = "", plain: bool = False) -> Callable[[Order]
 
 @policy("in_order", plain=True)
 def in_order(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
-    """As the configuration lists them; weights and the draw change nothing."""
+    """The order of the configuration; weights and the draw have no effect."""
     return list(range(len(backends)))
 
 
 @policy("weighted", plain=True)
 def weighted(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
-    """First choice with probability weight / sum; the rest likewise among those left."""
+    """First choice with probability weight / sum; each next one by the same rule."""
     return by_weight([one.weight for one in backends], draw)
 
 
 @policy("least_busy")
 def least_busy(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
-    """The fewest attempts under way for its weight; of equals, by the draw."""
+    """The fewest attempts in flight divided by weight first; ties by the draw."""
 
     def share(index: int) -> float:
         one = backends[index]
@@ -81,11 +85,11 @@ def least_busy(backends: Sequence[BackendStats], draw: float, key: bytes) -> lis
 
 @policy("lowest_latency")
 def lowest_latency(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
-    """Of two drawn by weight, the one whose latency times its queue is less.
+    """Of two drawn by weight, the one with the lower product of latency and queue.
 
-    Two random choices keep a crowd from running to whoever was fastest a moment ago (Mitzenmacher
-    2001, "The Power of Two Choices in Randomized Load Balancing"). Who was never measured counts
-    as fast, and is therefore measured soon.
+    Two random choices prevent all requests from going to the backend that was fastest a moment ago
+    (Mitzenmacher 2001, "The Power of Two Choices in Randomized Load Balancing"). A backend without
+    a measurement counts as fast, so that it is measured soon.
     """
 
     def cost(index: int) -> float:
@@ -99,7 +103,7 @@ def lowest_latency(backends: Sequence[BackendStats], draw: float, key: bytes) ->
 
 @policy("lowest_cost")
 def lowest_cost(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
-    """The cheapest for this request; of equals, by the draw. Who has no price comes after."""
+    """The cheapest for this request first; ties by the draw. Backends without a price come last."""
 
     def cost(index: int) -> tuple[bool, float]:
         one = backends[index]
@@ -110,22 +114,22 @@ def lowest_cost(backends: Sequence[BackendStats], draw: float, key: bytes) -> li
 
 @policy("sticky", key="unit")
 def sticky(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
-    """The key's own backend, on every worker and after a restart; without a key by the draw."""
+    """A key has the same backend in every process and after a restart; `weighted` without one."""
     if not key:
         return weighted(backends, draw, key)
     return ranked(key, [one.name for one in backends], [one.weight for one in backends])
 
 
 SLACK = 1.25
-"""How far above its share of the load a backend may be before prompts go elsewhere."""
+"""The multiple of its share of the load above which a backend gets no further prompts."""
 
 
 @policy("prefix_affinity", key="prefix")
 def prefix_affinity(backends: Sequence[BackendStats], draw: float, key: bytes) -> list[int]:
-    """Prompts that begin alike go where that beginning is cached, unless all went there.
+    """Prompts with the same prefix go to the backend that has it cached, unless it is overloaded.
 
-    Rendezvous order with bounded loads: whoever has more than 1.25 times its share of what is
-    under way, this request included, comes after those who have not. Mirrokni, Thorup and
+    Rendezvous order with bounded loads: backends with more than 1.25 times their share of the
+    attempts in flight, this request included, come after the others. Mirrokni, Thorup and
     Zadimoghaddam 2018, "Consistent Hashing with Bounded Loads".
     """
     order = sticky(backends, draw, key)
@@ -144,20 +148,20 @@ def prefix_affinity(backends: Sequence[BackendStats], draw: float, key: bytes) -
 def by_weight(weights: Sequence[float], draw: float) -> list[int]:
     """Indexes drawn without replacement, weight 0 last, as listed.
 
-    What is left of the draw after a choice is uniform again, so one draw orders any number.
+    The remainder of the draw after a choice is uniform again, so one draw is enough for all.
     """
-    rest = [index for index, weight in enumerate(weights) if weight > 0]
+    remaining = [index for index, weight in enumerate(weights) if weight > 0]
     order: list[int] = []
-    while rest:
-        total = sum(weights[index] for index in rest)
+    while remaining:
+        total = sum(weights[index] for index in remaining)
         mark = draw * total
-        chosen = rest[-1]
-        for index in rest:
+        chosen = remaining[-1]
+        for index in remaining:
             if mark < weights[index]:
                 chosen = index
                 break
             mark -= weights[index]
         draw = min(max(mark / weights[chosen], 0.0), 1.0 - 2.0**-53)
-        rest.remove(chosen)
+        remaining.remove(chosen)
         order.append(chosen)
     return order + [index for index, weight in enumerate(weights) if weight <= 0]

@@ -1,4 +1,4 @@
-"""What tokens cost: the operator's prices, looked up by backend, and the sum for one answer."""
+"""The operator's prices, looked up by backend, and the cost of one answer."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ from schemas.events import Usage
 
 MILLION = 1e6
 _DIGITS = 12
-"""Behind the point of a cost: what a thousandth of a cent a million tokens would need."""
+"""Decimal places of a cost, enough for a thousandth of a cent per million tokens."""
 
 
 class Prices:
     """The price of each backend, PROVIDER/MODEL: the exact row, else the longest wildcard.
 
-    any: whether there are rows at all.
+    any: whether the configuration has prices.
     """
 
     def __init__(self, rows: Sequence[Price]) -> None:
@@ -23,7 +23,7 @@ class Prices:
         self.any = bool(rows)
 
     def of(self, backend: str) -> Price | None:
-        """`None`: unknown, which is not free."""
+        """The price of a backend; `None` if it is unknown, which does not mean free."""
         row = self._exact.get(backend)
         if row is not None:
             return row
@@ -34,10 +34,10 @@ UNPRICED = Prices(())
 
 
 def cost_of(usage: Usage, price: Price) -> float | None:
-    """US dollars; `None` where the backend did not tell the tokens.
+    """The cost in US dollars; `None` if the backend did not report the tokens.
 
-    Tokens read from a cache, written to one (for an hour, or for less) and thought are part of the
-    prompt's and the answer's tokens, and priced apart where the row has a price for them.
+    Cached tokens, cache writes (for an hour or less) and reasoning tokens are included in the
+    tokens of the prompt and of the answer. They have their own price if the row sets one.
     """
     prompt, completion = usage.prompt_tokens, usage.completion_tokens or 0
     if prompt is None:
@@ -45,22 +45,25 @@ def cost_of(usage: Usage, price: Price) -> float | None:
     cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
     hour = min(usage.cache_write_1h_tokens or 0, written)
     write = _or(price.cache_write, price.input)
-    thought = usage.reasoning_tokens or 0
+    reasoning = usage.reasoning_tokens or 0
     fresh = max(prompt - cached - written, 0)
-    spoken = max(completion - thought, 0)
+    visible = max(completion - reasoning, 0)
     cost = (
         fresh * price.input
         + cached * _or(price.cached_input, price.input)
         + (written - hour) * write
         + hour * _or(price.cache_write_1h, write)
-        + spoken * price.output
-        + thought * _or(price.reasoning, price.output)
+        + visible * price.output
+        + reasoning * _or(price.reasoning, price.output)
     )
     return round(cost / MILLION, _DIGITS)
 
 
 def expected_cost(tokens: int, max_tokens: int | None, price: Price) -> float:
-    """Of a request that was not answered yet: its bound, or as many tokens again as it sends."""
+    """The cost in US dollars of a request that is not answered yet.
+
+    Assumes an answer of `max_tokens`; if that is `None`, one as long as the prompt.
+    """
     answer = tokens if max_tokens is None else max_tokens
     return (tokens * price.input + answer * price.output) / MILLION
 

@@ -1,4 +1,4 @@
-"""The operator's values in a request: what `defaults` and `overrides` of a model say."""
+"""Apply the operator's values, a model's `defaults` and `overrides`, to a request."""
 
 from collections.abc import Iterator
 
@@ -11,30 +11,32 @@ from schemas.sampling import Sampling
 
 
 def with_values(request: Request, defaults: RequestFields, overrides: RequestFields) -> Request:
-    """The request with the operator's values: defaults where it is silent, overrides anyway.
+    """The request with the operator's values: defaults for absent fields, overrides always.
 
-    A field that the request's task does not have is left out.
+    Fields that the request's task does not have are ignored.
     """
-    own = {
-        **{name: value for name, value in _given(defaults) if _silent(request, name)},
-        **{name: value for name, value in _given(overrides) if hasattr(request, name)},
+    fields = {
+        **{name: value for name, value in _values(defaults) if _absent(request, name)},
+        **{name: value for name, value in _values(overrides) if hasattr(request, name)},
     }
     if not isinstance(request, EmbeddingsRequest):
         sampling = request.sampling
         sampled = {
-            **{n: value for n, value in _given(defaults.sampling) if _silent(sampling, n)},
-            **dict(_given(overrides.sampling)),
+            **{n: value for n, value in _values(defaults.sampling) if _absent(sampling, n)},
+            **dict(_values(overrides.sampling)),
         }
-        own["sampling"] = msgspec.structs.replace(sampling, **sampled)
-    return msgspec.structs.replace(request, **own)
+        fields["sampling"] = msgspec.structs.replace(sampling, **sampled)
+    return msgspec.structs.replace(request, **fields)
 
 
-def _given(values: Struct) -> Iterator[tuple[str, object]]:
+def _values(values: Struct) -> Iterator[tuple[str, object]]:
+    """Name and value of the fields that are set, without `sampling`."""
     for name in values.__struct_fields__:
         value: object = getattr(values, name)
         if value is not UNSET and not isinstance(value, Sampling):
             yield name, value
 
 
-def _silent(request: Struct, name: str) -> bool:
+def _absent(request: Struct, name: str) -> bool:
+    """Whether the request has such a field, but the client did not set it."""
     return getattr(request, name, False) in (UNSET, None)

@@ -1,4 +1,4 @@
-"""What rules and policies may know of a request beside its fields: who asks, and its headers."""
+"""What rules and policies know about a request besides its fields: its key, its headers, a draw."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -9,19 +9,22 @@ from msgspec import UNSET, Struct, UnsetType
 from schemas.messages import OpaqueTool, Tool, text_of
 from schemas.requests import ChatRequest, CompletionRequest, Prompt, Request, TokenRequest
 
-CHARACTERS_A_TOKEN = 4.0
-"""English text in today's vocabularies; an estimate, where nobody has counted."""
+CHARACTERS_PER_TOKEN = 4.0
+"""English text with current vocabularies. An estimate for prompts that are not tokens."""
 
 PREFIX_CHARACTERS = 1024
-"""Of the beginning that requests must share to count as alike."""
+"""The length of the prefix that requests must share to go to the same backend."""
 
 _strings: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 
 
 class RequestFacts(Struct, frozen=True, kw_only=True, gc=False):
-    """draw: uniform in [0, 1). now: the clock's seconds. caller: the key's name, "" without.
+    """The facts about one request that are not in its body.
 
-    request_id: ours, another for every request.
+    uniform_draw: uniform in [0, 1), drawn once per request.
+    now:        the clock's seconds.
+    caller:     the name of the client's key; "" without one.
+    request_id: the gateway's own, unique per request.
     """
 
     uniform_draw: float = 0.0
@@ -31,7 +34,7 @@ class RequestFacts(Struct, frozen=True, kw_only=True, gc=False):
     request_id: str = ""
 
     def header(self, name: str) -> str | None:
-        """Of several with one name, the first. Names in any case."""
+        """The first header of a name, in any case; `None` if there is none."""
         wanted = name.lower().encode("latin-1")
         for field, value in self.headers:
             if field == wanted:
@@ -40,7 +43,7 @@ class RequestFacts(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def unit_of(request: Request, facts: RequestFacts, by: str) -> str:
-    """Who this request belongs to: `by` is user, api_key or header:NAME. "" where unknown."""
+    """The unit that the request belongs to; "" if unknown. by: user, api_key or header:NAME."""
     if by == "api_key":
         return facts.caller
     if by == "user":
@@ -50,7 +53,7 @@ def unit_of(request: Request, facts: RequestFacts, by: str) -> str:
 
 
 def metadata_of(request: Request) -> dict[str, str]:
-    """The strings among the request's metadata; {} where it has none or no object."""
+    """The strings among the request's metadata; {} if it is absent or not an object."""
     if not isinstance(request, ChatRequest) or not isinstance(request.metadata, msgspec.Raw):
         return {}
     try:
@@ -61,16 +64,16 @@ def metadata_of(request: Request) -> dict[str, str]:
 
 
 def estimated_tokens(request: Request) -> int:
-    """The prompt's tokens: counted where it is tokens, else by its characters.
+    """The number of the prompt's tokens: exact for token ids, else estimated by its characters.
 
-    Tools count by their descriptions and schemas; images and audio are left out.
+    Tools count with their descriptions and schemas; images and audio do not count.
     """
     match request:
         case ChatRequest():
             characters = sum(len(text_of(message)) for message in request.messages)
             if not isinstance(request.tools, UnsetType):
                 characters += sum(_characters(tool) for tool in request.tools)
-            return round(characters / CHARACTERS_A_TOKEN) + 4 * len(request.messages)
+            return round(characters / CHARACTERS_PER_TOKEN) + 4 * len(request.messages)
         case CompletionRequest():
             return sum(_tokens(prompt) for prompt in request.prompts)
         case TokenRequest():
@@ -88,13 +91,13 @@ def _characters(tool: Tool) -> int:
 
 
 def _tokens(prompt: Prompt) -> int:
-    return len(prompt) if isinstance(prompt, tuple) else round(len(prompt) / CHARACTERS_A_TOKEN)
+    return len(prompt) if isinstance(prompt, tuple) else round(len(prompt) / CHARACTERS_PER_TOKEN)
 
 
 def prefix_of(request: Request, facts: RequestFacts) -> bytes:
-    """A digest of how the prompt begins: requests that share it share an engine's cached prefix.
+    """A digest of the prompt's prefix: requests with the same one share an engine's prefix cache.
 
-    Salted by the caller, as the cache itself is.
+    Salted by the caller, as that cache is.
     """
     digest = blake2b(digest_size=16, key=blake2b(facts.caller.encode(), digest_size=32).digest())
     for piece in _beginning(request):
@@ -103,7 +106,7 @@ def prefix_of(request: Request, facts: RequestFacts) -> bytes:
 
 
 def _beginning(request: Request) -> list[bytes]:
-    """The first characters; of a conversation, its turns up to the first of the user's."""
+    """The first characters; in a chat, of each message up to the first user message."""
     match request:
         case ChatRequest():
             pieces: list[bytes] = []

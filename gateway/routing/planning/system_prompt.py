@@ -1,4 +1,4 @@
-"""A text of the operator's in front of a conversation's system message."""
+"""Prepend an operator's text to the system message of a conversation."""
 
 import msgspec
 from msgspec import Raw, UnsetType
@@ -11,9 +11,9 @@ _list: msgspec.json.Decoder[list[Raw]] = msgspec.json.Decoder(list[Raw])
 
 
 def with_system(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
-    """One system message, the client's own words after the operator's: many models know only one.
+    """The messages with one system message, because many models support only one.
 
-    What else the client's message holds stays as it was sent.
+    The client's text follows the operator's. Other fields of the client's message do not change.
     """
     if not messages or messages[0].role not in ("system", "developer"):
         return (Message(role="system", content=text), *messages)

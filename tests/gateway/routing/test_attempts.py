@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from gateway.clock import now
 from gateway.config.schema_failover import Retry
 from gateway.routing.execution.attempt import Attempt, start_attempt
 from gateway.routing.execution.attempt_sequence import (
@@ -33,10 +34,6 @@ from schemas.requests import CompletionRequest
 from tests.gateway.routing.test_plan import backend
 
 pytestmark = pytest.mark.anyio
-
-
-def loop_time() -> float:
-    return asyncio.get_running_loop().time()
 
 
 HI = CompletionRequest(model="m", prompts=("hi",))
@@ -73,27 +70,27 @@ def record(started: float) -> RequestRecord:
 def broken(one: Backend) -> Backend:
     """Its breaker has opened."""
     for _ in range(one.breaker.rule.min_requests):
-        one.breaker.fail(loop_time(), probe=False)
-    assert not one.breaker.is_available(loop_time())
+        one.breaker.fail(now(), probe=False)
+    assert not one.breaker.is_available(now())
     return one
 
 
 def probed(one: Backend) -> Backend:
     """It is due for a probe, which another request is."""
-    assert due(one).breaker.begin(loop_time())
+    assert due(one).breaker.begin(now())
     return one
 
 
 def due(one: Backend) -> Backend:
     """Its breaker is half open."""
     for _ in range(one.breaker.rule.min_requests):
-        one.breaker.fail(loop_time() - 1000, probe=False)
-    assert one.breaker.state(loop_time()) == "half_open"
+        one.breaker.fail(now() - 1000, probe=False)
+    assert one.breaker.state(now()) == "half_open"
     return one
 
 
 def ended_by(error: BaseException) -> Callable[[Attempt], None]:
-    return lambda one: one.fail(error, loop_time())
+    return lambda one: one.fail(error, now())
 
 
 def hurried(one: Attempt) -> None:
@@ -112,7 +109,7 @@ WITHOUT_BLAME: dict[str, Callable[[Attempt], None]] = {
 }
 ENDS: dict[str, Callable[[Attempt], None]] = {
     **WITHOUT_BLAME,
-    "answered": lambda one: one.succeed(loop_time()),
+    "answered": lambda one: one.succeed(now()),
     "failed": ended_by(UpstreamBroken("cut", upstream="a")),
 }
 
@@ -141,7 +138,7 @@ async def first_turn(plan: Plan, asking: RequestRecord) -> PrimaryAttempt:
 
 async def begun(plan: Plan) -> Attempt:
     """The first try at its first backend, 9 of its 10 seconds too late."""
-    return await first_turn(plan, record(loop_time() - 9))
+    return await first_turn(plan, record(now() - 9))
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -167,7 +164,7 @@ async def test_what_is_not_a_backends_fault_never_opens_its_breaker(end: str) ->
     for _ in range(20):
         WITHOUT_BLAME[end](await begun(plan))
 
-    assert plan.candidates[0].backend.breaker.state(loop_time()) == "closed"
+    assert plan.candidates[0].backend.breaker.state(now()) == "closed"
 
 
 async def test_a_backend_that_an_impatient_client_cut_still_counts_as_slow() -> None:
@@ -182,7 +179,7 @@ async def test_a_backend_that_an_impatient_client_cut_still_counts_as_slow() -> 
 
 
 async def test_a_success_resets_how_long_a_busy_backend_is_deprioritised() -> None:
-    plan, at = a_plan(backend("a")), loop_time()
+    plan, at = a_plan(backend("a")), now()
     breaker = plan.candidates[0].backend.breaker
     busy = UpstreamBusy("later", upstream="a")
 
@@ -197,7 +194,7 @@ async def test_a_success_resets_how_long_a_busy_backend_is_deprioritised() -> No
 
 
 async def hedge_of(plan: Plan) -> str | None:
-    attempts = AttemptSequence(plan, HI, record(loop_time()), "")
+    attempts = AttemptSequence(plan, HI, record(now()), "")
     await attempts.first()
     hedge = attempts.hedge()
     return None if hedge is None else hedge.candidate.name
@@ -224,30 +221,30 @@ async def test_a_backend_that_another_request_probes_is_skipped() -> None:
 
     probed(plan.candidates[0].backend)
 
-    turn = await first_turn(plan, record(loop_time()))
+    turn = await first_turn(plan, record(now()))
 
     assert turn.current.candidate.name == "b"
 
 
 async def test_while_all_are_being_probed_one_more_is_tried_after_a_moment() -> None:
     plan = a_plan(backend("a"))
-    before = loop_time()
+    before = now()
     probed(plan.candidates[0].backend)
 
-    turn = await first_turn(plan, record(loop_time()))
+    turn = await first_turn(plan, record(now()))
 
     assert turn.current.candidate.name == "a"
-    assert loop_time() - before >= LAST_RESORT_EVERY_S
+    assert now() - before >= LAST_RESORT_EVERY_S
 
 
 async def test_where_all_places_at_a_broken_backend_are_taken_a_request_is_refused() -> None:
     plan = replace(a_plan(backend("a")), retry=Retry(max_backoff_s=0.3))
     one = probed(plan.candidates[0].backend)
     for _ in range(MAX_LAST_RESORTS - 1):
-        one.breaker.begin(loop_time())
+        one.breaker.begin(now())
 
     with pytest.raises(Unavailable, match=r"a: breaker half_open") as caught:
-        await first_turn(plan, record(loop_time()))
+        await first_turn(plan, record(now()))
 
     assert caught.value.retry_after == 1.0
     assert one.breaker.waiting == 0
@@ -256,18 +253,18 @@ async def test_where_all_places_at_a_broken_backend_are_taken_a_request_is_refus
 async def test_no_more_than_so_many_requests_wait_for_one_backend() -> None:
     plan = a_plan(backend("a"))
     breaker = plan.candidates[0].breaker
-    breaker.cool_down(loop_time(), 2.0, probe=False)
+    breaker.cool_down(now(), 2.0, probe=False)
     breaker.waiting = MAX_WAITING
 
     with pytest.raises(Unavailable):
-        await first_turn(plan, record(loop_time()))
+        await first_turn(plan, record(now()))
 
 
 async def test_no_backend_is_tried_after_the_deadline() -> None:
     plan = a_plan(backend("a"))
 
     with pytest.raises(DeadlineExceeded):
-        await first_turn(plan, record(loop_time() - 11))
+        await first_turn(plan, record(now() - 11))
 
     assert plan.candidates[0].backend.load.in_flight == 0
 
@@ -275,7 +272,7 @@ async def test_no_backend_is_tried_after_the_deadline() -> None:
 async def asked_at_once() -> tuple[RequestRecord, Attempt, Attempt]:
     """A try and its hedge, which begins a little later."""
     plan = a_plan(backend("a"), backend("b"))
-    asking = record(loop_time())
+    asking = record(now())
     attempts = AttemptSequence(plan, HI, asking, "")
     first = await attempts.first()
     hedge = attempts.hedge()
@@ -312,7 +309,7 @@ async def test_backoffs_between_attempts_are_not_the_backends_time() -> None:
 
 @pytest.mark.parametrize("end", ENDS)
 async def test_the_only_try_took_as_long_as_it_took(end: str) -> None:
-    plan, asking = a_plan(backend("a")), record(loop_time())
+    plan, asking = a_plan(backend("a")), record(now())
     one = await first_turn(plan, asking)
 
     running = asking.upstream_ms(one.started + 1)
@@ -329,17 +326,17 @@ async def test_retries_are_a_share_of_the_first_attempts_of_the_last_seconds(
     plan = a_plan(backend("a"))
     plan = plan if hedging else replace(plan, hedging=None)
     budget = plan.candidates[0].backend.budget
-    budget.firsts.add(loop_time() - 100)
+    budget.firsts.add(now() - 100)
 
     for _ in range(200):
-        (await begun(plan)).succeed(loop_time())
+        (await begun(plan)).succeed(now())
 
-    assert sum(budget.take(loop_time()) for _ in range(100)) == 40
+    assert sum(budget.take(now()) for _ in range(100)) == 40
 
 
 async def test_answers_are_taken_back_from_failures_when_a_breaker_weighs_them() -> None:
     plan = a_plan(backend("a"))
-    breaker, at = plan.candidates[0].backend.breaker, loop_time()
+    breaker, at = plan.candidates[0].backend.breaker, now()
 
     for end in [True, False, False, True] * 100 + [False] * (breaker.rule.min_requests - 2):
         one = await begun(plan)
@@ -355,7 +352,7 @@ async def test_answers_are_taken_back_from_failures_when_a_breaker_weighs_them()
 
 async def test_an_answer_that_is_faster_than_those_before_lowers_what_is_measured() -> None:
     plan = a_plan(backend("a"))
-    load, at = plan.candidates[0].backend.load, loop_time()
+    load, at = plan.candidates[0].backend.load, now()
 
     for end, seconds in ((at, 5.0), (at + 10, 1.0)):
         one = await begun(plan)
@@ -368,7 +365,7 @@ async def test_an_answer_that_is_faster_than_those_before_lowers_what_is_measure
 @pytest.mark.parametrize("hedged", [False, True])
 async def test_a_stream_is_timed_by_its_first_content_and_not_by_its_end(hedged: bool) -> None:
     plan = a_plan(backend("a"), backend("b"))
-    turn = await first_turn(plan, record(loop_time()))
+    turn = await first_turn(plan, record(now()))
     if hedged:
         hedge = turn.rest.hedge()
         assert hedge is not None
@@ -376,7 +373,7 @@ async def test_a_stream_is_timed_by_its_first_content_and_not_by_its_end(hedged:
     load = turn.current.candidate.backend.load
 
     turn.commit()
-    turn.current.succeed(loop_time() + 100)
+    turn.current.succeed(now() + 100)
 
     assert load.answer.measured is None
     assert 0.0 <= (load.first_content.measured or 0.0) < 50.0
@@ -384,11 +381,11 @@ async def test_a_stream_is_timed_by_its_first_content_and_not_by_its_end(hedged:
 
 async def test_fields_dropped_for_one_backend_are_not_reported_for_the_next() -> None:
     plan = a_plan(backend("a"), backend("b"), dropped={"a": ("n",)})
-    asking = record(loop_time())
+    asking = record(now())
 
-    (await first_turn(plan, asking)).fail(UpstreamBroken("cut", upstream="a"), loop_time())
+    (await first_turn(plan, asking)).fail(UpstreamBroken("cut", upstream="a"), now())
     without = asking.dropped
-    start_attempt(plan.candidates[1], asking, loop_time())
+    start_attempt(plan.candidates[1], asking, now())
 
     assert without == ("n",)
     assert asking.dropped == ()
