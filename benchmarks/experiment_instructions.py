@@ -45,8 +45,8 @@ async def walk(path: str, requests: int, folder: Path) -> None:
         await within(planner, gateway, requests)
     else:
         await without(gateway, requests)
-    gateway.write_books()
-    gateway.access_log.close()
+    gateway.log.flush()
+    gateway.log.access_log.close()
     if recorder is not None:
         recorder.close()
     await runtime.close()

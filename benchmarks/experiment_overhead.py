@@ -28,7 +28,6 @@ from adapters.base import Supports
 from gateway.clock import now
 from gateway.config.load import read_config
 from gateway.config.schema_failover import Breaker as BreakerRule
-from gateway.http.request_ids import uuid7
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.spool import Spool
 from gateway.routing.execution import pipeline
@@ -42,7 +41,7 @@ from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.policies import POLICIES
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Backend, Route, RouteTable
-from gateway.routing.request_record import AttemptRecord, RequestRecord
+from gateway.routing.request_record import AttemptRecord, RequestRecord, new_request_id
 from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.runtime import Runtime
@@ -117,7 +116,7 @@ ASKED: Final = [
 
 def record_of(request: ChatRequest) -> RequestRecord:
     return RequestRecord(
-        request_id=uuid7(),
+        request_id=new_request_id(),
         started=now(),
         surface="openai",
         task="chat",
@@ -140,7 +139,7 @@ async def without(gateway: Gateway, requests: int = REQUESTS) -> None:
         record.deltas, record.usage = fold.deltas, fold.usage
         record.backend = "a/old"
         record.attempts.append(AttemptRecord(backend="a/old", outcome="ok"))
-        gateway.book(record, 200, now(), gateway.runtime.prices)
+        gateway.log.record_request(record, 200, now(), gateway.runtime.prices)
 
 
 async def within(planner: Planner, gateway: Gateway, requests: int = REQUESTS) -> None:
@@ -157,7 +156,7 @@ async def within(planner: Planner, gateway: Gateway, requests: int = REQUESTS) -
         planned = planner.plan(route, request, facts, enrolment)
         record.candidates = planned.names
         await pipeline.collect(planned, request, record)
-        gateway.book(record, 200, now(), gateway.runtime.prices)
+        gateway.log.record_request(record, 200, now(), gateway.runtime.prices)
 
 
 def planner_of(state: ExperimentState) -> Planner:
@@ -228,7 +227,7 @@ class Walk:
     async def turn(self) -> None:
         began = time.thread_time()
         await self._path(self.gateway)
-        self.gateway.write_books()
+        self.gateway.log.flush()
         self._here += time.thread_time() - began
 
     def spent(self) -> float:
@@ -238,7 +237,7 @@ class Walk:
         return spent
 
     def close(self) -> None:
-        self.gateway.access_log.close()
+        self.gateway.log.access_log.close()
         if self._recorder is not None:
             self._recorder.close()
 

@@ -74,13 +74,13 @@ def build_app(gateway: Gateway, *, at_once: bool = True) -> ASGIApp:
     def current() -> Gateway:
         return gateway
 
-    hot = {route.path: Endpoint(current, route) for route in HOT_ROUTES}
+    hot = {route.path: Endpoint(gateway, route) for route in HOT_ROUTES}
 
     def rest() -> ASGIApp:
         handlers = [*_handlers(gateway, hot), admin_routes(current)]
         return Watched(Heads(_litestar(gateway, handlers)), current)
 
-    front = Front(hot, TemplatedPaths(HOT_ROUTES), rest, lambda: gateway.runtime.door)
+    front = Front(gateway, hot, TemplatedPaths(HOT_ROUTES), rest)
     if at_once:
         front.complete()
     return front
@@ -159,7 +159,7 @@ def _bug(gateway: Gateway, request: _Request, exc: Exception) -> Response[bytes]
     route = str(cast("Mapping[str, object]", scope).get("path_template", "unknown route"))
     told = "request %s at %s %s failed: bug in the gateway"
     _log.error(told, request_id, request.method, route, exc_info=exc)
-    gateway.metrics.internal_errors.count(route)
+    gateway.log.metrics.internal_errors.count(route)
     answer = _gateway_error(
         request, GatewayError("internal error; the gateway's log has the request id")
     )

@@ -6,12 +6,4 @@ and truncated to milliseconds: enough for deadlines, too coarse for reported tim
 
 from time import monotonic as now
 
-__all__ = ("milliseconds", "now")
-
-
-def milliseconds(seconds: float) -> float:
-    """Convert seconds, at least 0, to milliseconds rounded to a microsecond.
-
-    Takes a sixth of the time of `round`.
-    """
-    return (seconds * 1e6 + 0.5) // 1.0 / 1e3
+__all__ = ("now",)

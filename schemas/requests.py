@@ -6,7 +6,7 @@ backends of the client's own dialect and rejected by name by all others.
 promises that they are never rejected.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
@@ -28,6 +28,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat
                    does not have (schemas.unknown_fields).
     """
 
+    task: ClassVar[Literal["chat"]] = "chat"
     model: str
     messages: tuple[Message, ...]
     sampling: Sampling = Sampling()
@@ -63,6 +64,7 @@ class CompletionRequest(
     error_behavior: `truncate` cuts a prompt that is too long; a timeout returns a partial answer.
     """
 
+    task: ClassVar[Literal["completion"]] = "completion"
     model: str
     prompts: tuple[Prompt, ...]
     batch: bool = False
@@ -92,6 +94,7 @@ class EmbeddingsRequest(
     batch:       the client sent a list of inputs.
     """
 
+    task: ClassVar[Literal["embeddings"]] = "embeddings"
     model: str
     inputs: tuple[Prompt, ...]
     batch: bool = False
@@ -133,6 +136,7 @@ class TokenRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="tok
     text:    the client wants the generated text as well as the token ids.
     """
 
+    task: ClassVar[Literal["tokens"]] = "tokens"
     model: str
     tokens: tuple[int, ...]
     sampling: Sampling = Sampling()

@@ -1,9 +1,7 @@
-"""Limit how much of the gateway one API key may use while other keys exist."""
+"""Limit the requests and the body memory of one API key while other keys exist."""
 
-from collections.abc import Callable
-from typing import Protocol
-
-from schemas.errors import Throttled
+from gateway.config.schema import Server
+from schemas.errors import Throttled, Unavailable
 
 
 class KeyUsage:
@@ -16,60 +14,85 @@ class KeyUsage:
         self.buffered = 0
 
 
-class KeyUsages:
-    """Usage by key name; one entry for each key that the configuration has ever had."""
+class KeyShares:
+    """The requests in flight and the body memory of this process, by API key.
+
+    Each process counts its own requests, and limits them to what the other processes leave.
+
+    buffered: bytes of request bodies in memory. others_buffered: of the other processes, as last
+    reported.
+    """
+
+    __slots__ = ("_usages", "buffered", "others_buffered")
 
     def __init__(self) -> None:
-        self._shares: dict[str, KeyUsage] = {}
+        self._usages: dict[str, KeyUsage] = {}
+        self.buffered = 0
+        self.others_buffered = 0
 
-    def of(self, key: str) -> KeyUsage:
-        share = self._shares.get(key)
-        if share is None:
-            share = self._shares[key] = KeyUsage()
-        return share
+    def hold(self, key: str, server: Server, *, several: bool, others_in_flight: int) -> "Slot":
+        """Reserve a slot for a request of this key; close it when the request ends.
+
+        several: other keys exist, so the key is limited to its share.
+        others_in_flight: requests of the other processes.
+
+        Raises Throttled if the key already has its share of `max_in_flight`.
+        """
+        usage = self._usages.get(key)
+        if usage is None:
+            usage = self._usages[key] = KeyUsage()
+        if several and usage.in_flight >= server.max_share_per_key * (
+            server.max_in_flight - others_in_flight
+        ):
+            raise Throttled(
+                f"the API key {key!r} has {usage.in_flight} requests in flight, the most "
+                "that one key may have (server.max_share_per_key of server.max_in_flight)",
+                retry_after=1,
+            )
+        usage.in_flight += 1
+        return Slot(self, usage, server, several)
 
 
-class BodyMemory(Protocol):
-    """The memory budget of all bodies. `buffer` raises Unavailable when it is exhausted."""
+class Slot:
+    """The slot and the body memory of one request; `close` gives both back.
 
-    def buffer(self, size: int) -> None: ...
+    size: bytes of its body in memory.
+    """
 
-    def release(self, size: int) -> None: ...
+    __slots__ = ("_server", "_several", "_shares", "_usage", "size")
 
-
-class Reservation:
-    """The slot and the memory of one request; `close` gives them back."""
-
-    __slots__ = ("_buffers", "_room", "_share", "size")
-
-    def __init__(self, buffers: BodyMemory, share: KeyUsage, room: Callable[[], float]) -> None:
-        """room: bytes that all requests of this key may buffer together, as of now."""
+    def __init__(self, shares: KeyShares, usage: KeyUsage, server: Server, several: bool) -> None:
         self.size = 0
-        self._buffers = buffers
-        self._room = room
-        self._share = share
-        share.in_flight += 1
+        self._shares = shares
+        self._usage = usage
+        self._server = server
+        self._several = several
 
     def buffer(self, size: int) -> None:
         """Claim memory. Raises Throttled over the key's share, Unavailable if no memory is left."""
-        share = self._share
-        if share.buffered + size > self._room():
+        shares, usage, server = self._shares, self._usage, self._server
+        if self._several and usage.buffered + size > server.max_share_per_key * (
+            server.max_buffered_bytes - shares.others_buffered
+        ):
             raise Throttled(
                 "requests of this API key already use all the memory that one key may use "
                 "(server.max_share_per_key of server.max_buffered_bytes)",
                 retry_after=1,
             )
-        self._buffers.buffer(size)
-        share.buffered += size
+        if shares.buffered + shares.others_buffered + size > server.max_buffered_bytes:
+            raise Unavailable("too many request bodies are in memory", retry_after=1)
+        shares.buffered += size
+        usage.buffered += size
         self.size += size
 
     def release(self, size: int) -> None:
-        self._buffers.release(size)
-        self._share.buffered -= size
+        """Give back a part of the memory."""
+        self._shares.buffered -= size
+        self._usage.buffered -= size
         self.size -= size
 
     def close(self) -> None:
-        """Release the slot and the memory: the request is over."""
-        self._share.in_flight -= 1
+        """Give back the slot and all of the memory."""
+        self._usage.in_flight -= 1
         if self.size:
             self.release(self.size)

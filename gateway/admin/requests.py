@@ -14,11 +14,12 @@ from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
 from gateway.admin.access import SCHEME
+from gateway.request_log import MAX_RECENT
 from gateway.routing.exclusion import Exclusion
 from gateway.routing.request_record import AttemptRecord
 from gateway.state import Gateway
 from gateway.store.request_queries import RecordedRequest
-from gateway.telemetry.recent_requests import CAPACITY, RecentRequest
+from gateway.telemetry.recent_requests import RecentRequest
 from schemas.errors import RouteNotFound, Unavailable
 
 
@@ -96,12 +97,12 @@ class RequestList(Struct, frozen=True, kw_only=True):
 def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @get(
         "/requests",
-        summary=f"Recent requests, at most {CAPACITY} per worker, and how each was routed",
+        summary=f"Recent requests, at most {MAX_RECENT} per worker, and how each was routed",
         security=[{SCHEME: []}],
     )
     async def requests(
         limit: Annotated[
-            int, QueryParameter(ge=1, le=CAPACITY, description="number of requests, newest first")
+            int, QueryParameter(ge=1, le=MAX_RECENT, description="number of requests, newest first")
         ] = 50,
         before: Annotated[
             float | None,
@@ -134,7 +135,7 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
             if older is not None:
                 return of_store(older)
         raise RouteNotFound(
-            f"request {request_id!r} not found among the last {CAPACITY} of any worker or in the "
+            f"request {request_id!r} not found among the last {MAX_RECENT} of any worker or in the "
             "store, which finds requests by x-gateway-request-id only",
             code="unknown_request",
         )

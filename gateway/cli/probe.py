@@ -19,8 +19,8 @@ from gateway.cli.config_loading import faults_shown
 from gateway.cli.tables import table_of
 from gateway.clock import now
 from gateway.config.schema import Config
-from gateway.http.request_ids import uuid7
 from gateway.routing.planning.route import Backend
+from gateway.routing.request_record import new_request_id
 from gateway.runtime import Runtime
 from gateway.upstream.base import Call
 from schemas.errors import (
@@ -126,7 +126,7 @@ async def _probe(backend: Backend, runtime: Runtime, timeout_s: float) -> ProbeR
 
 
 async def _ask(backend: Backend, request: Request, timeout_s: float) -> None:
-    call = Call(model=backend.model, deadline=now() + timeout_s, request_id=uuid7())
+    call = Call(model=backend.model, deadline=now() + timeout_s, request_id=new_request_id())
     async with asyncio.timeout(timeout_s):
         if isinstance(request, EmbeddingsRequest):
             await backend.upstream.embed(request, call)

@@ -61,8 +61,8 @@ class StateSharing:
                     self._received[key] = count
                     if (backend := backends.get(key)) is not None:
                         backend.load.other_processes = count
-                self._gateway.others_in_flight = message.in_flight
-                self._gateway.others_buffered = message.buffered
+                self._gateway.admission.others_in_flight = message.in_flight
+                self._gateway.shares.others_buffered = message.buffered
 
     async def send_updates(self) -> None:
         """Send changed loads every SEND_INTERVAL_S until cancelled."""
@@ -74,7 +74,7 @@ class StateSharing:
                 for key, backend in gateway.runtime.backends.items()
                 if backend.load.in_flight or self._attempts.get(key)
             }
-            totals = (gateway.in_flight, gateway.buffered)
+            totals = (gateway.admission.in_flight, gateway.shares.buffered)
             ended = dict.fromkeys(self._attempts.keys() - attempts.keys(), 0)
             changed = {**ended, **attempts}
             if changed == self._attempts and totals == self._totals:

@@ -6,9 +6,9 @@ from typing import cast
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from gateway.asgi.client_timeouts import in_time
-from gateway.asgi.cross_site import Door
 from gateway.http.endpoint import Endpoint
 from gateway.http.error_envelopes import envelope
+from gateway.state import Gateway
 from gateway.surfaces.hot_route import TemplatedPaths
 from schemas.errors import Forbidden, GatewayError
 
@@ -21,20 +21,20 @@ class Front:
 
     def __init__(
         self,
+        gateway: Gateway,
         hot: Mapping[str, Endpoint],
         paths: TemplatedPaths,
         rest: Callable[[], ASGIApp],
-        door: Callable[[], Door | None] = lambda: None,
     ) -> None:
         """hot: endpoints by path, as the route was written. paths: finds paths that contain a name.
 
-        rest: builds the app for everything else, once. door: checks every request before routing.
+        rest: builds the app for everything else, once.
         """
         self._hot = dict(hot)
         self._paths = paths
         self._build_rest = rest
         self._rest: ASGIApp | None = None
-        self._door = door
+        self._gateway = gateway
 
     def complete(self) -> ASGIApp:
         """Build the app for everything else, unless it exists already."""
@@ -45,7 +45,7 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             path = scope["path"]
-            door = self._door()
+            door = self._gateway.runtime.door
             if door is not None:
                 try:
                     door.check(scope)

@@ -6,7 +6,7 @@ only. Everything that Litestar's layers would do is done here.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 from typing import Final
@@ -14,19 +14,18 @@ from typing import Final
 from litestar.types import HTTPScope, Receive, Scope, Send
 
 from gateway.access.auth import Caller, WrongKey, check_priority, too_many_wrong_keys
-from gateway.access.key_shares import Reservation
+from gateway.access.key_shares import Slot
 from gateway.asgi.body_complexity import Weight, weighed
 from gateway.asgi.decompression import ENCODINGS, inflate
 from gateway.asgi.disconnect import HangUp
 from gateway.asgi.request_body import Head, check_encoding, check_type, read_body, read_head
 from gateway.asgi.response import Answering
 from gateway.clock import now
-from gateway.http.request_ids import sane, uuid7
 from gateway.routing.execution import pipeline
 from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.request_facts import RequestFacts, estimated_tokens
-from gateway.routing.request_record import RequestRecord
+from gateway.routing.request_record import RequestRecord, is_loggable_id, new_request_id
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.surfaces.base import Inbound, Renderer, Surface, plain
@@ -35,7 +34,6 @@ from gateway.surfaces.sse import frame
 from schemas.answers import Answer, Embeddings, Fold, folded
 from schemas.errors import Forbidden, GatewayError, MethodNotAllowed, ModelNotFound
 from schemas.events import Event
-from schemas.fields import task_of
 from schemas.prompt_too_long import CONTEXT_LENGTH, PLACES
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 
@@ -48,7 +46,7 @@ _log = logging.getLogger("strowger.endpoint")
 class Endpoint:
     """One route of one surface."""
 
-    def __init__(self, gateway: Callable[[], Gateway], route: HotRoute) -> None:
+    def __init__(self, gateway: Gateway, route: HotRoute) -> None:
         self._gateway = gateway
         self._route = route
         self._surface = route.surface
@@ -57,17 +55,18 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
-        gateway = self._gateway()
+        gateway = self._gateway
+        runtime, admission = gateway.runtime, gateway.admission
         head = read_head(scope)
         record = RequestRecord(
-            request_id=uuid7(),
+            request_id=new_request_id(),
             started=now(),
             surface=self._surface.name,
             task=self._surface.task or "",
-            client_request_id=head.request_id if sane(head.request_id) else "",
+            client_request_id=head.request_id if is_loggable_id(head.request_id) else "",
             attempts=[],
         )
-        runtime = gateway.enter()
+        admission.enter(runtime)
         record.client = runtime.clients.of(scope)
         extra = gateway.cors.headers(head.origin) if head.origin else []
         expose = runtime.config.server.expose_headers
@@ -94,16 +93,16 @@ class Endpoint:
         except Exception as exc:  # noqa: BLE001  the last resort: a bug in the gateway
             told = "request %s at %s failed: bug in the gateway"
             _log.exception(told, record.request_id, self._route.path)
-            gateway.metrics.internal_errors.count(self._route.path)
+            gateway.log.metrics.internal_errors.count(self._route.path)
             record.error = "internal_error"
             failure = GatewayError("internal error; the gateway's log has the request id")
             failure.__cause__ = exc
             await self._fail(failure, answering)
             release_traceback(failure)
         finally:
-            gateway.leave(runtime)
+            admission.leave(runtime)
             if status:
-                gateway.book(record, status, now(), runtime.prices)
+                gateway.log.record_request(record, status, now(), runtime.prices)
 
     async def _serve(
         self,
@@ -116,7 +115,7 @@ class Endpoint:
         receive: Receive,
     ) -> int:
         """Answer with 200, or raise the error for the caller. Return the status."""
-        gateway.admit()
+        gateway.admission.admit(runtime)
         try:
             caller = runtime.keyring.caller(scope["headers"])
         except WrongKey:
@@ -127,12 +126,17 @@ class Endpoint:
         check_type(head, self._surface.accepts)
         if head.encoding:
             check_encoding(head, ENCODINGS)
-        held = gateway.hold(caller)
+        held = gateway.shares.hold(
+            caller.name,
+            runtime.config.server,
+            several=runtime.several_keys,
+            others_in_flight=gateway.admission.others_in_flight,
+        )
         try:
             request = await self._request(
                 scope, head, gateway, runtime, caller, record, receive, held
             )
-            record.model, record.task = request.model, task_of(request)
+            record.model, record.task = request.model, request.task
             route = runtime.table.find(request.model, caller.may_use)
             record.route = route.name
             if not isinstance(request, EmbeddingsRequest):
@@ -163,7 +167,7 @@ class Endpoint:
         caller: Caller,
         record: RequestRecord,
         receive: Receive,
-        held: Reservation,
+        held: Slot,
     ) -> Request:
         """Parse the request. A large or compressed body is processed in a thread, in turn.
 
@@ -326,7 +330,7 @@ class Endpoint:
 def _place(error: GatewayError, request: Request) -> None:
     """Name the prompt's field in the error for a prompt that is too long."""
     if error.code == CONTEXT_LENGTH:
-        error.param = PLACES[task_of(request)]
+        error.param = PLACES[request.task]
 
 
 def _weighed(surface: Surface, inbound: Inbound) -> Weight:

@@ -10,8 +10,8 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from gateway.admin.access import ACTOR, DENIED, actor
 from gateway.asgi.cors import Headers
-from gateway.clock import milliseconds, now
-from gateway.http.request_ids import sane, uuid7
+from gateway.clock import now
+from gateway.routing.request_record import is_loggable_id, milliseconds, new_request_id
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine, in_one_line
 
@@ -46,7 +46,7 @@ class Watched:
             await self._inner(scope, receive, send)
             return
         began, status, elsewhere = now(), 0, False
-        request_id = uuid7()
+        request_id = new_request_id()
         scope.setdefault("state", {})[REQUEST_ID] = request_id
         own = _own_id(scope)
 
@@ -102,7 +102,7 @@ class Watched:
             param=in_one_line(failed.param),
             message=in_one_line(failed.message),
         )
-        gateway.access_log.add((line,))
+        gateway.log.access_log.add((line,))
 
 
 def _own_id(scope: HTTPScope) -> str:
@@ -110,5 +110,5 @@ def _own_id(scope: HTTPScope) -> str:
     for name, value in scope["headers"]:
         if name == _ID:
             found = value.decode("latin-1")
-            return found if sane(found) else ""
+            return found if is_loggable_id(found) else ""
     return ""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gateway.clock import milliseconds, now
+from gateway.clock import now
 from gateway.config.schema_failover import Retry
 from gateway.mirror.comparison import Comparison, compared
 from gateway.recording.rows_from_request import attempt_row, counted
@@ -16,7 +16,7 @@ from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.prices import Prices, cost_of
-from gateway.routing.request_record import AttemptRecord, RequestRecord
+from gateway.routing.request_record import AttemptRecord, RequestRecord, milliseconds
 from gateway.runtime import Runtime
 from gateway.store.rows import AttemptRow
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry

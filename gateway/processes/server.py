@@ -61,7 +61,7 @@ class Server:
         first = Runtime(config, run_dir=run_dir, engines=engines)
         self._recorder = FileRecorder(open_spool(config))
         self.gateway = Gateway(first, access_log, recorder=self._recorder)
-        self.gateway.metrics.registry.register(RecorderCollector(self._recorder))
+        self.gateway.log.metrics.registry.register(RecorderCollector(self._recorder))
         self._store = open_store(config.store.url)
         self._experiments = self.gateway.trials = ExperimentService(
             self._store,
@@ -69,7 +69,7 @@ class Server:
             first.experiments,
             lambda: self.gateway.runtime.config.experiments,
             announces=announces,
-            crashed=self.gateway.metrics.internal_errors.count,
+            crashed=self.gateway.log.metrics.internal_errors.count,
         )
         self.name = "this process"
         self._run_dir = run_dir
@@ -99,7 +99,7 @@ class Server:
 
     async def run(self, listener: socket.socket) -> None:
         """Serve until `drain` or `stop_now` completes; everything is closed on return."""
-        crashed = self.gateway.metrics.internal_errors.count
+        crashed = self.gateway.log.metrics.internal_errors.count
         beside = [
             asyncio.create_task(keep_running("drain", self._drain, crashed)),
             asyncio.create_task(keep_running("slow client reaper", self._patience.watch, crashed)),
@@ -113,7 +113,7 @@ class Server:
             await asyncio.gather(*beside, return_exceptions=True)
             await self.gateway.mirrors.cancel()
             await self._generations.close()
-            self.gateway.write_books()
+            self.gateway.log.flush()
             await asyncio.to_thread(self._recorder.close)  # the disk may block; the loop must not
             self._store.close()
 
@@ -159,7 +159,7 @@ class Server:
             return
         runtime, self._prepared = self._prepared[1], None
         self._generations.replace(runtime)
-        self.gateway.adopt(runtime)
+        self.gateway.use_runtime(runtime)
         self.on_new_runtime(runtime)
         set_level(runtime.config.logging)
 
@@ -178,15 +178,15 @@ class Server:
     async def _drain(self) -> None:
         await self._stop.wait()
         settings = self.gateway.runtime.config.server
-        self.gateway.draining = True
+        self.gateway.admission.draining = True
         if not self._leader_lost:
             _log.info("draining: not ready; refusing requests in %g s", settings.drain_delay_s)
             await asyncio.sleep(settings.drain_delay_s)
-        self.gateway.refuse()
+        self.gateway.admission.refuse()
         try:
             await asyncio.wait_for(self.gateway.finished(), settings.drain_timeout_s)
         except TimeoutError:
-            in_flight = self.gateway.in_flight
+            in_flight = self.gateway.admission.in_flight
             _log.warning("cutting %d requests that outlasted drain_timeout_s", in_flight)
         self._server.should_exit = True
 

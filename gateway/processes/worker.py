@@ -96,8 +96,8 @@ class OtherWorkers:
         """See Peers.counted."""
         return [_families.decode(body) for body in await self._gather(MetricsRequest())]
 
-    async def strands(self, window: Window, at: float) -> list[tuple[BackendSeries, ...]]:
-        """See Peers.strands."""
+    async def series_by_backend(self, window: Window, at: float) -> list[tuple[BackendSeries, ...]]:
+        """See Peers.series_by_backend."""
         asked = SeriesRequest(window=window, at=at)
         return [_strands.decode(body) for body in await self._gather(asked)]
 
@@ -106,8 +106,8 @@ class OtherWorkers:
         asked = RecentRequestsQuery(limit=limit, request_id=request_id)
         return [_decisions.decode(body) for body in await self._gather(asked)]
 
-    async def past(self) -> ExperimentHistory:
-        """See Peers.past."""
+    async def experiment_history(self) -> ExperimentHistory:
+        """See Peers.experiment_history."""
         (body,) = await self._gather(HistoryRequest())
         return _past.decode(body)
 
@@ -153,7 +153,7 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, listener: socket.socket) -> None:
-        count_unhandled(self.serving.gateway.metrics.internal_errors.count)
+        count_unhandled(self.serving.gateway.log.metrics.internal_errors.count)
         for work in (self._follow(), self._sharing.send_updates(), self._count()):
             task = asyncio.create_task(work)
             self._tasks.add(task)
@@ -171,7 +171,7 @@ class Worker:
     def _fail(self, task: asyncio.Task[None]) -> None:
         """Exit after an internal error: a worker that cannot exchange messages must be replaced."""
         if not task.cancelled() and (exc := task.exception()) is not None:
-            self.serving.gateway.metrics.internal_errors.count("worker")
+            self.serving.gateway.log.metrics.internal_errors.count("worker")
             message = "internal error in this worker; exiting after in-flight requests finish"
             _log.error(message, exc_info=exc)
             self.serving.on_leader_lost()
@@ -223,9 +223,11 @@ class Worker:
             case MetricsRequest():
                 return packed(self.serving.gateway.counted())
             case SeriesRequest():
-                return packed(self.serving.gateway.seen(question.window, question.at))
+                return packed(self.serving.gateway.log.own_series(question.window, question.at))
             case RecentRequestsQuery():
-                return packed(self.serving.gateway.kept(question.limit, question.request_id))
+                return packed(
+                    self.serving.gateway.log.own_recent(question.limit, question.request_id)
+                )
 
     async def _wait_idle(self, number: int) -> None:
         await self.serving.wait_old_requests()
@@ -241,7 +243,7 @@ class Worker:
     def _send_counts(self) -> bool:
         """Report the counters to the leader; False if nothing changed."""
         gateway = self.serving.gateway
-        if not gateway.uncounted():
+        if not gateway.log.has_new_counts():
             return False
         self._channel.send(Answer(id=0, body=packed(gateway.counted())))
         return True

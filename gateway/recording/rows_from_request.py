@@ -9,10 +9,9 @@ from itertools import repeat
 
 import msgspec
 
-from gateway.clock import milliseconds
 from gateway.routing.participation import NO_PARTICIPATION
 from gateway.routing.planning.prices import Prices, cost_of
-from gateway.routing.request_record import AttemptRecord, RequestRecord
+from gateway.routing.request_record import AttemptRecord, RequestRecord, milliseconds
 from gateway.store.rows import AttemptRow, RequestBatch, RequestRow, Row, Source, SpoolEntry
 from gateway.telemetry.access_log import AccessLine, in_one_line
 from schemas.events import Usage

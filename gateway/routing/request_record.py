@@ -3,6 +3,9 @@
 The response headers, the access log, the metrics and the store are written from it.
 """
 
+import random
+import re
+import time
 from typing import Literal
 
 from msgspec import Struct
@@ -11,6 +14,34 @@ from msgspec.structs import replace
 from gateway.routing.participation import NO_PARTICIPATION, Participation
 from schemas.errors import GatewayError
 from schemas.events import Usage
+
+_UUID_BITS = 0x7 << 76 | 0b10 << 62
+"""The version and the variant of a UUIDv7."""
+_RANDOM_BITS = 0xFFF << 64 | (1 << 62) - 1
+_random = random.Random(random.SystemRandom().getrandbits(128))
+
+_LOGGABLE = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+def new_request_id() -> str:
+    """Return a UUIDv7, so that request ids sort by time.
+
+    48 bits of Unix milliseconds, version, 12 random bits, variant, 62 random bits.
+    https://www.rfc-editor.org/rfc/rfc9562#section-5.7
+    """
+    number = time.time_ns() // 1_000_000 << 80 | _UUID_BITS | _random.getrandbits(76) & _RANDOM_BITS
+    digits = number.to_bytes(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def is_loggable_id(request_id: str) -> bool:
+    """Return whether a client's x-request-id may be logged: 1 to 128 visible ASCII characters."""
+    return _LOGGABLE.fullmatch(request_id) is not None
+
+
+def milliseconds(seconds: float) -> float:
+    """Milliseconds to the microsecond, in a sixth of the time of `round`. seconds: at least 0."""
+    return (seconds * 1e6 + 0.5) // 1.0 / 1e3
 
 
 class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):

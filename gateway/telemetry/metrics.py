@@ -103,7 +103,9 @@ class Metrics:
             if line.ttft_ms is not None:
                 self._first.observe(place, line.ttft_ms / 1e3)
             if len(attempts) == 1 and line.usage_source:
-                self.spend(place, attempts[0].recorded_role, line)
+                # AttemptRecord.recorded_role inlined: an only attempt is neither hedge nor mirror
+                served = attempts[0].outcome in ("ok", "cancelled")
+                self.spend(place, "served" if served else "failed", line)
             if line.experiment:
                 parts.append((line.experiment, line.variant, "yes" if line.fallback else "no"))
             if line.unpriced:

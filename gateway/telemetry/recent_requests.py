@@ -1,16 +1,9 @@
-"""The most recent requests of this process with their routing decisions, in memory."""
-
-from collections import deque
-from collections.abc import Iterable, Iterator
-from itertools import islice
+"""A finished request with its routing decision, as `/admin/requests` and the page show it."""
 
 from msgspec import Struct
 
 from gateway.routing.exclusion import Exclusion
 from gateway.telemetry.access_log import AccessLine
-
-CAPACITY = 1000
-"""Requests; about 2 MB. They include no prompts or responses."""
 
 MAX_MESSAGE_CHARS = 500
 """Characters of a rejection message, at most: it may quote what the client sent."""
@@ -32,24 +25,3 @@ class RecentRequest(Struct, frozen=True, kw_only=True, gc=False):
     ruled_out: tuple[tuple[str, str], ...] = ()
     refused: str = ""
     excluded: Exclusion | None = None
-
-
-class RecentRequests:
-    """A ring buffer of the newest requests."""
-
-    def __init__(self, kept: int = CAPACITY) -> None:
-        self._ring: deque[RecentRequest] = deque(maxlen=kept)
-
-    def add(self, decisions: Iterable[RecentRequest]) -> None:
-        """Add requests in the order in which they ended."""
-        self._ring.extend(decisions)
-
-    def recent(self, limit: int, request_id: str = "") -> list[RecentRequest]:
-        """Newest first. request_id: only requests with this id, the gateway's or the client's."""
-        found = reversed(self._ring) if not request_id else self._of(request_id)
-        return list(islice(found, limit))
-
-    def _of(self, request_id: str) -> Iterator[RecentRequest]:
-        for decision in reversed(self._ring):
-            if request_id in (decision.line.request_id, decision.line.client_request_id):
-                yield decision

@@ -50,14 +50,14 @@ class Serving(Struct, frozen=True, kw_only=True, eq=False):
 
     def access_lines(self) -> list[AccessLine]:
         """What the access log holds so far."""
-        self.state.write_books()
-        self.state.access_log.flush()
+        self.state.log.flush()
+        self.state.log.access_log.flush()
         lines = self.log.getvalue().splitlines()
         return [_lines.decode(line) for line in lines if not line.startswith(_MIRRORED)]
 
     def mirror_lines(self) -> list[MirrorLogEntry]:
         """What it says of copies."""
-        self.state.access_log.flush()
+        self.state.log.access_log.flush()
         lines = self.log.getvalue().splitlines()
         return [_mirror_lines.decode(line) for line in lines if line.startswith(_MIRRORED)]
 

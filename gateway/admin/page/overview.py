@@ -29,15 +29,15 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         window=window,
         now=at,
         begin=span_of(window, at)[0],
-        strands=await gateway.strands(window, at),
+        strands=await gateway.series_by_backend(window, at),
         order=order,
-        in_flight=gateway.in_flight + gateway.others_in_flight,
+        in_flight=gateway.admission.in_flight + gateway.admission.others_in_flight,
     )
     served = ServedModels(
         models=listed(runtime, now()).models,
         engines=reports,
     )
-    past = await gateway.past()
+    past = await gateway.experiment_history()
     return [
         state_mark(*_state(gateway)),
         traffic_section(traffic),
@@ -54,7 +54,7 @@ def footer_text(gateway: Gateway) -> str:
 
 def _state(gateway: Gateway) -> tuple[str, str]:
     """A tone, and a label."""
-    if gateway.refusing or gateway.draining:
+    if gateway.admission.refusing or gateway.admission.draining:
         return "warn", "draining"
     if not gateway.runtime.ready:
         return "warn", "loading"

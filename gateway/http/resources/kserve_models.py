@@ -58,7 +58,7 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
 
     @get("/v2/health/ready", media_type=_JSON, summary="200 when models are available, else 400")
     async def ready() -> bytes:
-        if gateway.draining or not gateway.runtime.ready:
+        if gateway.admission.draining or not gateway.runtime.ready:
             raise InvalidRequest("the server is not ready")
         return b""
 

@@ -29,12 +29,12 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
     )
     async def readyz() -> Response[dict[str, str | dict[str, str]]]:
         engines = {name: engine.status for name, engine in gateway.runtime.engines.items()}
-        if gateway.draining:
+        if gateway.admission.draining:
             return Response({"status": "draining"}, status_code=503)
         body: dict[str, str | dict[str, str]] = {"status": "ready", "engines": engines}
         if gateway.refused:
             body["configuration"] = REFUSED
-        if gateway.unrecorded:
+        if gateway.admission.recording_blocked(gateway.runtime):
             return Response({**body, "status": UNRECORDED}, status_code=503)
         if gateway.runtime.ready:
             return Response(body)

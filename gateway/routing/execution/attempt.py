@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator
 
 from msgspec import Struct
 
-from gateway.clock import milliseconds, now
+from gateway.clock import now
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import Plan
-from gateway.routing.request_record import AttemptRecord, RequestRecord, counts_of
+from gateway.routing.request_record import AttemptRecord, RequestRecord, counts_of, milliseconds
 from gateway.upstream.base import Call
 from schemas.answers import Embeddings
 from schemas.errors import (

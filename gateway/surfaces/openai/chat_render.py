@@ -270,7 +270,7 @@ class ChatRenderer(OpenAIRenderer):
         return self._thought(choice.reasoning, signature, reasoning_details(choice.thoughts))
 
     def _message(self, choice: Choice) -> _Message:
-        thought = self._whole_thought(choice) if choice.reasoning or choice.thoughts else _EMPTY
+        thought = self._whole_thought(choice) if choice.thoughts else _EMPTY
         calls: list[Struct | Raw] = [_whole_call(call) for call in choice.tool_calls]
         if CALLS in choice.opaque:
             calls = merge_tool_calls(calls, choice.opaque[CALLS])

@@ -136,5 +136,5 @@ async def test_a_disconnect_is_noticed_though_the_next_request_waits(
     client.writer.close()
     await remote.until(lambda: remote.hung_up > gone, 2.0)
 
-    assert running.state.in_flight == 0
+    assert running.state.admission.in_flight == 0
     assert running.access_lines()[-1].status == 499

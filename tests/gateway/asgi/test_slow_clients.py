@@ -106,7 +106,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def free(running: Serving) -> bool:
-    return running.state.in_flight == 0
+    return running.state.admission.in_flight == 0
 
 
 async def test_a_body_that_never_ends_is_refused_in_its_surfaces_error_format(
@@ -136,13 +136,13 @@ async def test_what_was_refused_is_logged_and_gives_its_place_back(
     client = await dial()
 
     await client.say(head("content-length: 60000\r\n"), b"[" * 50_000)
-    held = running.state.in_flight, running.state.buffered
+    held = running.state.admission.in_flight, running.state.shares.buffered
     status, _ = await client.hears()
     await until(lambda: free(running))
     line = running.access_lines()[-1]
 
     assert held == (1, 50_000)
-    assert (running.state.in_flight, running.state.buffered) == (0, 0)
+    assert (running.state.admission.in_flight, running.state.shares.buffered) == (0, 0)
     assert (status, line.status, line.error) == (408, 408, "request_timeout")
     assert line.attempts == ()
 
@@ -227,7 +227,7 @@ async def test_memory_is_claimed_as_pieces_come(gateway: Gateway, dial: Dial) ->
     await until(lambda: free(running))
 
     assert (refused, "retry-after: 1" in lines) == (503, True)
-    assert running.state.buffered == 0
+    assert running.state.shares.buffered == 0
 
 
 async def test_a_client_that_is_refused_while_it_sends_receives_the_reason(dial: Dial) -> None:
@@ -281,7 +281,7 @@ async def test_a_client_that_reads_slowly_is_not(gateway: Gateway, dial: Dial) -
     for _ in range(8):
         await client.takes(20_000)
         await asyncio.sleep(LIMIT_S / 4)
-    under_way = running.state.in_flight
+    under_way = running.state.admission.in_flight
     client.writer.close()
     await until(lambda: free(running))
 

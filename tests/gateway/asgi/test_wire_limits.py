@@ -117,7 +117,7 @@ async def test_what_follows_a_body_is_limited_and_not_kept(
 
     statuses = [line[9:12] for line in told.split(b"\r\n") if line.startswith(b"HTTP/1.1")]
     assert statuses == [b"431" if key else b"401"]
-    assert running.state.in_flight == running.state.buffered == 0
+    assert running.state.admission.in_flight == running.state.shares.buffered == 0
     assert len(remote.requests) == asked
     assert time.process_time() - before < 20
 
@@ -242,7 +242,7 @@ async def test_a_body_that_cannot_be_read_is_one_400_and_no_traceback(
     assert found == [400, 400, 400]
     assert not faults
     assert not caplog.records
-    assert running.state.in_flight == 0
+    assert running.state.admission.in_flight == 0
 
 
 HOSTS = {
@@ -299,4 +299,4 @@ async def test_an_ended_side_still_counts_as_gone_where_the_answer_takes_long(
     await remote.until(lambda: remote.hung_up > gone, 2.0)
 
     client.writer.close()
-    assert running.state.in_flight == 0
+    assert running.state.admission.in_flight == 0

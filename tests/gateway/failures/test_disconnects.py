@@ -81,8 +81,8 @@ async def test_five_hundred_aborts_leave_nothing_behind(tmp_path: Path) -> None:
 
         await remote.until(lambda: remote.open == 0 and remote.hung_up == 500, 20)
         assert len(await lines(gateway, 500)) == 500
-        assert gateway.state.in_flight == 0
-        assert gateway.state.buffered == 0
+        assert gateway.state.admission.in_flight == 0
+        assert gateway.state.shares.buffered == 0
 
 
 async def lines(gateway: Serving, count: int = 1) -> list[AccessLine]:

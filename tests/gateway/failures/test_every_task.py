@@ -98,11 +98,11 @@ async def test_a_client_that_disconnects_closes_the_connection_to_the_backend(
     await stage.rest("never")
     await stage.rest("half")
     for _ in range(500):  # a client that stops sending may still read: it has 50 ms
-        if not stage.gateway.state.in_flight:
+        if not stage.gateway.state.admission.in_flight:
             break
         await asyncio.sleep(0.01)
 
-    assert stage.gateway.state.in_flight == 0
+    assert stage.gateway.state.admission.in_flight == 0
     for cast in casts:
         line = stage.line(play, cast)
         assert (line.status, line.error) == (499, "client_closed_request"), cast

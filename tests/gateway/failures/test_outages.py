@@ -263,5 +263,5 @@ async def test_a_client_that_disconnects_during_the_backoff_ends_the_attempts(
 
         assert (line.status, line.error) == (499, "client_closed_request")
         assert line.ms < 250
-        assert gateway.state.in_flight == 0
+        assert gateway.state.admission.in_flight == 0
         assert len(a.requests) == 1

@@ -153,11 +153,13 @@ async def fuzzed(
         backends = it.state.runtime.backends.items()
         wrong += [f"{name} is open" for name, one in backends if not one.breaker.is_available(at)]
         for _ in range(100):
-            if not it.state.in_flight:
+            if not it.state.admission.in_flight:
                 break
             await asyncio.sleep(0.02)
-        if it.state.in_flight or it.state.buffered:
-            wrong.append(f"left: {it.state.in_flight} requests, {it.state.buffered} bytes")
+        if it.state.admission.in_flight or it.state.shares.buffered:
+            wrong.append(
+                f"left: {it.state.admission.in_flight} requests, {it.state.shares.buffered} bytes"
+            )
     return wrong, statuses
 
 

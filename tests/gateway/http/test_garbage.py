@@ -142,7 +142,7 @@ async def test_however_a_request_ends_nothing_of_it_stays(tmp_path: Path) -> Non
                             url = f"{gateway.url}/v1/chat/completions"
                             assert (await client.post(url, json=body)).status_code == status
                         await gateway.state.mirrors.wait_idle()
-                        gateway.state.write_books()
+                        gateway.state.log.flush()
                     stayed = found
                     if not stayed:
                         break
@@ -174,7 +174,7 @@ async def test_nothing_that_clients_may_make_long_is_kept_of_past_requests(tmp_p
                 tracemalloc.stop()
             path = f"/serving-endpoints/{'x' * LONG}/invocations"
             refused = await client.post(f"{gateway.url}{path}", json={**sent, "model": "chat"})
-            decisions = gateway.state.kept(MANY)
+            decisions = gateway.state.log.own_recent(MANY)
 
     assert refused.status_code == 400
     assert kept[1] < MANY * LONG / 4
@@ -211,10 +211,10 @@ async def test_of_a_connection_that_is_over_nothing_stays(leaves: str, tmp_path:
             await writer.wait_closed()
             del reader, writer
             for _ in range(500):
-                if not gateway.state.in_flight:
+                if not gateway.state.admission.in_flight:
                     break
                 await asyncio.sleep(0.01)
-            gateway.state.write_books()
+            gateway.state.log.flush()
             await asyncio.sleep(0.05)
 
     assert not found & {"GatewayHttp", "Lingering", "Endpoint.__call__", "Turn"}

@@ -68,7 +68,7 @@ async def test_a_body_with_too_many_values_is_refused_before_it_is_parsed(
         assert answer.status_code == 400
         assert answer.json()["error"]["code"] == "body_too_complex"
         assert "split " in answer.json()["error"]["message"]
-        assert running.state.in_flight == running.state.buffered == 0
+        assert running.state.admission.in_flight == running.state.shares.buffered == 0
 
 
 async def test_a_long_prompt_is_answered_with_any_content(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ async def test_a_long_prompt_is_answered_with_any_content(tmp_path: Path) -> Non
 
         assert answer.status_code == 200
         assert remote.requests[-1].json["messages"] == body["messages"]
-        assert running.state.buffered == 0
+        assert running.state.shares.buffered == 0
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ async def test_a_compressed_body_is_read_on_every_surface(
         expected = "content-encoding: got 'br', this route accepts gzip or deflate, or none"
         assert expected in other.text
         assert other.headers["accept-encoding"] == "gzip, deflate"
-        assert running.state.buffered == 0
+        assert running.state.shares.buffered == 0
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ async def test_a_bomb_is_refused_by_the_limit_of_all_bodies(
         async def watch() -> None:
             nonlocal most
             while True:
-                most = max(most, running.state.buffered)
+                most = max(most, running.state.shares.buffered)
                 await asyncio.sleep(0)
 
         watching = asyncio.create_task(watch())
@@ -234,13 +234,13 @@ async def test_a_bomb_is_refused_by_the_limit_of_all_bodies(
         assert [one.status_code for one in found] == [413] * 3
         assert "20000000" in found[0].text
         assert 1_000_000 < most < 21_000_000
-        assert running.state.in_flight == running.state.buffered == 0
+        assert running.state.admission.in_flight == running.state.shares.buffered == 0
 
 
 async def test_what_a_body_unfolds_to_is_claimed(tmp_path: Path) -> None:
     config = "server: {max_body_bytes: 2000000, max_buffered_bytes: 2000000}"
     async with gateway(tmp_path, config) as (running, _), httpx.AsyncClient() as client:
-        running.state.buffered = 1_000_000
+        running.state.shares.buffered = 1_000_000
         answer = await client.post(
             f"{running.url}/v2/models/chat/infer",
             content=gzip.compress(INFER % bytes(1_500_000)),
@@ -248,7 +248,7 @@ async def test_what_a_body_unfolds_to_is_claimed(tmp_path: Path) -> None:
         )
 
         assert answer.status_code == 503
-        assert running.state.buffered == 1_000_000
+        assert running.state.shares.buffered == 1_000_000
 
 
 async def test_one_key_never_takes_all_places(tmp_path: Path) -> None:
@@ -353,9 +353,9 @@ async def test_a_client_that_disconnects_after_a_large_body_frees_its_memory(
             await client.say(head(f"content-length: {len(body)}\r\n") + body)
             client.writer.close()
             async with asyncio.timeout(30):
-                while running.state.in_flight:  # noqa: ASYNC110  nothing tells of it
+                while running.state.admission.in_flight:  # noqa: ASYNC110  nothing tells of it
                     await asyncio.sleep(0.005)
 
         assert not remote.requests
-        assert running.state.buffered == 0
+        assert running.state.shares.buffered == 0
         assert running.access_lines()[-1].status == 499

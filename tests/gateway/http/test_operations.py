@@ -44,7 +44,7 @@ async def test_health_is_readiness_and_head_is_get_without_a_body(tmp_path: Path
         httpx.AsyncClient(base_url=gateway.url) as client,
     ):
         able = [await client.request(how, "/health") for how in ("GET", "HEAD")]
-        gateway.state.draining = True
+        gateway.state.admission.draining = True
         not_able = [await client.request(how, "/health") for how in ("GET", "HEAD")]
         others = [await client.head(path) for path in ("/healthz", "/v1/models", "/nowhere")]
         post = await client.head("/v2/repository/index")

@@ -197,12 +197,14 @@ async def test_copies_are_bounded_and_those_beyond_are_shed(mirroring: Mirroring
 
 async def test_no_copy_is_sent_while_clients_need_what_there_is(mirroring: Mirroring) -> None:
     state, sent = mirroring.gateway.state, len(mirroring.shadow.requests)
-    running = [state.enter() for _ in range(50)]
+    runtime = state.runtime
+    for _ in range(50):
+        state.admission.enter(runtime)
     try:
         line = await mirroring.line("all")
     finally:
-        for one in running:
-            state.leave(one)
+        for _ in range(50):
+            state.admission.leave(runtime)
 
     assert line.outcome == "shed"
     assert len(mirroring.shadow.requests) == sent
@@ -250,7 +252,7 @@ providers:
             one = Mirroring(gateway=gateway, real=both, shadow=both, records=Rows())
             under_way = asyncio.create_task(one.ask("all"))
             await asked.wait()
-            gateway.state.refuse()
+            gateway.state.admission.refuse()
             answer = await under_way
             await gateway.state.finished()
 
@@ -276,7 +278,7 @@ providers:
         async with serving(config, tmp_path) as gateway:
             one = Mirroring(gateway=gateway, real=both, shadow=both, records=Rows())
             await one.ask("all")
-            gateway.state.refuse()
+            gateway.state.admission.refuse()
             finished = asyncio.create_task(gateway.state.finished())
             await asyncio.wait({finished}, timeout=0.05)
             early = finished.done()

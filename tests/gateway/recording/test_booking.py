@@ -36,7 +36,7 @@ class Kept:
         self.rows += expand_rows(rows)
 
     def requests(self, gateway: Serving) -> list[RequestRow]:
-        gateway.state.write_books()
+        gateway.state.log.flush()
         return [row for row in self.rows if isinstance(row, RequestRow)]
 
     def attempts(self) -> list[AttemptRow]:

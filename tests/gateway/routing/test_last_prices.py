@@ -30,7 +30,7 @@ async def test_the_last_answers_of_a_provider_are_priced_as_when_they_began(tmp_
             await a.until(lambda: len(a.requests) == 1)
             without = config.replace("remote", "other")
             later = Runtime(read_config(without, source="config.yaml", env={}), run_dir=tmp_path)
-            gateway.state.adopt(later)
+            gateway.state.use_runtime(later)
             go_on.set()
             answer = await asked
             (line,) = gateway.access_lines()

@@ -9,6 +9,8 @@ import pytest
 from litestar.types import HTTPScope
 
 from gateway.access.client_address import ClientAddresses
+from gateway.admission import Admission
+from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine
 from tests.gateway.config.configs import GOOD, faults
@@ -142,10 +144,10 @@ async def test_a_bug_in_a_route_is_logged_once_with_its_trace_id_and_route_and_c
 async def test_a_bug_on_the_hot_path_is_counted_by_its_route(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(gateway: Gateway) -> None:
+    def broken(admission: Admission, runtime: Runtime) -> None:
         raise LookupError("a bug on the hot path")
 
-    monkeypatch.setattr(Gateway, "admit", broken)
+    monkeypatch.setattr(Admission, "admit", broken)
     async with provider() as a, serving(one_model(a.base_url, AUTH), tmp_path) as up:
         answer = await ask(up, "POST", "/v1/chat/completions")
         (line,) = up.access_lines()

@@ -93,7 +93,7 @@ def remember(up: Serving, now: float, *, seconds: int = 300, seed: int = 3) -> N
         for _ in range(_poisson(7 + 3 * sin(second / 23) + draw.random() * 2, draw))
         for at in [now - seconds + second + draw.random()]
     ]
-    up.state.series.add(sorted(lines, key=lambda line: line.time))
+    up.state.log.series.add(sorted(lines, key=lambda line: line.time))
 
 
 async def ask(up: Serving, times: int) -> None:

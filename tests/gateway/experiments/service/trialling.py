@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from gateway.experiments.service.background_jobs import ExperimentJobs
 from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.http.request_ids import uuid7
 from gateway.recording.rows_from_request import expand_rows
 from gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
+from gateway.routing.request_record import new_request_id
 from gateway.state import Gateway
 from gateway.store.open import open_store
 from gateway.store.rows import Row, SpoolEntry
@@ -129,7 +129,7 @@ class Recorded(Struct, frozen=True, kw_only=True, eq=False):
 
     def settle(self) -> None:
         """Everything so far is in the store."""
-        self.running.state.write_books()
+        self.running.state.log.flush()
         recorder = self.recorder
         rows, recorder.rows = recorder.rows, []
         self.store.import_rows(recorder.file, recorder.place, recorder.place + len(rows), rows)
@@ -143,10 +143,10 @@ async def recorded(
     """Serve with a store, by default the folder's own SQLite, asked often."""
     store = store or open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
     store.prepare()
-    recorder = Rows(uuid7())
+    recorder = Rows(new_request_id())
 
     def equip(gateway: Gateway) -> None:
-        gateway.recorder = recorder
+        gateway.log.recorder = recorder
         gateway.trials = ExperimentService(
             store,
             recorder,

@@ -160,7 +160,7 @@ async def test_a_callers_mistake_has_the_services_code(
 
 async def test_a_gateway_that_goes_down_is_temporarily_unavailable(tmp_path: Path) -> None:
     async with provider() as a, serving(one_model(a.base_url), tmp_path) as gateway:
-        gateway.state.refuse()
+        gateway.state.admission.refuse()
         async with httpx.AsyncClient(base_url=gateway.url) as client:
             answer = await client.post(INVOKE, json=HELLO)
 

@@ -73,7 +73,7 @@ async def test_a_server_is_live_and_ready_and_shows_its_extensions(gateway: Serv
 
 
 async def test_a_draining_server_is_live_and_not_ready(gateway: Serving) -> None:
-    gateway.state.draining = True
+    gateway.state.admission.draining = True
 
     assert await asked(gateway, lambda c: c.is_server_live()) is True
     assert await asked(gateway, lambda c: c.is_server_ready()) is False

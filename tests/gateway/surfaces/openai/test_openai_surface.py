@@ -5,7 +5,7 @@ import time
 import msgspec
 import pytest
 
-from gateway.http.request_ids import uuid7
+from gateway.routing.request_record import new_request_id
 from gateway.surfaces.base import Inbound, Surface
 from gateway.surfaces.openai.surface import CHAT, COMPLETIONS, EMBEDDINGS, OpenAISurface
 from gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
@@ -69,7 +69,9 @@ def test_an_answer_has_the_requests_id_and_time(
 def test_an_answer_to_a_request_of_now_was_created_now() -> None:
     before = int(time.time())
 
-    data = CHAT.renderer(ChatRequest(model="m", messages=()), uuid7()).events([TextDelta(text="a")])
+    data = CHAT.renderer(ChatRequest(model="m", messages=()), new_request_id()).events(
+        [TextDelta(text="a")]
+    )
 
     read = msgspec.json.decode(payloads(data)[0], type=dict[str, msgspec.Raw])
     assert before <= msgspec.json.decode(read["created"], type=int) <= before + 60

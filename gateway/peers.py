@@ -1,0 +1,49 @@
+"""The other processes of the gateway, as a source of counts, traffic and recent requests."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gateway.experiments.service.history import ExperimentHistory
+from gateway.telemetry.metric_snapshot import Families
+from gateway.telemetry.recent_requests import RecentRequest
+from gateway.telemetry.time_series import BackendSeries, Window
+
+
+class Peers(Protocol):
+    """The other processes. Each method raises Unavailable if one of them does not answer."""
+
+    async def counted(self) -> Sequence[Families]:
+        """The metrics of each."""
+        ...
+
+    async def series_by_backend(
+        self, window: Window, at: float
+    ) -> Sequence[tuple[BackendSeries, ...]]:
+        """The traffic of each by backend. at: Unix seconds."""
+        ...
+
+    async def recent(self, limit: int, request_id: str) -> Sequence[list[RecentRequest]]:
+        """The last requests of each, or those with this id."""
+        ...
+
+    async def experiment_history(self) -> ExperimentHistory:
+        """The history of experiments, as the leader has recorded it."""
+        ...
+
+
+class NoPeers:
+    """The peers of a process that runs by itself."""
+
+    async def counted(self) -> Sequence[Families]:
+        return ()
+
+    async def series_by_backend(
+        self, window: Window, at: float
+    ) -> Sequence[tuple[BackendSeries, ...]]:
+        return ()
+
+    async def recent(self, limit: int, request_id: str) -> Sequence[list[RecentRequest]]:
+        return ()
+
+    async def experiment_history(self) -> ExperimentHistory:
+        return ExperimentHistory()

@@ -1,0 +1,132 @@
+"""Turn each finished request into its access line, metrics, traffic series and usage record."""
+
+import asyncio
+import time
+from collections import deque
+from itertools import islice
+
+from gateway.clock import now
+from gateway.recording.rows_from_request import access_line, attempts_of, request_batch
+from gateway.routing.planning.prices import Prices
+from gateway.routing.request_record import RequestRecord
+from gateway.store.rows import AttemptRow, Recorder
+from gateway.telemetry.access_log import AccessLine, AccessLog, as_json
+from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.mirror_log_entry import MirrorLogEntry
+from gateway.telemetry.recent_requests import MAX_MESSAGE_CHARS, RecentRequest
+from gateway.telemetry.time_series import BackendSeries, TimeSeries, Window
+
+_BATCH, _FLUSH_S = 64, 0.2
+"""Finished requests are written after this many, or after this many seconds."""
+
+MAX_RECENT = 1000
+"""Requests kept in memory for the page, without prompts and responses: about 2 MB."""
+
+
+class RequestLog:
+    """The finished requests of one process. Every reader flushes first, so nothing is missing.
+
+    series: the traffic by backend. recorder: of usage and outcomes; `None` keeps no records.
+    """
+
+    def __init__(self, access_log: AccessLog, recorder: Recorder | None) -> None:
+        self.metrics = Metrics()
+        self.series = TimeSeries()
+        self.access_log = access_log
+        self.recorder = recorder
+        self._recent: deque[RecentRequest] = deque(maxlen=MAX_RECENT)
+        self._since_asked = 0
+        self._finished: list[tuple[RequestRecord, int, float, Prices]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def record_request(
+        self, record: RequestRecord, status: int, ended: float, prices: Prices
+    ) -> None:
+        """Record a request once, when it has ended in whatever way. ended: loop time, seconds.
+
+        prices: of the generation that it began with, because a reload may remove its provider.
+
+        Lines and metrics are made from many requests at a time, which keeps their code and data
+        in the processor's caches: that takes a sixth of the time of making them one by one.
+        """
+        self._finished.append((record, status, ended, prices))
+        if len(self._finished) >= _BATCH:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_FLUSH_S, self.flush)
+
+    def flush(self) -> None:
+        """Turn the requests finished so far into access lines, metrics, series and records."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        finished, self._finished = self._finished, []
+        if not finished:
+            return
+        offset = time.time() - now()
+        lines = [
+            access_line(record, status, ended, offset, prices)
+            for record, status, ended, prices in finished
+        ]
+        records = [one[0] for one in finished]
+        attempts: list[AttemptRow] = []
+        self.metrics.book(lines)
+        for (record, _, _, prices), line in zip(finished, lines, strict=True):
+            if len(line.attempts) > 1:
+                rows = list(attempts_of(record, line.time, prices))
+                self.metrics.spend_all(line, rows)
+                attempts += rows
+        self._since_asked += len(lines)
+        self.series.add(lines)
+        self._recent.extend(map(_recent_request, records, lines))
+        if self.recorder is None:
+            self.access_log.add(lines)
+        else:
+            encoded = as_json(lines)
+            self.access_log.add(lines, encoded)
+            self.recorder.add(request_batch(records, encoded, attempts))
+
+    def record_mirrored(self, line: MirrorLogEntry, row: AttemptRow | None) -> None:
+        """Record a copy that was sent to a mirror. row: its usage, if it was answered."""
+        self.metrics.mirrors.book(line)
+        if row is not None:
+            place = line.route, line.pattern or line.mirror
+            self.metrics.spend(place, row.role, row)
+        self.access_log.add((line,))
+        if self.recorder is not None and row is not None:
+            self.recorder.add(row)
+
+    def has_new_counts(self) -> bool:
+        """Whether a request has ended since the last call."""
+        self.flush()
+        ended, self._since_asked = self._since_asked, 0
+        return ended > 0
+
+    def own_series(self, window: Window, at: float) -> tuple[BackendSeries, ...]:
+        """This process's traffic by backend. at: Unix seconds."""
+        self.flush()
+        return self.series.strands(window, at)
+
+    def own_recent(self, limit: int, request_id: str = "") -> list[RecentRequest]:
+        """This process's last requests, the newest first.
+
+        request_id: only those with this id, the gateway's or the client's.
+        """
+        self.flush()
+        found = (
+            one
+            for one in reversed(self._recent)
+            if not request_id or request_id in (one.line.request_id, one.line.client_request_id)
+        )
+        return list(islice(found, limit))
+
+
+def _recent_request(record: RequestRecord, line: AccessLine) -> RecentRequest:
+    return RecentRequest(
+        line=line,
+        rule=record.rule,
+        candidates=record.candidates,
+        ruled_out=record.ruled_out,
+        refused=record.refusal[:MAX_MESSAGE_CHARS],
+        excluded=record.participation.exclusion,
+    )
