@@ -25,7 +25,7 @@ from schemas.events import Event, Finished, Started
 from schemas.fields import FIELDS, MESSAGES
 from schemas.requests import ChatRequest, EmbeddingsRequest
 from tests.adapters.openai.openai_doubles import CHAT, WHOLE_CHAT, Json, body, sampled
-from tests.adapters.openai_compatible.catalog_table import table
+from tests.adapters.openai.vendor_profile_table import table
 from tests.adapters.traffic import ROOT, fixture
 
 ROWS = {vendor.name: vendor for vendor in VENDORS}
