@@ -17,7 +17,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     revision: branch, tag or commit of a model at the hub; "" is its main branch.
     special_tokens_in_prompts: for raw prompts and inputs: "parse" turns the spelling of a special
           token into that token, "text" keeps it ordinary text.
-    matryoshka: for an embedding model: requests may ask for fewer dimensions even if the model's
+    matryoshka: for an embedding model: requests may set fewer dimensions even if the model's
           files do not say that it was trained for that.
     token_inputs: for an embedding model: whether inputs may be token ids. The engine cannot see
           which tokenizer made them, and ids of another tokenizer are mostly in range.

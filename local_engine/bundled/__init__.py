@@ -1,4 +1,4 @@
-"""Where the models that ship with the package lie."""
+"""Locate the models that ship with the package."""
 
 from pathlib import Path
 
@@ -8,18 +8,18 @@ _ROOT = Path(__file__).parent
 
 
 def bundled_path(name: str) -> Path:
-    """The folder of a bundled model, as `AutoModelForCausalLM.from_pretrained` wants it.
+    """Return a bundled model's folder, for `AutoModelForCausalLM.from_pretrained`.
 
-    Raises InvalidConfig, naming what there is, if no bundled model has that name.
+    Raises InvalidConfig with the available names if there is no such model.
     """
     available = bundled_names()
     if name not in available:
         raise InvalidConfig(
-            (f"No bundled model is called {name!r}; there are {', '.join(available)}.",)
+            (f"bundled model {name!r} not found; use one of {', '.join(available)}",)
         )
     return _ROOT / name
 
 
 def bundled_names() -> tuple[str, ...]:
-    """The names that `bundled_path` accepts, sorted."""
+    """Return the names that `bundled_path` accepts, sorted."""
     return tuple(sorted(config.parent.name for config in _ROOT.glob("*/config.json")))

@@ -84,16 +84,16 @@ class TextReader:
 
     def _instruction(self, request: EmbeddingsRequest) -> str:
         """Return the client's instruction (looked up if it is a name), or the model's default."""
-        asked = request.instruction
+        requested = request.instruction
         texts = all(isinstance(prompt, str) for prompt in request.inputs)
-        if asked is UNSET:
+        if requested is UNSET:
             return self._st_config.default if texts else ""
         if not texts:
             raise InvalidRequest(
                 "instruction: requires text inputs; send the inputs as text, or remove it",
                 param="instruction",
             )
-        return self._st_config.prompts.get(asked, asked)
+        return self._st_config.prompts.get(requested, requested)
 
     def _row(
         self, prompt: Prompt, where: str, instruction: str, offload: Offload | None
@@ -136,8 +136,8 @@ class TextReader:
         row, _ = self._encode(instruction)
         return len(row) - (row[-1] in self._tokenizer.specials)
 
-    def _requested_width(self, asked: int | UnsetType) -> int:
-        if asked is UNSET or asked == self._width:
+    def _requested_width(self, requested: int | UnsetType) -> int:
+        if requested is UNSET or requested == self._width:
             return self._width
         if not self._shrinks:
             raise InvalidRequest(
@@ -145,11 +145,12 @@ class TextReader:
                 "trained for fewer; remove dimensions (the operator can set matryoshka: true)",
                 param="dimensions",
             )
-        if not 1 <= asked <= self._shape.width:
+        if not 1 <= requested <= self._shape.width:
             raise InvalidRequest(
-                f"dimensions: {asked} must be within 1 and {self._shape.width}", param="dimensions"
+                f"dimensions: {requested} must be within 1 and {self._shape.width}",
+                param="dimensions",
             )
-        return asked
+        return requested
 
 
 def _refuse_unsupported(request: EmbeddingsRequest) -> None:

@@ -1,8 +1,8 @@
 // The small operations of a decoding step on a CPU, each in one pass over its numbers.
 //
-// Compiled on the machine by native.py, called through plain pointers; all numbers are float32 and
-// rows lie one after the other unless a distance is given. Threads are those of the OpenMP
-// library that torch has loaded. Sums keep eight partial results, as torch's own kernels do.
+// Compiled on the machine by native.py, called through plain pointers. All numbers are float32, and
+// rows are contiguous unless a distance is given. Threads are those of the OpenMP library that
+// torch has loaded. Sums keep eight partial results, as torch's own kernels do.
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr long ENOUGH = 1 << 15;  // multiplications that are worth waking other threads for
+constexpr long ENOUGH = 1 << 15;  // multiplications from which several threads are faster
 
 float squares(const float *x, long width) {
     float sum = 0;
@@ -33,7 +33,7 @@ float total(Eight x) {
     return ((x[0] + x[4]) + (x[1] + x[5])) + ((x[2] + x[6]) + (x[3] + x[7]));
 }
 
-// Scores of `count` keys that lie together, for HEADS query heads; width is a multiple of 8.
+// Scores of `count` keys that are contiguous, for HEADS query heads; width is a multiple of 8.
 template <int HEADS>
 void score(const float *query, const float *key, long count, long width, float factor,
            float *scores, long distance) {
@@ -57,7 +57,7 @@ void score(const float *query, const float *key, long count, long width, float f
         }
 }
 
-// Adds `count` values that lie together, each by its share, to HEADS rows of out.
+// Adds `count` contiguous values, each by its share, to HEADS rows of out.
 template <int HEADS, int VECTORS>
 void blend(const float *shares, long distance, const float *value, long count, long width,
            float *out) {
@@ -166,8 +166,8 @@ void strowger_add_norm(float *x, const float *branch, const float *weight, float
 }
 
 // heads: [rows, count, width], rows at a distance; cosine, sine: [rows, width], the sine signed.
-void strowger_turn(const float *heads, const float *cosine, const float *sine, float *out, long rows,
-                   long count, long width, long distance) {
+void strowger_rotate(const float *heads, const float *cosine, const float *sine, float *out,
+                     long rows, long count, long width, long distance) {
     const long half = width / 2;
     for (long row = 0; row < rows; row++) {
         const float *c = cosine + row * width, *s = sine + row * width;
@@ -192,7 +192,7 @@ void strowger_swiglu(const float *gate_up, float *out, long rows, long width, in
     }
 }
 
-// key, value: [rows, kv_heads, width], rows at distances of their own, into the slots of a
+// key, value: [rows, kv_heads, width], rows at separate distances, into the slots of a
 // [kv_heads, slots, width] cache.
 void strowger_store(const float *key, const float *value, float *keys, float *values,
                     const int64_t *places, long rows, long kv_heads, long width, long key_distance,
@@ -240,7 +240,7 @@ void strowger_attend(const float *query, const float *keys, const float *values,
 // The ids of the `count` largest of `vocabulary` values of each row, largest first, equals by id.
 // peaks: the maximum of every `block` values, `blocks` of them a row, more than `count`.
 // chosen: which of the rows, `given` of them; null is the first `given`.
-void strowger_best(const float *values, const float *peaks, const int64_t *chosen, int64_t *ids,
+void strowger_top(const float *values, const float *peaks, const int64_t *chosen, int64_t *ids,
                    long given, long vocabulary, long blocks, long block, long count) {
     std::vector<int64_t> keys(blocks), found;
     for (long place = 0; place < given; place++) {
@@ -248,7 +248,7 @@ void strowger_best(const float *values, const float *peaks, const int64_t *chose
         const float *peak = peaks + row * blocks, *value = values + row * vocabulary;
         for (long b = 0; b < blocks; b++) keys[b] = key(ordered(peak[b]), b);
         std::nth_element(keys.begin(), keys.begin() + count - 1, keys.begin() + blocks);
-        // Each of these blocks holds its peak, so nothing below the least of the peaks is wanted.
+        // Each of these blocks holds its peak, so nothing below the smallest of the peaks is needed.
         const int32_t least = ordered(peak[keys[count - 1] & 0xffffffff]);
         found.clear();
         for (long b = 0; b < count; b++) {

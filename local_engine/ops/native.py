@@ -170,7 +170,7 @@ class NativeRotary:
         heads = _regular(heads)
         rows, count, width = heads.shape
         out = heads.new_empty(rows, count, width)
-        self._functions.strowger_turn(
+        self._functions.strowger_rotate(
             heads.data_ptr(),
             cos.data_ptr(),
             sin.data_ptr(),
@@ -239,7 +239,7 @@ def _finder(functions: ctypes.CDLL) -> Finder:
     def best(logits: Tensor, peaks: Tensor, count: int, rows: Tensor | None) -> Tensor:
         given = logits.shape[0] if rows is None else rows.shape[0]
         ids = torch.empty(given, count, dtype=torch.int64)
-        functions.strowger_best(
+        functions.strowger_top(
             logits.data_ptr(),
             peaks.data_ptr(),
             None if rows is None else rows.data_ptr(),
@@ -302,9 +302,9 @@ POINTER, LONG, FLOAT, INT = ctypes.c_void_p, ctypes.c_long, ctypes.c_float, ctyp
 SIGNATURES: dict[str, Sequence[type]] = {
     "strowger_norm": (*[POINTER] * 3, *[LONG] * 3, FLOAT),
     "strowger_add_norm": (*[POINTER] * 4, *[LONG] * 2, FLOAT),
-    "strowger_turn": (*[POINTER] * 4, *[LONG] * 4),
+    "strowger_rotate": (*[POINTER] * 4, *[LONG] * 4),
     "strowger_swiglu": (*[POINTER] * 2, *[LONG] * 2, INT),
-    "strowger_best": (*[POINTER] * 4, *[LONG] * 5),
+    "strowger_top": (*[POINTER] * 4, *[LONG] * 5),
     "strowger_store": (*[POINTER] * 5, *[LONG] * 6),
     "strowger_attend": (*[POINTER] * 6, *[LONG] * 8, FLOAT, INT),
 }

@@ -14,7 +14,7 @@ def test_an_unknown_bundled_model_is_a_configuration_error_that_names_the_known_
         bundled_path("huge-chat")
 
     assert caught.value.problems == (
-        "No bundled model is called 'huge-chat'; there are tiny-chat, tiny-chat-early.",
+        "bundled model 'huge-chat' not found; use one of tiny-chat, tiny-chat-early",
     )
 
 

@@ -159,7 +159,7 @@ def test_folders_without_an_adapter_are_rejected(
 @pytest.mark.parametrize(
     ("loras", "why"),
     [
-        ([("sql", "nobody")], "engine.loras: sql: base model nobody not found"),
+        ([("sql", "missing")], "engine.loras: sql: base model missing not found"),
         ([(MODEL, MODEL)], f"engine.loras: {MODEL}: the name is already used"),
         ([("sql", MODEL), ("sql", MODEL)], "engine.loras: sql: the name is already used"),
     ],
