@@ -82,7 +82,7 @@ def test_a_backend_that_reads_images_and_fetches_none_says_how_to_send_one() -> 
     assert "data: URI" in fault.reason
 
 
-def test_unknown_fields_are_named_unless_they_travel() -> None:
+def test_unknown_fields_are_reported_unless_they_are_sent() -> None:
     request = msgspec.structs.replace(WHOLE_CHAT, extra={"x_new": Raw(b"1")})
 
     assert faults(request) == {"x_new": "is not known"}

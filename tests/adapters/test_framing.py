@@ -128,7 +128,7 @@ def test_many_lines_of_data_count_towards_one_limit() -> None:
         parser.feed(b"data: 12345\n")
 
 
-def test_a_whole_frame_over_the_limit_in_one_read_is_refused() -> None:
+def test_a_complete_frame_over_the_limit_in_one_read_is_refused() -> None:
     with pytest.raises(UpstreamBroken, match="is over 100 bytes"):
         SSEParser("acme", 100).feed(b"data: " + b"x" * 200 + b"\n\n")
 

@@ -158,7 +158,7 @@ def test_values_are_found_in_every_place() -> None:
     assert field_value(EMBEDDINGS, "dimensions") is UNSET
 
 
-def test_unknown_tools_and_extra_fields_can_be_left_out() -> None:
+def test_unknown_tools_and_extra_fields_can_be_omitted() -> None:
     known, unknown = FunctionTool(name="f"), OpaqueTool(type="t", raw=Raw(b"{}"))
     request = msgspec.structs.replace(
         CHAT, tools=(known, unknown), extra={"x": Raw(b"1"), "y": Raw(b"2")}
@@ -173,24 +173,24 @@ def test_unknown_tools_and_extra_fields_can_be_left_out() -> None:
     assert without(only, {"tools.opaque"}).tools is UNSET
 
 
-def test_a_template_left_out_is_off() -> None:
+def test_an_omitted_template_is_off() -> None:
     assert without(msgspec.structs.replace(COMPLETION, template=True), {"template"}) == COMPLETION
 
 
 @pytest.mark.parametrize("field", sorted(NOT_OMITTABLE & FIELDS["chat"]))
-def test_content_cannot_be_left_out(field: str) -> None:
+def test_content_cannot_be_omitted(field: str) -> None:
     with pytest.raises(InvalidRequest, match=f"{field}: this content cannot be omitted") as caught:
         without(CHAT, {field})
 
     assert caught.value.param == "messages"
 
 
-def test_a_whole_task_cannot_be_left_out() -> None:
+def test_a_task_cannot_be_omitted() -> None:
     with pytest.raises(InvalidRequest, match="chat: no backend of this model offers it"):
         without(CHAT, {"chat"})
 
 
-def test_a_name_that_is_none_cannot_be_left_out() -> None:
+def test_an_unknown_name_cannot_be_omitted() -> None:
     with pytest.raises(InvalidRequest, match="tempature: this kind of request has no such field"):
         without(CHAT, {"tempature"})
 

@@ -122,7 +122,7 @@ async def test_pieces_that_are_cut_at_random_join_to_the_same_bytes() -> None:
     assert len(set(texts)) == 1
 
 
-async def test_both_inputs_or_neither_are_refused_as_the_document_says() -> None:
+async def test_both_inputs_or_neither_are_rejected_as_documented() -> None:
     both = {"input_id": [1], "inputs": "x"}
     async with mindie_server() as server, httpx.AsyncClient() as client:
         answers = await asyncio.gather(

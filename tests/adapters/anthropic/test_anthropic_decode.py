@@ -78,7 +78,7 @@ def only(answer: Answer) -> Choice:
 
 
 @pytest.mark.parametrize("name", ["chat-stream-thinking-then-tools", "chat-thinking-and-tools"])
-def test_thoughts_text_and_calls_come_streamed_as_they_come_whole(name: str) -> None:
+def test_reasoning_text_and_calls_are_the_same_streamed_and_complete(name: str) -> None:
     choice = only(folded(name))
 
     assert choice.text == "One moment."
@@ -94,7 +94,7 @@ def test_thoughts_text_and_calls_come_streamed_as_they_come_whole(name: str) -> 
     assert not choice.opaque
 
 
-def test_usage_counts_what_was_cached_and_what_was_thought() -> None:
+def test_usage_counts_cached_and_reasoning_tokens() -> None:
     usage = folded("chat-thinking-and-tools").usage
 
     assert usage is not None
@@ -126,7 +126,7 @@ def test_counts_at_the_end_replace_those_at_the_beginning() -> None:
     assert json.loads(bytes(usage.raw))["input_tokens"] == 40
 
 
-def test_counts_that_cannot_be_read_fail_no_answer() -> None:
+def test_counts_that_cannot_be_read_do_not_fail_an_answer() -> None:
     found = events(sse(begun(input_tokens="many"), *text("hi"), *ended("end_turn")))
 
     (usage,) = [one for one in found if isinstance(one, Usage)]
@@ -149,7 +149,7 @@ def test_a_proof_is_the_last_piece_of_its_block() -> None:
     ]
 
 
-def test_thoughts_between_calls_come_with_the_blocks_in_their_order() -> None:
+def test_reasoning_between_calls_comes_with_the_blocks_in_their_order() -> None:
     choice = only(folded("chat-stream-interleaved"))
 
     handed = msgspec.json.decode(choice.opaque["content_blocks"], type=list[Json])
@@ -216,7 +216,7 @@ def test_the_stop_string_that_matched_is_reported() -> None:
     assert Finished(reason="stop", native="stop_sequence", stop_match="END") in found
 
 
-def test_a_refusal_says_why() -> None:
+def test_a_refusal_has_a_reason() -> None:
     details = {"type": "refusal", "category": "cyber", "explanation": "No malware."}
     body: Json = {"content": [], "stop_reason": "refusal", "stop_details": details}
 
@@ -244,7 +244,7 @@ def test_an_answer_with_only_thinking_is_an_empty_text() -> None:
     assert only(fold.answer()).text == ""
 
 
-def test_a_call_that_comes_whole_at_its_beginning_keeps_its_arguments() -> None:
+def test_a_call_that_is_complete_at_its_start_keeps_its_arguments() -> None:
     call = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": "Bern", "n": 1.50}}
     start: Json = {"type": "content_block_start", "index": 3, "content_block": call}
 
@@ -293,7 +293,7 @@ def test_unknown_blocks_are_carried_without_their_own_end() -> None:
     ],
     ids=["no end", "no stop", "no reason", "only a stop", "no beginning", "no block", "nothing"],
 )
-def test_a_stream_that_is_not_whole_never_ends_well(body: bytes) -> None:
+def test_a_stream_that_is_not_complete_never_ends_well(body: bytes) -> None:
     with pytest.raises(UpstreamBroken):
         events(body)
 

@@ -63,7 +63,7 @@ def test_the_operators_headers_replace_ours() -> None:
     assert "x-api-key" not in headers
 
 
-def test_a_bound_on_tokens_is_required_and_nothing_is_put_in_its_place() -> None:
+def test_a_token_limit_is_required_and_no_default_is_sent() -> None:
     bare = chat(sampling=Sampling())
 
     assert [one.field for one in unsupported(bare, ANTHROPIC.supports)] == ["max_tokens"]
@@ -174,7 +174,7 @@ ANY_OBJECT = {"type": "object", "additionalProperties": True}
 IN_JSON = ResponseFormat(type="json_object")
 
 
-def test_any_json_object_is_taken_by_a_tool_that_the_model_must_call() -> None:
+def test_any_json_object_is_returned_by_a_tool_that_the_model_must_call() -> None:
     body = sent(chat(response_format=IN_JSON))
 
     (tool,) = cast("list[Json]", body["tools"])

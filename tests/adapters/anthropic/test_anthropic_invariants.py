@@ -67,7 +67,7 @@ def test_a_stream_of_odd_events_is_an_answer_or_a_known_error(events: list[Json]
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), ODD), st.lists(BLOCKS | ODD, max_size=3))
-def test_an_odd_whole_answer_is_an_answer_or_a_known_error(fields: Json, content: Json) -> None:
+def test_an_odd_complete_answer_is_an_answer_or_a_known_error(fields: Json, content: Json) -> None:
     body = {"stop_reason": "end_turn", **fields, "content": content}
 
     survives(json.dumps(body).encode(), chat(HELLO))

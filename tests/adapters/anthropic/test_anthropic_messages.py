@@ -124,7 +124,7 @@ def test_turns_alternate_and_lose_nothing_in_any_order(roles: list[Role]) -> Non
     assert all(f'"t{at}"' in text for at in range(len(roles)))
 
 
-def test_thoughts_go_back_unchanged_before_text_and_calls() -> None:
+def test_reasoning_is_sent_back_unchanged_before_text_and_calls() -> None:
     turn = Message(
         role="assistant",
         content="One moment.",
@@ -157,7 +157,7 @@ def handed(text: str, *blocks: Json) -> Message:
     )
 
 
-def test_an_answers_own_blocks_go_back_as_they_are_until_the_answer_is_edited() -> None:
+def test_an_answers_own_blocks_are_sent_back_as_they_are_until_the_answer_is_edited() -> None:
     search: Json = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
     text: Json = {"type": "text", "text": "Hm.", "citations": [{"type": "x"}]}
     call: Json = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": "Bern"}}
@@ -181,7 +181,7 @@ def test_blank_text_next_to_calls_is_not_a_block() -> None:
     assert [one["type"] for one in cast("list[Json]", found[1]["content"])] == ["tool_use"]
 
 
-def test_marks_for_the_cache_travel_from_parts_messages_and_tools() -> None:
+def test_marks_for_the_cache_are_sent_from_parts_messages_and_tools() -> None:
     marked = {"type": "text", "text": "long", "cache_control": CACHE}
     body = sent(
         chat(
@@ -215,7 +215,7 @@ def test_marks_for_the_cache_travel_from_parts_messages_and_tools() -> None:
     assert cast("list[Json]", body["tools"])[0]["cache_control"] == CACHE
 
 
-def test_images_travel_as_bytes_or_as_addresses() -> None:
+def test_images_are_sent_as_bytes_or_as_addresses() -> None:
     found = content_of(
         ImagePart(url="data:image/png;base64,iVBORw0KGgo=", detail="auto"),
         ImagePart(url="https://a.test/cat.png"),
@@ -227,7 +227,7 @@ def test_images_travel_as_bytes_or_as_addresses() -> None:
     ]
 
 
-def test_documents_travel_as_bytes_text_addresses_and_files() -> None:
+def test_documents_are_sent_as_bytes_text_addresses_and_files() -> None:
     note = base64.b64encode("größer".encode()).decode()
     found = content_of(
         file(file_data="data:application/pdf;base64,JVBERi0=", filename="a.pdf"),

@@ -125,14 +125,14 @@ def test_cache_writes_of_an_hour_are_counted_apart() -> None:
 
 
 @pytest.mark.parametrize("usage", [None, "many", {"inputTokens": "one"}])
-def test_counts_that_cannot_be_read_fail_no_answer(usage: object) -> None:
+def test_counts_that_cannot_be_read_do_not_fail_an_answer(usage: object) -> None:
     found = answered({**whole("end_turn", {"text": "a"}), "usage": usage})[-1]
 
     assert isinstance(found, Usage)
     assert found.prompt_tokens is None
 
 
-def test_pieces_of_an_encrypted_thought_are_one_and_come_last() -> None:
+def test_pieces_of_encrypted_reasoning_are_joined_and_come_last() -> None:
     pieces = [b64encode(one).decode() for one in (b"s", b"ecret")]
 
     found = events(
@@ -269,7 +269,7 @@ def test_an_answer_without_anything_is_an_empty_text() -> None:
     assert only_choice(answered(whole("end_turn"))).text == ""
 
 
-def test_a_guardrails_trace_of_a_whole_answer_is_passed_on() -> None:
+def test_a_guardrails_trace_of_a_complete_answer_is_passed_on() -> None:
     trace: Json = {"guardrail": "abc"}
     body = {**whole("guardrail_intervened", {"text": "No."}), "trace": trace}
 

@@ -59,7 +59,7 @@ def test_messages_of_one_side_become_one_turn() -> None:
     ]
 
 
-def test_texts_of_white_space_are_left_out() -> None:
+def test_texts_of_white_space_are_omitted() -> None:
     parts = (TextPart(text=" \n"), TextPart(text="hello"))
 
     assert turns(Message(role="user", content=parts)) == [
@@ -85,7 +85,7 @@ def test_a_result_may_hold_an_image() -> None:
 
 
 @pytest.mark.parametrize(("told", "status"), [(True, "error"), (False, "success")])
-def test_how_a_tool_fared_goes_with_its_result(told: bool, status: str) -> None:
+def test_a_tools_status_is_sent_with_its_result(told: bool, status: str) -> None:
     failed = msgspec.structs.replace(RESULT, raw=raw({"role": "tool", "is_error": told}))
 
     assert turns(HELLO, CALLED, failed)[2]["content"] == [
@@ -311,7 +311,7 @@ def test_vectors_of_cohere_are_for_the_purpose_that_client_or_operator_set(
     assert json.loads(outbound.body) == {"texts": ["a"], "input_type": purpose}
 
 
-def test_audio_travels_as_bytes() -> None:
+def test_audio_is_sent_as_bytes() -> None:
     assert turns(Message(role="user", content=(AudioPart(data="AAAA", format="mp3"),))) == [
         {
             "role": "user",
@@ -443,7 +443,7 @@ def test_effort_that_a_family_does_not_know_is_refused_by_name(model: str, effor
     assert caught.value.param == "reasoning_effort"
 
 
-def test_a_budget_without_a_bound_is_of_what_every_such_model_can_write() -> None:
+def test_a_budget_without_a_limit_is_of_what_every_such_model_can_generate() -> None:
     model = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 
     body = sent(chat(reasoning_effort="medium"), model)

@@ -308,7 +308,7 @@ async def test_embeddings_go_where_the_client_sends_them(sdk: Sdk) -> None:
 
 
 @pytest.mark.parametrize("tools", [False, True])
-async def test_a_whole_answer_says_what_the_client_reads(sdk: Sdk, tools: bool) -> None:
+async def test_a_complete_answer_decodes_to_what_the_client_reads(sdk: Sdk, tools: bool) -> None:
     read = await asyncio.to_thread(sdk.client.converse, **asking(tools))
 
     choice = folded([json.dumps(CALLS if tools else ANSWER).encode()], stream=False)
@@ -318,7 +318,7 @@ async def test_a_whole_answer_says_what_the_client_reads(sdk: Sdk, tools: bool) 
 
 
 @pytest.mark.parametrize("tools", [False, True])
-async def test_a_stream_says_what_the_client_reads(sdk: Sdk, tools: bool) -> None:
+async def test_a_stream_decodes_to_what_the_client_reads(sdk: Sdk, tools: bool) -> None:
     read = await asyncio.to_thread(sdk.client.converse_stream, **asking(tools))
 
     events = await asyncio.to_thread(list, cast("Iterable[dict[str, Json]]", read["stream"]))

@@ -94,7 +94,7 @@ def test_thinking_is_separate_from_text_and_citations_come_together_at_the_end()
     assert found.finish == Finished(reason="stop", native="STOP_SEQUENCE")
 
 
-def test_a_whole_answer_has_thinking_a_plan_and_calls() -> None:
+def test_a_complete_answer_has_thinking_a_plan_and_calls() -> None:
     found = only_choice(read("chat-thinking-and-tools"))
 
     assert found.reasoning == "I will look.Hm."
@@ -113,7 +113,7 @@ def test_log_probabilities_of_several_tokens_share_their_text() -> None:
     ]
 
 
-def test_a_whole_answers_log_probabilities_go_with_its_text() -> None:
+def test_a_complete_answers_log_probabilities_go_with_its_text() -> None:
     items = [{"text": "h", "token_ids": [1], "logprobs": [-0.5]}, {"text": "i", "token_ids": [2]}]
 
     found = only_choice(whole(logprobs=items))
@@ -197,7 +197,7 @@ def test_an_empty_answer_is_an_empty_text() -> None:
     assert found.text == ""
 
 
-def test_events_of_unknown_types_are_read_past() -> None:
+def test_events_of_unknown_types_are_ignored() -> None:
     events = streamed(
         {"type": "message-start", "id": "x"},
         {"type": "something-new", "delta": {"message": {"role": "assistant"}}},
@@ -227,7 +227,7 @@ def test_nulls_are_nothing() -> None:
     assert only_choice(whole(id=None, message=None, logprobs=None)).text == ""
 
 
-def test_counts_that_cannot_be_read_fail_no_answer() -> None:
+def test_counts_that_cannot_be_read_do_not_fail_an_answer() -> None:
     events = whole(usage={"tokens": "many"})
 
     assert isinstance(events[-1], Usage)
@@ -260,7 +260,7 @@ def test_what_is_not_a_stream_is_an_error(body: bytes, kind: type[Exception]) ->
         (b"{}", UpstreamBroken),
     ],
 )
-def test_what_is_not_a_whole_answer_is_an_error(body: bytes, kind: type[Exception]) -> None:
+def test_what_is_not_a_complete_answer_is_an_error(body: bytes, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         translate(COHERE, WHOLE, [body])
 

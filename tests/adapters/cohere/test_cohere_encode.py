@@ -62,7 +62,7 @@ def refused(request: Request) -> str:
     return refused_field(COHERE, request, "command-a")
 
 
-def test_the_smallest_chat_says_whether_to_stream() -> None:
+def test_the_smallest_chat_has_the_field_stream() -> None:
     outbound = COHERE.encode(CHAT, "command-a")
 
     assert outbound.target == "/v2/chat"
@@ -261,7 +261,7 @@ def test_a_tool_loop_comes_back_with_its_plan() -> None:
     ]
 
 
-def test_thinking_that_is_handed_back_is_the_first_part_of_its_message() -> None:
+def test_thinking_that_is_sent_back_is_the_first_part_of_its_message() -> None:
     parts = (TextPart(text="a"), TextPart(text="b"))
 
     assert said(
@@ -283,7 +283,7 @@ def test_thinking_that_is_handed_back_is_the_first_part_of_its_message() -> None
     ]
 
 
-def test_images_travel_by_address_and_with_their_bytes() -> None:
+def test_images_are_sent_by_address_and_with_their_bytes() -> None:
     parts = (
         TextPart(text="see"),
         ImagePart(url="https://a.test/a.png", detail="low"),
@@ -311,13 +311,11 @@ def test_images_travel_by_address_and_with_their_bytes() -> None:
         ),
     ],
 )
-def test_what_has_no_place_in_a_message_is_refused_by_its_path(
-    message: Message, field: str
-) -> None:
+def test_unsupported_message_fields_are_refused_by_their_path(message: Message, field: str) -> None:
     assert refused(ChatRequest(model="m", messages=(message,))) == field
 
 
-def test_coheres_own_fields_travel_as_they_are() -> None:
+def test_coheres_own_fields_are_sent_unchanged() -> None:
     extra = {"documents": Raw(b'[{"data":{"t":"x"}}]'), "safety_mode": Raw(b'"STRICT"')}
 
     assert not unsupported(msgspec.structs.replace(CHAT, extra=extra), COHERE.supports)
@@ -349,7 +347,7 @@ def test_texts_to_embed_are_for_storing_and_never_cut_by_default() -> None:
         ("team/embed", "team/embed", "search_document"),
     ],
 )
-def test_the_operator_says_with_the_model_what_vectors_are_for(
+def test_the_operator_sets_the_purpose_of_vectors_in_the_model(
     model: str, name: str, purpose: str
 ) -> None:
     sent = body(VECTORS, model)
@@ -373,7 +371,7 @@ def test_completions_are_not_offered() -> None:
 @pytest.mark.parametrize(
     "base_url", ["https://a.test/co", "https://a.test/co/v1", "https://a.test/co/v2/"]
 )
-def test_a_version_in_the_base_url_is_read_past(base_url: str) -> None:
+def test_a_version_in_the_base_url_is_ignored(base_url: str) -> None:
     adapter = CohereAdapter(Endpoint(name="c", base_url=base_url))
 
     outbound = adapter.encode(CHAT, "m")

@@ -97,7 +97,7 @@ def test_custom_and_function_calls_of_one_stream_have_separate_indexes() -> None
     assert [entry["index"] for entry in entries] == [0, 1, 1]
 
 
-def test_custom_and_function_calls_of_a_whole_answer_keep_their_order() -> None:
+def test_custom_and_function_calls_of_a_complete_answer_keep_their_order() -> None:
     calls = [
         {"id": "a", "type": "custom", "custom": {"name": "grep", "input": "x"}},
         {"id": "b", "type": "function", "function": {"name": "look", "arguments": "{}"}},
@@ -131,7 +131,7 @@ def test_citations_of_a_text_reach_the_client_with_it(name: str) -> None:
     assert {"content_parts": [part]} in streamed
 
 
-def test_a_summary_of_claudes_that_is_streamed_can_be_handed_back() -> None:
+def test_a_summary_of_claudes_that_is_streamed_can_be_sent_back() -> None:
     block: Json = {"type": "compaction", "content": None, "encrypted_content": None}
     summary = {"content": "We met.", "encrypted_content": "ZW5j"}
     body = sse(
@@ -232,7 +232,7 @@ def test_unknown_members_of_a_choice_reach_the_client_with_its_message() -> None
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_anthropic_says_of_a_message_is_in_fields_of_it(stream: bool) -> None:
+def test_anthropics_fields_of_a_message_reach_the_client(stream: bool) -> None:
     beyond: Json = {"diagnostics": {"a": [1]}, "input_transformations": [{"type": "x"}]}
     details: Json = {"container": {"id": "c"}, "stop_details": {"x": 1}}
     if stream:
@@ -258,7 +258,7 @@ LATE = {"web_search": [{"link": "https://a.test"}], "service_tier": "flex", "sea
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("place", [1, 2, 3])
 @pytest.mark.parametrize("name", ["groq", "zai", "dashscope", "openai", "azure", "vllm"])
-def test_fields_of_the_whole_answer_reach_the_client_from_any_frame(
+def test_fields_of_the_complete_answer_reach_the_client_from_any_frame(
     name: str, place: int, asked: bool
 ) -> None:
     frames = [delta({"role": "assistant", "content": "a"}), delta({"content": "b"}), STOP]

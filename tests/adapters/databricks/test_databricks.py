@@ -106,7 +106,7 @@ def test_embeddings_take_an_instruction() -> None:
     assert msgspec.json.decode(sent) == {"input": "x", "instruction": "Represent:"}
 
 
-def test_the_bound_on_tokens_has_one_name() -> None:
+def test_the_token_limit_has_one_name() -> None:
     request = msgspec.structs.replace(
         sampled(max_tokens=5), max_tokens_field="max_completion_tokens"
     )
@@ -124,7 +124,7 @@ def test_a_developer_message_is_sent_as_the_system() -> None:
     }
 
 
-def test_reasoning_goes_back_as_a_part_with_its_signature() -> None:
+def test_reasoning_is_sent_back_as_a_part_with_its_signature() -> None:
     raw = Raw(b'{"role":"assistant","content":"Yes.","reasoning":"hm","reasoning_signature":"s"}')
     turn = Message(role="assistant", content="Yes.", reasoning="hm", signature="s", raw=raw)
     parts = (TextPart(text="Yes."), OpaquePart(type="x", raw=Raw(b'{"type":"x"}')))
@@ -213,7 +213,7 @@ def test_a_message_that_is_json_again_is_unwrapped() -> None:
     assert fault.code == "context_length_exceeded"
 
 
-def test_blocks_of_thinking_go_back_one_by_one_and_encrypted_ones_as_they_came() -> None:
+def test_blocks_of_thinking_are_sent_back_one_by_one_and_encrypted_ones_as_they_came() -> None:
     thoughts = (Thought(text="hm", signature="s1"), Thought(data="c2VjcmV0"))
     turn = Message(role="assistant", content="Yes.", thoughts=thoughts)
 

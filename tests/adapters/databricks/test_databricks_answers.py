@@ -89,7 +89,7 @@ def test_stream_is_always_sent(request_: ChatRequest | CompletionRequest, stream
     assert msgspec.json.decode(body)["stream"] is stream
 
 
-def test_a_stream_of_thoughts_and_tools_is_kept_apart() -> None:
+def test_a_stream_of_reasoning_and_tools_is_kept_apart() -> None:
     answer = answer_of(fixture("databricks/chat-stream-thought-and-two-tools"))
 
     [choice] = answer.choices
@@ -112,7 +112,7 @@ def test_reasoning_tokens_are_counted_separately() -> None:
     assert usage.cached_tokens == 0
 
 
-def test_a_thought_that_only_the_vendor_can_read_travels_both_ways() -> None:
+def test_reasoning_that_only_the_vendor_can_read_is_sent_both_ways() -> None:
     [choice] = answer_of(fixture("databricks/chat-encrypted-thought")).choices
     assert choice.text == "Yes."
     parts = choice.opaque["content_parts"]
@@ -127,7 +127,7 @@ def test_a_thought_that_only_the_vendor_can_read_travels_both_ways() -> None:
     }
 
 
-def test_a_thought_that_is_sent_as_databricks_sends_it_is_not_doubled() -> None:
+def test_reasoning_in_databricks_own_format_is_not_doubled() -> None:
     raw = b'{"type":"reasoning","summary":[{"type":"summary_text","text":"hm","signature":"s"}]}'
     parts = (OpaquePart(type="reasoning", raw=Raw(raw)), TextPart(text="Yes."))
     whole = b'{"role":"assistant","content":[' + raw + b',{"type":"text","text":"Yes."}]}'

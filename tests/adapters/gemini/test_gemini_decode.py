@@ -35,7 +35,7 @@ from tests.adapters.gemini.gemini_doubles import (
 from tests.adapters.traffic import fixture
 
 
-def test_a_stream_with_thoughts_text_and_calls_becomes_events() -> None:
+def test_a_stream_with_reasoning_text_and_calls_becomes_events() -> None:
     events = read("stream-thinking-tools")
 
     plain = [one for one in events if not isinstance(one, Usage)]
@@ -56,7 +56,7 @@ def test_a_stream_with_thoughts_text_and_calls_becomes_events() -> None:
     ]
 
 
-def test_thoughts_and_the_prompts_of_tools_are_counted() -> None:
+def test_reasoning_and_the_prompts_of_tools_are_counted() -> None:
     usage = folded(read("stream-thinking-tools")).usage
 
     assert usage is not None
@@ -81,7 +81,7 @@ def test_counts_that_are_not_there_are_not_known() -> None:
     assert usages[2] is None
 
 
-def test_a_signature_goes_with_its_thought_or_is_a_separate_block() -> None:
+def test_a_signature_goes_with_its_reasoning_or_is_a_separate_block() -> None:
     found = only_choice(read("stream-signed-text"))
 
     assert found.text == "Hi"
@@ -91,7 +91,7 @@ def test_a_signature_goes_with_its_thought_or_is_a_separate_block() -> None:
     ]
 
 
-def test_a_signed_text_after_unsigned_thoughts_begins_a_block() -> None:
+def test_a_signed_text_after_unsigned_reasoning_begins_a_block() -> None:
     found = only_choice(
         streamed(
             candidate({"text": "Hm", "thought": True}),
@@ -133,7 +133,7 @@ def test_log_probabilities_come_with_their_text() -> None:
     assert found.logprobs == [TokenLogprob(token="Hi", logprob=-0.25, id=5, top=(first, other))]
 
 
-def test_what_grounds_an_answer_travels_as_it_is() -> None:
+def test_grounding_metadata_is_forwarded_unchanged() -> None:
     found = only_choice(read("chat-grounded"))
 
     assert set(found.opaque) == {"safety_ratings", "citation_metadata", "grounding_metadata"}
@@ -150,7 +150,9 @@ OWN_RESULT: Json = {"toolResponse": {"id": "t", "response": {"found": [1]}}}
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_calls_of_googles_own_tools_are_reported_whole_with_their_signatures(stream: bool) -> None:
+def test_calls_of_googles_own_tools_are_reported_completely_with_their_signatures(
+    stream: bool,
+) -> None:
     parts: list[Json] = [OWN_CALL, OWN_RESULT, {"text": "It rains."}]
     if stream:
         frames = [candidate(part) for part in parts]

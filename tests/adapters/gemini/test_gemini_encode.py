@@ -142,7 +142,7 @@ def test_an_id_that_is_used_again_is_the_later_calls() -> None:
     assert names == ["look", "hear"]
 
 
-def test_an_image_that_the_model_made_goes_back_as_its_own() -> None:
+def test_an_image_that_the_model_made_is_sent_back_as_its_own() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     fields = {"role": "assistant", "content": "Look:", "images": [{**image, "index": 0}]}
     raw = Raw(msgspec.json.encode(fields))
@@ -180,7 +180,7 @@ def test_thinking_that_another_vendor_encrypted_is_not_sent() -> None:
         ),
     ],
 )
-def test_what_has_no_place_is_refused_by_its_path(messages: list[Message], field: str) -> None:
+def test_unsupported_content_is_refused_by_its_path(messages: list[Message], field: str) -> None:
     assert refused(chat(*messages)) == field
 
 
@@ -216,7 +216,7 @@ def test_a_part_that_cannot_go_is_refused_by_its_path(part: Part, path: str) -> 
         ),
     ],
 )
-def test_what_google_holds_itself_is_named(url: str, file: Json) -> None:
+def test_images_that_google_stores_are_sent_by_address(url: str, file: Json) -> None:
     (said,) = contents(seen(ImagePart(url=url)))
 
     assert said["parts"] == [{"fileData": file}]
@@ -239,7 +239,7 @@ def test_what_google_holds_itself_is_named(url: str, file: Json) -> None:
         ),
     ],
 )
-def test_a_file_goes_with_its_bytes_or_its_place(file: bytes, part: Json) -> None:
+def test_a_file_is_sent_with_its_bytes_or_its_address(file: bytes, part: Json) -> None:
     raw = Raw(b'{"type":"file","file":' + file + b"}")
 
     (said,) = contents(seen(OpaquePart(type="file", raw=raw)))
@@ -273,7 +273,7 @@ def test_an_image_in_a_result_is_sent_next_to_it() -> None:
         ("gemma-3-27b-it", "", None),
     ],
 )
-def test_a_call_goes_back_with_its_proof(model: str, signature: str, sent: str | None) -> None:
+def test_a_call_is_sent_back_with_its_proof(model: str, signature: str, sent: str | None) -> None:
     call = ToolCall(id="c1", name="look", arguments="{}", signature=signature)
 
     said = contents(chat(HELLO, Message(role="assistant", tool_calls=(call,))), model)
@@ -282,7 +282,7 @@ def test_a_call_goes_back_with_its_proof(model: str, signature: str, sent: str |
     assert part.get("thoughtSignature") == sent
 
 
-def test_each_signature_goes_back_to_where_it_was() -> None:
+def test_each_signature_is_sent_back_to_where_it_was() -> None:
     turn = Message(
         role="assistant",
         content="Hi.",
@@ -366,7 +366,7 @@ def test_googles_settings_of_tools_are_sent_next_to_the_tool_choice() -> None:
     assert refused(again) == "toolConfig.functionCallingConfig"
 
 
-def test_the_parts_of_googles_own_go_back_whole_and_before_the_text() -> None:
+def test_googles_own_parts_are_sent_back_unchanged_before_the_text() -> None:
     parts: list[Json] = [
         {"toolCall": {"id": "t", "toolType": "GOOGLE_SEARCH_WEB"}, "thoughtSignature": "c2ln"},
         {"toolResponse": {"id": "t", "response": {"a": 1}}},

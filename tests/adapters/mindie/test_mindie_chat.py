@@ -65,7 +65,7 @@ def fold(found: list[Event]) -> Answer:
     return one.answer()
 
 
-def test_the_bound_on_tokens_has_one_name_and_the_model_is_the_servers() -> None:
+def test_the_token_limit_has_one_name_and_the_model_is_the_servers() -> None:
     request = msgspec.structs.replace(
         WHOLE,
         sampling=Sampling(max_tokens=5, temperature=0.0),
@@ -182,7 +182,7 @@ def test_what_the_server_ignores_silently_is_reported() -> None:
     }
 
 
-def test_fields_that_only_mindie_reads_travel_on() -> None:
+def test_fields_that_only_mindie_reads_are_forwarded() -> None:
     extra = {
         "chat_template_kwargs": Raw(b'{"enable_thinking":true}'),
         "skip_special_tokens": Raw(b"false"),
@@ -259,7 +259,7 @@ def test_usage_of_a_chunk_that_is_not_of_one_choice_is_already_a_total(place: st
     assert (usage.prompt_tokens, usage.completion_tokens) == (24, 10)
 
 
-def test_usage_of_a_whole_answer_is_already_a_total() -> None:
+def test_usage_of_a_complete_answer_is_already_a_total() -> None:
     choices = [
         {"index": place, "message": {"content": "a"}, "finish_reason": "stop"} for place in (0, 1)
     ]

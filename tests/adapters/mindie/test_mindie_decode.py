@@ -70,7 +70,7 @@ def test_a_newer_stream_has_several_ids_a_frame() -> None:
     assert finish_of(found) == Finished(reason="stop", native="eos_token", seed=7)
 
 
-def test_the_end_of_the_text_is_what_was_not_sent_of_the_whole() -> None:
+def test_the_end_of_the_text_is_the_part_that_was_not_sent() -> None:
     found = streamed(
         frame(1, "na", first=True),
         frame(2, ""),
@@ -81,7 +81,9 @@ def test_the_end_of_the_text_is_what_was_not_sent_of_the_whole() -> None:
 
 
 @pytest.mark.parametrize("last", ["c", None, "<|im_end|>"])
-def test_the_last_frames_own_text_counts_only_as_far_as_the_whole_has_it(last: str | None) -> None:
+def test_the_last_frames_own_text_counts_only_as_far_as_generated_text_has_it(
+    last: str | None,
+) -> None:
     found = streamed(
         frame([1], "a", first=True),
         frame([2], "b"),
@@ -92,7 +94,7 @@ def test_the_last_frames_own_text_counts_only_as_far_as_the_whole_has_it(last: s
     assert text_of(found) == "abc"
 
 
-def test_text_that_was_sent_must_be_how_the_whole_begins() -> None:
+def test_the_complete_text_must_start_with_the_text_that_was_sent() -> None:
     frames = [
         frame(1, "He", first=True),
         frame(2, "Hello"),
@@ -124,7 +126,7 @@ def test_a_documented_answer_in_tgis_dialect_is_text_with_usage() -> None:
     assert found[-1] == Usage(prompt_tokens=74, completion_tokens=1, total_tokens=75)
 
 
-def test_a_whole_answer_with_ids_is_tokens() -> None:
+def test_a_complete_answer_with_ids_is_tokens() -> None:
     found = translate(
         mindie(),
         msgspec.structs.replace(TOKENS, stream=False),
@@ -134,7 +136,7 @@ def test_a_whole_answer_with_ids_is_tokens() -> None:
     assert found[1] == Tokens(ids=(626, 263, 5176), text="am a painter")
 
 
-def test_a_whole_answer_without_ids_is_none_to_a_client_of_tokens() -> None:
+def test_a_complete_answer_without_ids_is_none_to_a_client_of_tokens() -> None:
     answer = {"generated_text": "am", "details": details(count=1)}
 
     with pytest.raises(UpstreamBroken, match="has no token ids"):
@@ -225,7 +227,7 @@ def test_a_frame_outside_the_format_is_an_error(answer: dict[str, object]) -> No
         streamed(frame(1, "a", first=True), answer, request=TEXT)
 
 
-def test_a_mark_of_the_end_that_a_proxy_adds_is_read_past() -> None:
+def test_a_mark_of_the_end_that_a_proxy_adds_is_ignored() -> None:
     last = frame([1], None, first=True, generated_text="a", details=details(count=1))
 
     assert events(stream(last, done=True)) == events(stream(last))
@@ -294,7 +296,7 @@ SAID = st.lists(st.tuples(st.integers(0, 1024 * 1024), st.text(max_size=4)), min
 
 
 @given(said=SAID, old=st.booleans())
-def test_ids_and_text_of_a_stream_are_the_whole_answer(
+def test_ids_and_text_of_a_stream_are_the_complete_answer(
     said: list[tuple[int, str]], old: bool
 ) -> None:
     asked = {"stream": True, "parameters": {"details": True, "max_new_tokens": 4096}}
@@ -307,7 +309,7 @@ def test_ids_and_text_of_a_stream_are_the_whole_answer(
 
 
 @given(said=SAID, stops=st.lists(st.text(min_size=1, max_size=2), max_size=2))
-def test_a_stream_of_text_folds_to_the_whole_answer(
+def test_a_stream_of_text_folds_to_the_complete_answer(
     said: list[tuple[int, str]], stops: list[str]
 ) -> None:
     asked = {"parameters": {"details": True, "max_new_tokens": 4096, "stop": stops}}

@@ -110,7 +110,7 @@ def test_every_sampling_parameter_has_its_own_name(request_: GenerateRequest) ->
 
 @BOTH
 @pytest.mark.parametrize("bound", [None, msgspec.UNSET])
-def test_no_bound_is_the_servers_bound_and_not_its_default_of_twenty(
+def test_no_limit_is_the_servers_limit_and_not_its_default_of_twenty(
     request_: GenerateRequest, bound: None
 ) -> None:
     assert parameters(sampled(request_, max_tokens=bound))["max_new_tokens"] == 2147483647
@@ -128,7 +128,7 @@ def test_no_bound_is_the_servers_bound_and_not_its_default_of_twenty(
         ({"temperature": 0.7, "top_p": 1.0}, {"temperature": 0.7}),
     ],
 )
-def test_greedy_is_a_switch_and_the_whole_nucleus_is_silence(
+def test_greedy_is_a_switch_and_a_top_p_of_1_is_omitted(
     request_: GenerateRequest, fields: dict[str, object], sent: dict[str, object]
 ) -> None:
     assert parameters(sampled(request_, **fields)) == {**BOUND, **sent}

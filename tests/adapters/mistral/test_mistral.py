@@ -45,7 +45,7 @@ def message(one: Message) -> object:
     return msgspec.json.decode(sent)["messages"][0]
 
 
-def test_seed_and_bound_have_mistrals_names() -> None:
+def test_seed_and_limit_have_mistrals_names() -> None:
     request = msgspec.structs.replace(
         sampled(seed=3, max_tokens=5), max_tokens_field="max_completion_tokens"
     )
@@ -95,7 +95,7 @@ def test_what_mistral_does_not_know_is_reported(field: str, value: object) -> No
     assert [one.field for one in found] == [field]
 
 
-def test_unknown_fields_are_reported_and_mistrals_own_travel_on() -> None:
+def test_unknown_fields_are_reported_and_mistrals_own_are_forwarded() -> None:
     extra = {"safe_prompt": Raw(b"true"), "store": Raw(b"true")}
     request = msgspec.structs.replace(WHOLE_CHAT, extra=extra)
     own = msgspec.structs.replace(WHOLE_CHAT, extra={"safe_prompt": Raw(b"true")})
@@ -136,7 +136,7 @@ def test_ids_of_calls_become_nine_letters_and_digits_in_calls_and_results_alike(
     assert told == {"role": "tool", "content": "21", "tool_call_id": id}
 
 
-def test_thoughts_go_back_as_chunks_before_the_text() -> None:
+def test_reasoning_is_sent_back_as_chunks_before_the_text() -> None:
     raw = Raw(
         b'{"role":"assistant","content":"Yes.","reasoning":"ab","reasoning_content":"ab",'
         b'"reasoning_details":[],"content_parts":[{"type":"reference","reference_ids":[1]}]}'

@@ -62,7 +62,7 @@ def usage(events: list[Event]) -> Usage:
     return next(one for one in events if isinstance(one, Usage))
 
 
-def test_thinking_text_and_whole_tool_calls_come_in_their_order() -> None:
+def test_thinking_text_and_complete_tool_calls_come_in_their_order() -> None:
     events = read("ollama/chat-stream-thinking-tools")
 
     assert events[:-1] == [
@@ -85,7 +85,7 @@ def test_thinking_text_and_whole_tool_calls_come_in_their_order() -> None:
     assert json.loads(bytes(counts.raw))["eval_duration"] == 1200000000
 
 
-def test_a_whole_answer_gives_calls_without_ids_generated_ones() -> None:
+def test_a_complete_answer_gives_calls_without_ids_generated_ones() -> None:
     found = only_choice(read("ollama/chat-tools-parallel"))
 
     assert found.text is None
@@ -180,7 +180,7 @@ def test_a_count_that_is_missing_is_not_known() -> None:
     assert finished(events).reason == "length"
 
 
-def test_counts_that_are_not_numbers_fail_no_answer() -> None:
+def test_counts_that_are_not_numbers_do_not_fail_an_answer() -> None:
     assert usage(whole(eval_count="many")) == Usage()
 
 

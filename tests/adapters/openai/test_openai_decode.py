@@ -55,7 +55,7 @@ def test_a_plain_stream_gives_start_text_finish_and_usage() -> None:
     ]
 
 
-def test_a_whole_answer_gives_what_a_stream_would_have_given() -> None:
+def test_a_complete_answer_gives_what_a_stream_would_have_given() -> None:
     counts = {"prompt_tokens": 2, "completion_tokens": 1}
     told = {"role": "assistant", "reasoning": "hm", "content": "Hello"}
 

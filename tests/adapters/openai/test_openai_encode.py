@@ -108,7 +108,7 @@ def test_a_prompt_that_is_only_scored_requests_no_tokens() -> None:
     assert (body(other(), request)["max_tokens"], body(other(), request)["echo"]) == (0, True)
 
 
-def test_stream_options_without_effect_are_omitted_for_whole_answers() -> None:
+def test_stream_options_without_effect_are_omitted_for_complete_answers() -> None:
     request = msgspec.structs.replace(
         WHOLE_CHAT, extra={"stream_options": Raw(b'{"include_obfuscation":false}')}
     )
@@ -225,7 +225,7 @@ def test_tools_and_formats_of_our_own_making_are_written_out() -> None:
     }
 
 
-def test_the_clients_name_for_the_token_bound_is_kept() -> None:
+def test_the_clients_name_for_the_token_limit_is_kept() -> None:
     for name in ("max_tokens", "max_completion_tokens"):
         request = msgspec.structs.replace(sampled(max_tokens=9), max_tokens_field=name)
         for adapter in (openai(), other()):
@@ -234,7 +234,7 @@ def test_the_clients_name_for_the_token_bound_is_kept() -> None:
             assert len({"max_tokens", "max_completion_tokens"} & sent.keys()) == 1
 
 
-def test_an_unnamed_token_bound_gets_the_name_that_the_server_takes() -> None:
+def test_an_unnamed_token_limit_gets_the_name_that_the_server_takes() -> None:
     assert body(openai(), sampled(max_tokens=9))["max_completion_tokens"] == 9
     assert body(other(), sampled(max_tokens=9))["max_tokens"] == 9
 
@@ -330,7 +330,7 @@ def test_a_token_request_is_refused_by_name() -> None:
         openai().encode(TokenRequest(model="m", tokens=(1,)), "m1")
 
 
-def test_the_proof_of_a_call_goes_back_where_google_reads_it() -> None:
+def test_the_proof_of_a_call_is_sent_back_where_google_reads_it() -> None:
     call = ToolCall(id="c1", name="look", arguments="{}", signature="c2ln")
 
     assert message(Message(role="assistant", tool_calls=(call,)))["tool_calls"] == [

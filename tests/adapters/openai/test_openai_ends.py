@@ -28,7 +28,7 @@ ROLE = delta({"role": "assistant", "content": ""})
 STOP = delta(finish="stop")
 
 
-def test_a_stream_without_done_is_whole_if_every_choice_finished() -> None:
+def test_a_stream_without_done_is_complete_if_every_choice_finished() -> None:
     assert folded(streamed(ROLE, delta({"content": "x"}), STOP, done=False)).choices[0].text == "x"
 
 
@@ -97,12 +97,12 @@ def test_an_error_next_to_choices_is_an_error() -> None:
         streamed(ROLE, dict(STOP) | {"error": {"code": 400, "message": "Token limit reached"}})
 
 
-def test_an_error_in_a_whole_200_is_an_error() -> None:
+def test_an_error_in_a_complete_200_is_an_error() -> None:
     with pytest.raises(UpstreamBusy, match="acme: slow down"):
         whole({"error": {"message": "slow down", "code": 429}})
 
 
-def test_a_whole_answer_to_a_stream_request_is_read_all_the_same() -> None:
+def test_a_complete_answer_to_a_stream_request_is_read_all_the_same() -> None:
     found = events(msgspec.json.encode(message({"content": "x"})) + b"\n", CHAT)
 
     assert folded(found).choices[0].text == "x"

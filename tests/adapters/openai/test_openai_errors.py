@@ -103,7 +103,7 @@ def test_a_server_that_ran_out_of_time_timed_out(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [424, 499, 500, 502, 520])
-def test_a_server_that_failed_may_say_when_to_come_back(status: int) -> None:
+def test_a_server_that_failed_may_send_a_retry_delay(status: int) -> None:
     fault = error(status, b"<html><title>Bad Gateway</title></html>", retry_after="3")
 
     assert isinstance(fault, UpstreamFailed)

@@ -66,7 +66,7 @@ def test_claude_gets_its_own_proofs_back_from_either_service(adapter: Adapter) -
 
 
 @pytest.mark.parametrize("adapter", [ANTHROPIC, BEDROCK], ids=["anthropic", "bedrock"])
-def test_claude_gets_no_thought_of_geminis_and_the_client_sees_that(adapter: Adapter) -> None:
+def test_claude_does_not_get_geminis_reasoning_and_the_client_sees_that(adapter: Adapter) -> None:
     body = adapter.encode(thought(GEMINI), "anthropic.claude").body
 
     assert b"c2lnbmVk" not in body
@@ -74,7 +74,7 @@ def test_claude_gets_no_thought_of_geminis_and_the_client_sees_that(adapter: Ada
     assert omitted_content(thought(GEMINI), adapter.supports) == ("messages.reasoning",)
 
 
-def test_gemini_reads_claudes_thought_without_its_proof() -> None:
+def test_gemini_reads_claudes_reasoning_without_its_proof() -> None:
     body = GOOGLE.encode(thought(CLAUDE), "gemini-3-pro").body
 
     assert b"c2lnbmVk" not in body
@@ -127,7 +127,7 @@ def test_a_server_of_which_nothing_is_known_gets_what_the_client_wrote() -> None
     assert {"reasoning", "reasoning_content", "reasoning_details"} <= sent.keys()
 
 
-def test_a_request_without_thoughts_is_sent_as_it_is() -> None:
+def test_a_request_without_reasoning_is_sent_unchanged() -> None:
     request = ChatRequest(model="m", messages=conversation().messages, sampling=Sampling())
 
     assert answer_sent("groq", request) == {"role": "assistant", "content": "yes"}

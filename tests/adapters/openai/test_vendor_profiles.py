@@ -86,7 +86,7 @@ def test_every_row_has_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(LOCAL))
-def test_a_server_at_home_needs_no_key_and_no_address(name: str) -> None:
+def test_a_local_server_needs_no_key_and_no_address(name: str) -> None:
     sent = adapter(name).encode(WHOLE_CHAT, "m")
 
     assert ROWS[name].base_url.startswith("http://localhost:")
@@ -150,9 +150,7 @@ def test_what_a_vendor_would_refuse_or_ignore_is_reported(name: str, fields: Jso
         ("llama-cpp", "max_completion_tokens", "max_completion_tokens"),
     ],
 )
-def test_the_bound_on_tokens_has_a_name_that_the_vendor_reads(
-    name: str, asked: str, sent: str
-) -> None:
+def test_the_token_limit_has_a_name_that_the_vendor_reads(name: str, asked: str, sent: str) -> None:
     request = msgspec.structs.replace(sampled(max_tokens=9), max_tokens_field=asked)
 
     written = body(adapter(name), request)
@@ -176,7 +174,7 @@ def test_usage_is_requested_where_it_is_not_sent_by_default(name: str, asked: bo
     assert ("stream_options" in body(adapter(name), CHAT)) == asked
 
 
-def test_fields_of_llama_cpp_travel_as_they_are() -> None:
+def test_fields_of_llama_cpp_are_sent_unchanged() -> None:
     extra = {"mirostat": Raw(b"2"), "grammar": Raw(b'"root ::= [0-9]+"'), "json_schema": Raw(b"{}")}
     request = msgspec.structs.replace(WHOLE_CHAT, extra=extra)
 

@@ -101,7 +101,7 @@ def test_old_versions_get_no_fields_that_they_do_not_know() -> None:
     assert not unsupported(one_call, azure().supports)
 
 
-def test_a_bound_keeps_the_name_that_the_client_gave_it() -> None:
+def test_a_limit_keeps_the_name_that_the_client_gave_it() -> None:
     named = msgspec.structs.replace(sampled(max_tokens=5), max_tokens_field="max_tokens")
 
     assert body(azure(), named)["max_tokens"] == 5

@@ -73,7 +73,7 @@ def test_what_the_engine_would_ignore_is_reported(adapter: Adapter) -> None:
         (SGLANG, "ebnf"),
     ],
 )
-def test_constraints_of_the_engines_own_travel_on(adapter: Adapter, name: str) -> None:
+def test_the_engines_own_constraints_are_forwarded(adapter: Adapter, name: str) -> None:
     request = msgspec.structs.replace(WHOLE_CHAT, extra={name: Raw(b'{"a":1}')})
 
     assert not unsupported(request, adapter.supports)

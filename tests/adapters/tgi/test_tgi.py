@@ -114,7 +114,7 @@ def test_a_developer_message_is_sent_as_the_system() -> None:
     ]
 
 
-def test_the_servers_own_parameters_travel_among_the_others() -> None:
+def test_the_servers_own_parameters_are_sent_among_the_others() -> None:
     extra = {"truncate": Raw(b"100"), "adapter_id": Raw(b'"a"')}
     request = CompletionRequest(model="m", prompts=("x",), extra=extra)
 
@@ -143,7 +143,7 @@ def test_a_stream_is_text_without_special_tokens_and_ends_with_its_counts() -> N
     ]
 
 
-def test_a_whole_answer_has_its_prompts_size_in_its_head() -> None:
+def test_a_complete_answer_has_its_prompts_size_in_its_head() -> None:
     case = fixture("tgi/generate-whole")
     decoder = TGI.decoder_of(CompletionRequest(model="m", prompts=("x",)), {"x-prompt-tokens": "4"})
 

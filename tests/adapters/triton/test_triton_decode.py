@@ -51,7 +51,7 @@ def finish(events: list[Event]) -> Finished:
     return next(one for one in events if isinstance(one, Finished))
 
 
-def test_a_whole_answer_has_its_text_its_counts_and_an_inferred_reason() -> None:
+def test_a_complete_answer_has_its_text_its_counts_and_an_inferred_reason() -> None:
     events = translate(TRITON, asked(), [fixture("triton/generate-counts").body])
 
     assert events == [
@@ -103,7 +103,7 @@ def test_an_error_inside_a_stream_is_the_backends_failure() -> None:
         translate(TRITON, asked(stream=True), [fixture("triton/generate-stream-error").body])
 
 
-def test_an_error_inside_a_whole_200_is_the_backends_failure() -> None:
+def test_an_error_inside_a_complete_200_is_the_backends_failure() -> None:
     with pytest.raises(UpstreamFailed, match="exactly 1 response"):
         translate(TRITON, asked(), [fixture("triton/generate-error-responses").body])
 

@@ -105,7 +105,7 @@ def test_beams_return_as_many_answers_as_were_requested() -> None:
         (streaming(beam_width=2), "/v2/models/ensemble/generate"),
     ],
 )
-def test_an_endpoint_with_one_response_is_not_asked_for_more(
+def test_an_endpoint_with_one_response_gets_no_request_for_more(
     request_: CompletionRequest, target: str
 ) -> None:
     outbound = TRITON.encode(request_, "ensemble")
@@ -150,7 +150,7 @@ def test_a_key_is_for_the_proxy_in_front() -> None:
     assert "authorization" not in dict(TRITON.encode(asking(), "ensemble").headers)
 
 
-def test_a_request_without_a_bound_is_refused_and_never_given_one() -> None:
+def test_a_request_without_a_limit_is_refused_and_never_given_one() -> None:
     unbounded = asking(max_tokens=None)
 
     assert [one.field for one in unsupported(unbounded, TRITON.supports)] == ["max_tokens"]
@@ -171,7 +171,7 @@ def test_prompts_that_a_text_model_cannot_take_are_refused(prompts: tuple[str, .
 @pytest.mark.parametrize(
     "sampling", [{"logprobs": True}, {"logit_bias": {5: 1.0}}, {"stop_token_ids": (3,)}]
 )
-def test_what_has_no_honest_form_is_reported(sampling: dict[str, object]) -> None:
+def test_fields_without_an_exact_equivalent_are_reported(sampling: dict[str, object]) -> None:
     (problem,) = unsupported(asking(**sampling), TRITON.supports)
 
     assert problem.field == next(iter(sampling))

@@ -89,7 +89,7 @@ def read(name: str, request: CompletionRequest) -> list[Event]:
     return translate(LLM, request, [fixture(f"triton/{name}").body])
 
 
-def test_a_whole_answer_says_why_it_ended() -> None:
+def test_a_complete_answer_has_a_finish_reason() -> None:
     assert read("llm-whole", asking()) == [
         Started(model="tensorrt_llm"),
         TextDelta(text=" Because of this"),

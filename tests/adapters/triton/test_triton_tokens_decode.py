@@ -50,7 +50,7 @@ def finish(events: list[Event]) -> Finished:
     return next(one for one in events if isinstance(one, Finished))
 
 
-def test_a_whole_answer_has_its_tokens_without_the_padding() -> None:
+def test_a_complete_answer_has_its_tokens_without_the_padding() -> None:
     events = translate(INFER, asking(), [fixture("triton/infer-json").body])
 
     assert events == [
@@ -168,7 +168,7 @@ def test_the_end_is_read_off_the_last_tokens_and_the_length(
     assert finish(events) == wanted
 
 
-def test_a_prompt_that_an_old_server_puts_first_is_taken_off() -> None:
+def test_a_prompt_that_an_old_server_puts_first_is_removed() -> None:
     body = event([5, 6, 7, 8, 9], 5).removeprefix(b"data: ")
 
     events = translate(GENERATE, asking(max_tokens=2), [body])

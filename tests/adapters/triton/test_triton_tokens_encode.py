@@ -201,7 +201,7 @@ def test_a_request_of_numbers_is_plain_json() -> None:
     assert dict(outbound.headers)["content-type"] == "application/json"
 
 
-def test_a_model_that_cannot_stream_gets_a_request_for_the_whole_answer() -> None:
+def test_a_model_that_cannot_stream_gets_a_request_for_the_complete_answer() -> None:
     outbound = INFER.encode(with_fields(asking(), stream=True), "tensorrt_llm")
 
     assert outbound == INFER.encode(asking(), "tensorrt_llm")
@@ -258,7 +258,7 @@ def test_a_tensor_of_another_rank_is_refused_by_name(shape: tuple[int, ...]) -> 
     assert caught.value.param == "prompt_table"
 
 
-def test_early_stopping_never_has_no_form() -> None:
+def test_early_stopping_never_is_rejected() -> None:
     with pytest.raises(InvalidRequest, match="early_stopping"):
         INFER.encode(asking(beam_width=2, early_stopping="never"), "m")
 
