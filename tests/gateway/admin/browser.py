@@ -1,4 +1,4 @@
-"""A headless Chromium of the machine's own, and where to find one; tests skip without it."""
+"""Find and start a headless Chromium; tests skip without one."""
 
 import shutil
 from collections.abc import AsyncGenerator
@@ -10,13 +10,13 @@ _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chr
 
 
 def chromium() -> str | None:
-    """The path of a Chromium, if there is one."""
+    """Return the path of a Chromium, or `None`."""
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 @asynccontextmanager
 async def browsing() -> AsyncGenerator[Browser]:
-    """A browser until the block ends. As root it has no sandbox: it only sees our own pages."""
+    """Run a browser until the block ends. As root without sandbox: it only opens our own pages."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"]

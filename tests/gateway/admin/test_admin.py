@@ -1,4 +1,4 @@
-"""/admin: behind the operator's own key, off without one, and described like everything else."""
+"""/admin requires the operator key, does not exist without one, and is in the API description."""
 
 from pathlib import Path
 

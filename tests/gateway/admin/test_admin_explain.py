@@ -1,4 +1,4 @@
-"""`/admin/explain` and `strowger explain --url`: the same answer, from a gateway that runs."""
+"""`/admin/explain` and `strowger explain --url` give the same result for a running gateway."""
 
 import asyncio
 import json

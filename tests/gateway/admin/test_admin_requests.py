@@ -1,4 +1,4 @@
-"""/admin/backends and /admin/requests: how backends are, and what became of the last requests."""
+"""/admin/backends and /admin/requests: health of backends, and outcomes of recent requests."""
 
 import asyncio
 import re
@@ -259,7 +259,7 @@ async def test_the_answers_are_documented(client: httpx.AsyncClient) -> None:
 
 
 async def test_requests_no_longer_in_memory_come_from_the_store(tmp_path: Path) -> None:
-    """After a restart, that is, or a thousand requests."""
+    """That is, after a restart or a thousand requests."""
     async with provider(answering) as remote:
         text = trialling.config(remote.base_url, other=f"auth: {{admin_key: {KEY}}}")
         async with recorded(text, tmp_path) as up:

@@ -1,4 +1,4 @@
-"""GET /admin/series: what the last minutes brought, by model and backend."""
+"""GET /admin/series: traffic of the last minutes by model and backend."""
 
 import time
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""The `strowger` command without a terminal, and without a process of its own."""
+"""Run the `strowger` command in this process, without a terminal."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from gateway.cli.main import strowger
 
 
 def run(*words: str, env: Mapping[str, str] | None = None, typed: str | bytes = "") -> Result:
-    """Nothing but usage errors and exit statuses may end a command. typed: its standard input."""
+    """Run a command; only usage errors and exit statuses may end it. typed: its standard input."""
     result = CliRunner().invoke(strowger, list(words), env=dict(env or {}), input=typed)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert "Traceback" not in result.output
@@ -16,7 +16,7 @@ def run(*words: str, env: Mapping[str, str] | None = None, typed: str | bytes = 
 
 
 def table(text: str, first: str) -> list[list[str]]:
-    """The rows under the table's head that begins with `first`, cells without their padding."""
+    """The rows of the table whose header starts with `first`, cells without padding."""
     lines = text.splitlines()
     start = next(place for place, line in enumerate(lines) if line.strip().startswith(first))
     rows = lines[start + 1 :]

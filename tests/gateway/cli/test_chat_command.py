@@ -1,4 +1,4 @@
-"""`strowger chat`: a model of a running gateway, piped and at a terminal."""
+"""`strowger chat` with a running gateway, piped and in a terminal."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ HELLO = b"\x1b[2Jhel"
 
 
 async def behave(request: Received, answer: Answer) -> None:
-    """What the last turn asks for; else the number of turns so far."""
+    """Return what the last message asks for, or else the number of messages."""
     turns = cast("list[dict[str, str]]", request.json["messages"])
     match turns[-1]["content"]:
         case "fail":
@@ -75,7 +75,7 @@ async def piped(up: Serving, typed: str, *words: str, env: dict[str, str] = ENV)
 
 
 class Terminal:
-    """A person at one, who reads until something is there."""
+    """A terminal whose user reads until a text appears."""
 
     def __init__(self, screen: int) -> None:
         self._screen = screen
@@ -85,7 +85,7 @@ class Terminal:
         os.write(self._screen, words.encode())
 
     def read_until(self, words: str, seconds: float = 60.0) -> str:
-        """What came since the last time, up to and with `words`."""
+        """Return the output since the last call, up to and including `words`."""
         end = time.monotonic() + seconds
         while words not in self.seen:
             ready, _, _ = select.select([self._screen], [], [], max(0.0, end - time.monotonic()))

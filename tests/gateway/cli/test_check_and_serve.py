@@ -1,4 +1,4 @@
-"""`strowger check` refuses whatever `strowger serve` refuses, in the same words."""
+"""`strowger check` rejects whatever `strowger serve` rejects, with the same messages."""
 
 import os
 import sqlite3

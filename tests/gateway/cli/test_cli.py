@@ -1,4 +1,4 @@
-"""The `strowger` command, as a person at a terminal meets it."""
+"""The `strowger` command: help, output, errors, exit statuses."""
 
 import json
 import os
@@ -38,7 +38,7 @@ ENV = {"OPENAI_API_KEY": "sk-cli-secret"}
 
 
 def run(*words: str, env: dict[str, str] | None = None) -> Result:
-    """Without a terminal; nothing but usage errors may end in an exception of ours."""
+    """Run without a terminal; only usage errors may end in an exception of ours."""
     result = CliRunner().invoke(strowger, list(words), env=env or {})
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert "Traceback" not in result.output
@@ -53,7 +53,7 @@ def good(tmp_path: Path) -> Path:
 
 
 def uncommented(text: str) -> str:
-    """The text with its examples in use: the lines after `# Example` up to a blank one."""
+    """Uncomment the examples of a text: the lines after `# Example` up to a blank line."""
     lines: list[str] = []
     example = False
     for line in text.splitlines():
@@ -345,7 +345,7 @@ def test_only_commands_that_work_are_listed() -> None:
 
 
 def start(folder: Path, *path: Path) -> subprocess.CompletedProcess[str]:
-    """The installed entry, in a process of its own, with other folders first on its path."""
+    """Start the installed command in a process, with other folders first on its path."""
     code = "from gateway.cli import main; main()"
     search = os.pathsep.join(map(str, [*path, ROOT]))
     return subprocess.run(

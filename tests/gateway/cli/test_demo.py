@@ -1,4 +1,4 @@
-"""The demonstration's experiment finds out which model adds better; its models are stood in for."""
+"""The demonstration's experiment finds the model that adds better; its models are simulated."""
 
 import asyncio
 import importlib.util
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parents[3] / "docs" / "examples" / "ab-test"
 
 @pytest.fixture(scope="module")
 def crowd() -> ModuleType:
-    """The script, as Python would load it from its folder."""
+    """Load the script as Python does from its folder."""
     found = importlib.util.spec_from_file_location("ab_test_crowd", FOLDER / "crowd.py")
     assert found is not None
     assert found.loader is not None
@@ -31,7 +31,7 @@ def crowd() -> ModuleType:
 
 
 async def adds(request: Received, answer: Answer) -> None:
-    """As the bundled models do: one knows every sum, the other those with an even first number."""
+    """Answer like the bundled models: one knows all sums, the other only for even first numbers."""
     numbers = re.search(rb"What is (\d+) \+ (\d+)", request.body)
     assert numbers is not None
     one, other = int(numbers[1]), int(numbers[2])

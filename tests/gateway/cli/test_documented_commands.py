@@ -1,4 +1,4 @@
-"""Every command line of the documentation is one that the program takes."""
+"""The program accepts every command line in the documentation."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ END = re.compile(r"\s#\s|\s[<>|]|\s{2,}| && ")
 
 
 def written() -> Iterator[str]:
-    """Command lines, in fences and in running text, without comments and redirections."""
+    """Command lines in code blocks and in text, without comments and redirections."""
     for page in PAGES:
         if not page.is_file():
             continue
@@ -37,7 +37,7 @@ LINES = sorted(set(written()))
 
 
 def parse(command: click.Command, context: click.Context, words: list[str]) -> None:
-    """Raises UsageError for a word that the command does not take."""
+    """Raises UsageError for an argument that the command does not accept."""
     if isinstance(command, click.Group):
         name, found, rest = command.resolve_command(context, words)
         assert found is not None

@@ -1,4 +1,4 @@
-"""`strowger models --probe` tells in words what is wrong with a provider."""
+"""`strowger models --probe` describes what is wrong with a provider."""
 
 import asyncio
 import ssl
@@ -25,7 +25,7 @@ WILD = '  - {name: "wild-*", backends: [{provider: remote, model: "*"}]}\n'
 
 
 async def probe(folder: Path, url: str, *words: str, more: str = "") -> Result:
-    """In a thread, because the command runs an event loop of its own."""
+    """Run in a thread, because the command runs its own event loop."""
     path = folder / "config.yaml"
     path.write_text(CONFIG.format(url=url, secret=SECRET) + more)
     given = ["models", "--probe", "--config", str(path), *words]

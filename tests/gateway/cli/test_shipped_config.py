@@ -1,4 +1,4 @@
-"""What config.yaml, as it is shipped, answers."""
+"""The shipped config.yaml serves its models."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Configurations to begin with, and what reading them said."""
+"""Configurations for tests, and their faults and warnings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,7 +42,7 @@ def read(text: str, env: Mapping[str, str] | None = None, folder: Path | None = 
 def faults(
     text: str, env: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> list[str]:
-    """What is wrong with the text, without the file's name; fails if nothing is."""
+    """The faults of a text, without the file's name; fails if there are none."""
     with pytest.raises(InvalidConfig) as caught:
         read(text, env, folder)
     assert all(problem.startswith("config.yaml: ") for problem in caught.value.problems)
@@ -50,7 +50,7 @@ def faults(
 
 
 def warnings(text: str) -> list[str]:
-    """What of a text that can be served has no effect, without the file's name."""
+    """The warnings about a valid text, without the file's name."""
     told: list[str] = []
     read_config(text, source="config.yaml", env={}, adapters=ADAPTERS, warn=told.append)
     assert all(warning.startswith("config.yaml: ") for warning in told)
@@ -58,12 +58,12 @@ def warnings(text: str) -> list[str]:
 
 
 def faults_of_provider(fields: str, env: Mapping[str, str] | None = None) -> list[str]:
-    """Of one provider, written as the inside of a flow mapping."""
+    """The faults of one provider, written as the inside of a flow mapping."""
     return faults(f"providers: [{{name: p, {fields}}}]\nmodels: []\n", env)
 
 
 def faults_of_model(fields: str) -> list[str]:
-    """Of one model called `m` beside those of GOOD."""
+    """The faults of a model `m` added to those of GOOD."""
     return faults(with_model(fields))
 
 

@@ -1,4 +1,4 @@
-"""What no single field of config.yaml can know: names, references, files and exposure."""
+"""Cross-checks of config.yaml: names, references, files and exposure."""
 
 from pathlib import Path
 

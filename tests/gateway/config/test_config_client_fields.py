@@ -1,4 +1,4 @@
-"""`providers[].client_fields`: what can have no effect, or is misspelt, is reported."""
+"""`providers[].client_fields`: misspelt patterns and patterns without effect are reported."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.gateway.config.configs import GOOD
 
 
 def warnings(text: str) -> list[str]:
-    """With the adapters that are installed."""
+    """The warnings with the installed adapters."""
     told: list[str] = []
     read_config(text, source="config.yaml", env={}, warn=told.append)
     return told

@@ -1,4 +1,4 @@
-"""config.yaml is YAML 1.2: what its scalars mean, and how broken YAML is told."""
+"""config.yaml is YAML 1.2: its scalars, and messages about invalid YAML."""
 
 import pytest
 from hypothesis import given

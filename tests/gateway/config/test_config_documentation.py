@@ -1,4 +1,4 @@
-"""docs/configuration.md lists every key that the code knows, with its default, and no other."""
+"""docs/configuration.md lists exactly the keys that the code knows, with their defaults."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ OPERATOR_VALUES = "`models[].defaults` and `models[].overrides`"
 
 
 def structs(cls: type[Struct], path: str) -> Iterator[tuple[str, type[Struct]]]:
-    """Every Struct that the file can hold, by its path as the document's headings write it."""
+    """Every Struct of the file by its path, as in the headings of the document."""
     yield path, cls
     for field in fields(cls):
         kind = kind_of(field.type)
@@ -35,7 +35,7 @@ def structs(cls: type[Struct], path: str) -> Iterator[tuple[str, type[Struct]]]:
 
 
 def fields(cls: type[Struct]) -> list[FieldInfo]:
-    """Those that a file can set."""
+    """The fields that a file can set."""
     found = msgspec.structs.fields(cls)
     return [field for field in found if "resolved" not in kind_of(field.type).extra]
 
@@ -50,7 +50,7 @@ def section(heading: str) -> str:
 
 
 def rows(path: str) -> Mapping[str, list[str]]:
-    """By key, the other cells."""
+    """The cells of each row by key."""
     text = section(f"`{path}`" if path else "Top-level keys")
     return {row["key"]: row["rest"].split(" | ") for row in ROW.finditer(text)}
 

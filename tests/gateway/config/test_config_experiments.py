@@ -1,4 +1,4 @@
-"""An experiment that could not be run, or not be trusted, is refused with the remedy."""
+"""An experiment that cannot run or be trusted is rejected, with a remedy."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every fault of a file is told in one go: its path, what was found, what is allowed."""
+"""All faults of a file are reported at once: path, value found, allowed values."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `${…}` means inside the values of config.yaml."""
+"""`${…}` in the values of config.yaml."""
 
 from pathlib import Path
 

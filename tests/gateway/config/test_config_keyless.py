@@ -1,4 +1,4 @@
-"""A provider without a credential at a vendor that always wants one is an error; elsewhere not."""
+"""A provider without credentials is an error only at a vendor that always requires them."""
 
 from urllib.parse import urlsplit
 
@@ -17,7 +17,7 @@ BEDROCK = "adapter: bedrock, base_url: 'https://bedrock-runtime.eu-west-1.amazon
 
 
 def faults(fields: str) -> tuple[str, ...]:
-    """Of one provider, written as the inside of a flow mapping, with a model that it serves."""
+    """The faults of a provider, written as the inside of a flow mapping, with a model."""
     text = (
         f"providers: [{{name: p, {fields}}}]\n"
         "models: [{name: m, backends: [{provider: p, model: x}]}]\n"

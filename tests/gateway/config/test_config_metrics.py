@@ -1,4 +1,4 @@
-"""The contracts under `metrics`: what can be promised, and what is a fault."""
+"""The contracts under `metrics`: valid and faulty ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rules, detours, policies and prices that could not do what they say are refused."""
+"""Rules, fallbacks, policies and prices that cannot work are rejected."""
 
 import pytest
 

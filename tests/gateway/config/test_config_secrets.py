@@ -1,4 +1,4 @@
-"""No credential shows in a message, in a repr, or in what a command prints."""
+"""No credential appears in a message, a repr, or the output of a command."""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ models: []
 
 
 def told(text: str, env: Mapping[str, str], adapters: Mapping[str, Defaults] = ADAPTERS) -> str:
-    """All that reading says: the messages, or the repr of what was read."""
+    """The messages of reading a text, or the repr of its configuration."""
     try:
         config = read_config(text, source="config.yaml", env=env, adapters=adapters)
     except InvalidConfig as exc:

@@ -1,4 +1,4 @@
-"""Every configuration of the documentation is one that the program takes."""
+"""The program accepts every configuration in the documentation."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ HERE = "adapter: local, engine: {models: [{name: tiny-chat, path: 'bundled:tiny-
 
 
 def snippets() -> Iterator[tuple[str, str]]:
-    """By page and line, what stands between fences and is a configuration, or a part of one."""
+    """Code blocks that are configurations or parts of them, by page and line."""
     for page in PAGES:
         text = page.read_text("utf-8")
         for found in FENCE.finditer(text):
@@ -37,7 +37,7 @@ SNIPPETS = dict(snippets())
 
 
 def whole(part: str) -> str:
-    """With the providers and models that the page has told of elsewhere."""
+    """Add the providers and models that other parts of the page define."""
     tree: Mapping[str, list[Mapping[str, object]]] = yaml.safe_load(part)
     if "providers" not in tree:
         named = sorted({provider for provider, _ in BACKEND.findall(part)} | providers_of(tree))
@@ -60,7 +60,7 @@ def providers_of(tree: Mapping[str, list[Mapping[str, object]]]) -> set[str]:
 
 
 def others_of(tree: Mapping[str, list[Mapping[str, object]]]) -> set[str]:
-    """Models that a model names as others of the list."""
+    """Models that a model refers to."""
     found = re.findall(r"'(?:fallback|models)': \[([^\]{}]*)\]", str(tree["models"]))
     return {name for names in found for name in re.findall(r"'([^']+)'", names)}
 

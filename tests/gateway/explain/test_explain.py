@@ -1,4 +1,4 @@
-"""`strowger explain`: for a request in a file, where it would go and why; nothing is sent."""
+"""`strowger explain` shows where a request in a file would be routed, without sending it."""
 
 import json
 from pathlib import Path
@@ -65,7 +65,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def explained(config: Path, body: object, *words: str, status: int = 0) -> Explanation:
-    """The request comes from standard input."""
+    """Explain a request from standard input."""
     result = run(
         *("explain", "-", "--config", str(config), "--json", *words), typed=json.dumps(body)
     )
@@ -265,7 +265,7 @@ def test_a_user_sticks_and_no_backend_is_drawn(config: Path) -> None:
         (chat("long"), ("--key", "team-a"), "model_not_allowed"),
         (chat("long", top_k=4, echo=True), (), "unsupported"),
     ],
-    ids=["no such model", "not for this key", "nobody honours it"],
+    ids=["no such model", "not for this key", "not supported"],
 )
 def test_what_would_be_refused_says_so_and_exits_with_1(
     config: Path, body: object, words: tuple[str, ...], code: str

@@ -1,4 +1,4 @@
-"""`strowger explain` where a model has an experiment: the unit, its variant, and the others'."""
+"""`strowger explain` for a model with an experiment: the unit, its variant, other variants."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ SPLIT = Assignment("a-or-b", [Arm(name="control", weight=3), Arm(name="treatment
 
 
 def user_of(variant: str) -> str:
-    """One whom the arithmetic of assignment puts there."""
+    """A user whose assignment is that variant."""
     return next(f"u-{n}" for n in range(1000) if SPLIT.variant(f"u-{n}") == variant)
 
 

@@ -1,6 +1,6 @@
-"""A gateway with five minutes behind it: what a crowd asked three providers, one of them failing.
+"""A gateway with five minutes of traffic to three providers, one of them failing.
 
-The minutes are made up from a seed (no test waits five minutes); what was asked since is real.
+The minutes are simulated from a seed (no test waits five minutes); later requests are real.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _USUAL = {"north/large": (420, 1900), "south/large": (650, 2600), "cellar/small"
 
 
 def speaking(delay_s: float, sentence: str) -> Behaviour:
-    """A provider that says one sentence, a word at a time."""
+    """A provider that returns one sentence, word by word."""
 
     async def answers(request: Received, answer: Answer) -> None:
         await asyncio.sleep(delay_s)
@@ -85,7 +85,7 @@ async def crowded(
 
 
 def remember(up: Serving, now: float, *, seconds: int = 300, seed: int = 3) -> None:
-    """Give the gateway a past of so many seconds, until now."""
+    """Add simulated traffic of the last seconds."""
     draw = random.Random(seed)
     lines = [
         _line(at, second / seconds, draw)
@@ -97,7 +97,7 @@ def remember(up: Serving, now: float, *, seconds: int = 300, seed: int = 3) -> N
 
 
 async def ask(up: Serving, times: int) -> None:
-    """Real requests, one after the other, half of them streamed."""
+    """Send real requests sequentially, half of them streamed."""
     async with httpx.AsyncClient(base_url=up.url, timeout=10) as client:
         for number in range(times):
             body = {
@@ -110,7 +110,7 @@ async def ask(up: Serving, times: int) -> None:
 
 
 def _line(at: float, phase: float, draw: random.Random) -> AccessLine:
-    """South turns slow, and fails, in the second half. phase: 0 to 1 of the past."""
+    """South is slow and fails in the second half. phase: position in the past, 0 to 1."""
     model = "small" if draw.random() < 0.25 else "assistant"
     first = "cellar/small" if model == "small" else "north/large"
     if model == "assistant" and draw.random() < 0.4:

@@ -1,4 +1,4 @@
-"""Pictures of the page at /admin for the documentation: light, dark, and on a phone.
+"""Screenshots of the page at /admin for the documentation: light, dark, and on a phone.
 
 python -m tests.gateway.admin.page.screenshots    (`make screenshots`)
 """
@@ -15,7 +15,7 @@ from playwright.async_api import Browser, FloatRect, Page
 
 from tests.gateway.admin.browser import browsing, chromium
 from tests.gateway.admin.page.crowd import KEY, ask, crowded, remember
-from tests.gateway.admin.page.trial import EXPERIMENT, Told
+from tests.gateway.admin.page.trial import EXPERIMENT, ExperimentRecords
 from tests.gateway.serving import Serving
 
 FOLDER = Path(__file__).parents[4] / "docs" / "images"
@@ -35,14 +35,14 @@ async def main() -> None:
     async with browsing() as browser:
         for name, theme, width in _PICTURES:
             with tempfile.TemporaryDirectory() as run_dir:
-                told = Told(Path(run_dir))
-                async with crowded(Path(run_dir), more=EXPERIMENT, equip=told.equip) as up:
-                    told.remember_former(time.time())
-                    await told.pass_by(up.state, time.time(), steps=40, units=30)
+                records = ExperimentRecords(Path(run_dir))
+                async with crowded(Path(run_dir), more=EXPERIMENT, equip=records.equip) as up:
+                    records.add_removed(time.time())
+                    await records.add_history(up.state, time.time(), steps=40, units=30)
                     remember(up, time.time())
                     await ask(up, 13)
                     await _picture(browser, up, name, theme, width)
-                told.store.close()
+                records.store.close()
 
 
 async def _picture(browser: Browser, up: Serving, name: str, theme: str, width: int) -> None:
@@ -70,7 +70,7 @@ async def _picture(browser: Browser, up: Serving, name: str, theme: str, width: 
 
 
 def _shrink(picture: Path) -> None:
-    """To 256 colours, where pngquant is installed: a quarter of the bytes."""
+    """Reduce to 256 colours if pngquant is installed: a quarter of the size."""
     if program := shutil.which("pngquant"):
         subprocess.run(
             [program, "--force", "--strip", "--speed", "1", "--output", picture, picture],

@@ -1,4 +1,4 @@
-"""The page in a real browser: it is live, it talks, it fits a phone, and it breaks no policy."""
+"""The page in a real browser: updates, chat, layout on a phone, content security policy."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from gateway.routing.planning.enrolment import ExperimentStatus
 from tests.gateway.admin.browser import browsing, chromium
 from tests.gateway.admin.page.crowd import KEY, ask, crowded, remember
 from tests.gateway.admin.page.test_experiments import report, shown
-from tests.gateway.admin.page.trial import EXPERIMENT, FORMER
+from tests.gateway.admin.page.trial import EXPERIMENT, REMOVED
 from tests.gateway.experiments.service.trialling import stand
 from tests.gateway.serving import Serving
 
@@ -47,13 +47,13 @@ async def browser() -> AsyncGenerator[Browser]:
 
 @pytest.fixture
 async def complaints() -> list[str]:
-    """What the browser logged as an error: broken policies, scripts, missing files."""
+    """Errors logged by the browser: policy violations, scripts, missing files."""
     return []
 
 
 @pytest.fixture
 async def page(up: Serving, browser: Browser, complaints: list[str]) -> AsyncGenerator[Page]:
-    """A page that is signed in."""
+    """A page after signing in."""
 
     def note(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
@@ -177,7 +177,7 @@ async def test_the_box_that_asks_for_a_user_and_a_key_fits(page: Page, width: in
             return [...document.querySelectorAll("#talk *")]
                 .filter(one => one.getBoundingClientRect().right > edge).map(one => one.outerHTML);
         }""",
-        chat_section(["small"], keys=True, experiments=[FORMER]),
+        chat_section(["small"], keys=True, experiments=[REMOVED]),
     )
 
     assert beyond == []

@@ -1,4 +1,4 @@
-"""Experiments on the page: a verdict in plain words, an interval that moves, alarms in red."""
+"""Experiments on the page: verdict, interval over time, alarms in red."""
 
 import re
 import time
@@ -19,7 +19,7 @@ from gateway.experiments.service.report import Report
 from gateway.experiments.statistics.interval_history import Point
 from gateway.state import Gateway
 from tests.gateway.admin.page.crowd import KEY, crowded
-from tests.gateway.admin.page.trial import DAY_S, EXPERIMENT, Told
+from tests.gateway.admin.page.trial import DAY_S, EXPERIMENT, ExperimentRecords
 
 asynchronous = pytest.mark.anyio
 MEASURED = {"units": 90, "observations": 90, "mean": 0.5}
@@ -181,21 +181,21 @@ def test_while_the_store_is_unreachable_the_page_says_so() -> None:
 async def test_what_the_store_has_is_on_the_page_of_every_process(
     tmp_path: Path,
 ) -> None:
-    """One has written the course; another, after a restart say, has only the store to read."""
-    told = Told(tmp_path)
-    async with crowded(tmp_path, more=EXPERIMENT, equip=told.equip) as up:
+    """One process writes the history; another (after a restart, for example) reads the store."""
+    records = ExperimentRecords(tmp_path)
+    async with crowded(tmp_path, more=EXPERIMENT, equip=records.equip) as up:
         state: Gateway = up.state
-        await told.pass_by(state, time.time(), steps=3, units=120)
+        await records.add_history(state, time.time(), steps=3, units=120)
         assert state.minding is not None
         state.minding.history = HistoryRecorder(
-            told.store, lambda: state.runtime.config.experiments
+            records.store, lambda: state.runtime.config.experiments
         )
         await state.minding.history.update()
         async with httpx.AsyncClient(
             base_url=up.url, headers={"authorization": f"Bearer {KEY}"}
         ) as client:
             page = (await client.get("/admin/live")).text
-    told.store.close()
+    records.store.close()
 
     assert "larger-model" in page
     assert "Removed from" not in page
@@ -206,9 +206,9 @@ async def test_what_the_store_has_is_on_the_page_of_every_process(
 
 @asynchronous
 async def test_an_experiment_survives_its_removal_from_the_configuration(tmp_path: Path) -> None:
-    told, at = Told(tmp_path), time.time()
-    told.remember_former(at, units=40)
-    async with crowded(tmp_path, equip=told.equip) as up:
+    records, at = ExperimentRecords(tmp_path), time.time()
+    records.add_removed(at, units=40)
+    async with crowded(tmp_path, equip=records.equip) as up:
         state: Gateway = up.state
         assert state.minding is not None
         await state.minding.history.update()
@@ -220,7 +220,7 @@ async def test_an_experiment_survives_its_removal_from_the_configuration(tmp_pat
             one = await client.get("/admin/experiments/shorter-answers")
             none = await client.get("/admin/experiments/shorter-answer")
             paused = await client.post("/admin/experiments/shorter-answers/pause")
-    told.store.close()
+    records.store.close()
 
     assert '<details id="over-shorter-answers">' in page
     assert (row["name"], row["model"], row["removed"]) == ("shorter-answers", "assistant", True)

@@ -1,4 +1,4 @@
-"""What the page says of a gateway, as HTML: the words, and that nothing of a client's is markup."""
+"""The page as HTML: its texts, and that nothing from a client becomes markup."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who gets to see the page at /admin: by the operator's key, for a while, from here alone."""
+"""Access to the page at /admin: operator key, expiry, same origin only."""
 
 import base64
 from collections.abc import AsyncGenerator
@@ -33,13 +33,13 @@ async def visiting(
 
 
 class Nothing:
-    """No session was ended."""
+    """No session is revoked."""
 
     def has(self, session: bytes) -> bool:
         return False
 
     def add(self, session: bytes, until: int) -> None:
-        raise AssertionError("nobody signs out here")
+        raise AssertionError("unexpected sign-out")
 
 
 def admin_key(key: str = KEY) -> AdminKey:
@@ -71,7 +71,7 @@ async def seen(headers: dict[str, str], *clients: httpx.AsyncClient) -> list[int
 async def test_a_copy_of_the_cookie_opens_nothing_after_signing_out_in_any_process(
     tmp_path: Path,
 ) -> None:
-    """Two gateways with one spool are as two workers, or as one before and after a restart."""
+    """Two gateways with one spool act like two workers, or like one before and after a restart."""
     async with visiting(tmp_path) as client, visiting(tmp_path) as other:
         copies: list[str] = []
         for _ in range(2):

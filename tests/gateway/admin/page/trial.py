@@ -1,4 +1,4 @@
-"""An experiment with a past: units of a crowd that likes one arm more, told to a real store."""
+"""An experiment with a history in a real store; users prefer one variant."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ experiments:
 """
 
 
-FORMER = Experiment(
+REMOVED = Experiment(
     name="shorter-answers",
     model="assistant",
     assign_by="header:x-session-id",
@@ -43,35 +43,35 @@ FORMER = Experiment(
         ),
     ),
 )
-"""One that the configuration has no more."""
+"""An experiment that was removed from the configuration."""
 
 
-class Nowhere:
-    """A recorder that keeps nothing: the rows below are the record."""
+class DroppingRecorder:
+    """A recorder that drops its rows: the tests write to the store themselves."""
 
     @property
     def full(self) -> bool:
         return False
 
     def add(self, row: SpoolEntry) -> None:
-        """Nothing to keep."""
+        """Drop it."""
 
     def extend(self, rows: Iterable[SpoolEntry]) -> None:
-        """Nothing to keep."""
+        """Drop it."""
 
 
-class Told:
-    """A gateway's store. `equip` is for `serving`; close it afterwards."""
+class ExperimentRecords:
+    """The store of a gateway. Pass `equip` to `serving`; close the store afterwards."""
 
     def __init__(self, folder: Path) -> None:
         self.store: SqlStore = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
         self.store.prepare()
-        self._place = self._former = 0
+        self._place = self._removed_place = 0
 
     def equip(self, gateway: Gateway) -> None:
         gateway.trials = ExperimentService(
             self.store,
-            Nowhere(),
+            DroppingRecorder(),
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,
         )
@@ -79,8 +79,8 @@ class Told:
             self.store, lambda: gateway.runtime.config.experiments, shown=lambda: True
         )
 
-    async def pass_by(self, gateway: Gateway, now: float, *, steps: int, units: int) -> None:
-        """So many steps of so many units each, a minute apart until now."""
+    async def add_history(self, gateway: Gateway, now: float, *, steps: int, units: int) -> None:
+        """Add `steps` of `units` each, one minute apart, until now."""
         assert gateway.trials is not None
         assert gateway.minding is not None
         clock, trials = [now], gateway.trials
@@ -96,15 +96,15 @@ class Told:
             self._place += len(rows)
             await history.update()
 
-    def remember_former(self, now: float, units: int = 400) -> None:
-        """FORMER ended three days ago, and its treatment was worse. units: a day."""
-        ExperimentPoller(self.store, clock=lambda: now - 9 * DAY_S).poll((FORMER,))
+    def add_removed(self, now: float, units: int = 400) -> None:
+        """REMOVED ended three days ago with a worse treatment. units: per day."""
+        ExperimentPoller(self.store, clock=lambda: now - 9 * DAY_S).poll((REMOVED,))
         draw = random.Random(8)
         for day in range(8, 2, -1):
             at = now - day * DAY_S
             rows: list[Row] = []
             for number in range(units):
-                variant = FORMER.variants[number % 2].name
+                variant = REMOVED.variants[number % 2].name
                 request_id = f"f{day}-{number}"
                 rows.append(
                     RequestRow(
@@ -112,7 +112,7 @@ class Told:
                         time=at,
                         status=200,
                         ms=900 * draw.lognormvariate(0, 0.3),
-                        experiment=FORMER.name,
+                        experiment=REMOVED.name,
                         epoch=1,
                         variant=variant,
                         unit=request_id,
@@ -125,11 +125,13 @@ class Told:
                         value=float(solved), boolean=True,
                     )
                 )  # fmt: skip
-            self.store.import_rows("former", self._former, self._former + len(rows), rows)
-            self._former += len(rows)
-            report = report_of(FORMER, self.store)
+            self.store.import_rows(
+                "removed", self._removed_place, self._removed_place + len(rows), rows
+            )
+            self._removed_place += len(rows)
+            report = report_of(REMOVED, self.store)
             self.store.add_interval_point(
-                FORMER.name, "solved", Point(time=at, intervals=intervals_of(report))
+                REMOVED.name, "solved", Point(time=at, intervals=intervals_of(report))
             )
 
 

@@ -1,4 +1,4 @@
-"""The shape of config.yaml and its defaults."""
+"""The schema of config.yaml and its defaults."""
 
 import msgspec
 

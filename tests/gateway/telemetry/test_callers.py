@@ -1,4 +1,4 @@
-"""The log says from where and as whom: requests, refusals, everything at /admin, and our bugs."""
+"""The access log shows client and actor of requests, rejections, /admin routes and our bugs."""
 
 import logging
 from pathlib import Path
@@ -33,7 +33,7 @@ def bearer(key: str) -> dict[str, str]:
 async def lines_of(
     tmp_path: Path, *requests: tuple[str, str, dict[str, str]], more: str = ""
 ) -> list[AccessLine]:
-    """The access lines of some requests, each METHOD, path, headers."""
+    """The access lines of requests, each given as METHOD, path and headers."""
     async with provider() as a, serving(one_model(a.base_url, f"{AUTH}\n{more}"), tmp_path) as up:
         async with httpx.AsyncClient(base_url=up.url) as client:
             for method, path, headers in requests:

@@ -1,4 +1,4 @@
-"""A name that is misspelt in a list of known ones is refused; what can never match is a warning."""
+"""Misspelt names in lists of known names are rejected; what can never match is a warning."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Whatever a file holds, reading it ends in a configuration or in problems, never in a crash."""
+"""Reading any file ends in a configuration or in faults, never in a crash."""
 
 import json
 from functools import cache
@@ -35,7 +35,7 @@ trees: st.SearchStrategy[Tree] = st.recursive(
 
 
 def shaped(annotation: object) -> st.SearchStrategy[Tree]:
-    """Mostly of the right shape, so that the checks behind the shape are reached."""
+    """Mostly valid types, so that the cross-checks are reached."""
     kind = kind_of(annotation)
     if kind.struct is not None:
         return st.one_of(struct(kind.struct), struct(kind.struct), trees)

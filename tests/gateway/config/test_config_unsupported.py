@@ -1,4 +1,4 @@
-"""What this version cannot do yet is refused by name, never ignored."""
+"""Settings that this version does not support are rejected by name, never ignored."""
 
 import pytest
 

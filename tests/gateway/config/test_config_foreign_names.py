@@ -1,4 +1,4 @@
-"""What users of other gateways would write is refused in words that lead on, or warned of."""
+"""Names from other gateways are rejected or warned of, with ours as a hint."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What providers[].google and providers[].azure must say, and what they need to be installed."""
+"""Checks of providers[].google and providers[].azure, and of their packages."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The last hour in memory: what is counted where, for how long, and added up over processes."""
+"""Time series of the last hour: counts, retention, and merging over processes."""
 
 import random
 
