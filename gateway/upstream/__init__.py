@@ -1,1 +1,1 @@
-"""The wire and what speaks over it: one protocol of two verbs, `generate` and `embed`."""
+"""Call providers and local engines through one protocol of two methods: `generate` and `embed`."""

@@ -1,4 +1,4 @@
-"""What routing calls: a backend that generates or embeds, remote or local alike."""
+"""Interface that routing calls: a backend that generates or embeds, remote or local."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol
@@ -12,14 +12,14 @@ from schemas.requests import EmbeddingsRequest, GenerateRequest
 
 
 class Call(Struct, frozen=True, kw_only=True, gc=False):
-    """What an attempt needs to know beside the request.
+    """What an attempt needs besides the request.
 
     model:      the provider's own name for the model.
-    deadline:   loop time at which the whole request is over, whatever the attempt does.
+    deadline:   loop time at which the whole request ends, whatever the attempt does.
     request_id: the gateway's id, for logs and for the engine.
     tenant:     the key's name, "" without keys; salts the local prefix cache.
-    begun:      loop time at which the attempt began, where it needs several calls; else `None`.
-    large:      the request's body is; it is encoded in a thread, and the event loop goes on.
+    begun:      loop time at which the attempt began, if it needs several calls; else `None`.
+    large:      the request has a large body: encode it in a thread, not on the event loop.
     """
 
     model: str
@@ -31,20 +31,20 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Upstream(Protocol):
-    """One provider, reached by whatever means. Safe for concurrent use."""
+    """One provider, remote or local. Safe for concurrent use."""
 
     name: str
 
     @property
     def supports(self) -> Supports:
-        """The request fields that it honours."""
+        """Return the request fields that the backend honours."""
         ...
 
     def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
-        """Batches of events, one a read. Closing the generator early closes the connection.
+        """Yield a batch of events per read. Closing the generator early closes the connection.
 
-        Raises UpstreamError or UpstreamRejected, before or between batches; an answer whose
-        end mark is missing raises UpstreamBroken instead of ending.
+        Raises UpstreamError or UpstreamRejected, before or between batches; an answer without
+        its end mark raises UpstreamBroken instead of ending.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Many inputs to embed as several requests, for backends that bound the inputs of one."""
+"""Split embedding inputs into several requests, for backends that limit the inputs per request."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from schemas.requests import EmbeddingsRequest
 
 
 def split_batches(request: EmbeddingsRequest, most: int) -> list[EmbeddingsRequest]:
-    """The request in parts of at most `most` inputs, in order; by itself where it is one part."""
+    """Split into requests of at most `most` inputs, in order; [request] if one is enough."""
     inputs = request.inputs
     if len(inputs) <= most:
         return [request]
@@ -21,7 +21,7 @@ def split_batches(request: EmbeddingsRequest, most: int) -> list[EmbeddingsReque
 
 
 def join_answers(parts: Sequence[Embeddings]) -> Embeddings:
-    """One answer of several, in order; a count is known where every part tells it."""
+    """Join answers in order; a token count is known only if every part has it."""
     if len(parts) == 1:
         return parts[0]
     prompt = _sum([one.usage.prompt_tokens for one in parts])

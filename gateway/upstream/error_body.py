@@ -1,8 +1,8 @@
-"""What an answer with an error status says: its body, as far as one came and can be read.
+"""Read the body of an answer with an error status, as far as it arrives and is readable.
 
-The status has told already what matters, so nothing that is wrong with the body makes it worse:
-a validation error that repeats the whole prompt, one that is cut short or never ends, and one that
-is compressed, though we asked for identity, all stay what their status says.
+The status already carries the essential information, so a bad body does not change the error:
+a validation error that repeats the whole prompt, one that is truncated or never ends, and one that
+is compressed although the request asks for identity keep the meaning of their status.
 """
 
 import contextlib
@@ -17,21 +17,21 @@ from gateway.upstream.transport import Reply
 from schemas.errors import GatewayError, UpstreamError
 
 ERROR_BODY_BYTES = 1024 * 1024
-"""Of a body, as it is read; the rest is left, and its connection closed."""
+"""Maximum bytes read of a body; the rest is not read, and the connection is closed."""
 
 PATIENCE_S = 5.0
-"""For the rest of the body after the head: nobody waits longer for words."""
+"""Maximum seconds to wait for the body after the head."""
 
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 """https://docs.python.org/3/library/zlib.html#zlib.decompressobj"""
 
 
 async def error_body(reply: Reply, by: float) -> bytes:
-    """As much of it as comes until `by`, unpacked. Never raises for what the peer does."""
+    """Return what arrives until `by`, decompressed. Never raises for what the peer does."""
     parts: list[bytes] = []
     size = 0
     by = min(by, now() + PATIENCE_S)
-    with contextlib.suppress(UpstreamError):  # what came by then is what it says
+    with contextlib.suppress(UpstreamError):  # use what has arrived by then
         while size < ERROR_BODY_BYTES and (part := await reply.chunk(by)):
             parts.append(part)
             size += len(part)
@@ -41,9 +41,10 @@ async def error_body(reply: Reply, by: float) -> bytes:
 
 
 def with_date(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """With the time of now, from which a date to wait for is measured, where the server has none.
+    """Add the current time as `date` if `retry-after` needs it and the server sends none.
 
-    https://www.rfc-editor.org/rfc/rfc9110#field.date: who receives an answer may add it.
+    A `retry-after` that is a date is measured from it. The recipient of an answer may add it:
+    https://www.rfc-editor.org/rfc/rfc9110#field.date
     """
     if "retry-after" not in headers or "date" in headers:
         return headers
@@ -51,17 +52,17 @@ def with_date(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def hide_addresses(error: GatewayError, addresses: Sequence[str]) -> None:
-    """Take the provider's own addresses out of what clients are told; the log keeps them.
+    """Remove the provider's own addresses from the client's message; the log keeps them.
 
-    A server repeats them now and then, and proxies in front of it write pages that do.
+    Some servers repeat them, and so do error pages of proxies in front of a server.
     """
-    told = redacted(error.message, addresses)
-    if told != error.message:
-        error.message = told
+    message = redacted(error.message, addresses)
+    if message != error.message:
+        error.message = message
 
 
 def _unpacked(body: bytes) -> bytes:
-    """Of gzip and zlib; b"" for what is neither that nor text, such as br or zstd."""
+    """Decompress gzip and zlib; return b"" for other encodings that are not text (br, zstd)."""
     try:
         return zlib.decompressobj(_GZIP_OR_ZLIB).decompress(body, ERROR_BODY_BYTES)
     except zlib.error:

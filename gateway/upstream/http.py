@@ -1,4 +1,4 @@
-"""A remote provider: an adapter's bytes over a transport, under the provider's timeouts."""
+"""Call a remote provider: an adapter's bytes over a transport, under the provider's timeouts."""
 
 import asyncio
 import contextlib
@@ -37,14 +37,14 @@ from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenR
 ANSWER_BYTES = 256 * 1024 * 1024
 _OPEN = ClientFields()
 AFTER_END_S = 0.1
-"""For what follows an end mark: the body's own end, after which the connection is good again."""
+"""Seconds to wait, after an end mark, for the end of the body, to keep the connection."""
 
 
 class HttpUpstream:
     """One provider behind one adapter. Safe for concurrent use; owns transport and credentials.
 
-    credentials: `None` where the adapter's own headers are enough.
-    client_fields: what the operator lets clients send, and what not.
+    credentials: `None` if the adapter's own headers are enough.
+    client_fields: fields that the operator lets clients send, and fields that it withholds.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class HttpUpstream:
         client_fields: ClientFields = _OPEN,
         addresses: Sequence[str] = (),
     ) -> None:
-        """addresses: of the provider, longest first, which errors show to no client."""
+        """addresses: of the provider, longest first; errors never show them to clients."""
         self.name = name
         self.adapter = adapter
         allow, deny = client_fields.allow, client_fields.deny
@@ -108,7 +108,7 @@ class HttpUpstream:
                     for name, data in parser.feed(chunk):
                         events.extend(decoder.feed(name, data))
                 except UpstreamError:
-                    # Before content, what came with the failure is better answered elsewhere.
+                    # Before content, another backend can still answer, so these events are dropped.
                     if content and events:
                         yield events
                     raise
@@ -118,7 +118,7 @@ class HttpUpstream:
                     if content:
                         by = min(now() + self._timeouts.between_tokens_s, over)
                 if not (content and events) and now() >= by:
-                    # Bytes keep coming, comments for one, but no content.
+                    # Bytes arrive (SSE comments, for example), but no content.
                     raise UpstreamTimeout("sent no content in time", upstream=self.name)
                 if marked is not None and marked.ended:
                     await _read_out(reply, min(now() + AFTER_END_S, over))
@@ -147,7 +147,7 @@ class HttpUpstream:
         await self._transport.aclose()
 
     async def _embed(self, request: EmbeddingsRequest, call: Call, over: float) -> Embeddings:
-        """over: loop time at which the last of the batches must be there."""
+        """over: loop time at which the last batch must have arrived."""
         if call.large:
             outbound = await asyncio.to_thread(self._encode, request, call.model)
         else:
@@ -163,7 +163,7 @@ class HttpUpstream:
             await reply.aclose()
 
     def _encode(self, request: Request, model: str) -> Outbound:
-        """The adapter's bytes; whatever a client can send, only InvalidRequest is raised."""
+        """Encode by the adapter. Raises only InvalidRequest, whatever the client sends."""
         try:
             return self.adapter.encode(request, model)
         except ENCODE_ERRORS as exc:
@@ -182,7 +182,7 @@ class HttpUpstream:
         )
 
     async def _check(self, reply: Reply, by: float) -> None:
-        """Raise what a status of 300 or more, or an answer that is a web page, means."""
+        """Raise the error of a status of 300 or more, or of an answer that is a web page."""
         if 200 <= reply.status < 300:
             if _type_of(reply).startswith("text/html"):
                 raise UpstreamBroken("a web page instead of an answer", upstream=self.name)
@@ -195,7 +195,10 @@ class HttpUpstream:
         raise self.adapter.error(reply.status, with_date(reply.headers), body)
 
     def _end_marked(self, decoder: Decoder) -> EndMarked | None:
-        """The decoder, if its dialect has an end mark. Asked of a class once, for it is slow."""
+        """Return the decoder if its dialect has an end mark.
+
+        Cached per class: isinstance with a protocol is slow.
+        """
         kind = type(decoder)
         known = self._marked.get(kind)
         if known is None:
@@ -204,7 +207,7 @@ class HttpUpstream:
 
 
 async def _read_out(reply: Reply, by: float) -> None:
-    """Past the end mark: the answer is complete, so a body that goes on, or breaks, is no fault."""
+    """Read past the end mark: the answer is complete, so later failures do not matter."""
     with contextlib.suppress(UpstreamError):
         while await reply.chunk(by):
             pass

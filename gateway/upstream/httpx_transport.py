@@ -1,10 +1,10 @@
-"""The general transport: httpx, for HTTP/2, proxies and everything that is not hot.
+"""The general transport: httpx, for HTTP/2, proxies and everything off the hot path.
 
 Three differences from our own client. A chunk is one HTTP chunk, not all that has arrived. A
-request that met a connection the server was just closing is UpstreamBroken, never sent again:
-httpx tells neither whether a byte of an answer had come nor lets us ask for a fresh connection.
-And a socket that connects in the very moment it is cancelled is closed by the garbage collector
-only, because anyio's connect_tcp loses sight of it.
+request on a connection that the server is closing is UpstreamBroken, never sent again: httpx
+neither reports whether a byte of an answer has arrived nor allows asking for a fresh connection.
+And a socket that connects at the moment of its cancellation is closed only by the garbage
+collector, because anyio's connect_tcp loses track of it.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ _LIMITS = Limits()
 
 
 class HttpxTransport:
-    """See gateway.upstream.transport.Transport. Sends nothing that httpx would add of itself.
+    """See gateway.upstream.transport.Transport. Sends no headers that httpx adds by default.
 
-    proxy: http://, https:// or socks5://, with a user name and password if need be.
-    http2: offer HTTP/2 by ALPN; needs the package h2.
-    Raises InvalidConfig for what cannot be used.
+    proxy: http://, https:// or socks5://, optionally with a user name and password.
+    http2: offer HTTP/2 by ALPN; requires the package h2.
+    Raises InvalidConfig for settings that cannot be used.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class HttpxTransport:
                 proxy=httpx.Proxy(proxy) if proxy is not None else None,
             )
         except (ValueError, ImportError, httpx.InvalidURL) as exc:
-            # the text of these errors holds the URL, and that the password
+            # the text of these errors contains the URL, and so the password
             problem = f"{name}: proxy must be an http://, https:// or socks5:// URL"
             raise InvalidConfig((f"{problem}; socks5 needs the package socksio.",)) from exc
 
@@ -103,7 +103,7 @@ class HttpxTransport:
         return reply
 
     async def aclose(self) -> None:
-        """See Transport. Idle connections too are closed only with the last busy one."""
+        """See Transport. Idle connections are closed only with the last busy one, too."""
         self._closed = True
         if not self._busy:
             await self._httpx.aclose()
@@ -173,7 +173,7 @@ class HttpxReply:
     async def chunk(self, by: float) -> bytes:
         """See Reply."""
         if self._closed:
-            raise GatewayError("an answer was read after it had been closed")
+            raise GatewayError("the answer was read after it was closed")
         if self._error is not None:
             raise self._error
         scope = asyncio.timeout_at(by)
@@ -217,10 +217,10 @@ class _Socket(Protocol):
 
 
 class _Progress:
-    """How far a request has come, as httpx traces it; sending moves the deadline to `head_by`.
+    """Progress of a request, from httpx's trace; sending moves the deadline to `head_by`.
 
-    httpcore leaves the socket open when it is cancelled during the TLS handshake (it closes on
-    Exception, and a cancellation is none), so this closes it.
+    httpcore leaves the socket open if it is cancelled during the TLS handshake (it closes on
+    Exception, and a cancellation is not one), so this closes it.
     """
 
     def __init__(self, scope: asyncio.Timeout, head_by: float) -> None:
@@ -238,7 +238,7 @@ class _Progress:
         elif event.endswith("start_tls.failed") and self._socket is not None:
             await self._socket.aclose()
         elif event.endswith("send_request_headers.started") and not self._scope.expired():
-            # a proxy's tunnel is asked for by a request of its own
+            # the CONNECT request opens a proxy's tunnel; the real request follows
             if getattr(info["request"], "method", b"") == b"CONNECT":
                 return
             self.sent = True
@@ -246,5 +246,5 @@ class _Progress:
 
 
 def _reason(exc: Exception) -> str:
-    """For the log: the libraries' texts name addresses."""
+    """Return the reason for the log only, because the libraries' texts contain addresses."""
     return f"{FAILED}: {exc}" if str(exc) else f"{FAILED}: {type(exc).__name__}"

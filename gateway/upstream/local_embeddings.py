@@ -1,4 +1,4 @@
-"""An engine's vectors, as they travelled, in the form that the client asked for."""
+"""Convert an engine's vectors from frames to the format that the client requested."""
 
 import sys
 from array import array
@@ -14,7 +14,7 @@ FLOAT_BYTES = 4
 
 
 def to_embeddings(pieces: Sequence[Vectors], call: Call, *, base64: bool) -> Embeddings:
-    """pieces: a whole answer, at least one. base64: see EmbeddingsRequest."""
+    """pieces: all frames of an answer, at least one. base64: see EmbeddingsRequest."""
     values = b"".join(piece.values for piece in pieces)
     size = pieces[0].width * FLOAT_BYTES
     form = _as_base64 if base64 else _as_numbers

@@ -1,4 +1,4 @@
-"""A local engine, reached over its Unix socket: one connection a worker, any number of requests."""
+"""Call a local engine over its Unix socket: one connection per worker for all its requests."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -48,16 +48,16 @@ from schemas.events import CONTENT, Event, Usage
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
 BACKOFF_S, MAX_BACKOFF_S = 0.02, 0.5
-"""Between tries to connect; a request in between fails at once and may go elsewhere."""
+"""Seconds between connection attempts; a request in between fails immediately."""
 
-WENT_AWAY = "the engine went away"
+ENGINE_LOST = "the connection to the engine is lost"
 
 _TIMEOUTS = Timeouts()
 _decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
 
 
 class LocalUpstream:
-    """Connects when first asked, and again after the connection was lost."""
+    """Connects on the first request, and again after the connection is lost."""
 
     def __init__(
         self,
@@ -68,10 +68,11 @@ class LocalUpstream:
         ready_in: Callable[[], float | None] = lambda: None,
         state: Callable[[], str] = lambda: "",
     ) -> None:
-        """timeouts: as a remote provider's; to the gateway the engine streams every answer.
+        """timeouts: as for a remote provider; the engine streams every answer to the gateway.
 
-        status: what it does while it does not answer, for the log; may name files and addresses.
-        ready_in: seconds until it should answer again. state: `status` in a word, for clients.
+        status: what the engine does while it does not respond; for the log, because it may
+        contain files and addresses. ready_in: seconds until it should respond again.
+        state: `status` in one word, for clients.
         """
         self.name, self.timeouts = name, timeouts
         self._path = socket_path
@@ -90,8 +91,8 @@ class LocalUpstream:
     ) -> AsyncGenerator[list[Event], None]:
         """See Upstream.generate. Closing it early frees the engine's sequences within a step.
 
-        Raises UpstreamStarting where no engine listens, UpstreamLost where it goes away,
-        UpstreamTimeout past a timeout or the call's deadline, and whatever the engine answers.
+        Raises UpstreamStarting if no engine listens, UpstreamLost if its connection is lost,
+        UpstreamTimeout past a timeout or the call's deadline, and the engine's own errors.
         """
         started, limits = now(), self.timeouts
         over = min(started + limits.total_s, call.deadline)
@@ -118,7 +119,7 @@ class LocalUpstream:
             link.forget(pending)
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
-        """Raises as `generate` does. Cancelling it frees the inputs that are left."""
+        """Raises as `generate` does. Cancelling it drops the remaining inputs."""
         started, limits = now(), self.timeouts
         over = min(started + limits.total_s, call.deadline)
         link = await self._connected(min(started + limits.connect_s, over))
@@ -137,11 +138,11 @@ class LocalUpstream:
         return to_embeddings(pieces, call, base64=request.base64)
 
     async def stats(self) -> dict[str, Stats]:
-        """The engine's counts by model. Raises as `generate` does."""
+        """Return the engine's statistics by model. Raises as `generate` does."""
         return (await self.measured()).stats
 
     async def measured(self) -> StatsReply:
-        """What the engine tells of itself. Raises as `generate` does."""
+        """Return the engine's report on itself. Raises as `generate` does."""
         link = await self._connected(now() + self.timeouts.connect_s)
         return await link.measured()
 
@@ -150,11 +151,11 @@ class LocalUpstream:
             self._link.close()
 
     def on_engine_ready(self) -> None:
-        """The engine says that it is ready: the next request connects, without a pause before."""
+        """The engine reports that it is ready: the next request connects without a backoff."""
         self._failures, self._retry_at = 0, 0.0
 
     async def _connected(self, by: float) -> "_Link":
-        """The live link. One task connects; the others wait for it and share what comes of it."""
+        """Return the live link. One task connects; the others wait and share its result."""
         if self._link is not None and self._link.alive:
             return self._link
         try:
@@ -168,11 +169,11 @@ class LocalUpstream:
                 self._connecting.release()
         except TimeoutError as exc:
             late = "no connection in time (timeouts.connect_s)"
-            told = f"{late}: {self._status()}"
-            raise UpstreamTimeout(late, upstream=self.name, detail=told) from exc
+            detail = f"{late}: {self._status()}"
+            raise UpstreamTimeout(late, upstream=self.name, detail=detail) from exc
 
     async def _connect(self, by: float) -> "_Link":
-        """Raises UpstreamStarting, and TimeoutError at `by`. What failed leaves nothing open."""
+        """Raises UpstreamStarting, and TimeoutError at `by`. Leaves nothing open on failure."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._retry_at:
             raise self._starting()
@@ -197,7 +198,7 @@ class LocalUpstream:
         return link
 
     def _late(self, early: bool, begun: bool) -> UpstreamTimeout:
-        """early: before the whole answer's time is over."""
+        """early: before the total timeout of the answer."""
         if not early:
             problem = "the engine's answer was not complete in time (timeouts.total_s)"
         elif begun:
@@ -207,17 +208,17 @@ class LocalUpstream:
         return UpstreamTimeout(problem, upstream=self.name)
 
     def _starting(self) -> UpstreamStarting:
-        told, state = "the engine does not answer now", self._state()
+        message, state = "the engine does not respond", self._state()
         return UpstreamStarting(
-            f"{told}: {state}" if state else told,
+            f"{message}: {state}" if state else message,
             upstream=self.name,
             retry_after=self._ready_in(),
-            detail=f"{told}: {self._status()}",
+            detail=f"{message}: {self._status()}",
         )
 
 
 def _shows_progress(batch: Batch) -> bool:
-    """Whether the model has said something, be it that it is held back, as the best of several."""
+    """Return whether the model generates, even if the text is withheld (best_of)."""
     return any(
         isinstance(event, CONTENT) or (isinstance(event, Usage) and bool(event.completion_tokens))
         for event in batch.events
@@ -228,7 +229,7 @@ _Part = TypeVar("_Part", Batch, Vectors)
 
 
 class _Pending(Generic[_Part]):
-    """One request's frames, between the connection that brought them and the task that reads."""
+    """Queue of one request's frames, from the connection to the task that reads them."""
 
     def __init__(self, id: int) -> None:
         self.id = id
@@ -243,14 +244,14 @@ class _Pending(Generic[_Part]):
         self._wake()
 
     def fail(self, error: GatewayError) -> None:
-        """What came before it is still read first."""
+        """Fail after the frames that arrived before `error` have been read."""
         self._error, self.over = error, True
         self._wake()
 
     async def take(self, by: float) -> list[_Part]:
-        """Everything since the last time, at least one; [] at `by`, a loop time.
+        """Return all frames since the last call, at least one; [] at `by`, a loop time.
 
-        Raises what `fail` was given.
+        Raises the error given to `fail`.
         """
         loop = asyncio.get_running_loop()
         if not self._parts and self._error is None:
@@ -273,7 +274,7 @@ class _Pending(Generic[_Part]):
 
 
 class _Link(asyncio.Protocol):
-    """One connection. When it is lost, everything that waits on it fails."""
+    """One connection. When it is lost, every request on it fails."""
 
     def __init__(self, upstream: str) -> None:
         loop = asyncio.get_running_loop()
@@ -286,7 +287,7 @@ class _Link(asyncio.Protocol):
         self._ids = count(1)
         self._pending: dict[int, _Pending[Batch]] = {}
         self._embedding: dict[int, _Pending[Vectors]] = {}
-        self._asking: list[asyncio.Future[StatsReply]] = []
+        self._stats_waiters: list[asyncio.Future[StatsReply]] = []
         self._transport: asyncio.Transport | None = None
 
     def submit(self, request: GenerateRequest, call: Call) -> _Pending[Batch]:
@@ -313,42 +314,42 @@ class _Link(asyncio.Protocol):
         return pending
 
     def forget(self, pending: _Pending[Batch] | _Pending[Vectors]) -> None:
-        """Nobody reads it any more; the engine is told, unless it is done."""
+        """Drop the request's frames from now on; cancel it in the engine unless it is done."""
         self._pending.pop(pending.id, None)
         self._embedding.pop(pending.id, None)
         if not pending.over:
             self._write(Cancel(id=pending.id))
 
     async def measured(self) -> StatsReply:
-        asked: asyncio.Future[StatsReply] = self._loop.create_future()
-        self._asking.append(asked)
+        reply: asyncio.Future[StatsReply] = self._loop.create_future()
+        self._stats_waiters.append(reply)
         self._write(StatsRequest())
-        return await asked
+        return await reply
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
     def give_up(self) -> None:
-        """Nobody waits until it is ready."""
+        """Cancel the wait until the engine is ready, and close."""
         self.ready.cancel()
         self.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass of it
 
     def data_received(self, data: bytes) -> None:
         try:
             for body in self._reader.feed(data):
-                self._hear(_decoder.decode(body))
+                self._receive(_decoder.decode(body))
         except (BrokenFrame, msgspec.DecodeError) as exc:
             self.close()
             self._lose(f"the engine's frames cannot be read: {exc}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lose(WENT_AWAY)
+        self._lose(ENGINE_LOST)
 
-    def _hear(self, message: ToWorker) -> None:
+    def _receive(self, message: ToWorker) -> None:
         match message:
             case Deltas(batches=batches):
                 for batch in batches:
@@ -361,8 +362,8 @@ class _Link(asyncio.Protocol):
                 if (failing := self._pending.get(id) or self._embedding.get(id)) is not None:
                     failing.fail(raised(message, self._upstream))
             case StatsReply():
-                if self._asking and not (asked := self._asking.pop(0)).done():
-                    asked.set_result(message)
+                if self._stats_waiters and not (reply := self._stats_waiters.pop(0)).done():
+                    reply.set_result(message)
             case Ready():
                 self.alive, self.reaches = True, message.reaches
                 if not self.ready.done():
@@ -375,17 +376,17 @@ class _Link(asyncio.Protocol):
         for pending in (*self._pending.values(), *self._embedding.values()):
             if not pending.over:
                 pending.fail(lost)
-        for asked in (*self._asking, self.ready):
-            if not asked.done():
-                asked.set_exception(lost)
-        self._asking.clear()
+        for waiter in (*self._stats_waiters, self.ready):
+            if not waiter.done():
+                waiter.set_exception(lost)
+        self._stats_waiters.clear()
 
     def _send(self, pending: _Pending[_Part], message: Submit | Embed) -> None:
-        """An engine may go away between its first frame and the request that waited for it."""
+        """Send, or fail: the engine may close between its first frame and a waiting request."""
         if self.alive:
             self._write(message)
         else:
-            pending.fail(UpstreamLost(WENT_AWAY, upstream=self._upstream))
+            pending.fail(UpstreamLost(ENGINE_LOST, upstream=self._upstream))
 
     def _write(self, message: ToEngine) -> None:
         if self._transport is not None:

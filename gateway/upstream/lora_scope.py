@@ -1,4 +1,4 @@
-"""A LoRA's id belongs to the API key that names it, on a server that knows no keys, too."""
+"""Scope LoRA ids to the API key that sends them, also on a server without keys."""
 
 from hashlib import blake2b
 from typing import TypeVar
@@ -12,7 +12,7 @@ _AnyRequest = TypeVar("_AnyRequest", bound=GenerateRequest)
 
 
 def scope_lora_ids(request: _AnyRequest, tenant: str) -> _AnyRequest:
-    """The request with a task id of the tenant's own: 64 bits, the same for the same two.
+    """Replace the LoRA task id by one per tenant: 64 bits, derived from tenant and id.
 
     tenant: the key's name; "" (without keys) keeps the client's id.
     """

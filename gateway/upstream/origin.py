@@ -1,4 +1,4 @@
-"""Where a base URL's requests go: scheme, host and port."""
+"""Parse the origin of a base URL: scheme, host and port."""
 
 import re
 from typing import Literal
@@ -15,8 +15,8 @@ _HOST = re.compile(r"[A-Za-z0-9._:-]+")
 class Origin(Struct, frozen=True, kw_only=True):
     """One scheme, host and port.
 
-    host:      as a resolver wants it: ASCII (IDNA), an IPv6 address without its brackets.
-    authority: as the `host` header wants it: brackets, and the port unless it is the scheme's.
+    host:      for a resolver: ASCII (IDNA), an IPv6 address without its brackets.
+    authority: for the `host` header: brackets, and the port unless it is the scheme's default.
     """
 
     scheme: Literal["http", "https"]
@@ -26,10 +26,10 @@ class Origin(Struct, frozen=True, kw_only=True):
 
 
 def origin_of(base_url: str, *, upstream: str) -> Origin:
-    """The origin of `base_url`; raises InvalidConfig, without repeating what could be a secret."""
+    """Parse `base_url`. Raises InvalidConfig, without repeating anything that could be a secret."""
     if any(character <= " " for character in base_url):
-        # urlsplit would drop them without a word
-        raise InvalidConfig((f"{upstream}: base_url holds spaces or control characters.",))
+        # urlsplit drops them silently
+        raise InvalidConfig((f"{upstream}: base_url contains spaces or control characters.",))
     try:
         parts = urlsplit(base_url)
         scheme, name, port = parts.scheme, parts.hostname, parts.port
@@ -37,11 +37,11 @@ def origin_of(base_url: str, *, upstream: str) -> Origin:
     except ValueError as exc:
         raise InvalidConfig((f"{upstream}: base_url is not a URL: {exc}.",)) from exc
     if "@" in parts.netloc:
-        raise InvalidConfig((f"{upstream}: base_url may not carry a password; use api_key.",))
+        raise InvalidConfig((f"{upstream}: base_url must not contain a password; use api_key.",))
     if scheme not in ("http", "https"):
         raise InvalidConfig((f"{upstream}: base_url must begin with http:// or https://.",))
     if not host or not _HOST.fullmatch(host):
-        raise InvalidConfig((f"{upstream}: base_url names no valid host.",))
+        raise InvalidConfig((f"{upstream}: base_url has no valid host.",))
     port = _PORTS[scheme] if port is None else port
     bracketed = f"[{host}]" if ":" in host else host
     authority = bracketed if port == _PORTS[scheme] else f"{bracketed}:{port}"
@@ -49,9 +49,9 @@ def origin_of(base_url: str, *, upstream: str) -> Origin:
 
 
 def addresses_of(base_url: str) -> tuple[str, ...]:
-    """How texts repeat a provider's address, longest first.
+    """Return the forms in which texts repeat a provider's address, longest first.
 
-    A host of one word is left out, since it may be the provider's name or a word of a sentence.
+    A host of one word is omitted, because it may be the provider's name or an ordinary word.
     """
     try:
         parts = urlsplit(base_url)

@@ -1,4 +1,4 @@
-"""What may go out as a request: nothing that could become a second one on the same wire."""
+"""Validate outgoing requests, so that none can smuggle a second one onto the connection."""
 
 import re
 
@@ -8,7 +8,7 @@ from schemas.errors import GatewayError, InvalidRequest
 RESERVED = frozenset(
     {"host", "content-length", "accept-encoding", "transfer-encoding", "connection", "te"}
 )
-"""Headers that a transport sets, or refuses to send at all."""
+"""Headers that a transport sets itself, or never sends."""
 
 # https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2 and 5.5; obs-text as Latin-1
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -23,7 +23,7 @@ def check(outbound: Outbound) -> None:
     """
     if not _TARGET.fullmatch(outbound.target) or "#" in outbound.target:
         raise InvalidRequest(
-            "the model's name does not fit into a URL: it holds spaces or control characters",
+            "the model's name cannot be part of a URL: it contains spaces or control characters",
             param="model",
         )
     if not _TOKEN.fullmatch(outbound.method):
@@ -32,6 +32,6 @@ def check(outbound: Outbound) -> None:
         if not _TOKEN.fullmatch(name):
             raise GatewayError(f"{name!r} is not a header name")
         if name.lower() in RESERVED:
-            raise GatewayError(f"header {name!r} is the transport's to set")
+            raise GatewayError(f"header {name!r} is set by the transport")
         if not _VALUE.fullmatch(value):
-            raise GatewayError(f"header {name!r} holds characters that cannot be sent")
+            raise GatewayError(f"header {name!r} contains characters that cannot be sent")

@@ -1,4 +1,4 @@
-"""What every socket to a provider is told."""
+"""Options of every socket to a provider."""
 
 import socket
 
@@ -6,10 +6,10 @@ SocketOptions = tuple[tuple[int, int, int], ...]
 
 
 def _options() -> SocketOptions:
-    """No delay for small segments, and probes on a silent connection.
+    """Return options: no delay for small segments, and keep-alive probes on silent connections.
 
-    A model may think for minutes before its first byte; NAT gateways forget a connection after
-    as little as 350 s of silence, and then neither side hears of it.
+    A model may think for minutes before its first byte; NAT gateways drop a connection after
+    as little as 350 s of silence, without notifying either side.
     """
     options = [
         (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
@@ -23,4 +23,4 @@ def _options() -> SocketOptions:
 
 
 SOCKET_OPTIONS = _options()
-"""level, name and value, as socket.setsockopt takes them."""
+"""level, name and value each, for socket.setsockopt."""

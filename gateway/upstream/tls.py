@@ -1,4 +1,4 @@
-"""How a provider's certificate is checked, and which one we show it."""
+"""TLS to providers: how their certificates are verified, and our client certificate."""
 
 import ssl
 
@@ -7,10 +7,10 @@ from schemas.errors import InvalidConfig
 
 
 def client_context(tls: Tls | None, *, upstream: str) -> ssl.SSLContext:
-    """The context for connections to `upstream`. Reads files; raises InvalidConfig."""
+    """Return the context for connections to `upstream`. Reads files; raises InvalidConfig."""
     tls = tls or Tls()
     if tls.client_key is not None and tls.client_cert is None:
-        raise InvalidConfig((f"{upstream}: tls.client_key needs tls.client_cert beside it.",))
+        raise InvalidConfig((f"{upstream}: tls.client_key requires tls.client_cert.",))
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
     except (OSError, ssl.SSLError) as exc:
@@ -28,16 +28,16 @@ def client_context(tls: Tls | None, *, upstream: str) -> ssl.SSLContext:
 
 
 class TlsContexts:
-    """Of one configuration: providers with the same settings share a context.
+    """Contexts of one configuration: providers with the same settings share one.
 
-    One takes 0.8 MB and 50 ms, for it holds every certificate of the machine's authorities.
+    A context takes 0.8 MB and 50 ms, because it holds every CA certificate of the machine.
     """
 
     def __init__(self) -> None:
         self._made: dict[Tls, ssl.SSLContext] = {}
 
     def http1(self, tls: Tls | None, *, upstream: str) -> ssl.SSLContext:
-        """For HTTP/1.1 alone. Raises as `client_context` does."""
+        """Return a context for HTTP/1.1 only. Raises as `client_context` does."""
         tls = tls or Tls()
         if tls not in self._made:
             self._made[tls] = client_context(tls, upstream=upstream)

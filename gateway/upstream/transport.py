@@ -1,7 +1,7 @@
-"""The one seam to the wire: an exchange of bytes with a provider, under absolute deadlines.
+"""Interface of transports: one HTTP exchange with a provider, under absolute deadlines.
 
 Two implementations: `gateway.upstream.wire` (our HTTP/1.1 client, the hot path) and
-`gateway.upstream.httpx_transport` (httpx, for HTTP/2, proxies and everything that is not hot).
+`gateway.upstream.httpx_transport` (httpx, for HTTP/2, proxies and everything off the hot path).
 Times named `by` are readings of `asyncio.get_running_loop().time()`, in seconds.
 """
 
@@ -19,7 +19,7 @@ class Reply(Protocol):
     """Lower-case names; a repeated header's values are joined by ", "."""
 
     async def chunk(self, by: float) -> bytes:
-        """All body bytes that have arrived and were not given out yet; waits if there are none.
+        """Return all body bytes that have arrived since the last call; wait if there are none.
 
         b"" is the end of the body. Raises UpstreamTimeout at `by`, UpstreamBroken when the
         connection is lost before the body's end.
@@ -27,11 +27,11 @@ class Reply(Protocol):
         ...
 
     async def body(self, by: float, limit: int) -> bytes:
-        """The rest of the body. Raises as `chunk`, and UpstreamBroken over `limit` bytes."""
+        """Return the rest of the body. Raises as `chunk`, and UpstreamBroken over `limit` bytes."""
         ...
 
     async def aclose(self) -> None:
-        """Done with it: a body read to its end gives the connection back, else it is closed.
+        """Reuse the connection if the body was read to its end, else close it.
 
         Idempotent; safe while being cancelled.
         """

@@ -1,1 +1,1 @@
-"""Fetches what a request names by URL, for backends that take it only as bytes."""
+"""Fetch images that a request names by URL, for backends that accept only bytes."""

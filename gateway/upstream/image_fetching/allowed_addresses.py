@@ -1,7 +1,7 @@
-"""Which addresses a client may have the gateway connect to: public ones, and those allowed.
+"""Decide which addresses image URLs may reach: public ones, and those that are allowed.
 
-An IPv6 address that stands for an IPv4 one (mapped, 6to4, Teredo, NAT64, ISATAP) is as public as
-that. Nothing here opens a socket.
+An IPv6 address that embeds an IPv4 one (mapped, 6to4, Teredo, NAT64, ISATAP) is as public as that
+one. Nothing here opens a socket.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,9 +34,9 @@ _LOW = 0xFFFFFFFF
 
 
 class AllowedAddresses:
-    """networks: may be reached although they are not public, as `10.1.0.0/16`.
+    """networks: allowed although they are not public, for example `10.1.0.0/16`.
 
-    denied: may not be reached, whatever else is said of them.
+    denied: never allowed; takes precedence over `networks` and public addresses.
     """
 
     def __init__(self, networks: Iterable[str] = (), denied: Iterable[str] = ()) -> None:
@@ -44,7 +44,7 @@ class AllowedAddresses:
         self._denied: list[Network] = [ip_network(one) for one in denied]
 
     def first(self, addresses: Iterable[str]) -> str | None:
-        """The first address that may be reached, as it was written."""
+        """Return the first allowed address, in its original spelling."""
         return next((one for one in addresses if self.holds(ip_address(_bare(one)))), None)
 
     def holds(self, address: Address) -> bool:
@@ -57,10 +57,10 @@ class AllowedAddresses:
 
 
 def literal(host: str) -> str | None:
-    """The host if it is an address as RFC 4291 and four decimal numbers write it, else `None`.
+    """Return the host if it is an IPv6 (RFC 4291) or dotted-decimal IPv4 address, else `None`.
 
-    Other spellings of addresses (`0x7f.1`, `2130706433`) are names, as far as this knows, and
-    whatever a resolver makes of them is judged then.
+    Other spellings of addresses (`0x7f.1`, `2130706433`) count as names; the addresses that a
+    resolver returns for them are checked then.
     """
     try:
         return str(ip_address(_bare(host)))
@@ -69,7 +69,7 @@ def literal(host: str) -> str | None:
 
 
 def _bare(address: str) -> str:
-    """Without the scope of a link-local address."""
+    """Remove the scope of a link-local address."""
     return address.partition("%")[0]
 
 
@@ -81,12 +81,12 @@ def _public(address: Address) -> bool:
     if isinstance(address, IPv4Address):
         return not _any_in((address,), V4)
     if any(address in network for network in (MAPPED, NAT64, SIX_TO_FOUR, TEREDO)):
-        return True  # as public as what is inside, which is looked at too
+        return True  # as public as the embedded address, which is checked as well
     return address in UNICAST and not _any_in((address,), V6)
 
 
 def _inside(address: Address) -> Iterator[IPv4Address]:
-    """The IPv4 addresses that an IPv6 address stands for, or leads to."""
+    """Yield the IPv4 addresses that an IPv6 address embeds or leads to."""
     if isinstance(address, IPv4Address):
         return
     bits = int(address)

@@ -1,4 +1,4 @@
-"""What fetching may use at once: connections and bytes, in turn between API keys."""
+"""Bound what fetching uses at a time, connections and bytes, fairly between API keys."""
 
 import asyncio
 from collections import OrderedDict, defaultdict, deque
@@ -9,10 +9,10 @@ from schemas.errors import InvalidRequest
 
 
 class FairSlots:
-    """A number of places (connections, bytes) that keys share; who finds none waits.
+    """A number of slots (connections, bytes) that keys share; a request without one waits.
 
-    Waiting keys get their turns one after another, each key's own in order. A named key holds at
-    most half of the places, so that the other keys are never left without any.
+    Waiting keys are served in turn, the requests of one key in order. A named key holds at most
+    half of the slots, so that other keys always get some.
     """
 
     def __init__(self, places: int) -> None:
@@ -26,11 +26,11 @@ class FairSlots:
         return self._places - self._left
 
     def bounded(self, key: str, places: int) -> int:
-        """What a key may hold of that many places."""
+        """Return how many of `places` a key may hold."""
         return min(places, self._most(key))
 
     async def acquire(self, key: str, places: int) -> None:
-        """places: at most `bounded` of them."""
+        """places: at most `bounded(key, places)`."""
         if not self._waiting and self._fits(key, places):
             self._grant(key, places)
             return
@@ -48,7 +48,7 @@ class FairSlots:
             raise
 
     def release(self, key: str, places: int) -> None:
-        """Back, or a part of it."""
+        """Release `places`; may be a part of what was acquired."""
         self._left += places
         self._held[key] -= places
         if not self._held[key]:
@@ -74,13 +74,13 @@ class FairSlots:
         self._held[key] += places
 
     def _serve(self) -> None:
-        """One for each key in turn, until the next that may have its places finds too few."""
+        """Serve one request per key in turn, until the next eligible one finds too few slots."""
         served = True
         while served:
             served = False
             for key in list(self._waiting):
                 future, places = self._waiting[key][0]
-                if future.done():  # its task is cancelled, and about to hear of it
+                if future.done():  # its task is cancelled, but has not run since
                     self._forget(key, future)
                     served = True
                     continue
@@ -107,7 +107,7 @@ class FairSlots:
 
 
 class ByteMeter:
-    """Counts the bytes of one request's images as they arrive. limit: of all together."""
+    """Counts the bytes of one request's images as they arrive. limit: for all images in total."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -118,8 +118,8 @@ class ByteMeter:
         self.used += count
         if self.used > self.limit:
             raise InvalidRequest(
-                f"{where} is too large: the images of a request may have {self.limit} bytes "
-                "together",
+                f"{where} is too large: the images of a request may have at most {self.limit} "
+                "bytes in total",
                 param=where,
                 code="invalid_image_url",
             )

@@ -1,4 +1,4 @@
-"""Fetches an image over https: from where it may, as much as it may, and for as long."""
+"""Fetch an image over https, within the allowed addresses, sizes and times."""
 
 import asyncio
 import ssl
@@ -17,13 +17,13 @@ from schemas.errors import InvalidConfig, InvalidRequest
 
 REDIRECTS: Final = 5
 SETTLE_S: Final = 0.25
-"""How long it takes at least to refuse a name: longer than most resolvers need for any."""
+"""Minimum seconds to reject a name: longer than most resolvers take for any name."""
 MAGIC: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
 )
-"""How images begin whose server gives them no type; WebP is told by two places."""
+"""First bytes of images, if the server sends no type; WebP is recognised by two places."""
 
 _AS_WRITTEN: Final = "!#$%&'()*+,/:;=?@[]~"
 
@@ -31,7 +31,7 @@ Resolve = Callable[[str, int], Awaitable[Iterable[str]]]
 
 
 class _Answer(Struct, frozen=True, kw_only=True):
-    """location: where a redirect leads, "" for what is none."""
+    """location: target of a redirect, "" if the answer is not one."""
 
     location: str = ""
     media_type: str = ""
@@ -39,14 +39,14 @@ class _Answer(Struct, frozen=True, kw_only=True):
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """A host's addresses, in the system's order. Raises OSError."""
+    """Return a host's addresses, in the system's order. Raises OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=1)
     return [str(address[0]) for _, _, _, _, address in found]
 
 
 class ImageFetcher:
-    """Safe for concurrent use. Connects to the address that was looked at, and to no other."""
+    """Safe for concurrent use. Connects only to the address that was checked."""
 
     def __init__(
         self, config: Fetch, resolve_host: Resolve = resolve, *, settle_s: float = SETTLE_S
@@ -65,7 +65,8 @@ class ImageFetcher:
         self._settle_s = settle_s
         self._allowed = AllowedAddresses(config.allow, config.deny)
         self._resolve = resolve_host
-        # Kept connections would go by address, not by name; how many there are `lines` says.
+        # Connections are not kept: the pool's key would be the address, not the name. `lines`
+        # bounds their number.
         self._client = httpx.AsyncClient(
             verify=context,
             trust_env=False,
@@ -94,11 +95,11 @@ class ImageFetcher:
                 if not kind.startswith("image/"):
                     kind = _begins_as(answer.data)
                 if not kind:
-                    said = answer.media_type or "nothing of its type"
-                    raise _refused(where, f"is no image: its server says {said}")
+                    sent = answer.media_type or "no content type"
+                    raise _refused(where, f"is not an image: its server sends {sent}")
                 return Image(media_type=kind, data=answer.data)
             url = urljoin(url, answer.location)
-        raise _refused(where, f"leads through more than {REDIRECTS} redirects")
+        raise _refused(where, f"has more than {REDIRECTS} redirects")
 
     async def _get(self, url: str, where: str, meter: ByteMeter) -> _Answer:
         parts = _checked(url, where)
@@ -117,7 +118,7 @@ class ImageFetcher:
                 if response.has_redirect_location:
                     return _Answer(location=response.headers["location"])
                 if not response.is_success:
-                    raise _refused(where, f"was answered with status {response.status_code}")
+                    raise _refused(where, f"returned status {response.status_code}")
                 data = await _read(response, where, meter)
                 kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
                 return _Answer(media_type=kind, data=data)
@@ -126,16 +127,16 @@ class ImageFetcher:
             raise _refused(where, why) from exc
 
     async def _address(self, parts: SplitResult, where: str) -> str:
-        """Refused alike, and as late, whether nobody knows the name or it leads inside.
+        """Reject unknown and internal names with the same message after the same time.
 
-        Otherwise clients could find out which names there are inside.
+        Otherwise clients could find out which internal names exist.
         """
         host = parts.hostname or ""
         number = literal(host)
         begun = asyncio.get_running_loop().time()
         try:
             found = [number] if number else list(await self._resolve(host, parts.port or 443))
-        except (OSError, UnicodeError):  # the latter of a part of over 63 characters
+        except (OSError, UnicodeError):  # UnicodeError: a label of over 63 characters
             found = []
         address = self._allowed.first(found)
         if address is None:
@@ -144,7 +145,7 @@ class ImageFetcher:
                 await asyncio.sleep(max(0.0, over))
             raise _refused(
                 where,
-                f"names {host}, which is not known or not public; send the image as a data: URI",
+                f"names {host}, which is unknown or not public; send the image as a data: URI",
             )
         return address
 
@@ -154,7 +155,7 @@ def _checked(url: str, where: str) -> SplitResult:
         parts = urlsplit(url)
         known = parts.port is None or parts.port > 0
     except ValueError as exc:
-        raise _refused(where, f"is no URL: {exc}") from exc
+        raise _refused(where, f"is not a valid URL: {exc}") from exc
     if parts.scheme.lower() != "https":
         raise _refused(where, "must be https, or a data: URI, for this model")
     if not parts.hostname or not known or parts.username is not None:
@@ -163,19 +164,19 @@ def _checked(url: str, where: str) -> SplitResult:
 
 
 def _pinned(parts: SplitResult, address: str) -> httpx.URL:
-    """The same URL at an address; what the certificate must name goes beside it."""
+    """Return the URL with the host replaced by its address; SNI still carries the name."""
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     raw = quote(path, safe=_AS_WRITTEN).encode("ascii")
     return httpx.URL(scheme="https", host=address, port=parts.port, raw_path=raw)
 
 
 async def _read(response: httpx.Response, where: str, meter: ByteMeter) -> bytes:
-    """The body as it comes. Compressed, a little of it could become more than fits."""
+    """Read the body. Compressed ones are rejected: a few bytes could expand past every limit."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):
-        raise _refused(where, f"came compressed ({coding}), which was not asked for")
-    said = response.headers.get("content-length", "")
-    if said.isascii() and said.isdigit() and int(said[:20]) > meter.limit - meter.used:
+        raise _refused(where, f"is compressed ({coding}), although the request asks for identity")
+    length = response.headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length[:20]) > meter.limit - meter.used:
         meter.add(meter.limit + 1, where)
     data = bytearray()
     async for chunk in response.aiter_raw():

@@ -1,4 +1,4 @@
-"""What is fetched, and what is asked for it; whoever only might ask loads no HTTP client."""
+"""Interface of image fetching, separate so that its users need not load an HTTP client."""
 
 from typing import Protocol
 
@@ -15,10 +15,10 @@ class Image(Struct, frozen=True, kw_only=True):
 
 
 class ImageSource(Protocol):
-    """Where images are had.
+    """Source of images.
 
-    max_bytes:   of all images of a request together.
-    connections: of one request at once.
+    max_bytes:   of all images of a request in total.
+    connections: of one request at a time.
     lines:       connections of all requests; memory: bytes of all requests' images.
     """
 
@@ -28,9 +28,9 @@ class ImageSource(Protocol):
     memory: FairSlots
 
     async def image(self, url: str, where: str, meter: ByteMeter) -> Image:
-        """What is at the URL.
+        """Fetch the image at the URL.
 
-        where: the URL's path in the request. meter: counts what comes.
-        Raises InvalidRequest that says why it cannot be had.
+        where: path of the URL in the request. meter: counts the bytes that arrive.
+        Raises InvalidRequest with the reason if it cannot be fetched.
         """
         ...

@@ -1,11 +1,11 @@
-"""Networks that are not public: data, from IANA's registries of special-purpose addresses.
+"""Networks that are not public, from IANA's registries of special-purpose addresses.
 
 https://www.iana.org/assignments/iana-ipv4-special-registry
 https://www.iana.org/assignments/iana-ipv6-special-registry
 https://www.iana.org/assignments/ipv6-address-space
 Read 2026-11. Python's own `is_global` differs between patch releases (CVE-2024-4032), so it is not
 used. Where a registry lists single global addresses inside a block that is not (192.0.0.9), the
-whole block counts as not public: no image is there.
+whole block counts as not public: it serves no images.
 """
 
 from ipaddress import IPv4Network, IPv6Network
@@ -33,7 +33,7 @@ V4 = tuple(
 )
 
 UNICAST = IPv6Network("2000::/3")
-"""All else in IPv6 is not assigned, not global (fc00::/7, fe80::/10), or another one's disguise.
+"""All else in IPv6 is not assigned, not global (fc00::/7, fe80::/10), or embeds another.
 fd00:ec2::254 and fd20:ce::254, where AWS and Google Cloud have metadata, are in fc00::/7."""
 
 V6 = tuple(

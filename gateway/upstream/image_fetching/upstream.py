@@ -1,4 +1,4 @@
-"""An upstream whose backend gets the images themselves where a request only names them."""
+"""An upstream that fetches images given by URL and sends their bytes to its backend."""
 
 import asyncio
 from base64 import b64encode
@@ -30,16 +30,16 @@ class _Place(Struct, frozen=True, kw_only=True):
 
 
 def with_image_fetching(upstream: Upstream, images: Callable[[], ImageSource]) -> Upstream:
-    """The upstream with what its backend lacks; itself if that fetches images, or sees none.
+    """Wrap the upstream if its backend accepts inline images but does not fetch any.
 
-    images: called where there is something to fetch.
+    images: called only if the upstream is wrapped.
     """
     chat = upstream.supports.chat or frozenset()
     return ImageFetching(upstream, images()) if INLINE in chat and REMOTE not in chat else upstream
 
 
 class ImageFetching:
-    """See Upstream. Raises InvalidRequest for an image that cannot be had."""
+    """See Upstream. Raises InvalidRequest for an image that cannot be fetched."""
 
     def __init__(self, inner: Upstream, fetcher: ImageSource) -> None:
         self.name = inner.name
@@ -64,8 +64,8 @@ class ImageFetching:
     async def _with_images(
         self, request: ChatRequest, images: dict[_Place, ImagePart], call: Call
     ) -> AsyncGenerator[list[Event], None]:
-        """Memory for all that the images may have is claimed first, and what they have is kept
-        until the answer is over."""
+        """Reserve memory for the maximum first, then keep what the images use until the answer
+        ends."""
         memory, tenant = self._fetcher.memory, call.tenant
         claimed = memory.bounded(tenant, self._fetcher.max_bytes)
         try:
@@ -95,7 +95,7 @@ class ImageFetching:
     async def _fetch(
         self, images: dict[_Place, ImagePart], meter: ByteMeter, tenant: str
     ) -> dict[_Place, ImagePart]:
-        """A few at a time, each URL once; the first that cannot be had ends the others."""
+        """Fetch a few at a time, each URL once; the first failure cancels the others."""
         places: dict[str, list[_Place]] = {}
         for place, part in images.items():
             places.setdefault(part.url, []).append(place)
@@ -120,7 +120,7 @@ class ImageFetching:
 
 
 def _named(request: ChatRequest, own: tuple[str, ...]) -> dict[_Place, ImagePart]:
-    """The images that have to be fetched; the backend gets its `own` itself."""
+    """Return the images to fetch; the backend fetches those at its `own` addresses itself."""
     return {
         _Place(message=at, part=place): part
         for at, message in enumerate(request.messages)
@@ -141,5 +141,5 @@ def _with_parts(message: Message, at: int, fetched: dict[_Place, ImagePart]) -> 
         fetched.get(_Place(message=at, part=place), part)
         for place, part in enumerate(message.content)
     ]
-    # The JSON as the client sent it names the images that were fetched.
+    # The client's raw JSON still has the URLs of the fetched images, so it is dropped.
     return replace(message, content=tuple(parts), raw=UNSET)

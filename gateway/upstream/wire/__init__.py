@@ -1,4 +1,4 @@
-"""Our HTTP/1.1 client: asyncio protocols, a C parser, and nothing in between."""
+"""Our HTTP/1.1 client: asyncio protocols directly over a C parser."""
 
 from gateway.upstream.wire.transport import WireTransport
 

@@ -1,7 +1,7 @@
-"""One socket to a provider, and the exchange that is on it.
+"""One socket to a provider, and the exchange on it.
 
-The protocol's callbacks put what arrives into the exchange's state and wake the one coroutine
-that may wait for it; there is no task and no timer of the exchange's own.
+The protocol's callbacks store arriving data in the exchange's state and wake the one coroutine
+that may wait for it; an exchange has no task and no timer of its own.
 
 When an unanswered request is sent again (`StaleConnection`): the connection served an exchange
 before, it was lost without one byte of an answer, and that happened within `STALE_S` of sending.
@@ -29,11 +29,11 @@ _NONE = ReplyHeaders(b"")
 
 
 class StaleConnection(Exception):
-    """The request was never looked at; send it again on a fresh connection."""
+    """The server never processed the request; send it again on a fresh connection."""
 
 
 class ConnectionOwner(Protocol):
-    """Whose slot a connection fills."""
+    """Owner of a connection's slot."""
 
     def keep(self, connection: "HttpConnection") -> None:
         """The exchange is over and the connection can carry another."""
@@ -116,14 +116,15 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether another exchange may begin, as far as anybody knows."""
+        """Return whether another exchange may begin, as far as is known."""
         return self._reusable and not self._lost
 
     async def send(self, request: bytes, head_by: float, *, head_only: bool) -> None:
         """Begin an exchange and wait for the head of its answer: `status` and `headers`.
 
-        Raises Stale, or UpstreamUnreachable, UpstreamTimeout or UpstreamBroken; only after Stale
-        does the caller still own the connection's slot. `head_only`: HEAD's answer has no body.
+        Raises StaleConnection, UpstreamUnreachable, UpstreamTimeout or UpstreamBroken; only after
+        StaleConnection does the caller still own the connection's slot. head_only: the request is
+        HEAD, whose answer has no body.
         """
         now = self.clock()
         if head_by <= now or not self._reusable or self._lost:
@@ -174,7 +175,7 @@ class HttpConnection(asyncio.Protocol):
         return data
 
     def release(self) -> None:
-        """The exchange is over, wherever it stands."""
+        """End the exchange, in whatever state it is: keep the connection if it is reusable."""
         if (
             self.complete
             and self._reusable
@@ -187,12 +188,12 @@ class HttpConnection(asyncio.Protocol):
             self._owner.keep(self)
             return
         if not self.complete:
-            self._fail(UpstreamBroken("the exchange was given up", upstream=self.upstream))
+            self._fail(UpstreamBroken("the exchange was abandoned", upstream=self.upstream))
         self.abort()
         self._owner.free()
 
     def abort(self) -> None:
-        """Close the socket now, whatever is still to be sent."""
+        """Close the socket now, even if data is still unsent."""
         self._reusable = False
         if not self._lost:
             self._transport.abort()
@@ -204,11 +205,11 @@ class HttpConnection(asyncio.Protocol):
         self.abort()
 
     def expire(self) -> None:
-        """`by` has passed for who waits."""
+        """Fail the waiting coroutine: `by` has passed."""
         if self._waiter is not None and not self._waiter.done():
             self._fail(self._late())
 
-    # What asyncio calls
+    # Called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -243,7 +244,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
-        del self._parser  # it holds our methods: a cycle, once per connection
+        del self._parser  # it references our methods: a cycle, once per connection
         if self.idle:
             self.drop()
         elif self.complete or self._error is not None:
@@ -266,7 +267,7 @@ class HttpConnection(asyncio.Protocol):
             broken = UpstreamBroken(problem, upstream=self.upstream, detail=problem + reason)
             self._fail(broken, exc)
 
-    # What the parser calls
+    # Called by the parser
 
     def on_message_begin(self) -> None:
         if self.complete:
@@ -277,14 +278,14 @@ class HttpConnection(asyncio.Protocol):
             return
         status = self._parser.get_status_code()
         if status < 100:
-            problem = f"answered with status {status:03}, which HTTP does not have"
+            problem = f"answered with status {status:03}, which is not an HTTP status"
             self._fail(UpstreamBroken(problem, upstream=self.upstream))
             return
         if status < 200:
             self._informational += 1
             self._skipping = True
             if status == 101:
-                problem = "switched to another protocol unasked"
+                problem = "switched protocols without a request to do so"
                 self._fail(UpstreamBroken(problem, upstream=self.upstream))
             return
         self.headers = ReplyHeaders(head_of(self._head, self._informational))
@@ -320,10 +321,10 @@ class HttpConnection(asyncio.Protocol):
             self.complete = True
             self._wake()
 
-    # Underneath
+    # Helpers
 
     async def _more(self, by: float) -> None:
-        """Until there are bytes of the body, or its end, or an error."""
+        """Wait until there are bytes of the body, or its end, or an error."""
         waiter = self._waiter = self._loop.create_future()
         self.by = by
         self._deadlines.add(self)
@@ -349,7 +350,7 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def _surplus(self) -> None:
-        """The peer sent what nobody asked for; what it sends next could belong to anything."""
+        """Close: the peer sent unrequested bytes, so its next ones could not be attributed."""
         if self.idle:
             self.drop()
         else:

@@ -1,17 +1,17 @@
-"""Everything with a deadline, held by one timer."""
+"""Deadlines of one transport, all on one timer."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
 RESOLUTION_S = 0.02
-"""Sweeps are at least this far apart, so an expiry is late by at most as much."""
+"""Minimum seconds between sweeps, so an expiry is late by at most this much."""
 
 _NEVER = float("inf")
 
 
 class Expiring(Protocol):
-    """Something that waits. `by` is loop time; it may change while not waiting."""
+    """An item that waits. `by` is loop time; it may change while the item does not wait."""
 
     by: float
 
@@ -19,10 +19,10 @@ class Expiring(Protocol):
 
 
 class Deadlines:
-    """What waits now. The timer runs only up to the earliest deadline, and not when idle.
+    """Items that wait. The timer runs up to the earliest deadline, and not when idle.
 
     Adding and discarding cost a set operation: deadlines mostly grow, so the timer is rarely
-    moved, and an item that was discarded leaves it to find nothing.
+    moved, and for a discarded item it fires without effect.
     """
 
     __slots__ = ("_at", "_timer", "_waiting", "discard")
@@ -41,7 +41,7 @@ class Deadlines:
             self._arm(item.by)
 
     def rest(self) -> None:
-        """Let go of the timer if nothing waits."""
+        """Cancel the timer if nothing waits."""
         if self._timer is not None and not self._waiting:
             self._timer.cancel()
             self._timer, self._at = None, _NEVER
@@ -55,7 +55,7 @@ class Deadlines:
     def _sweep(self) -> None:
         now = asyncio.get_running_loop().time()
         self._timer, self._at = None, _NEVER
-        # uvloop rounds its timers to the millisecond and may come that much too early
+        # uvloop rounds its timers to the millisecond and may fire that much too early
         overdue = [item for item in self._waiting if item.by <= now + 0.001]
         self._waiting.difference_update(overdue)
         for item in overdue:

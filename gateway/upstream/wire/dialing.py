@@ -1,4 +1,4 @@
-"""Opening a connection: DNS, TCP and TLS, under one deadline."""
+"""Open a connection: DNS, TCP and TLS, under one deadline."""
 
 import asyncio
 import socket
@@ -11,13 +11,13 @@ from gateway.upstream.wire.connection import HttpConnection
 from schemas.errors import UpstreamTimeout, UpstreamUnreachable
 
 Address = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
-"""What socket.getaddrinfo gives for one."""
+"""An address as socket.getaddrinfo returns it."""
 Resolve = Callable[[Origin], Awaitable[Sequence[tuple[int, Address]]]]
 """The addresses of an origin, each with its family, in the order in which to try them."""
 
 
 async def resolve(origin: Origin) -> Sequence[tuple[int, Address]]:
-    """What the system's resolver says. Raises OSError."""
+    """Return the addresses from the system's resolver. Raises OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
     return [(family, address) for family, _, _, _, address in found]
@@ -27,8 +27,8 @@ class Dialer:
     """Opens connections to one origin; each gets its protocol from `make`.
 
     Addresses are tried one after another, the one that answered last time first. Each but the
-    last may use half of the time that is left, so a network that swallows one address family
-    costs time but no requests. TLS is done with the first that answers.
+    last may use half of the remaining time, so a network that drops one address family costs time
+    but no requests. TLS is attempted only with the first that answers.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Dialer:
             raise UpstreamUnreachable(reason, upstream=self._upstream, detail=detail) from exc
 
     async def _reach(self, by: float) -> socket.socket:
-        """A socket connected to the first address that answers."""
+        """Return a socket connected to the first address that answers."""
         clock = asyncio.get_running_loop().time
         found = sorted(await self._resolve(self._origin), key=lambda one: one[1] != self._answered)
         problem = OSError("the name has no addresses")
@@ -87,7 +87,7 @@ class Dialer:
         return connection
 
     def _reason(self, exc: OSError) -> tuple[str, str]:
-        """For the client, who learns no address, and for the log."""
+        """Return the reason for the client, without addresses, and the one for the log."""
         where = f"{self._origin.host} port {self._origin.port}"
         match exc:
             case socket.gaierror():

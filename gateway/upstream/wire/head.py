@@ -1,4 +1,4 @@
-"""Heads on the wire: rendered for a request, and read and bounded for an answer."""
+"""HTTP heads: rendered for requests; parsed and bounded for answers."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Self
@@ -12,7 +12,7 @@ _SHORTEST_LINE = 4
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What an answer may take. head_bytes also bounds trailers and chunk extensions."""
+    """Limits of an answer. head_bytes also bounds trailers and chunk extensions."""
 
     head_bytes: int = 64 * 1024
     headers: int = 256
@@ -21,8 +21,8 @@ class Limits(Struct, frozen=True, kw_only=True):
 class ReplyHeaders(Mapping[str, str]):
     """Lower-case names; a repeated header's values are joined by ", ".
 
-    It keeps the head as it came and looks for a name when it is asked for one: a vendor sends
-    two dozen headers, of which one or two are ever read.
+    Stores the raw head and searches it per lookup: a vendor sends two dozen headers, of which one
+    or two are ever read.
     """
 
     __slots__ = ("_head", "_lower")
@@ -34,7 +34,7 @@ class ReplyHeaders(Mapping[str, str]):
 
     @classmethod
     def of(cls, fields: Iterable[tuple[bytes, bytes]]) -> Self:
-        """From names and values."""
+        """Build from names and values."""
         return cls(b"\r\n" + b"".join([b"%b:%b\r\n" % field for field in fields]))
 
     def __getitem__(self, name: str) -> str:
@@ -59,7 +59,7 @@ class ReplyHeaders(Mapping[str, str]):
         return f"ReplyHeaders({dict(self)})"
 
     def fault(self, limits: Limits, status: int) -> str | None:
-        """Why an answer with this head cannot be read. An error's body may be compressed."""
+        """Return why an answer with this head cannot be read. Error bodies may be compressed."""
         head = self._head
         if len(head) > limits.head_bytes:
             return f"the answer's head is over {limits.head_bytes} bytes"
@@ -73,18 +73,18 @@ class ReplyHeaders(Mapping[str, str]):
             return f"unknown transfer-encoding {coding!r}"
         coding = self.get("content-encoding", "identity")
         if coding.lower() != "identity" and status < 400:
-            return f"the answer is compressed ({coding}), though we asked for identity"
+            return f"the answer is compressed ({coding}), although the request asks for identity"
         return None
 
     def ends_with_the_connection(self) -> bool:
-        """Nothing says how long the body is."""
+        """Return whether the body has no length of its own and ends with the connection."""
         return "content-length" not in self and "transfer-encoding" not in self
 
 
 def head_of(received: bytes, after: int) -> bytes:
-    """The first head in `received` behind `after` informational ones, for ReplyHeaders.
+    """Return the first head in `received` after `after` informational ones, for ReplyHeaders.
 
-    A parser has seen that it is there.
+    The parser has already found it.
     """
     start = 0
     for _ in range(after):
@@ -94,7 +94,7 @@ def head_of(received: bytes, after: int) -> bytes:
 
 
 def _begin(received: bytes, start: int) -> int:
-    """Where the status line begins: a parser skips empty lines before it."""
+    """Return the start of the status line: the parser skips empty lines before it."""
     while received[start] in b"\r\n":
         start += 1
     return start
@@ -106,7 +106,7 @@ _Sent = tuple[tuple[str, str], ...]
 
 
 class RequestHeads:
-    """Renders requests to one origin, remembering the last head sent to each target."""
+    """Renders requests to one origin, and caches the last head sent to each target."""
 
     __slots__ = ("_authority", "_kept")
 
@@ -115,7 +115,7 @@ class RequestHeads:
         self._kept: dict[str, tuple[str, _Sent, bytes]] = {}
 
     def render(self, outbound: Outbound) -> bytes:
-        """Head and body in one piece. Raises as `check`."""
+        """Return head and body in one piece. Raises as `check`."""
         kept = self._kept.get(outbound.target)
         if kept is not None and kept[1] == outbound.headers and kept[0] == outbound.method:
             head = kept[2]

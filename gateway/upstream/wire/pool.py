@@ -1,4 +1,4 @@
-"""The connections to one origin: who may have one, and who waits for one."""
+"""Connection pool of one origin, with a queue for waiters."""
 
 import asyncio
 from collections import OrderedDict
@@ -12,9 +12,9 @@ from schemas.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
 class Pool:
     """`maximum` slots; an idle connection, an exchange and a dial in progress each fill one.
 
-    Idle connections are taken newest first, so that what is not needed grows old and expires.
-    Waiters are served in the order in which they came: there is an idle connection or a free
-    slot only while nobody waits, so nobody can overtake.
+    Idle connections are taken newest first, so that surplus ones age and expire. Waiters are served
+    in order of arrival: a connection is idle or a slot free only while the queue is empty, so no
+    request can overtake.
     """
 
     __slots__ = ("_closed", "_deadlines", "_dial", "_idle", "_idle_s", "_maximum", "_open",
@@ -42,7 +42,7 @@ class Pool:
         self._timed = False
 
     def take_idle(self) -> HttpConnection | None:
-        """An idle connection and its slot, if there is one."""
+        """Return an idle connection with its slot, if there is one."""
         if not self._idle:
             return None
         connection, _ = self._idle.popitem()
@@ -50,7 +50,7 @@ class Pool:
         return connection
 
     async def acquire(self, by: float) -> HttpConnection:
-        """A connection, idle or fresh, and its slot.
+        """Return a connection, idle or fresh, with its slot.
 
         Raises UpstreamTimeout at `by`, UpstreamUnreachable if none can be opened.
         """
@@ -68,7 +68,7 @@ class Pool:
         return await self.replace(by)
 
     async def replace(self, by: float) -> HttpConnection:
-        """A fresh connection for a slot already held; the slot is lost if that fails."""
+        """Open a fresh connection for a slot already held; free the slot if that fails."""
         try:
             return await self._dial(by)
         except BaseException:
@@ -76,7 +76,7 @@ class Pool:
             raise
 
     def keep(self, connection: HttpConnection) -> None:
-        """See Owner."""
+        """See ConnectionOwner."""
         if self._closed:
             connection.abort()
             self.free()
@@ -88,17 +88,17 @@ class Pool:
                 self._watch(connection.by)
 
     def free(self) -> None:
-        """See Owner."""
+        """See ConnectionOwner."""
         if not self._hand_over(None):
             self._open -= 1
 
     def forget(self, connection: HttpConnection) -> None:
-        """See Owner."""
+        """See ConnectionOwner."""
         self._idle.pop(connection, None)
         self.free()
 
     def expire(self) -> None:
-        """Close what has been idle for too long; the longest idle come first."""
+        """Close connections that are idle for too long; the longest idle come first."""
         self._timed = False
         for connection in list(self._idle):
             if connection.by > self.by:
@@ -112,7 +112,7 @@ class Pool:
         self._deadlines.add(self)
 
     def close(self) -> None:
-        """Abort what is idle, refuse who waits; exchanges go on and close when they are over."""
+        """Abort idle connections and fail waiters; exchanges continue and close when they end."""
         self._closed = True
         for ticket in self._waiting:
             ticket.refuse(self._refusal())
@@ -122,7 +122,7 @@ class Pool:
         self._deadlines.rest()
 
     def _hand_over(self, connection: HttpConnection | None) -> bool:
-        """Give the slot to who has waited longest; false if nobody waits."""
+        """Give the slot to the longest waiter; return false if none waits."""
         while self._waiting:
             ticket, _ = self._waiting.popitem(last=False)
             if not ticket.granted.done():
@@ -131,7 +131,7 @@ class Pool:
         return False
 
     async def _queue(self, by: float) -> HttpConnection | None:
-        """Wait for a slot; with it comes a connection, or `None`: dial one."""
+        """Wait for a slot; return its connection, or `None` if the caller has to dial."""
         ticket = _Ticket(by, self)
         self._waiting[ticket] = None
         self._deadlines.add(ticket)
@@ -155,7 +155,7 @@ class Pool:
         return UpstreamUnreachable("its connections are being closed", upstream=self._upstream)
 
     def full(self) -> UpstreamError:
-        """What a waiter is told whose time is over."""
+        """Return the error of a waiter whose time is over."""
         problem = f"no connection in time: the pool is full (max_connections: {self._maximum})"
         return UpstreamTimeout(problem, upstream=self._upstream)
 

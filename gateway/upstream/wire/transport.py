@@ -1,4 +1,4 @@
-"""Exchanges with one origin over pooled HTTP/1.1 connections, and the answer as it is read."""
+"""HTTP/1.1 exchanges with one origin over pooled connections, and reading of answers."""
 
 import asyncio
 from collections.abc import Mapping
@@ -28,14 +28,14 @@ class WireReply:
     async def chunk(self, by: float) -> bytes:
         """See Reply."""
         if self._connection is None:
-            raise GatewayError("an answer was read after it had been closed")
+            raise GatewayError("the answer was read after it was closed")
         return await self._connection.read(by)
 
     async def body(self, by: float, limit: int) -> bytes:
         """See Reply."""
         connection = self._connection
         if connection is None:
-            raise GatewayError("an answer was read after it had been closed")
+            raise GatewayError("the answer was read after it was closed")
         parts: list[bytes] = []
         size = 0
         while part := await connection.read(by):
@@ -56,7 +56,7 @@ class WireReply:
 
 
 IDLE_S = 60.0
-"""Below what servers and load balancers commonly allow, so that it is mostly us who close."""
+"""Below the usual limits of servers and load balancers, so that mostly our side closes."""
 
 _LIMITS = Limits()
 
@@ -64,11 +64,11 @@ _LIMITS = Limits()
 class WireTransport:
     """See gateway.upstream.transport.Transport. For use in one event loop.
 
-    base_url:        only its scheme, host and port count; Outbound.target has the path.
-    name:            the provider's, which starts every error message.
-    max_connections: more exchanges than that wait, in order, up to their `connect_by`.
-    idle_s:          how long an unused connection is kept.
-    contexts:        that it may share with others.
+    base_url:        only scheme, host and port are used; Outbound.target has the path.
+    name:            the provider's name, which starts every error message.
+    max_connections: further exchanges wait, in order, up to their `connect_by`.
+    idle_s:          seconds for which an unused connection is kept.
+    contexts:        TLS contexts to share with other transports.
     Raises InvalidConfig for a base_url or TLS files that cannot be used.
     """
 
@@ -117,7 +117,7 @@ class WireTransport:
     async def aclose(self) -> None:
         """See Transport."""
         self._pool.close()
-        await asyncio.sleep(0)  # aborted sockets are closed in the loop's next turn
+        await asyncio.sleep(0)  # aborted sockets are closed in the loop's next iteration
 
     def _connection(self) -> HttpConnection:
         return HttpConnection(self._name, self._pool, self._deadlines, self._limits)

@@ -102,7 +102,7 @@ async def test_an_engine_that_does_not_answer_shows_its_state_and_no_file(tmp_pa
             Call(model="m", deadline=float("inf"), request_id="r"),
         )
 
-    assert caught.value.message == "here: the engine does not answer now: restarting"
+    assert caught.value.message == "here: the engine does not respond: restarting"
     assert str(tmp_path) in caught.value.logged
 
 

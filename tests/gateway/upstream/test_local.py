@@ -118,7 +118,7 @@ async def test_an_engine_answers_fails_and_outlives_its_callers(
         await a_killed_engine_fails_its_calls_and_comes_back(engine)
 
     assert engine.process.status == "stopped"
-    with pytest.raises(UpstreamUnreachable, match="here: the engine does not answer now"):
+    with pytest.raises(UpstreamUnreachable, match="here: the engine does not respond"):
         await engine.ask(chat("too late", SHORT))
 
 
@@ -183,7 +183,7 @@ async def a_lost_client_takes_its_sequences_along(engine: Engine) -> None:
     await other.aclose()
 
     await engine.idle()
-    with pytest.raises(UpstreamBroken, match="other: the engine went away"):
+    with pytest.raises(UpstreamBroken, match="other: the connection to the engine is lost"):
         async for _ in stream:
             pass
 
@@ -197,7 +197,7 @@ async def a_killed_engine_fails_its_calls_and_comes_back(engine: Engine) -> None
     os.kill(engine.process.pid, signal.SIGKILL)
 
     for stream in streams:
-        with pytest.raises(UpstreamBroken, match="here: the engine went away"):
+        with pytest.raises(UpstreamBroken, match="here: the connection to the engine is lost"):
             async for _ in stream:
                 pass
     async with asyncio.timeout(SOON_S):

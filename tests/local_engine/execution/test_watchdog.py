@@ -111,7 +111,7 @@ async def test_a_hanging_device_fails_its_requests_and_ends_the_process_with_a_c
     upstream = LocalUpstream("here", path)
 
     answered = await ask(upstream, "well")
-    with pytest.raises(UpstreamLost, match="here: the engine went away"):
+    with pytest.raises(UpstreamLost, match="here: the connection to the engine is lost"):
         await ask(upstream, "hangs")
     _, log = await process.communicate()
     await upstream.aclose()

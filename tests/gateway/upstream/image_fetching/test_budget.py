@@ -74,5 +74,7 @@ def test_the_first_byte_too_many_is_refused() -> None:
     meter = ByteMeter(10)
     meter.add(6, "a")
 
-    with pytest.raises(InvalidRequest, match="b is too large: the images of a request may have 10"):
+    with pytest.raises(
+        InvalidRequest, match="b is too large: the images of a request may have at most 10"
+    ):
         meter.add(5, "b")

@@ -109,7 +109,7 @@ async def test_what_is_not_an_image_is_refused(site: Site) -> None:
     async with site.serving(answering(image(b"<html>", "text/html"))) as (server, fetcher):
         error = await refused(fetcher.image(f"{server.base_url}/x", WHERE, ByteMeter(1000)))
 
-    assert "is no image: its server says text/html" in str(error)
+    assert "is not an image: its server sends text/html" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ async def test_what_is_not_an_image_is_refused(site: Site) -> None:
         ("ftp://images.test/x.png", "must be https"),
         ("https:///x.png", "must name a host"),
         ("https://user:secret@images.test/x.png", "without a user name"),
-        ("https://images.test:99999/x.png", "is no URL"),
-        ("https://nowhere.test/x.png", "names nowhere.test, which is not known or not public"),
-        ("https://inside.test/x.png", "names inside.test, which is not known or not public"),
+        ("https://images.test:99999/x.png", "is not a valid URL"),
+        ("https://nowhere.test/x.png", "names nowhere.test, which is unknown or not public"),
+        ("https://inside.test/x.png", "names inside.test, which is unknown or not public"),
     ],
 )
 async def test_a_url_that_may_not_be_fetched_is_refused(site: Site, url: str, why: str) -> None:
@@ -146,7 +146,7 @@ async def test_a_host_that_cannot_be_looked_up_is_unknown() -> None:
     error = await refused(fetcher.image(f"https://{'x' * 64}.test/x.png", WHERE, ByteMeter(1000)))
     await fetcher.aclose()
 
-    assert "which is not known or not public" in str(error)
+    assert "which is unknown or not public" in str(error)
 
 
 async def test_redirects_are_followed_and_each_is_checked(site: Site) -> None:
