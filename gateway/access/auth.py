@@ -135,10 +135,10 @@ def too_many_wrong_keys(retry_after: float) -> Throttled:
     )
 
 
-def check_model(caller: Caller, asked: str, route: str) -> None:
+def check_model(caller: Caller, model: str, route: str) -> None:
     """Raise Forbidden unless the key may use the model by either of its names."""
-    if not caller.may_use(asked, route):
-        raise Forbidden(f"the API key {caller.name!r} may not use the model {asked!r}")
+    if not caller.may_use(model, route):
+        raise Forbidden(f"the API key {caller.name!r} may not use the model {model!r}")
 
 
 def check_priority(caller: Caller, priority: object) -> None:

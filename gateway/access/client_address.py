@@ -43,13 +43,15 @@ class ClientAddresses:
         address = _address(peer)
         if address is None or not self._trusts(address):
             return peer
-        said: dict[bytes, list[str]] = {b"x-forwarded-for": [], b"forwarded": []}
+        values: dict[bytes, list[str]] = {b"x-forwarded-for": [], b"forwarded": []}
         for name, value in headers:
-            if name in said:
-                said[name].append(value.decode("latin-1"))
-        lists = [",".join(said[b"x-forwarded-for"]).split(",")] if said[b"x-forwarded-for"] else []
-        if said[b"forwarded"]:
-            lists.append([hop.strip('"') for hop in _FOR.findall(",".join(said[b"forwarded"]))])
+            if name in values:
+                values[name].append(value.decode("latin-1"))
+        lists = (
+            [",".join(values[b"x-forwarded-for"]).split(",")] if values[b"x-forwarded-for"] else []
+        )
+        if values[b"forwarded"]:
+            lists.append([hop.strip('"') for hop in _FOR.findall(",".join(values[b"forwarded"]))])
         found = {self._rightmost(hops, address) for hops in lists}
         return str(found.pop()) if len(found) == 1 else peer
 

@@ -22,7 +22,7 @@ from gateway.surfaces.routes import HOT_ROUTES
 
 Tree = MutableMapping[str, object]
 
-_MODEL: Final = "/v2/models/{asked}"
+_MODEL: Final = "/v2/models/{path}"
 """One handler of the framework serves all GET routes of a model."""
 
 _REF: Final = "#/components/schemas/{name}"

@@ -208,8 +208,8 @@ def invalid_request(
         return InvalidRequest(f"the body is not UTF-8: {exc.reason} at byte {exc.start}")
     if not isinstance(exc, ValidationError):
         return InvalidRequest(f"the body is not valid JSON: {exc}", param=where or None)
-    said, path = _parts(str(exc))
-    missing = _MISSING.fullmatch(said)
+    problem, path = _parts(str(exc))
+    missing = _MISSING.fullmatch(problem)
     if missing is not None:
         param = _join(where, _join(path, missing[1]))
         return InvalidRequest(f"{param} is required", param=param)
@@ -218,7 +218,7 @@ def invalid_request(
         return InvalidRequest("the body must be a JSON object")
     must = allowed.get(_INDEX.sub("[]", param))
     if must is None:
-        return InvalidRequest(f"{param}: {said[:1].lower()}{said[1:]}", param=param)
+        return InvalidRequest(f"{param}: {problem[:1].lower()}{problem[1:]}", param=param)
     return InvalidRequest(f"{param} must be {must}", param=param)
 
 
@@ -228,9 +228,9 @@ def _parts(text: str) -> tuple[str, str]:
     match = _SAID.fullmatch(text)
     if match is None:
         return text, ""
-    said: str = match[1]
+    problem: str = match[1]
     path: str | None = match[2]
-    return said.replace("`", ""), (path or "").removeprefix(".").replace("[...]", "")
+    return problem.replace("`", ""), (path or "").removeprefix(".").replace("[...]", "")
 
 
 def _join(parent: str, child: str) -> str:

@@ -64,30 +64,32 @@ def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
         summary="One model, as Databricks shows it",
     )
     async def endpoint(request: _Request, name: FromPath[str]) -> bytes:
-        asked, who = name.removeprefix("/"), caller(request)
-        route = gateway.runtime.table.find(asked, who.may_use)
-        if asked.endswith("*"):
-            raise ModelNotFound(f"name: serving endpoint {asked!r} not found", param="name")
-        return endpoint_body(view(asked, route))
+        requested, who = name.removeprefix("/"), caller(request)
+        route = gateway.runtime.table.find(requested, who.may_use)
+        if requested.endswith("*"):
+            raise ModelNotFound(f"name: serving endpoint {requested!r} not found", param="name")
+        return endpoint_body(view(requested, route))
 
     return [endpoints, endpoint]
 
 
-def served_entities(runtime: Runtime, route: Route, asked: str) -> list[ServedEntity]:
+def served_entities(runtime: Runtime, route: Route, requested: str) -> list[ServedEntity]:
     """Return the route's backends, and those of its fallbacks with no traffic share.
 
-    asked: the name that the client uses; a wildcard passes it on to the backend.
+    requested: the name that the client uses; a wildcard passes it on to the backend.
     """
     providers = {provider.name: provider for provider in runtime.config.providers}
     found: dict[str, ServedEntity] = {}
     for backend, weight in _shares(runtime, route):
         name, model = backend.name, backend.model
         if model == "*":
-            name, model = name[:-1] + asked, asked
+            name, model = name[:-1] + requested, requested
         if name in found:
             continue
         provider = providers[backend.name.partition("/")[0]]
-        deployment, message = _state(backend.breaker_for(asked), runtime.engines.get(provider.name))
+        deployment, message = _state(
+            backend.breaker_for(requested), runtime.engines.get(provider.name)
+        )
         found[name] = ServedEntity(
             name=name,
             model=model,

@@ -40,7 +40,7 @@ class _Index(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ready: bool = False
 
 
-class _Asked(Struct, frozen=True, kw_only=True):
+class _ModelPath(Struct, frozen=True, kw_only=True):
     """what: `ready`, `config`, or "" for the model itself."""
 
     model: str
@@ -62,10 +62,10 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
             raise InvalidRequest("the server is not ready")
         return b""
 
-    @get("/v2/models/{asked:path}", media_type=_JSON, summary="One model's tensors, or its state")
-    async def model(request: _Request, asked: FromPath[str]) -> bytes:
+    @get("/v2/models/{path:path}", media_type=_JSON, summary="One model's tensors, or its state")
+    async def model(request: _Request, path: FromPath[str]) -> bytes:
         caller = gateway.runtime.keyring.caller(request.scope["headers"])
-        wanted = _asked(asked.removeprefix("/"))
+        wanted = _split_path(path.removeprefix("/"))
         route = gateway.runtime.table.find(wanted.model, caller.may_use)
         if wanted.what == "config":
             return config_body(wanted.model)
@@ -90,17 +90,17 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
     return [server, live, ready, model, index]
 
 
-def _asked(path: str) -> _Asked:
+def _split_path(path: str) -> _ModelPath:
     """Split the path. Raises RouteNotFound for an unknown version."""
     model, _, what = path.rpartition("/")
     if what not in ("ready", "config") or not model:
         model, what = path, ""
     model, versions, given = model.rpartition("/versions/")
     if not versions:
-        return _Asked(model=given, what=what)
+        return _ModelPath(model=given, what=what)
     if given != VERSION:
         raise RouteNotFound(f"version {given!r}: every model has version {VERSION} only")
-    return _Asked(model=model, what=what)
+    return _ModelPath(model=model, what=what)
 
 
 def _listed(gateway: Gateway, caller: Caller, *, only_ready: bool) -> list[IndexEntry]:

@@ -57,14 +57,14 @@ def move_reasoning(message: Message, place: int) -> Message:
     if not thoughts:
         return message
     summaries = [one for thought in thoughts.values() for one in thought]
-    said = replace(
+    changed = replace(
         message,
         content=tuple(part for index, part in enumerate(content) if index not in thoughts) or None,
         reasoning="".join(one.text for one in summaries),
         signature=next((one.signature for one in reversed(summaries) if one.signature), UNSET),
         thoughts=tuple(Thought(text=one.text, signature=one.signature) for one in summaries),
     )
-    return replace(said, raw=_rewritten(said, thoughts))
+    return replace(changed, raw=_rewritten(changed, thoughts))
 
 
 def _read(part: Part, where: str) -> tuple[_Summary, ...] | None:

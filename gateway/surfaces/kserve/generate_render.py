@@ -127,8 +127,8 @@ class GenerateRenderer:
         reply = self._reply
         outputs = Outputs(answer, prompt=self._prompt, pad=reply.pad, with_input=reply.with_input)
 
-        def tensor(name: str, *, asked: bool = True) -> Raw | UnsetType:
-            return _flat(outputs.tensor(name)) if asked else UNSET
+        def tensor(name: str, *, requested: bool = True) -> Raw | UnsetType:
+            return _flat(outputs.tensor(name)) if requested else UNSET
 
         made = sum(len(choice.token_ids) for choice in answer.choices)
         return msgspec.structs.replace(
@@ -136,10 +136,10 @@ class GenerateRenderer:
             text_output=found.text_output if any(one.text for one in answer.choices) else UNSET,
             output_ids=tensor("output_ids"),
             sequence_length=tensor("sequence_length"),
-            output_log_probs=tensor("output_log_probs", asked=reply.log_probs),
-            cum_log_probs=tensor("cum_log_probs", asked=reply.log_probs),
-            context_logits=tensor("context_logits", asked=reply.context_logits),
-            generation_logits=tensor("generation_logits", asked=reply.generation_logits),
+            output_log_probs=tensor("output_log_probs", requested=reply.log_probs),
+            cum_log_probs=tensor("cum_log_probs", requested=reply.log_probs),
+            context_logits=tensor("context_logits", requested=reply.context_logits),
+            generation_logits=tensor("generation_logits", requested=reply.generation_logits),
             num_input_tokens=len(self._prompt) if reply.num_input_tokens else UNSET,
             num_output_tokens=made if reply.num_output_tokens else UNSET,
         )

@@ -118,8 +118,8 @@ def check(terms: SamplingTerms, names: Mapping[str, str], *, max_choices: int) -
         if value is not UNSET and not allowed.holds(value):
             name = names.get(field, field)
             large = isinstance(value, int) and abs(value) >= 2**64  # may not fit into a float
-            said = "the number" if large else f"{value:g}"
-            raise InvalidRequest(f"{name}: {said} must be {allowed}", param=name)
+            shown = "the number" if large else f"{value:g}"
+            raise InvalidRequest(f"{name}: {shown} must be {allowed}", param=name)
     beams = names.get("beam_width", "beam_width")
     sequences = names.get("sequences", "sequences")
     if terms.beams > max_choices:

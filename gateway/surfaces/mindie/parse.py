@@ -56,19 +56,19 @@ def parse_infer_token(body: bytes, *, model: str) -> TokenRequest:
         )
     wire, unknown = _outer(body)
     raw = null_to_unset(wire.parameters)
-    asked, strange = (_SILENT, _NOTHING) if raw is UNSET else _parameters.read(bytes(raw))
+    parameters, strange = (_SILENT, _NOTHING) if raw is UNSET else _parameters.read(bytes(raw))
     if unknown or strange:
         _check_places(unknown, strange)
-    sent = {"typical_p": asked.typical_p, "watermark": asked.watermark}
+    sent = {"typical_p": parameters.typical_p, "watermark": parameters.watermark}
     return TokenRequest(
         model=model,
         tokens=wire.input_id,
-        sampling=_sampling(asked),
+        sampling=_sampling(parameters),
         stream=wire.stream or False,
-        details=asked.details or False,
+        details=parameters.details or False,
         text=True,
-        priority=UNSET if asked.priority is None else asked.priority,
-        timeout_s=UNSET if asked.timeout is None else float(asked.timeout),
+        priority=UNSET if parameters.priority is None else parameters.priority,
+        timeout_s=UNSET if parameters.timeout is None else float(parameters.timeout),
         optional=(TEXT, *[name for name in OPTIONAL if sent[name] is not None]),
         extra={**unknown, **{f"parameters.{name}": raw for name, raw in strange.items()}},
     )
@@ -117,22 +117,24 @@ def _check_places(unknown: dict[str, Raw], strange: dict[str, Raw]) -> None:
             )
 
 
-def _sampling(asked: ParametersWire) -> Sampling:
-    drawn = (asked.temperature, asked.top_k, asked.top_p, asked.typical_p)
-    sample = asked.do_sample
+def _sampling(parameters: ParametersWire) -> Sampling:
+    drawn = (parameters.temperature, parameters.top_k, parameters.top_p, parameters.typical_p)
+    sample = parameters.do_sample
     if sample is None:
         sample = any(value is not None for value in drawn)
-    penalty = asked.repetition_penalty
+    penalty = parameters.repetition_penalty
     return Sampling(
-        temperature=UNSET if asked.temperature is None else asked.temperature,
-        top_k=UNSET if asked.top_k is None else asked.top_k,
-        top_p=UNSET if asked.top_p is None else asked.top_p,
-        typical_p=UNSET if asked.typical_p is None else asked.typical_p,
+        temperature=UNSET if parameters.temperature is None else parameters.temperature,
+        top_k=UNSET if parameters.top_k is None else parameters.top_k,
+        top_p=UNSET if parameters.top_p is None else parameters.top_p,
+        typical_p=UNSET if parameters.typical_p is None else parameters.typical_p,
         do_sample=sample,
-        max_tokens=DEFAULT_NEW_TOKENS if asked.max_new_tokens is None else asked.max_new_tokens,
-        seed=UNSET if asked.seed is None else _seed(asked.seed),
+        max_tokens=DEFAULT_NEW_TOKENS
+        if parameters.max_new_tokens is None
+        else parameters.max_new_tokens,
+        seed=UNSET if parameters.seed is None else _seed(parameters.seed),
         repetition_penalty=UNSET if penalty is None else penalty,
-        watermark=UNSET if asked.watermark is None else asked.watermark,
+        watermark=UNSET if parameters.watermark is None else parameters.watermark,
     )
 
 

@@ -148,7 +148,7 @@ class InferTokenRenderer:
         details = None
         if self._details:
             details = _Details(
-                finish_reason=_word(finished),
+                finish_reason=_finish_word(finished),
                 generated_tokens=_generated(self._usage, self._count, bool(self._texts)),
                 seed=self._used_seed(finished),
             )
@@ -217,7 +217,7 @@ class InferTokenRenderer:
             return UNSET
         ids = choice.token_ids
         return _Details(
-            finish_reason=_word(finish),
+            finish_reason=_finish_word(finish),
             generated_tokens=_generated(usage, len(ids), bool(choice.text)),
             generated_token_ids=ids if ids or not choice.text else UNSET,
             seed=self._used_seed(finish),
@@ -229,7 +229,7 @@ class InferTokenRenderer:
         return None if self._seed is UNSET else self._seed
 
 
-def _word(finish: Finished) -> Word:
+def _finish_word(finish: Finished) -> Word:
     """Return MindIE's reason if the backend gave one; a stop string is not an end token."""
     own = WORDS.get(finish.native)
     if own is not None:

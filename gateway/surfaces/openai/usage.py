@@ -49,18 +49,18 @@ def usage_json(usage: Usage) -> bytes:
                 total_tokens=_total(usage),
             )
         )
-    theirs = _theirs(usage.raw)
+    vendor = _vendor_fields(usage.raw)
     fields: _Fields = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": _total(usage),
     }
-    if cached is not None or written is not None or _PROMPT in theirs:
+    if cached is not None or written is not None or _PROMPT in vendor:
         ours = {"cached_tokens": cached, "cache_write_tokens": written}
-        _add_details(fields, _PROMPT, theirs, ours)
-    if usage.reasoning_tokens is not None or _COMPLETION in theirs:
-        _add_details(fields, _COMPLETION, theirs, {"reasoning_tokens": usage.reasoning_tokens})
-    return _with_theirs(fields, theirs)
+        _add_details(fields, _PROMPT, vendor, ours)
+    if usage.reasoning_tokens is not None or _COMPLETION in vendor:
+        _add_details(fields, _COMPLETION, vendor, {"reasoning_tokens": usage.reasoning_tokens})
+    return _with_vendor_fields(fields, vendor)
 
 
 def embeddings_usage_json(usage: Usage) -> bytes | None:
@@ -73,7 +73,7 @@ def embeddings_usage_json(usage: Usage) -> bytes | None:
     if prompt is None:
         return None
     fields: _Fields = {"prompt_tokens": prompt, "total_tokens": total}
-    return _with_theirs(fields, _theirs(usage.raw))
+    return _with_vendor_fields(fields, _vendor_fields(usage.raw))
 
 
 def _total(usage: Usage) -> int | None:
@@ -97,7 +97,7 @@ def _has_only_counts(raw: Raw | None) -> bool:
     return True
 
 
-def _theirs(raw: Raw | None) -> dict[str, Raw]:
+def _vendor_fields(raw: Raw | None) -> dict[str, Raw]:
     """Return the vendor's members; none if it sent no object, or one that is too large."""
     return {} if raw is None or len(memoryview(raw)) > MAX_BYTES else _object(raw)
 
@@ -110,18 +110,18 @@ def _object(raw: Raw) -> dict[str, Raw]:
 
 
 def _add_details(
-    fields: _Fields, name: str, theirs: dict[str, Raw], ours: Mapping[str, int | None]
+    fields: _Fields, name: str, vendor: dict[str, Raw], ours: Mapping[str, int | None]
 ) -> None:
-    """Merge details into `fields`; removes the vendor's members of these details from `theirs`."""
-    raw = theirs.pop(name, None)
+    """Merge details into `fields`; removes the vendor's members of these details from `vendor`."""
+    raw = vendor.pop(name, None)
     details: _Fields = {} if raw is None else dict(_object(raw))
     details |= {key: count for key, count in ours.items() if count is not None}
     if details:
         fields[name] = details
 
 
-def _with_theirs(fields: _Fields, theirs: Mapping[str, Raw]) -> bytes:
-    for name, raw in theirs.items():
+def _with_vendor_fields(fields: _Fields, vendor: Mapping[str, Raw]) -> bytes:
+    for name, raw in vendor.items():
         if name not in _COUNTS and name not in fields:
             fields[name] = raw
     return _encode(fields)

@@ -48,8 +48,8 @@ class TextToTokens:
         """Fill in the prompt's length, and the answer's as far as the tokens are the model's."""
         generated = sum(choice.count for choice in self._choices.values())
         prompt = usage.prompt_tokens if usage.prompt_tokens is not None else len(self._prompt)
-        said = usage.completion_tokens
-        completion = said if said is not None else generated
+        counted = usage.completion_tokens
+        completion = counted if counted is not None else generated
         return msgspec.structs.replace(
             usage,
             prompt_tokens=prompt,

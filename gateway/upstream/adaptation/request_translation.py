@@ -210,8 +210,8 @@ class RequestTranslation:
         """Build a token request; it ends at the model's end token, if the backend needs it set."""
         sampling = request.sampling
         end = self._tokenizer.end
-        told = sampling.end_id is not UNSET or sampling.ignore_eos is True
-        if end is not None and not told and "end_id" in (self._own.tokens or ()):
+        decided = sampling.end_id is not UNSET or sampling.ignore_eos is True
+        if end is not None and not decided and "end_id" in (self._own.tokens or ()):
             sampling = msgspec.structs.replace(sampling, end_id=end)
         return TokenRequest(
             model=request.model,

@@ -65,10 +65,10 @@ class StopEnforcement:
         """See Upstream.generate. Raises InvalidRequest for stops that cannot be combined."""
         missing = self._lacking.get(task_of(request), frozenset())
         sampling = request.sampling
-        asked = [name for name in missing if getattr(sampling, name) is not UNSET]
-        if not asked:
+        requested = [name for name in missing if getattr(sampling, name) is not UNSET]
+        if not requested:
             return self._inner.generate(request, call)
-        rules, left = self._split(request, frozenset(asked))
+        rules, left = self._split(request, frozenset(requested))
         request = msgspec.structs.replace(request, sampling=left)
         if not (rules.strings or rules.tokens or rules.words or rules.ends):
             return self._inner.generate(request, call)
@@ -100,16 +100,18 @@ class StopEnforcement:
                 if events:
                     yield events
 
-    def _split(self, request: GenerateRequest, asked: frozenset[str]) -> tuple[StopRules, Sampling]:
+    def _split(
+        self, request: GenerateRequest, requested: frozenset[str]
+    ) -> tuple[StopRules, Sampling]:
         """Return the rules to enforce here, and the sampling for the backend."""
         sampling = request.sampling
         fields = offered(self._inner.supports, task_of(request)) or frozenset()
-        left = msgspec.structs.replace(sampling, **dict.fromkeys(asked, UNSET))
-        tokens = frozenset(_given(sampling.stop_token_ids, "stop_token_ids" in asked))
+        left = msgspec.structs.replace(sampling, **dict.fromkeys(requested, UNSET))
+        tokens = frozenset(_given(sampling.stop_token_ids, "stop_token_ids" in requested))
         ends: frozenset[int] = frozenset()
         end = sampling.end_id
         own = self._tokenizer.end if self._tokenizer else None
-        if "end_id" in asked and end is not UNSET and end != own:
+        if "end_id" in requested and end is not UNSET and end != own:
             if "ignore_eos" in fields:
                 left = msgspec.structs.replace(left, ignore_eos=True)
             if end >= 0 and "stop_token_ids" in fields:
@@ -118,9 +120,11 @@ class StopEnforcement:
             elif end >= 0:
                 ends = frozenset({end})
         rules = StopRules(
-            strings=tuple(one for one in _given(sampling.stop, "stop" in asked) if one),
+            strings=tuple(one for one in _given(sampling.stop, "stop" in requested) if one),
             tokens=tokens,
-            words=tuple(one for one in _given(sampling.stop_words, "stop_words" in asked) if one),
+            words=tuple(
+                one for one in _given(sampling.stop_words, "stop_words" in requested) if one
+            ),
             ends=ends,
             min_tokens=sampling.min_tokens or 0,
             seed=sampling.seed or None,
@@ -221,5 +225,5 @@ def _usage(request: GenerateRequest, stoppers: list[StopDetector]) -> list[Event
 _Values = TypeVar("_Values", bound=tuple[object, ...])
 
 
-def _given(values: _Values | UnsetType, asked: bool) -> _Values | tuple[()]:
-    return () if values is UNSET or not asked else values
+def _given(values: _Values | UnsetType, requested: bool) -> _Values | tuple[()]:
+    return () if values is UNSET or not requested else values

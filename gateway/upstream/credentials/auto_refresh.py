@@ -30,10 +30,10 @@ class ExpiringValue(Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class _Held(Struct, Generic[T], frozen=True, kw_only=True):
-    """asked, expires: readings of the clock."""
+    """requested, expires: readings of the clock."""
 
     value: T
-    asked: float
+    requested: float
     expires: float
 
 
@@ -103,7 +103,7 @@ class AutoRefresh(Generic[T]):
         held = self._held
         if held is None or held.value != value:
             return True
-        age = self._clock() - held.asked
+        age = self._clock() - held.requested
         if self._replaced and age < pause(self._replaced, 1.0):
             return False
         self._replaced += 1
@@ -147,25 +147,25 @@ class AutoRefresh(Generic[T]):
 
     async def _replace(self) -> None:
         """Run the one fetch. Never raises UpstreamError: waiting callers check its outcome."""
-        asked = self._clock()
+        requested = self._clock()
         try:
             lease = await self._fetch()
         except UpstreamError as exc:
             self._failed(exc)
         else:
-            self._succeeded(lease, asked)
+            self._succeeded(lease, requested)
         finally:
             self._fetching = None
 
-    def _succeeded(self, lease: ExpiringValue[T], asked: float) -> None:
+    def _succeeded(self, lease: ExpiringValue[T], requested: float) -> None:
         if self._failures:
             _log.info("%s: credential renewed after failures", self._upstream)
         self._failures, self._failure = 0, None
         self._held = _Held(
-            value=lease.value, asked=asked, expires=expires_at(asked, lease.lifetime_s)
+            value=lease.value, requested=requested, expires=expires_at(requested, lease.lifetime_s)
         )
         self._used = False
-        self._wake_at(refresh_at(asked, lease.lifetime_s, self._draw()))
+        self._wake_at(refresh_at(requested, lease.lifetime_s, self._draw()))
 
     def _failed(self, exc: UpstreamError) -> None:
         self._failures += 1

@@ -47,7 +47,7 @@ class AwsSignatures:
         # The mutable state: the chain that discovers keys, and the keys found last.
         self._chain: KeyChain | None = None
         self._last: Keys | None = None
-        self._found: AutoRefresh[Keys] = AutoRefresh(self._look, upstream=upstream)
+        self._found: AutoRefresh[Keys] = AutoRefresh(self._find_keys, upstream=upstream)
 
     def __repr__(self) -> str:
         return f"AwsSignatures({self._upstream!r}, {self._region})"
@@ -74,7 +74,7 @@ class AwsSignatures:
         await self._found.aclose()
         self._aside.close()
 
-    async def _look(self) -> ExpiringValue[Keys]:
+    async def _find_keys(self) -> ExpiringValue[Keys]:
         if self._chain is None:
             self._chain = self._new_chain()
         try:

@@ -138,7 +138,7 @@ class KeyChain:
         """
         try:
             if self._found is None:
-                self._found = self._look()
+                self._found = self._find_credentials()
             frozen = self._found.get_frozen_credentials()
         except exceptions.ClientError as exc:
             raise self._answered(exc) from exc
@@ -153,7 +153,7 @@ class KeyChain:
             session_token=Secret(frozen.token or ""),
         )
 
-    def _look(self) -> _Found:
+    def _find_credentials(self) -> _Found:
         own = cast("_Botocore", session).Session(profile=self._profile)
         if not own.get_config_variable("region"):
             own.set_config_variable("region", self._region)

@@ -109,11 +109,11 @@ class ClientCredentials:
         await self._transport.aclose()
 
     async def _fetch(self) -> ExpiringValue[Secret]:
-        asked = now()
-        over = asked + FETCH_S
+        started = now()
+        over = started + FETCH_S
         try:
             reply = await self._transport.exchange(
-                self._outbound, connect_by=asked + self._connect_s, head_by=over
+                self._outbound, connect_by=started + self._connect_s, head_by=over
             )
             try:
                 body = await reply.body(over, BODY_BYTES)
@@ -150,8 +150,8 @@ class ClientCredentials:
 
     def _refusal(self, reply: Reply, body: bytes) -> UpstreamError:
         reason = redacted(_reason(body), self._secrets)
-        said = f"no access token: the token endpoint answered {reply.status}"
-        text = f"{said}: {reason}" if reason else said
+        status = f"no access token: the token endpoint answered {reply.status}"
+        text = f"{status}: {reason}" if reason else status
         if reply.status in OUR_FAULT:
             return UpstreamRefused(text, upstream=self._upstream)
         if 300 <= reply.status < 400:

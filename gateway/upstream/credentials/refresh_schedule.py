@@ -11,14 +11,14 @@ ASSUMED_LIFETIME_S = 300.0
 """Default if the endpoint gives none; RFC 6749 recommends that it does, without a default."""
 
 
-def refresh_at(asked: float, lifetime_s: float, draw: float) -> float:
+def refresh_at(requested: float, lifetime_s: float, draw: float) -> float:
     """Return 75 to 85 % of the lifetime, so that many gateways do not fetch simultaneously."""
-    return asked + lifetime_s * (0.75 + 0.1 * draw)
+    return requested + lifetime_s * (0.75 + 0.1 * draw)
 
 
-def expires_at(asked: float, lifetime_s: float) -> float:
+def expires_at(requested: float, lifetime_s: float) -> float:
     """Return a time slightly before the expiry: 10 s, or a tenth of a short lifetime."""
-    return asked + lifetime_s - min(MARGIN_S, lifetime_s / 10)
+    return requested + lifetime_s - min(MARGIN_S, lifetime_s / 10)
 
 
 def pause(failures: int, draw: float) -> float:
