@@ -167,7 +167,7 @@ async def test_redirects_are_followed_and_each_is_checked(site: Site) -> None:
     [
         ("https://inside.test/x.png", "not public"),
         ("http://images.test/x.png", "must be https"),
-        ("https://169.254.169.254/latest/meta-data", "not known"),
+        ("https://169.254.169.254/latest/meta-data", "unknown or not public"),
     ],
 )
 async def test_a_redirect_into_the_inside_is_refused(site: Site, to: str, why: str) -> None:
