@@ -1,4 +1,4 @@
-"""What is Cloudflare's own: what is sent where, and what its answers and errors mean."""
+"""Requests, answers and errors of Cloudflare, where they differ from other vendors."""
 
 import json
 from pathlib import Path

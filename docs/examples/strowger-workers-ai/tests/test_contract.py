@@ -1,4 +1,4 @@
-"""Workers AI keeps the contract that every adapter of Strowger keeps."""
+"""The Workers AI adapter passes the contract of every adapter."""
 
 from pathlib import Path
 

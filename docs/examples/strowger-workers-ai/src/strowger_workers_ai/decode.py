@@ -1,4 +1,4 @@
-"""Answers of `/ai/run/MODEL` as events, streamed or whole.
+"""Decodes answers of `/ai/run/MODEL` to events, streamed or complete.
 
 Older models answer with `response`, without a finish reason and without ids of calls. Newer ones
 answer with `choices`, as OpenAI does, in the same envelope. A stream has no envelope but the same
@@ -47,7 +47,7 @@ class _Function(Struct, frozen=True, kw_only=True):
 
 
 class _Call(_Function, frozen=True, kw_only=True):
-    """A whole call with name and object, or a part of the call at `index`, in `function`."""
+    """A complete call with name and object, or a part of the call at `index`, in `function`."""
 
     index: int = 0
     id: str | None = None
@@ -68,7 +68,7 @@ class _Choice(Struct, frozen=True, kw_only=True):
 
 
 class _Piece(Struct, frozen=True, kw_only=True):
-    """A whole result, or one frame of a stream."""
+    """A complete result, or one frame of a stream."""
 
     id: str = ""
     response: Raw = NULL
@@ -101,7 +101,7 @@ _text = msgspec.json.Decoder(str).decode
 
 
 class WorkersAiDecoder:
-    """Reads one answer to `request`."""
+    """Decodes one answer to `request`."""
 
     def __init__(self, endpoint: Endpoint, request: ChatRequest | CompletionRequest) -> None:
         self._endpoint = endpoint
@@ -112,8 +112,8 @@ class WorkersAiDecoder:
         self._finished = False
         self._native = ""
         self._usage = Usage()
+        # The arguments of each call so far.
         self._calls: list[str] = []
-        """The arguments of each call so far."""
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         if self._finished:
@@ -226,7 +226,7 @@ class WorkersAiDecoder:
 
 
 def _as_text(raw: Raw) -> str:
-    """The text of a string; the JSON of anything else (a number, an answer in JSON mode)."""
+    """Return the text of a string, else the JSON (of a number, or an answer in JSON mode)."""
     data = bytes(raw)
     if data == NULL:
         return ""

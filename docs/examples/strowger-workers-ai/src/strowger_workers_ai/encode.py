@@ -1,4 +1,4 @@
-"""Requests as bodies of `/ai/run/MODEL`; the model itself is in the path.
+"""Encodes requests for `/ai/run/MODEL`; the model itself is in the path.
 
 A message is a role and a string. A schema is the value of `json_schema`, without name. A prompt is
 wrapped in the model's template unless it is `raw`.

@@ -46,7 +46,7 @@ _envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def meant_status(body: bytes) -> int:
-    """The status for the body's code; 0 if it has no known code."""
+    """Return the status for the body's code; 0 if it has no known code."""
     try:
         errors = _envelope(body).errors
     except UNREADABLE:
