@@ -14,20 +14,20 @@ from gateway.coordination.replica_transport import ReplicaTransport
 from gateway.coordination.setup import replica_sync_running, transport_of
 from gateway.coordination.state_hub import StateHub
 from gateway.coordination.state_sharing import StateSharing
+from gateway.peers import NoPeers
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.reload import Reload
 from gateway.processes.server import Server
 from gateway.processes.signals import on_reload, on_stop
 from gateway.recording.setup import Records
-from gateway.state import Nobody
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.experiment_metrics import GuardrailCollector
 from gateway.telemetry.metric_snapshot import Families, families
 from gateway.telemetry.process_metrics import ProcessMetrics
 
 
-class LeaderCounters(Nobody):
+class LeaderCounters(NoPeers):
     """The leader's counters of this process, presented as a peer's."""
 
     def __init__(self, metrics: ProcessMetrics) -> None:
