@@ -50,7 +50,7 @@ SLOW = (
     "tests/gateway/experiments/test_simulations.py",
     "tests/gateway/recording/test_exactly_once.py",
     "tests/gateway/routing/test_breaker.py",
-    "tests/gateway/routing/test_fitting.py",
+    "tests/gateway/routing/test_plan_cache.py",
     "tests/gateway/routing/test_policies.py",
     "tests/gateway/failures/test_engine_faults.py",
     "tests/gateway/backends/test_every_backend.py",

@@ -1,4 +1,4 @@
-"""When a backend may be asked, told by the clock alone."""
+"""When the circuit breaker lets a backend be asked, by the clock alone."""
 
 import random
 
@@ -19,15 +19,15 @@ from gateway.routing.resilience.circuit_breaker import (
 RULE = BreakerRule(failure_rate=0.5, min_requests=4, window_s=10, cooldown_s=15, max_cooldown_s=40)
 
 
-def broken(at: float = 100.0) -> Breaker:
+def opened_breaker(at: float = 100.0) -> Breaker:
     breaker = Breaker(RULE)
     for _ in range(4):
         breaker.fail(at, probe=False)
     return breaker
 
 
-def results(breaker: Breaker, outcomes: str, at: float = 100.0) -> None:
-    """Ordinary requests end: `.` one that succeeds, `x` one that fails."""
+def requests_end(breaker: Breaker, outcomes: str, at: float = 100.0) -> None:
+    """Requests that are not probes end: `.` succeeds, `x` fails."""
     for one in outcomes:
         if one == "x":
             breaker.fail(at, probe=False)
@@ -37,26 +37,26 @@ def results(breaker: Breaker, outcomes: str, at: float = 100.0) -> None:
 
 def test_too_few_requests_never_open_it() -> None:
     breaker = Breaker(RULE)
-    results(breaker, "xxx")
+    requests_end(breaker, "xxx")
 
     assert breaker.state(100) == "closed"
     assert breaker.is_available(100)
 
 
-def test_so_many_failures_in_a_row_open_it_however_many_successes_were_before() -> None:
+def test_min_requests_failures_in_a_row_open_it_after_any_number_of_successes() -> None:
     breaker = Breaker(RULE)
-    results(breaker, "." * 50 + "xxx")
+    requests_end(breaker, "." * 50 + "xxx")
     before = breaker.state(100)
-    results(breaker, "x")
+    requests_end(breaker, "x")
 
     assert (before, breaker.state(100)) == ("closed", "open")
     assert not breaker.is_available(114.9)
 
 
-def test_more_failures_than_the_rate_open_it_and_as_many_do_not() -> None:
+def test_it_opens_above_the_failure_rate_and_not_at_it() -> None:
     even, more = Breaker(RULE), Breaker(RULE)
-    results(even, "x." * 500)
-    results(more, "xx." * 3)
+    requests_end(even, "x." * 500)
+    requests_end(more, "xx." * 3)
 
     assert (even.state(100), more.state(100)) == ("closed", "open")
 
@@ -71,20 +71,20 @@ def test_more_failures_than_the_rate_open_it_and_as_many_do_not() -> None:
         (1.0, "xxx.xxxx", "open"),
     ],
 )
-def test_a_success_takes_back_as_many_failures_as_the_rate_allows_for_it(
+def test_a_success_subtracts_as_much_evidence_as_the_failure_rate_allows(
     rate: float, outcomes: str, state: str
 ) -> None:
     breaker = Breaker(BreakerRule(failure_rate=rate, min_requests=4))
-    results(breaker, outcomes)
+    requests_end(breaker, outcomes)
 
     assert breaker.state(100) == state
 
 
 def test_a_burst_among_many_requests_is_not_evidence_and_an_outage_is() -> None:
     breaker = Breaker(RULE)
-    results(breaker, "." * 3000 + "x" * 60)
+    requests_end(breaker, "." * 3000 + "x" * 60)
     before = breaker.state(100)
-    results(breaker, "x" * 10)
+    requests_end(breaker, "x" * 10)
 
     assert (before, breaker.state(100)) == ("closed", "open")
 
@@ -111,16 +111,16 @@ def test_failures_outside_the_window_are_forgotten() -> None:
     assert breaker.state(111) == "closed"
 
 
-def test_after_the_cool_down_one_probe_goes_through_and_no_second() -> None:
-    breaker = broken()
+def test_after_the_cooldown_it_lets_exactly_one_probe_through() -> None:
+    breaker = opened_breaker()
 
     assert breaker.is_available(115)
     assert breaker.begin(115)
     assert not breaker.is_available(115)
 
 
-def test_where_no_other_is_left_a_few_are_sent_to_an_open_one_and_no_more() -> None:
-    breaker = broken()
+def test_last_resorts_at_an_open_circuit_are_limited_in_rate_and_number() -> None:
+    breaker = opened_breaker()
 
     at, sent = 100.0, 0
     while (wait := breaker.last_resort_in(at)) < 10:
@@ -133,7 +133,7 @@ def test_where_no_other_is_left_a_few_are_sent_to_an_open_one_and_no_more() -> N
 
 
 def test_a_last_resort_that_fails_changes_neither_probe_nor_cooldown() -> None:
-    breaker = broken()
+    breaker = opened_breaker()
     breaker.fail(103, probe=breaker.begin(103))
     before = breaker.available_in(103)
     breaker.fail(115, probe=breaker.begin(115))
@@ -141,8 +141,8 @@ def test_a_last_resort_that_fails_changes_neither_probe_nor_cooldown() -> None:
     assert (before, breaker.available_in(115)) == (12, 30)
 
 
-def test_a_last_chance_that_succeeds_closes_it() -> None:
-    breaker = broken()
+def test_a_last_resort_that_succeeds_closes_it() -> None:
+    breaker = opened_breaker()
 
     breaker.succeed(103, probe=breaker.begin(103))
 
@@ -150,7 +150,7 @@ def test_a_last_chance_that_succeeds_closes_it() -> None:
 
 
 def test_a_long_cooldown_does_not_survive_idle_time() -> None:
-    breaker = broken()
+    breaker = opened_breaker()
     breaker.fail(115, probe=breaker.begin(115))
     breaker.fail(145, probe=breaker.begin(145))
     doubled = breaker.available_in(145)
@@ -162,7 +162,7 @@ def test_a_long_cooldown_does_not_survive_idle_time() -> None:
 
 def test_by_default_a_backend_is_probed_again_after_at_most_ten_seconds() -> None:
     breaker, at, waits = Breaker(BreakerRule()), 100.0, list[float]()
-    results(breaker, "x" * BreakerRule().min_requests)
+    requests_end(breaker, "x" * BreakerRule().min_requests)
     for _ in range(20):
         waits.append(breaker.available_in(at))
         at += waits[-1]
@@ -174,7 +174,7 @@ def test_by_default_a_backend_is_probed_again_after_at_most_ten_seconds() -> Non
 
 @pytest.mark.parametrize("outage_s", [60, 600, 86_400])
 def test_a_backend_is_used_again_within_fifteen_seconds_of_its_recovery(outage_s: int) -> None:
-    """A request every 4 s, as in S15 of failoverbench, each with a second try."""
+    """One request per 4 s, as in S15 of failoverbench, each with one retry."""
     breaker, draw = Breaker(BreakerRule()), random.Random(5)
     for at in range(1000, 1000 + outage_s, 4):
         for _ in range(2):
@@ -197,9 +197,9 @@ def test_chance_opens_it_as_often_as_the_benchmarks_random_walk_predicts() -> No
     assert 50_000 / found == pytest.approx(between_openings(4, 0.2), rel=0.3)
 
 
-def test_the_cool_down_is_drawn_so_that_gateways_do_not_probe_in_step() -> None:
+def test_the_cooldown_has_jitter_so_that_gateways_do_not_probe_at_the_same_time() -> None:
     breaker = Breaker(RULE)
-    results(breaker, "xxx")
+    requests_end(breaker, "xxx")
 
     breaker.fail(100, probe=False, draw=0.0)
 
@@ -207,7 +207,7 @@ def test_the_cool_down_is_drawn_so_that_gateways_do_not_probe_in_step() -> None:
 
 
 def test_a_probe_that_succeeds_closes_and_resets_it() -> None:
-    breaker = broken()
+    breaker = opened_breaker()
     probe = breaker.begin(115)
     breaker.succeed(115, probe=probe)
 
@@ -232,8 +232,8 @@ def test_a_reset_clears_old_failures_and_the_longer_cooldown() -> None:
     assert breaker.available_in(146) == 15
 
 
-def test_a_probe_that_fails_doubles_the_cool_down_up_to_its_maximum() -> None:
-    breaker = broken()
+def test_a_probe_that_fails_doubles_the_cooldown_up_to_its_maximum() -> None:
+    breaker = opened_breaker()
 
     now, waits = 115.0, list[float]()
     for _ in range(3):
@@ -245,8 +245,8 @@ def test_a_probe_that_fails_doubles_the_cool_down_up_to_its_maximum() -> None:
     assert waits == [30, 40, 40]
 
 
-def test_a_probe_whose_client_left_frees_the_place_of_the_probe() -> None:
-    breaker = broken()
+def test_a_probe_whose_client_disconnected_frees_its_slot() -> None:
+    breaker = opened_breaker()
     probe = breaker.begin(115)
 
     breaker.ignore_outcome(probe=probe)
@@ -272,7 +272,7 @@ def test_no_cooldown_is_longer_than_the_operator_allows(asked: float) -> None:
 
 
 @pytest.mark.parametrize("asked", [0.0, -5.0, float("nan")])
-def test_a_cooldown_of_no_length_is_none(asked: float) -> None:
+def test_a_retry_after_that_is_not_positive_starts_no_cooldown(asked: float) -> None:
     breaker = Breaker(BreakerRule())
     breaker.cool_down(100, asked, probe=False)
 
@@ -288,19 +288,19 @@ def test_cooldowns_do_not_count_as_failures() -> None:
 
 
 def test_repeated_429s_without_retry_after_deprioritise_it_ever_longer() -> None:
-    breaker, now, spared = Breaker(RULE), 100.0, list[float]()
+    breaker, now, seconds = Breaker(RULE), 100.0, list[float]()
     for _ in range(8):
         breaker.deprioritise(now, 0.999_999, probe=False)
-        spared.append(round(breaker.deprioritised_for(now)))
+        seconds.append(round(breaker.deprioritised_for(now)))
         now += breaker.deprioritised_for(now)
     breaker.succeed(now, probe=False)
     breaker.deprioritise(now, 0.0, probe=False)
 
-    assert spared == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert seconds == [1, 2, 4, 8, 16, 32, 60, 60]
     assert breaker.deprioritised_for(now) == 0.5
 
 
-def test_429s_of_one_burst_are_one() -> None:
+def test_429s_of_one_burst_count_once() -> None:
     breaker = Breaker(RULE)
     for later in range(40):
         breaker.deprioritise(100 + later / 100, 0.5, probe=False)
@@ -323,18 +323,20 @@ def test_a_probe_that_fails_does_not_shorten_what_another_process_has_decided() 
         breaker.fail(100, probe=False)
     at = 100 + RULE.cooldown_s
     assert breaker.begin(at)
-    elsewhere = BreakerSnapshot(
+    received = BreakerSnapshot(
         at=at, open_until=at + 250, cooldown_s=250, retry_after_until=0.0, last_failure=at
     )
 
-    breaker.merge(elsewhere)
+    breaker.merge(received)
     breaker.fail(at + 1, probe=True)
 
     assert not breaker.is_available(at + 249)
 
 
 EVENTS = st.lists(
-    st.tuples(st.sampled_from(["ok", "fail", "rest", "spare", "leave"]), st.floats(0, 20)),
+    st.tuples(
+        st.sampled_from(["ok", "fail", "cool down", "deprioritise", "disconnect"]), st.floats(0, 20)
+    ),
     max_size=60,
 )
 
@@ -355,9 +357,9 @@ def test_at_most_one_probe_is_in_flight_and_it_always_recovers(
                 breaker.succeed(now, probe=probe)
             case "fail":
                 breaker.fail(now, probe=probe)
-            case "rest":
+            case "cool down":
                 breaker.cool_down(now, later, probe=probe)
-            case "spare":
+            case "deprioritise":
                 breaker.deprioritise(now, 0.5, probe=probe)
             case _:
                 breaker.ignore_outcome(probe=probe)

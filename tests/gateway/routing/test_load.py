@@ -1,4 +1,4 @@
-"""What is remembered of how fast a backend was."""
+"""The moving average of a backend's latency."""
 
 import math
 
@@ -17,7 +17,7 @@ def test_a_slow_answer_counts_immediately_and_fast_ones_slowly() -> None:
     assert 4.0 < (average.at(2.0) or 0.0) < 5.0
 
 
-def test_an_idle_backend_counts_as_ever_faster() -> None:
+def test_the_latency_of_an_idle_backend_decreases_with_time() -> None:
     average = PeakAverage()
     average.add(2.0, now=0.0)
 

@@ -1,65 +1,20 @@
-"""What becomes of a request on its way to a backend that lacks something."""
-
-from collections.abc import AsyncGenerator
+"""How a plan treats fields that a backend lacks, timeouts, and open circuits."""
 
 import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.base import Supports
-from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.policies import POLICIES
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Backend, Route, RouteTable
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.retry import RetryBudget
-from gateway.upstream.base import Call
-from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest, Unavailable
-from schemas.events import Event
-from schemas.requests import (
-    CompletionRequest,
-    EmbeddingsRequest,
-    GenerateRequest,
-    Request,
-    TokenRequest,
-)
+from schemas.requests import CompletionRequest, Request, TokenRequest
 from schemas.sampling import Sampling
+from tests.gateway.routing.backends import backend
 
 NOTHING = Sampling()
-
-
-class Silent:
-    """An upstream that nobody asks."""
-
-    name = "silent"
-    supports = Supports()
-
-    async def generate(
-        self, request: GenerateRequest, call: Call
-    ) -> AsyncGenerator[list[Event], None]:
-        yield []
-
-    async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
-        return Embeddings(vectors=())
-
-    async def aclose(self) -> None:
-        return
-
-
-def backend(name: str, *fields: str) -> Backend:
-    """One that takes tokens, and completions, with these fields."""
-    known = frozenset(fields)
-    return Backend(
-        name=name,
-        model="m",
-        upstream=Silent(),
-        supports=Supports(tokens=known, completion=known),
-        breaker=Breaker(BreakerRule()),
-        budget=RetryBudget(),
-    )
 
 
 def route(*backends: Backend, deadline_s: float = 600.0) -> Route:
@@ -87,7 +42,7 @@ def tokens(*optional: str, sampling: Sampling = NOTHING) -> TokenRequest:
     return TokenRequest(model="m", tokens=(1,), sampling=sampling, optional=optional)
 
 
-def test_what_a_dialect_never_refuses_is_left_out_and_named() -> None:
+def test_optional_fields_that_no_backend_supports_are_dropped_and_reported() -> None:
     request = tokens("typical_p", "watermark", sampling=Sampling(typical_p=0.5, watermark=True))
 
     (only,) = planned(route(backend("a")), request)
@@ -105,7 +60,7 @@ def test_a_backend_with_full_support_comes_before_one_that_lacks_optional_fields
     assert [one.dropped for one in found] == [(), ("typical_p",), ("typical_p",)]
 
 
-def test_if_every_field_is_required_a_backend_that_lacks_one_is_not_tried() -> None:
+def test_with_require_a_backend_that_lacks_an_optional_field_is_not_used() -> None:
     request = tokens("typical_p", sampling=Sampling(typical_p=0.5))
     strict = route(backend("a"), backend("b", "typical_p"))
 
@@ -114,7 +69,7 @@ def test_if_every_field_is_required_a_backend_that_lacks_one_is_not_tried() -> N
     assert names == ["b"]
 
 
-def test_required_fields_are_refused_next_to_optional_ones() -> None:
+def test_a_missing_required_field_is_an_error_even_next_to_optional_ones() -> None:
     request = tokens("typical_p", sampling=Sampling(typical_p=0.5, min_p=0.1))
 
     with pytest.raises(InvalidRequest, match=r"a: min_p is not supported$") as caught:
@@ -123,13 +78,13 @@ def test_required_fields_are_refused_next_to_optional_ones() -> None:
     assert caught.value.param == "min_p"
 
 
-def test_an_optional_field_without_effect_is_not_named() -> None:
+def test_an_optional_field_without_effect_is_not_reported() -> None:
     (only,) = planned(route(backend("a")), tokens("watermark", sampling=Sampling(watermark=False)))
 
     assert only.dropped == ()
 
 
-def test_not_to_sample_is_a_temperature_of_zero_where_the_switch_is_unknown() -> None:
+def test_do_sample_false_becomes_temperature_zero_for_backends_without_do_sample() -> None:
     request = tokens(sampling=Sampling(do_sample=False, temperature=0.7, top_k=5))
 
     (only,) = planned(route(backend("a", "temperature")), request)
@@ -137,7 +92,7 @@ def test_not_to_sample_is_a_temperature_of_zero_where_the_switch_is_unknown() ->
     assert sampling(only) == Sampling(temperature=0.0)
 
 
-def test_to_sample_is_what_every_backend_does() -> None:
+def test_do_sample_true_is_not_sent_to_backends_without_do_sample() -> None:
     request = tokens(sampling=Sampling(do_sample=True, temperature=0.7))
 
     (only,) = planned(route(backend("a", "temperature")), request)
@@ -145,11 +100,11 @@ def test_to_sample_is_what_every_backend_does() -> None:
     assert sampling(only) == Sampling(temperature=0.7)
 
 
-def test_the_switch_travels_as_it_is_where_it_is_known() -> None:
+def test_do_sample_is_sent_unchanged_to_backends_that_support_it() -> None:
     request = tokens(sampling=Sampling(do_sample=False, temperature=0.7))
-    knows = backend("b", "do_sample", "temperature")
+    supporting = backend("b", "do_sample", "temperature")
 
-    candidates = planned(route(backend("a", "temperature"), knows), request)
+    candidates = planned(route(backend("a", "temperature"), supporting), request)
 
     assert [sampling(one) for one in candidates] == [
         Sampling(temperature=0.0),
@@ -169,7 +124,7 @@ def test_a_requests_own_timeout_lowers_the_deadline_and_never_raises_it(
     assert found.deadline_s == expected
 
 
-def test_an_answer_that_a_timeout_only_cuts_has_the_time_to_be_cut() -> None:
+def test_a_timeout_that_truncates_the_answer_leaves_time_to_send_it() -> None:
     request = CompletionRequest(model="m", prompts=("x",), timeout_s=5.0, error_behavior="truncate")
     bounded = route(backend("a", "error_behavior"))
 
@@ -197,7 +152,7 @@ def test_backends_are_kept_if_all_circuits_are_open() -> None:
     assert found(first, second) == ([], ["a", "b"], ("a", "b"))
 
 
-def test_a_cooldown_longer_than_a_request_may_wait_is_not_waited_for() -> None:
+def test_a_request_does_not_wait_for_a_cooldown_longer_than_max_backoff() -> None:
     short, long = backend("a"), backend("b")
     short.breaker.cool_down(12.0, 3.0, probe=False)
     long.breaker.cool_down(12.0, 9.0, probe=False)
@@ -220,39 +175,41 @@ def test_a_cooldown_longer_than_a_request_may_wait_is_not_waited_for() -> None:
 def test_a_backend_that_accepts_unknown_fields_gets_them_as_the_client_sent_them() -> None:
     request = replace(tokens(sampling=Sampling(n=2)), extra={"use_beam_search": Raw(b"true")})
     plain = backend("plain", "n", "beam_width")
-    open_ = replace(plain, supports=replace(plain.supports, extra=True))
-    told = replace(
+    accepts_all = replace(plain, supports=replace(plain.supports, extra=True))
+    accepts_listed = replace(
         plain, supports=replace(plain.supports, extra_fields={"tokens": frozenset(request.extra)})
     )
 
-    narrow, *wide = [planned(route(one), request)[0].request for one in (plain, open_, told)]
+    translated, *unchanged = [
+        planned(route(one), request)[0].request for one in (plain, accepts_all, accepts_listed)
+    ]
 
-    assert narrow == tokens(sampling=Sampling(n=2, beam_width=2))
-    assert wide == [request, request]
+    assert translated == tokens(sampling=Sampling(n=2, beam_width=2))
+    assert unchanged == [request, request]
 
 
-def test_the_last_priority_has_no_effect() -> None:
-    last, urgent = [replace(tokens(), priority=number) for number in (5, 4)]
-    hurried = backend("hurried", "priority")
+def test_the_lowest_priority_has_no_effect() -> None:
+    lowest, urgent = [replace(tokens(), priority=number) for number in (5, 4)]
+    prioritising = backend("prioritising", "priority")
     plain = backend("plain")
 
     def order(request: Request) -> list[str]:
-        return [one.name for one in planned(route(plain, hurried), request)]
+        return [one.name for one in planned(route(plain, prioritising), request)]
 
-    assert order(last) == ["plain", "hurried"]
-    assert order(urgent) == ["hurried"]
+    assert order(lowest) == ["plain", "prioritising"]
+    assert order(urgent) == ["prioritising"]
 
 
-def test_text_for_tokens_is_preferred_and_its_lack_is_reported() -> None:
+def test_backends_that_return_text_with_tokens_come_first_and_a_lack_is_reported() -> None:
     request = replace(tokens("answer.text"), text=True)
-    telling = backend("telling")
-    silent = replace(
-        telling, name="silent", supports=replace(telling.supports, text_of_tokens=False)
+    with_text = backend("with_text")
+    without_text = replace(
+        with_text, name="without_text", supports=replace(with_text.supports, text_of_tokens=False)
     )
 
-    both = planned(route(silent, telling), request)
-    (alone,) = planned(route(silent), request)
+    both = planned(route(without_text, with_text), request)
+    (alone,) = planned(route(without_text), request)
 
-    assert [one.name for one in both] == ["telling", "silent"]
+    assert [one.name for one in both] == ["with_text", "without_text"]
     assert alone.dropped == ("answer.text",)
     assert alone.request == tokens("answer.text")

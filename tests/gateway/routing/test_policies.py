@@ -16,8 +16,8 @@ MAYBE = st.none() | st.floats(0, 1e3)
 
 
 @st.composite
-def crowds(draw: st.DrawFn) -> list[BackendStats]:
-    """Backends of every kind: idle, swamped, never measured, without a price."""
+def backend_stats(draw: st.DrawFn) -> list[BackendStats]:
+    """Backends of every kind: idle, overloaded, never measured, without a price."""
     weights = draw(WEIGHTS)
     return [
         BackendStats(
@@ -42,15 +42,15 @@ def weighted(weights: Sequence[float], draw: float) -> list[int]:
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
-@given(backends=crowds(), draw=DRAWS, key=st.binary(max_size=4))
-def test_every_policy_names_each_backend_once(
+@given(backends=backend_stats(), draw=DRAWS, key=st.binary(max_size=4))
+def test_every_policy_returns_each_backend_once(
     name: str, backends: list[BackendStats], draw: float, key: bytes
 ) -> None:
     assert sorted(order(name, backends, draw, key)) == list(range(len(backends)))
 
 
 @pytest.mark.parametrize("name", sorted({*POLICIES} - {"in_order"}))
-@given(backends=crowds(), draw=DRAWS, key=st.binary(max_size=4))
+@given(backends=backend_stats(), draw=DRAWS, key=st.binary(max_size=4))
 def test_a_backend_of_weight_zero_comes_after_all_that_have_weight(
     name: str, backends: list[BackendStats], draw: float, key: bytes
 ) -> None:
@@ -82,7 +82,7 @@ def test_the_second_choice_follows_the_weights_of_those_left() -> None:
     assert pairs[(0, 2)] == pytest.approx(60_000 * (1 / 6) * (3 / 5), abs=2)
 
 
-def test_a_draw_next_to_one_still_chooses_someone() -> None:
+def test_a_draw_just_below_one_still_chooses_a_backend() -> None:
     assert weighted([0.1] * 3, 1 - 2**-53)[0] == 2
 
 
@@ -102,22 +102,22 @@ def test_equally_busy_backends_share_by_the_draw() -> None:
     assert [order("least_busy", backends, draw)[0] for draw in (0.1, 0.9)] == [0, 1]
 
 
-def test_of_two_drawn_the_one_with_less_latency_for_its_queue_is_first() -> None:
+def test_of_two_drawn_the_one_with_less_latency_times_queue_is_first() -> None:
     slow = BackendStats(name="slow", latency_s=2.0)
     fast = BackendStats(name="fast", latency_s=0.5)
-    swamped = BackendStats(name="swamped", latency_s=0.5, busy=9)
+    overloaded = BackendStats(name="overloaded", latency_s=0.5, busy=9)
 
     assert order("lowest_latency", [slow, fast], 0.0) == [1, 0]
-    assert order("lowest_latency", [slow, swamped], 0.0) == [0, 1]
+    assert order("lowest_latency", [slow, overloaded], 0.0) == [0, 1]
 
 
-def test_the_fastest_of_many_does_not_get_them_all() -> None:
+def test_the_fastest_of_many_backends_does_not_get_all_requests() -> None:
     backends = [BackendStats(name=f"b{index}", latency_s=1.0 + index) for index in range(4)]
     draws = [(step + 0.5) / 12_000 for step in range(12_000)]
 
     firsts = Counter(order("lowest_latency", backends, draw)[0] for draw in draws)
 
-    assert firsts[0] == pytest.approx(6_000, rel=0.01), "of the pairs, half hold it"
+    assert firsts[0] == pytest.approx(6_000, rel=0.01), "half of the pairs contain it"
     assert firsts[3] == 0, "the slowest of four is never the better of two"
 
 
@@ -138,19 +138,19 @@ def test_the_cheapest_is_first_and_backends_without_a_price_are_last() -> None:
 
 
 @given(key=st.binary(min_size=1, max_size=8), draws=st.lists(DRAWS, min_size=2, max_size=4))
-def test_a_key_finds_the_same_backend_for_any_draw(key: bytes, draws: list[float]) -> None:
+def test_a_key_has_the_same_backend_for_any_draw(key: bytes, draws: list[float]) -> None:
     backends = [BackendStats(name=name) for name in ("a/m", "b/m", "c/m")]
 
     assert len({tuple(order("sticky", backends, draw, key)) for draw in draws}) == 1
 
 
 @given(key=st.binary(min_size=1, max_size=8), weights=st.lists(st.floats(0.1, 9), min_size=3))
-def test_when_a_backend_goes_only_its_own_keys_move(key: bytes, weights: list[float]) -> None:
+def test_if_a_backend_is_removed_only_its_own_keys_move(key: bytes, weights: list[float]) -> None:
     backends = [BackendStats(name=f"b{i}", weight=weight) for i, weight in enumerate(weights)]
 
     before = [backends[index].name for index in order("sticky", backends, key=key)]
-    left = [one for one in backends if one.name != before[0]]
-    after = [left[index].name for index in order("sticky", left, key=key)]
+    others = [one for one in backends if one.name != before[0]]
+    after = [others[index].name for index in order("sticky", others, key=key)]
 
     assert after == before[1:]
 
@@ -175,10 +175,10 @@ def test_a_prompt_with_a_cached_prefix_goes_there_until_that_is_overloaded() -> 
 
     loaded = [BackendStats(name=one.name, busy=4 if i == home else 3) for i, one in enumerate(idle)]
     full = [BackendStats(name=one.name, busy=5 if i == home else 3) for i, one in enumerate(idle)]
-    swamped = [
+    overloaded = [
         BackendStats(name=one.name, busy=9 if i == home else 1) for i, one in enumerate(idle)
     ]
 
     assert order("prefix_affinity", loaded, key=b"prefix")[0] == home
     assert order("prefix_affinity", full, key=b"prefix")[0] != home
-    assert order("prefix_affinity", swamped, key=b"prefix")[0] != home
+    assert order("prefix_affinity", overloaded, key=b"prefix")[0] != home

@@ -1,4 +1,4 @@
-"""What an answer costs is its tokens times the operator's prices, kind by kind."""
+"""The cost of an answer: its tokens times the operator's prices, per kind of token."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_each_kind_of_token_has_its_price() -> None:
     assert cost_of(USAGE, FULL) == pytest.approx(expected)
 
 
-def test_cache_writes_of_an_hour_cost_their_own_price() -> None:
+def test_cache_writes_for_an_hour_have_their_own_price() -> None:
     usage = Usage(
         prompt_tokens=1_000_000, cache_write_tokens=500_000, cache_write_1h_tokens=200_000
     )
@@ -34,11 +34,11 @@ def test_cache_writes_of_an_hour_cost_their_own_price() -> None:
     assert cost_of(usage, PLAIN) == pytest.approx(10)
 
 
-def test_a_kind_without_a_price_costs_what_its_whole_costs() -> None:
+def test_a_kind_without_a_price_costs_as_much_as_input_or_output() -> None:
     assert cost_of(USAGE, PLAIN) == pytest.approx(10 + 4)
 
 
-def test_what_the_backend_does_not_report_is_unknown_and_not_free() -> None:
+def test_the_cost_is_unknown_if_the_backend_does_not_report_tokens() -> None:
     assert cost_of(Usage(completion_tokens=5), PLAIN) is None
 
 
@@ -51,12 +51,12 @@ def test_the_exact_row_wins_then_the_longest_wildcard() -> None:
     assert [row.match if row else None for row in found] == ["a/gpt-4o", "a/gpt-*", "a/*", None]
 
 
-def test_a_request_without_a_bound_is_expected_to_be_answered_at_its_own_length() -> None:
+def test_without_max_tokens_the_expected_answer_is_as_long_as_the_prompt() -> None:
     assert expected_cost(1_000, None, PLAIN) == expected_cost(1_000, 1_000, PLAIN)
     assert expected_cost(1_000, 0, PLAIN) == pytest.approx(0.01)
 
 
-def test_a_cost_is_written_without_the_noise_of_binary_fractions() -> None:
+def test_a_cost_is_rounded_to_hide_binary_fractions() -> None:
     price = Price(match="a/m", input=0.1, output=0.2)
 
     cost = cost_of(Usage(prompt_tokens=1, completion_tokens=1), price)

@@ -1,4 +1,4 @@
-"""The one rule of what may be tried again, and how soon."""
+"""Which failures may be retried or failed over, how soon, and how many retries a budget allows."""
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ def test_a_failure_of_a_backend_fails_over(kind: type[UpstreamError]) -> None:
     assert may_fail_over(kind("x", upstream="a"), RULE)
 
 
-def test_a_request_that_a_backend_calls_wrong_is_never_tried_again() -> None:
+def test_a_request_that_a_backend_rejects_is_never_tried_again() -> None:
     assert not may_fail_over(UpstreamRejected("x", status=400, upstream="a"), RULE)
 
 
@@ -77,7 +77,7 @@ def test_retries_at_one_provider_are_at_most_ten_or_a_fifth_of_the_first_attempt
     assert sum(busy.take(100) for _ in range(100)) == 40
 
 
-def test_the_budget_comes_back_with_time() -> None:
+def test_a_spent_budget_recovers_after_ten_seconds() -> None:
     budget = RetryBudget()
     for _ in range(10):
         budget.take(100)

@@ -59,8 +59,8 @@ async def behave(request: Received, answer: Answer) -> None:
         await answer.json({"error": {"message": "flagged", "code": "invalid_prompt"}}, 400)
         return
     if model == "policed":
-        said = {"message": "policed", "code": "content_policy_violation"}
-        await answer.json({"error": said}, 400)
+        error = {"message": "policed", "code": "content_policy_violation"}
+        await answer.json({"error": error}, 400)
         return
     if model == "slow":
         await asyncio.sleep(0.4)
@@ -108,7 +108,7 @@ async def backend_of(
     return answer.headers["x-gateway-backend"]
 
 
-async def test_the_first_rule_that_matches_names_the_backends(gateway: Gateway) -> None:
+async def test_the_first_rule_that_matches_selects_the_backends(gateway: Gateway) -> None:
     plain = await backend_of(gateway, "ruled")
     premium = await backend_of(gateway, "ruled", "x" * 400, {"x-tier": "premium"})
     long = await backend_of(gateway, "ruled", "x" * 400)
@@ -183,15 +183,13 @@ async def test_a_prompt_that_is_too_long_goes_directly_to_the_longer_model(
 
 
 @pytest.mark.parametrize("model", ["filtered", "policed"])
-async def test_a_vendors_own_code_leads_to_its_fallback_like_a_known_one(
-    gateway: Gateway, model: str
-) -> None:
+async def test_fallback_by_error_works_for_a_vendors_own_code(gateway: Gateway, model: str) -> None:
     answer = await ask(gateway, model)
 
     assert answer.headers["x-gateway-backend"] == "b/long"
 
 
-async def test_the_longer_models_own_refusal_is_the_answer(tmp_path: Path) -> None:
+async def test_if_the_fallback_by_error_fails_too_the_client_gets_its_error(tmp_path: Path) -> None:
     async def full(request: Received, answer: Answer) -> None:
         await answer.json({"error": {**TOO_LONG, "message": str(request.json["model"])}}, 400)
 

@@ -1,4 +1,4 @@
-"""A wildcard's upstream names are apart: what one of them earned, no other has to bear."""
+"""Each model name of a wildcard backend has its own circuit and cooldown."""
 
 import time
 from email.utils import formatdate
@@ -34,7 +34,7 @@ async def ask(gateway: Serving, model: str) -> int:
     "asked",
     ["60", "1e20", "nan", "inf", "-5", "Wed, 01 Jan 2200 00:00:00 GMT", "never"],
 )
-async def test_a_429_cools_down_the_name_that_earned_it(asked: str, tmp_path: Path) -> None:
+async def test_a_429_cools_down_only_the_model_name_it_was_for(asked: str, tmp_path: Path) -> None:
     async def busy(request: Received, answer: Answer) -> None:
         if request.json["model"] == "any/busy":
             headers = {"retry-after": asked, "date": formatdate(time.time(), usegmt=True)}
@@ -57,7 +57,7 @@ async def test_a_429_cools_down_the_name_that_earned_it(asked: str, tmp_path: Pa
     assert cooldown <= 300
 
 
-async def test_a_name_that_fails_opens_only_the_circuit_of_that_name(tmp_path: Path) -> None:
+async def test_a_model_name_that_fails_opens_only_its_own_circuit(tmp_path: Path) -> None:
     """A client that asks for a model that fails cannot divert the traffic of others."""
 
     async def unknown(request: Received, answer: Answer) -> None:
@@ -82,8 +82,8 @@ async def test_a_name_that_fails_opens_only_the_circuit_of_that_name(tmp_path: P
     assert states == {"any/made-up": True, "any/real": False}
 
 
-async def test_a_name_that_a_wildcard_serves_is_a_model_on_every_surface(tmp_path: Path) -> None:
-    """And one that holds a line break is a name like any other, served or not."""
+async def test_a_name_that_matches_a_wildcard_is_a_model_on_every_surface(tmp_path: Path) -> None:
+    """A name with a line break is treated like any other."""
     paths = ("/v1/models/{}", "/api/2.0/serving-endpoints/{}", "/v2/models/{}")
     async with (
         serving(CONFIG.format(url="http://127.0.0.1:9/v1"), tmp_path) as gateway,
@@ -110,18 +110,18 @@ async def test_a_name_that_a_wildcard_serves_is_a_model_on_every_surface(tmp_pat
     assert "there is no model 'a\\nb' here" in broken[0].json()["error"]
 
 
-def test_names_that_clients_choose_are_remembered_up_to_a_bound() -> None:
+def test_names_that_clients_choose_are_kept_up_to_a_limit() -> None:
     breakers = Breakers(BreakerRule())
     first = breakers.of("0")
     for name in range(1, KEPT):
         breakers.of(str(name))
     kept = breakers.of("0")
     breakers.of("new")
-    told = {"m: p/x": 0, **{f"m: p/*{NAMED}{name}": name for name in range(MOST + 9)}}
-    bound(told)
+    states = {"m: p/x": 0, **{f"m: p/*{NAMED}{name}": name for name in range(MOST + 9)}}
+    bound(states)
 
     assert kept is first
     assert breakers.get("1") is None
     assert len([*breakers]) == KEPT
-    assert len(told) == MOST
-    assert "m: p/x" in told
+    assert len(states) == MOST
+    assert "m: p/x" in states

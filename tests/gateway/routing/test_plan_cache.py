@@ -1,4 +1,4 @@
-"""What is known of earlier requests changes no plan: it is the one that a close look makes."""
+"""Cached plans equal those of a full check, whatever requests came before."""
 
 from collections.abc import Iterator
 from itertools import combinations, product
@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from adapters.base import ALL_THOUGHTS, Range, Supports
 from gateway.config.schema import RequestFields
-from gateway.config.schema_failover import Breaker as BreakerRule
 from gateway.routing.participation import NO_PARTICIPATION
 from gateway.routing.planning.capability_match import match_backends
 from gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter
@@ -17,8 +16,6 @@ from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.policies import POLICIES
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Backend, ErrorFallback, Route, RouteTable
-from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.retry import RetryBudget
 from schemas.errors import InvalidRequest
 from schemas.fields import FIELDS
 from schemas.messages import (
@@ -39,7 +36,7 @@ from schemas.requests import (
     TokenRequest,
 )
 from schemas.sampling import Sampling
-from tests.gateway.routing.test_plan import Silent
+from tests.gateway.routing.backends import backend_with
 
 ALL = frozenset[str]().union(*FIELDS.values())
 FEW = frozenset({"user", "temperature", "n", "stop", "tools", "messages.image"})
@@ -61,8 +58,8 @@ SUPPORTS = {
             "tools.properties": Range(maximum=1),
         },
     ),
-    "demanding": Supports(chat=ALL, completion=ALL, requires=frozenset({"user"})),
-    "wordless": Supports(tokens=ALL, text_of_tokens=False),
+    "requires_user": Supports(chat=ALL, completion=ALL, requires=frozenset({"user"})),
+    "tokens_only": Supports(tokens=ALL, text_of_tokens=False),
 }
 
 
@@ -120,17 +117,17 @@ OWN: dict[type[Request], dict[str, tuple[object, ...]]] = {
         "extra": EXTRA,
     },
 }
-"""What the fields of a request are tried with; the first of each is what nothing changes."""
+"""The values that each field is tested with; the first one is used while other fields vary."""
 
 
 def related(kind: type[Request]) -> Iterator[list[Request]]:
-    """Lists of requests that differ in two fields only, in both orders: many are of one kind."""
-    tried = {**OWN[kind], **({} if kind is EmbeddingsRequest else SAMPLED)}
-    usual = {name: values[0] for name, values in OWN[kind].items()}
-    for one, other in combinations(tried, 2):
+    """Lists of requests that differ in two fields only, in both orders: many share a shape."""
+    varied = {**OWN[kind], **({} if kind is EmbeddingsRequest else SAMPLED)}
+    fixed = {name: values[0] for name, values in OWN[kind].items()}
+    for one, other in combinations(varied, 2):
         found: list[Request] = []
-        for first, second in product(tried[one], tried[other]):
-            values = {**usual, one: first, other: second}
+        for first, second in product(varied[one], varied[other]):
+            values = {**fixed, one: first, other: second}
             sampling = {name: values.pop(name) for name in SAMPLED if name in values}
             if sampling:
                 values["sampling"] = Sampling(**sampling)  # pyright: ignore[reportArgumentType]  as the table says
@@ -139,30 +136,22 @@ def related(kind: type[Request]) -> Iterator[list[Request]]:
         yield found[::-1]
 
 
-class Apart(ExperimentRouter):
-    """An experiment of which a plan needs only the backends of its arms."""
+class ArmBackends(ExperimentRouter):
+    """An experiment with the backends of its arms, which is all that a plan needs of it."""
 
     def __init__(self, *names: str) -> None:  # pyright: ignore[reportMissingSuperCall]
         self.arm_backends = frozenset(names)
 
 
-def backend(name: str, supports: Supports) -> Backend:
-    model = name.partition("/")[2]
-    rule = Breaker(BreakerRule())
-    return Backend(
-        name=name,
-        model=model,
-        upstream=Silent(),
-        supports=supports,
-        breaker=rule,
-        budget=RetryBudget(),
-    )
+def backend_of(name: str, supports: Supports) -> Backend:
+    return backend_with(name, supports, model=name.partition("/")[2])
 
 
-Seen = list[tuple[str, Request, tuple[str, ...], tuple[str, ...]]] | str
+Planned = list[tuple[str, Request, tuple[str, ...], tuple[str, ...]]] | str
 
 
-def planned(planner: Planner, route: Route, request: Request) -> Seen:
+def planned(planner: Planner, route: Route, request: Request) -> Planned:
+    """The plan by the planner, which caches; or the message of its error."""
     try:
         found = planner.plan(route, request, RequestFacts())
     except InvalidRequest as exc:
@@ -172,7 +161,8 @@ def planned(planner: Planner, route: Route, request: Request) -> Seen:
     ]
 
 
-def closely(route: Route, request: Request) -> Seen:
+def checked(route: Route, request: Request) -> Planned:
+    """The plan by a full check, without a cache; or the message of its error."""
     try:
         found = match_backends(route, route.backends, route.weights, request, [])
     except InvalidRequest as exc:
@@ -183,11 +173,11 @@ def closely(route: Route, request: Request) -> Seen:
 @pytest.mark.parametrize("names", [("a/m",), ("a/*",), ("a/m", "b/m")])
 @pytest.mark.parametrize("supports", SUPPORTS.values(), ids=SUPPORTS)
 @pytest.mark.parametrize("kind", OWN)
-def test_earlier_requests_change_no_plan(
+def test_a_cached_plan_equals_the_plan_of_a_full_check(
     kind: type[Request], supports: Supports, names: tuple[str, ...]
 ) -> None:
     others = (supports, SUPPORTS["everything"])
-    backends = tuple(backend(name, one) for name, one in zip(names, others, strict=False))
+    backends = tuple(backend_of(name, one) for name, one in zip(names, others, strict=False))
     route = Route(
         name="m",
         backends=backends,
@@ -198,7 +188,7 @@ def test_earlier_requests_change_no_plan(
     for requests in related(kind):
         planner = Planner(RouteTable([route], {}))
         for request in requests:
-            assert planned(planner, route, request) == closely(route, request)
+            assert planned(planner, route, request) == checked(route, request)
 
 
 def route_of(*backends: Backend, **values: object) -> Route:
@@ -215,9 +205,9 @@ def hello(text: str) -> ChatRequest:
     return ChatRequest(model="m", messages=(Message(role="user", content=text),))
 
 
-def test_a_request_that_the_operator_changes_stays_its_own() -> None:
+def test_a_plan_with_operator_values_keeps_each_requests_text() -> None:
     defaults = RequestFields(sampling=Sampling(temperature=0.5))
-    route = route_of(backend("a/m", SUPPORTS["everything"]), defaults=defaults)
+    route = route_of(backend_of("a/m", SUPPORTS["everything"]), defaults=defaults)
     planner = Planner(RouteTable([route], {}))
 
     sent = [planner.plan(route, hello(text), RequestFacts()).candidates[0].request for text in "ab"]
@@ -225,10 +215,10 @@ def test_a_request_that_the_operator_changes_stays_its_own() -> None:
     assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
 
 
-def test_a_request_that_a_variant_changes_stays_its_own() -> None:
-    arm = Arm(name="brief", backend=backend("a/m", SUPPORTS["everything"]), system="Be brief.")
+def test_a_plan_with_a_variants_system_prompt_keeps_each_requests_text() -> None:
+    arm = Arm(name="brief", backend=backend_of("a/m", SUPPORTS["everything"]), system="Be brief.")
     route = route_of(arm.backend)
-    planner = Planner(RouteTable([route], {}), {"m": Apart()})
+    planner = Planner(RouteTable([route], {}), {"m": ArmBackends()})
     enrolment = Enrolment(arm=arm, participation=NO_PARTICIPATION)
 
     plans = [planner.plan(route, hello(text), RequestFacts(), enrolment) for text in "ab"]
@@ -237,10 +227,10 @@ def test_a_request_that_a_variant_changes_stays_its_own() -> None:
     assert [one.messages[1].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
 
 
-def test_a_wildcard_is_kept_apart_for_the_model_that_is_an_arms() -> None:
-    arm = Arm(name="old", backend=backend("b/old", SUPPORTS["everything"]))
-    route = route_of(backend("a/*", SUPPORTS["everything"]))
-    planner = Planner(RouteTable([route], {}), {"m": Apart("a/new", "b/old")})
+def test_a_wildcard_is_cached_separately_for_a_model_that_is_an_arm() -> None:
+    arm = Arm(name="old", backend=backend_of("b/old", SUPPORTS["everything"]))
+    route = route_of(backend_of("a/*", SUPPORTS["everything"]))
+    planner = Planner(RouteTable([route], {}), {"m": ArmBackends("a/new", "b/old")})
     enrolment = Enrolment(arm=arm, participation=NO_PARTICIPATION)
 
     plans = [
@@ -252,8 +242,8 @@ def test_a_wildcard_is_kept_apart_for_the_model_that_is_an_arms() -> None:
     assert names == [["b/old"], ["b/old", "a/other"], ["b/old"]]
 
 
-def test_every_request_of_a_kind_is_drawn_separately() -> None:
-    route = route_of(*(backend(name, SUPPORTS["everything"]) for name in ("a/m", "b/m")))
+def test_requests_of_one_shape_are_drawn_separately() -> None:
+    route = route_of(*(backend_of(name, SUPPORTS["everything"]) for name in ("a/m", "b/m")))
     planner = Planner(RouteTable([route], {}))
 
     plans = [
@@ -263,27 +253,27 @@ def test_every_request_of_a_kind_is_drawn_separately() -> None:
     assert [found.candidates[0].name for found in plans] == ["a/m", "b/m", "a/m"]
 
 
-def test_a_request_of_which_a_variants_backend_gets_less_stays_its_own() -> None:
-    arm = Arm(name="less", backend=backend("a/m", Supports(chat=frozenset({"user"}))))
+def test_a_plan_that_drops_fields_for_a_variant_keeps_each_requests_text() -> None:
+    arm = Arm(name="less", backend=backend_of("a/m", Supports(chat=frozenset({"user"}))))
     route = route_of(arm.backend)
-    planner = Planner(RouteTable([route], {}), {"m": Apart("a/m")})
+    planner = Planner(RouteTable([route], {}), {"m": ArmBackends("a/m")})
     enrolment = Enrolment(arm=arm, participation=NO_PARTICIPATION)
-    asked = [replace(hello(text), sampling=Sampling(n=2), optional=("n",)) for text in "ab"]
+    requests = [replace(hello(text), sampling=Sampling(n=2), optional=("n",)) for text in "ab"]
 
-    plans = [planner.plan(route, request, RequestFacts(), enrolment) for request in asked]
+    plans = [planner.plan(route, request, RequestFacts(), enrolment) for request in requests]
     sent = [found.candidates[0].request for found in plans]
 
     assert [one.messages[0].content for one in sent if isinstance(one, ChatRequest)] == ["a", "b"]
     assert [found.candidates[0].dropped for found in plans] == [("n",), ("n",)]
 
 
-def test_where_a_request_goes_after_a_failure_it_goes_as_it_is() -> None:
-    """The model that takes over changes requests, so what it gets is made of the request itself."""
-    detour = ErrorFallback(codes=frozenset({"context_length_exceeded"}), routes=("longer",))
-    route = route_of(backend("a/m", SUPPORTS["everything"]), error_fallbacks=(detour,))
+def test_a_fallback_by_error_keeps_each_requests_text() -> None:
+    """The fallback has an override, so it gets a changed copy of each request."""
+    fallback = ErrorFallback(codes=frozenset({"context_length_exceeded"}), routes=("longer",))
+    route = route_of(backend_of("a/m", SUPPORTS["everything"]), error_fallbacks=(fallback,))
     longer = replace(
         route_of(
-            backend("b/long", SUPPORTS["everything"]),
+            backend_of("b/long", SUPPORTS["everything"]),
             overrides=RequestFields(sampling=Sampling(temperature=0.5)),
         ),
         name="longer",

@@ -1,4 +1,4 @@
-"""Tokens have the time that their backend tells, or else the time that they took to come."""
+"""Tokens have the time that the backend reports, or else the time between arrivals."""
 
 from gateway.routing.execution.token_timing import Intervals
 from schemas.events import Event, Finished, Started, Tokens, Usage
@@ -8,7 +8,7 @@ def times(events: list[Event]) -> list[float]:
     return [event.elapsed_ms for event in events if isinstance(event, Tokens)]
 
 
-def test_a_silent_backends_tokens_get_the_time_between_them() -> None:
+def test_without_reported_times_tokens_get_the_time_between_arrivals() -> None:
     intervals = Intervals(began=10.0)
 
     first = intervals.timed([Started(), Tokens(ids=(1,))], 10.5)
@@ -26,13 +26,13 @@ def test_tokens_that_arrive_together_share_one_time() -> None:
     assert times(events) == [1000.0, 0.0, 0.0]
 
 
-def test_what_a_backend_measured_is_left_as_it_is() -> None:
+def test_times_that_a_backend_reports_are_not_replaced() -> None:
     intervals = Intervals(began=0.0)
     batches: list[list[Event]] = [
         [Tokens(ids=(1,), elapsed_ms=3.0), Tokens(ids=(2,), elapsed_ms=0.0)],
         [Tokens(ids=(3,), elapsed_ms=0.0)],
     ]
 
-    timed = [intervals.timed(batch, float(place + 1)) for place, batch in enumerate(batches)]
+    timed = [intervals.timed(batch, float(index + 1)) for index, batch in enumerate(batches)]
 
     assert timed == batches

@@ -1,4 +1,4 @@
-"""A `when` rule that does not hold says what of it does not."""
+"""A `when` rule that does not match names the conditions that do not."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +38,7 @@ FACTS = st.builds(
 
 
 @given(RULES, REQUESTS, FACTS)
-def test_a_rule_holds_exactly_where_nothing_of_it_is_unmet(
+def test_a_rule_matches_exactly_if_no_condition_is_unmet(
     rule: WhenRule, request: ChatRequest, facts: RequestFacts
 ) -> None:
     assert matches(rule, request, facts) == (not unmet_conditions(rule, request, facts))

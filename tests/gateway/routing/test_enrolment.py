@@ -1,4 +1,4 @@
-"""What an experiment remembers of those who took part lately."""
+"""Which units an experiment caches."""
 
 import sys
 
@@ -14,14 +14,14 @@ from gateway.routing.planning.enrolment import (
 from gateway.routing.planning.request_facts import RequestFacts
 from schemas.messages import Message
 from schemas.requests import ChatRequest
-from tests.gateway.routing.test_plan import backend
+from tests.gateway.routing.backends import backend
 
 CONFIG = """
 providers: [{name: a, adapter: openai, api_key: k}]
 models:
   - {name: chat, backends: [{provider: a, model: old}, {provider: a, model: new}]}
 experiments:
-  - name: trial
+  - name: greeting
     model: chat
     primary: thumbs_up
     assign_by: ASSIGN_BY
@@ -31,7 +31,7 @@ experiments:
 """
 
 
-def trial(assign_by: str) -> ExperimentRouter:
+def router(assign_by: str) -> ExperimentRouter:
     text = CONFIG.replace("ASSIGN_BY", assign_by)
     (config,) = read_config(text, source="config.yaml", env={}).experiments
     state = ExperimentState()
@@ -39,25 +39,25 @@ def trial(assign_by: str) -> ExperimentRouter:
     return ExperimentRouter(config, backend, state)
 
 
-def asked(user: str) -> ChatRequest:
+def chat(user: str) -> ChatRequest:
     return ChatRequest(model="chat", messages=(Message(role="user", content="hi"),), user=user)
 
 
 @pytest.mark.parametrize(
-    ("assign_by", "long", "kept"),
+    ("assign_by", "long", "cached"),
     [("user", False, True), ("user", True, False), ("request", False, False)],
-    ids=["a user", "a name of a megabyte", "one request"],
+    ids=["a user", "a user name of a megabyte", "a request id"],
 )
-def test_names_are_remembered_while_they_are_short_and_come_again(
-    assign_by: str, long: bool, kept: bool
+def test_units_are_cached_only_if_they_are_short_and_can_recur(
+    assign_by: str, long: bool, cached: bool
 ) -> None:
-    running = trial(assign_by)
+    experiment = router(assign_by)
     name = "".join(["u", "x" * (1_000_000 if long else 10)])
     facts = RequestFacts(request_id=name if assign_by == "request" else "r")
-    request = asked("somebody" if assign_by == "request" else name)
+    request = chat("ada" if assign_by == "request" else name)
     before = sys.getrefcount(name)
 
-    first = running.enrol(request, facts)
+    first = experiment.enrol(request, facts)
 
-    assert (sys.getrefcount(name) > before) == kept
-    assert running.enrol(request, facts).participation == first.participation
+    assert (sys.getrefcount(name) > before) == cached
+    assert experiment.enrol(request, facts).participation == first.participation

@@ -1,4 +1,4 @@
-"""What a request costs that outlives the configuration which it began with."""
+"""The cost of a request that is still running when the configuration is replaced."""
 
 import asyncio
 from pathlib import Path
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.anyio
 PRICES = "prices: [{match: remote/m-1, input: 1, output: 2}]"
 
 
-async def test_the_last_answers_of_a_provider_are_priced_as_when_they_began(tmp_path: Path) -> None:
-    go_on = asyncio.Event()
+async def test_a_request_is_priced_by_the_configuration_it_started_with(tmp_path: Path) -> None:
+    release = asyncio.Event()
 
     async def waits(request: Received, answer: Answer) -> None:
-        await go_on.wait()
+        await release.wait()
         await answers(request, answer)
 
     async with provider(waits) as a:
@@ -31,7 +31,7 @@ async def test_the_last_answers_of_a_provider_are_priced_as_when_they_began(tmp_
             without = config.replace("remote", "other")
             later = Runtime(read_config(without, source="config.yaml", env={}), run_dir=tmp_path)
             gateway.state.use_runtime(later)
-            go_on.set()
+            release.set()
             answer = await asked
             (line,) = gateway.access_lines()
             await later.close()

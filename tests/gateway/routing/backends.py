@@ -1,0 +1,48 @@
+"""Backends that are planned for and never asked."""
+
+from collections.abc import AsyncGenerator
+
+from adapters.base import Supports
+from gateway.config.schema_failover import Breaker as BreakerRule
+from gateway.routing.planning.route import Backend
+from gateway.routing.resilience.circuit_breaker import Breaker
+from gateway.routing.resilience.retry import RetryBudget
+from gateway.upstream.base import Call
+from schemas.answers import Embeddings
+from schemas.events import Event
+from schemas.requests import EmbeddingsRequest, GenerateRequest
+
+
+class UnusedUpstream:
+    """An upstream without answers."""
+
+    name = "unused"
+    supports = Supports()
+
+    async def generate(
+        self, request: GenerateRequest, call: Call
+    ) -> AsyncGenerator[list[Event], None]:
+        yield []
+
+    async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
+        return Embeddings(vectors=())
+
+    async def aclose(self) -> None:
+        return
+
+
+def backend_with(name: str, supports: Supports, model: str = "m") -> Backend:
+    return Backend(
+        name=name,
+        model=model,
+        upstream=UnusedUpstream(),
+        supports=supports,
+        breaker=Breaker(BreakerRule()),
+        budget=RetryBudget(),
+    )
+
+
+def backend(name: str, *fields: str) -> Backend:
+    """A backend for tokens and completions that supports these fields."""
+    known = frozenset(fields)
+    return backend_with(name, Supports(tokens=known, completion=known))
