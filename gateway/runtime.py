@@ -126,13 +126,13 @@ class Runtime:
 def engine_processes(config: Config, run_dir: Path) -> dict[str, EngineProcess]:
     """An engine for each local provider, by its name; not started."""
     local = [provider for provider in config.providers if provider.engine is not None]
-    gathers = line_style(config.logging) == "json"
+    log_stderr = line_style(config.logging) == "json"
     return {
         provider.name: EngineProcess(
             provider.name,
             engine_settings(provider, engines=len(local)),
             run_dir,
-            gathers=gathers,
+            log_stderr=log_stderr,
         )
         for provider in local
     }

@@ -140,7 +140,7 @@ def _unknown(name: str, names: Sequence[str], where: str = "") -> RouteNotFound:
 
 
 def _view(trials: ExperimentService, experiment: Experiment) -> ListedExperiment:
-    return configured(experiment, trials.standing(experiment))
+    return configured(experiment, trials.status(experiment))
 
 
 def _reason(data: bytes) -> str:

@@ -11,22 +11,22 @@ from gateway.coordination.replica_sync import ReplicaSync
 class ReplicaCollector(Collector):
     """Metrics of the leader."""
 
-    def __init__(self, exchange: ReplicaSync) -> None:
-        self._exchange = exchange
+    def __init__(self, sync: ReplicaSync) -> None:
+        self._sync = sync
 
     def collect(self) -> Iterable[Metric]:
         yield GaugeMetricFamily(
             "strowger_redis_available",
             "1 while Redis answers, 0 while replicas run without synchronisation.",
-            value=not self._exchange.unavailable,
+            value=not self._sync.unavailable,
         )
         yield GaugeMetricFamily(
             "strowger_redis_last_success_timestamp_seconds",
             "Time of the last answer of Redis, Unix seconds; 0 before the first.",
-            value=self._exchange.heard_at,
+            value=self._sync.last_success_at,
         )
         yield GaugeMetricFamily(
             "strowger_replicas",
             "Live replicas that share the state of backends, this one included.",
-            value=self._exchange.replicas,
+            value=self._sync.replicas,
         )

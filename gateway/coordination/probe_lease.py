@@ -38,11 +38,11 @@ class ProbeLeases:
     Keys are those of breakers; places are the names that the replicas share for them.
     """
 
-    def __init__(self, link: ReplicaTransport, bars: LocalProbeBlocks) -> None:
-        self._link = link
-        self._local = bars
+    def __init__(self, transport: ReplicaTransport, blocks: LocalProbeBlocks) -> None:
+        self._transport = transport
+        self._local = blocks
         self._blocked: set[str] = set()
-        self._mine: dict[str, float] = {}
+        self._held: dict[str, float] = {}
         self._retry_after: dict[str, float] = {}
         self._places: dict[str, str] = {}
 
@@ -67,17 +67,17 @@ class ProbeLeases:
         for key in self._blocked - is_open.keys():
             self._unblock(key)
         asks: list[tuple[Ask, str]] = [
-            *(("give", key) for key in self._mine.keys() - is_open.keys()),
+            *(("give", key) for key in self._held.keys() - is_open.keys()),
             *(ask for key, until in is_open.items() for ask in self._due(key, until, now)),
         ]
         if not asks:
             return
-        answers = await self._link.leases([(ask, self._places[key]) for ask, key in asks])
+        answers = await self._transport.leases([(ask, self._places[key]) for ask, key in asks])
         for (ask, key), done in zip(asks, answers, strict=True):
             if ask == "take" and done:
-                self._mine[key] = now
+                self._held[key] = now
             elif ask == "give" or (ask == "keep" and not done):
-                self._mine.pop(key, None)
+                self._held.pop(key, None)
                 if key in is_open:
                     self._retry_after[key] = now + UNUSED_S * replicas
 
@@ -85,18 +85,18 @@ class ProbeLeases:
         """Unblock everything: without a transport, the processes of this replica decide alone."""
         for key in tuple(self._blocked):
             self._unblock(key)
-        self._mine.clear()
+        self._held.clear()
         self._retry_after.clear()
 
     def _due(self, key: str, until: float, now: float) -> Iterator[tuple[Ask, str]]:
         """Yield the lease operation for a breaker that is open until `until`, if one is needed."""
-        taken = self._mine.get(key)
+        taken = self._held.get(key)
         if taken is None:
             self._block(key)
             if until - now < AHEAD_S and now >= self._retry_after.get(key, now):
                 yield "take", key
         elif key not in self._blocked and not self._local.lease(key).available():
-            yield "keep", key  # a probe is under way
+            yield "keep", key  # a probe is in flight
         elif -UNUSED_S < until - now < AHEAD_S or now - taken < UNUSED_S:
             self._unblock(key)  # updates sent before it was taken have arrived
             yield "keep", key

@@ -101,12 +101,12 @@ class FileLease:
     def __init__(self, descriptor: int, place: int) -> None:
         self._descriptor = descriptor
         self._place = place
-        self._mine = False
+        self._held = False
         self._ending: asyncio.TimerHandle | None = None
 
     def available(self) -> bool:
         """True if `acquire` would succeed now."""
-        if self._mine:
+        if self._held:
             return True
         if not self._lock():
             return False
@@ -118,24 +118,24 @@ class FileLease:
         if self._ending is not None:
             self._ending.cancel()
             self._ending = None
-        self._mine = self._mine or self._lock()
-        return self._mine
+        self._held = self._held or self._lock()
+        return self._held
 
     def release(self) -> None:
         """Release the lease after LINGER_S; does nothing if it is not held."""
-        if self._mine and self._ending is None:
+        if self._held and self._ending is None:
             self._ending = asyncio.get_running_loop().call_later(LINGER_S, self._give)
 
     def drop(self) -> None:
         """Release the lease immediately; does nothing if it is not held."""
         if self._ending is not None:
             self._ending.cancel()
-        if self._mine:
+        if self._held:
             self._give()
 
     def _give(self) -> None:
         self._ending = None
-        self._mine = False
+        self._held = False
         self._unlock()
 
     def _lock(self) -> bool:

@@ -36,8 +36,8 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(ReplicaState)
 
 
-def body_of(told: ReplicaState) -> bytes:
-    return _encoder.encode(told)
+def body_of(state: ReplicaState) -> bytes:
+    return _encoder.encode(state)
 
 
 def notice(now: float, body: bytes) -> bytes:

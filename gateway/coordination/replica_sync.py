@@ -60,21 +60,21 @@ class Peer(Struct, kw_only=True):
     since: float
     alive: bool = False
     body: bytes = b""
-    told: ReplicaState = ReplicaState()
+    state: ReplicaState = ReplicaState()
 
 
 class ReplicaSync:
     """`run` it alongside the server.
 
-    away:     the last sync failed.
-    heard_at: time of the last successful sync, Unix seconds; 0: never.
+    unavailable:     the last sync failed.
+    last_success_at: time of the last successful sync, Unix seconds; 0: never.
     """
 
     def __init__(
         self,
         hub: StateHub,
-        link: ReplicaTransport,
-        bars: LocalProbeBlocks,
+        transport: ReplicaTransport,
+        blocks: LocalProbeBlocks,
         config: Callable[[], Config],
         clock: Callable[[], float] = now,
     ) -> None:
@@ -83,35 +83,35 @@ class ReplicaSync:
         config: returns the current configuration, read at each sync.
         """
         self._hub = hub
-        self._link = link
-        self._name = link.name.encode()
+        self._transport = transport
+        self._name = transport.name.encode()
         self._clock = clock
-        self._turns = ProbeLeases(link, bars)
+        self._leases = ProbeLeases(transport, blocks)
         self._config = config
-        self._for = config()
-        self._shared = Shared(self._for)
+        self._for_config = config()
+        self._shared = Shared(self._for_config)
         self._own: dict[str, BreakerSnapshot] = {}
         self._known: dict[str, BreakerSnapshot] = {}
         self._busy: dict[str, int] = {}
-        self._others: dict[bytes, Peer] = {}
+        self._peers: dict[bytes, Peer] = {}
         self._unreadable: set[bytes] = set()
         self._passed: dict[str, BreakerSnapshot] = {}
-        self._elsewhere: dict[str, int] = {}
+        self._peer_loads: dict[str, int] = {}
         self.unavailable = False
-        self.heard_at = 0.0
+        self.last_success_at = 0.0
         hub.join(PEER, self.on_message)
 
     @property
     def replicas(self) -> int:
         """The number of live replicas, this one included."""
-        return 1 + sum(other.alive for other in self._others.values())
+        return 1 + sum(other.alive for other in self._peers.values())
 
     def on_message(self, message: BreakerUpdate | LoadUpdate) -> None:
         """Store an update of the processes of this replica."""
         match message:
             case BreakerUpdate(health=health):
                 for key, one in health.items():
-                    self._know(key, one)
+                    self._merge_known(key, one)
                     own = _without(one, self._passed.get(key))
                     known = self._own.get(key)
                     self._own[key] = own if known is None else later(known, own)
@@ -135,31 +135,31 @@ class ReplicaSync:
                     pause = TICK_S
                 await asyncio.sleep(pause * random.uniform(0.75, 1.0))
         finally:
-            self._turns.release_all()
-            await self._link.leave()
+            self._leases.release_all()
+            await self._transport.leave()
 
     async def sync(self) -> None:
         """Send, read, and update the probe leases. Raises TransportUnavailable."""
         now = self._clock()
-        if self._config() is not self._for:
+        if self._config() is not self._for_config:
             self._follow(self._config())
-        gone = [name for name, other in self._others.items() if now - other.since > FORGET_S]
+        gone = [name for name, other in self._peers.items() if now - other.since > FORGET_S]
         for name in gone:
-            del self._others[name]
-        notices = await self._link.exchange(notice(now, self._body(now)), gone)
+            del self._peers[name]
+        notices = await self._transport.exchange(notice(now, self._body(now)), gone)
         self._read(notices, self._clock())
         places = {
             key: place
             for key in self._known
             if NAMED not in key and (place := self._shared.place(key))
         }
-        await self._turns.update(self._known, places, self.replicas, self._clock())
+        await self._leases.update(self._known, places, self.replicas, self._clock())
 
     def _follow(self, config: Config) -> None:
         """Use a new configuration, with which other backends may match those of the peers."""
-        self._for, self._shared = config, Shared(config)
-        for other in self._others.values():
-            other.body, other.told = b"", ReplicaState()
+        self._for_config, self._shared = config, Shared(config)
+        for other in self._peers.values():
+            other.body, other.state = b"", ReplicaState()
 
     def _body(self, now: float) -> bytes:
         self._own = {
@@ -179,17 +179,17 @@ class ReplicaSync:
         return body_of(ReplicaState(health=health, busy=busy))
 
     def _read(self, notices: Mapping[bytes, bytes], now: float) -> None:
-        news: dict[str, BreakerSnapshot] = {}
+        changes: dict[str, BreakerSnapshot] = {}
         self._unreadable &= notices.keys()
         for name, data in notices.items():
             if name != self._name:
-                news.update(self._read_peer(name, data, now))
-        for name, other in self._others.items():
+                changes.update(self._read_peer(name, data, now))
+        for name, other in self._peers.items():
             if name not in notices or now - other.since > PEER_TIMEOUT_S:
                 other.alive = False
-        if news:
-            self._hub.on_message(PEER, BreakerUpdate(health=news))
-        self._pass_loads()
+        if changes:
+            self._hub.on_message(PEER, BreakerUpdate(health=changes))
+        self._forward_loads()
 
     def _read_peer(self, name: bytes, data: bytes, now: float) -> Mapping[str, BreakerSnapshot]:
         """Return what is new in the notice of one peer.
@@ -198,9 +198,9 @@ class ReplicaSync:
         """
         try:
             theirs = clock_of(data)
-            other = self._others.get(name)
+            other = self._peers.get(name)
             if other is None:
-                self._others[name] = Peer(clock=theirs, since=now)
+                self._peers[name] = Peer(clock=theirs, since=now)
                 return {}
             if theirs == other.clock:
                 return {}
@@ -208,51 +208,51 @@ class ReplicaSync:
             body = body_in(data)
             if body == other.body:
                 return {}
-            before, other.body = other.told, body
-            other.told = state_in(body)
+            before, other.body = other.state, body
+            other.state = state_in(body)
         except Unreadable:
             if name not in self._unreadable:
                 self._unreadable.add(name)
                 _log.warning("cannot decode a replica's notice; it may run another version")
             return {}
-        return self._changed(before, other.told, now - theirs)
+        return self._changed(before, other.state, now - theirs)
 
     def _changed(
-        self, before: ReplicaState, told: ReplicaState, ahead: float
+        self, before: ReplicaState, after: ReplicaState, ahead: float
     ) -> dict[str, BreakerSnapshot]:
         """Return changes of backends that exist here too, on our clock.
 
         ahead: our clock minus theirs, seconds.
         """
-        news: dict[str, BreakerSnapshot] = {}
-        for place in self._shared.places & told.health.keys():
+        changes: dict[str, BreakerSnapshot] = {}
+        for place in self._shared.places & after.health.keys():
             old = before.health.get(place, {})
-            for key, one in told.health[place].items():
+            for key, one in after.health[place].items():
                 if old.get(key) != one and self._shared.place(key) == place:
-                    news[key] = shifted(one, ahead)
-                    self._know(key, news[key])
+                    changes[key] = shifted(one, ahead)
+                    self._merge_known(key, changes[key])
                     passed = self._passed.get(key)
-                    self._passed[key] = later(passed, news[key]) if passed else news[key]
+                    self._passed[key] = later(passed, changes[key]) if passed else changes[key]
         bound(self._passed)
-        return news
+        return changes
 
-    def _pass_loads(self) -> None:
+    def _forward_loads(self) -> None:
         """Send the loads of all live peers to the hub: changed counts, and 0 for ended ones."""
         total: dict[str, int] = {}
-        for other in self._others.values():
+        for other in self._peers.values():
             if other.alive:
-                for place in self._shared.places & other.told.busy.keys():
-                    for key, count in other.told.busy[place].items():
+                for place in self._shared.places & other.state.busy.keys():
+                    for key, count in other.state.busy[place].items():
                         if self._shared.place(key) == place:
                             total[key] = total.get(key, 0) + count
-        if total != self._elsewhere:
-            ended = dict.fromkeys(self._elsewhere.keys() - total.keys(), 0)
-            self._elsewhere = total
+        if total != self._peer_loads:
+            ended = dict.fromkeys(self._peer_loads.keys() - total.keys(), 0)
+            self._peer_loads = total
             self._hub.on_message(
                 PEER, LoadUpdate(attempts={**ended, **total}, in_flight=0, buffered=0)
             )
 
-    def _know(self, key: str, health: BreakerSnapshot) -> None:
+    def _merge_known(self, key: str, health: BreakerSnapshot) -> None:
         known = self._known.get(key)
         self._known[key] = later(known, health) if known else health
         bound(self._known)
@@ -262,20 +262,19 @@ class ReplicaSync:
             _log.warning(
                 "other replicas unreachable (Redis at %s: %s); continuing with this replica's own "
                 "knowledge",
-                self._link.where,
+                self._transport.where,
                 why,
             )
         self.unavailable = True
-        self._others.clear()
-        self._turns.release_all()
-        self._pass_loads()
+        self._peers.clear()
+        self._leases.release_all()
+        self._forward_loads()
 
     def _on_available(self) -> None:
-        self.heard_at = time.time()
+        self.last_success_at = time.time()
         if self.unavailable:
-            _log.info(
-                "Redis at %s reachable again; synchronising with other replicas", self._link.where
-            )
+            message = "Redis at %s reachable again; synchronising with other replicas"
+            _log.info(message, self._transport.where)
         self.unavailable = False
 
 

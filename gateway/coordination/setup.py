@@ -25,24 +25,24 @@ def transport_of(config: Config) -> ReplicaTransport | None:
 
 @asynccontextmanager
 async def replica_sync_running(
-    link: ReplicaTransport | None,
+    transport: ReplicaTransport | None,
     hub: StateHub,
-    bars: Callable[[], LocalProbeBlocks],
+    blocks: Callable[[], LocalProbeBlocks],
     config: Callable[[], Config],
     registry: CollectorRegistry,
     crashed: OnCrash,
 ) -> AsyncGenerator[None, None]:
     """Synchronise with other replicas until the block ends; without a transport, do nothing.
 
-    link: see `transport_of`. bars: creates the leases if they are needed. config: returns the
-    current configuration. registry: of this process's metrics.
+    transport: see `transport_of`. blocks: creates the local leases if they are needed. config:
+    returns the current configuration. registry: of this process's metrics.
     """
-    if link is None:
+    if transport is None:
         yield
         return
-    exchange = ReplicaSync(hub, link, bars(), config)
-    registry.register(ReplicaCollector(exchange))
-    task = asyncio.create_task(keep_running("replica sync", exchange.run, crashed))
+    sync = ReplicaSync(hub, transport, blocks(), config)
+    registry.register(ReplicaCollector(sync))
+    task = asyncio.create_task(keep_running("replica sync", sync.run, crashed))
     try:
         yield
     finally:

@@ -30,7 +30,7 @@ class StateSharing:
         self._gateway = gateway
         self._leases = leases
         self._send = send
-        self._news: dict[str, BreakerSnapshot] = {}
+        self._updates: dict[str, BreakerSnapshot] = {}
         self._attempts: dict[str, int] = {}
         self._received: dict[str, int] = {}
         self._totals = (0, 0)
@@ -98,10 +98,10 @@ class StateSharing:
         breaker = backend.breakers.get(name) if name else backend.breaker
         if breaker is None:
             return
-        if not self._news:
+        if not self._updates:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._news[key + NAMED + name if name else key] = breaker.snapshot()
+        self._updates[key + NAMED + name if name else key] = breaker.snapshot()
 
     def _flush(self) -> None:
-        news, self._news = self._news, {}
-        self._send(BreakerUpdate(health=news))
+        changes, self._updates = self._updates, {}
+        self._send(BreakerUpdate(health=changes))

@@ -159,12 +159,12 @@ class EngineProcess:
         *,
         backoff_s: float = BACKOFF_S,
         generation: int = 0,
-        gathers: bool = False,
+        log_stderr: bool = False,
     ) -> None:
         """run_dir: the folder of the socket; each generation has its own socket.
 
-        gathers: log each line of its stderr as a message of the gateway's log, in the same format;
-                 otherwise its stderr is the gateway's.
+        log_stderr: log each line of its stderr as a message of the gateway's log, in the same
+                    format; otherwise its stderr is the gateway's.
         """
         self.name = name
         self.settings = settings
@@ -173,7 +173,7 @@ class EngineProcess:
         self.status = "not started"
         self.restarts = 0
         self._backoff_s = backoff_s
-        self._gathers = gathers
+        self._log_stderr = log_stderr
         self._watchers: list[Callable[[str], None]] = []
         self._stopping = False
         self._process: asyncio.subprocess.Process | None = None
@@ -296,7 +296,7 @@ class EngineProcess:
             *("-m", "local_engine", "--socket", str(self.socket_path)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE if self._gathers else None,
+            stderr=asyncio.subprocess.PIPE if self._log_stderr else None,
             env=engine_environment(os.environ, self.settings.environment),
         )
         self._process, self._began = process, clock()

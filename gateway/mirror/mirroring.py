@@ -35,10 +35,10 @@ OnMirrored = Callable[[MirrorLogEntry, AttemptRow | None], None]
 
 
 class Mirrors:
-    """The copies of one process. booked: called with the outcome of each, shed ones included."""
+    """The copies of one process. on_mirrored: called with each outcome, also of shed copies."""
 
-    def __init__(self, booked: OnMirrored) -> None:
-        self._booked = booked
+    def __init__(self, on_mirrored: OnMirrored) -> None:
+        self._on_mirrored = on_mirrored
         self._running: set[asyncio.Task[None]] = set()
 
     def offer(
@@ -60,13 +60,13 @@ class Mirrors:
         if isinstance(copy, UnmirrorableRequest):
             unsent = AttemptRecord(backend=copy.name, pattern=copy.pattern, outcome=copy.code)
             line = _line(record, unsent, record, runtime.prices, None)
-            self._booked(msgspec.structs.replace(line, reason=copy.reason), None)
+            self._on_mirrored(msgspec.structs.replace(line, reason=copy.reason), None)
             return
         if busy or len(self._running) >= MAX_IN_FLIGHT or not copy.breaker.is_available(now()):
             shed = AttemptRecord(backend=copy.name, pattern=_pattern(copy), outcome="shed")
-            self._booked(_line(record, shed, record, runtime.prices, None), None)
+            self._on_mirrored(_line(record, shed, record, runtime.prices, None), None)
             return
-        alone = Plan(
+        plan_of_copy = Plan(
             route=plan.route,
             candidates=(copy,),
             names=(copy.name,),
@@ -75,7 +75,7 @@ class Mirrors:
             operator_deadline_s=plan.operator_deadline_s,
         )
         runtime.in_flight += 1
-        task = asyncio.create_task(self._send(alone, request, record, real, runtime))
+        task = asyncio.create_task(self._send(plan_of_copy, request, record, real, runtime))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
@@ -101,14 +101,14 @@ class Mirrors:
         shadow = RequestRecord(
             request_id=record.request_id, started=now(), task=record.task, attempts=[]
         )
-        found: Comparison | None = None
+        comparison: Comparison | None = None
         reason = ""
         try:
             if isinstance(request, EmbeddingsRequest):
                 answer = await pipeline.embed(plan, request, shadow, tenant=record.caller)
             else:
                 answer = await pipeline.collect(plan, request, shadow, tenant=record.caller)
-            found = compared(real, answer)
+            comparison = compared(real, answer)
         except GatewayError as exc:
             reason = exc.message if isinstance(exc, InvalidRequest) else ""
             _log.debug("the copy of request %s failed: %s", record.request_id, exc)
@@ -121,7 +121,7 @@ class Mirrors:
                 attempt.role = "mirror"
                 usage, source = counted(shadow.usage, shadow.deltas, record.task)
                 line = msgspec.structs.replace(
-                    _line(record, attempt, shadow, runtime.prices, found),
+                    _line(record, attempt, shadow, runtime.prices, comparison),
                     reason=reason if attempt.refused else "",
                     mirror_dropped=plan.candidates[0].reported_omissions,
                 )
@@ -129,7 +129,7 @@ class Mirrors:
                 row = attempt_row(
                     record.request_id, number, line.time, attempt, usage, source, runtime.prices
                 )
-                self._booked(line, row)
+                self._on_mirrored(line, row)
 
 
 def _pattern(copy: Candidate) -> str:
@@ -141,7 +141,7 @@ def _line(
     attempt: AttemptRecord,
     shadow: RequestRecord,
     prices: Prices,
-    found: Comparison | None,
+    comparison: Comparison | None,
 ) -> MirrorLogEntry:
     """Build the log entry. shadow: the copy's record; the request's own if none was sent."""
     served = next((one for one in reversed(record.attempts) if one.outcome == "ok"), None)
@@ -168,5 +168,5 @@ def _line(
         mirror_source=source,
         cost_usd=None if ours is None else cost_of(real, ours),
         mirror_cost_usd=None if theirs is None or usage is None else cost_of(usage, theirs),
-        compared=found,
+        compared=comparison,
     )

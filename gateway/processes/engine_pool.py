@@ -81,9 +81,9 @@ class EnginePool:
                     f"providers.{name}.engine: its settings or its share of this machine change, "
                     "which needs a restart or `reload: replace`"
                 )
-            gathers = line_style(config.logging) == "json"
+            log_stderr = line_style(config.logging) == "json"
             processes[name] = EngineProcess(
-                name, settings, self._run_dir, generation=number, gathers=gathers
+                name, settings, self._run_dir, generation=number, log_stderr=log_stderr
             )
             self._made(processes[name])
         return EnginePlan(processes=processes, problems=tuple(problems))

@@ -31,7 +31,7 @@ async def run_leader(
     records: Records,
 ) -> None:
     """Run until SIGTERM or SIGINT; return when every worker and engine has exited."""
-    link = transport_of(config)
+    transport = transport_of(config)
     metrics = ProcessMetrics()
     crashed = metrics.internal_errors.count
     count_unhandled(crashed)
@@ -57,7 +57,7 @@ async def run_leader(
     on_reload(reload.reload)
     pool.start(
         config.server.workers,
-        lambda: (reload.config, tuple(engines.processes.values()), reload.refused),
+        lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
     )
     watching = None
     if config.server.reload == "auto":
@@ -67,7 +67,7 @@ async def run_leader(
     leases = partial(FileLeases, run_dir / PROBES)
     try:
         async with replica_sync_running(
-            link, pool.hub, leases, lambda: reload.config, metrics.registry, crashed
+            transport, pool.hub, leases, lambda: reload.config, metrics.registry, crashed
         ):
             await pool.ended()
     finally:

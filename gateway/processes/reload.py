@@ -39,7 +39,7 @@ MISSING_POLLS = 5
 class Reload:
     """Read the file again, check it, and put it into effect in every target, or in none.
 
-    config: the current configuration. refused: the file has changed since and was rejected.
+    config: the current configuration. rejected: the file has changed since and was rejected.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Reload:
         targets: the serving processes; none is added within `hold_starts`.
         """
         self.config = config
-        self.refused = False
+        self.rejected = False
         self._source = source
         self._read = read
         self._engines = engines
@@ -75,7 +75,7 @@ class Reload:
     async def reload(self, by: str) -> bool:
         """Read and apply the file; False if it was rejected, with the problems in the log.
 
-        by: the trigger, for the log. An internal error also rejects the file: the current
+        by: the trigger, which is logged. An internal error also rejects the file: the current
         configuration stays in effect, and the caller continues.
         """
         async with self._lock:
@@ -95,7 +95,7 @@ class Reload:
                 why = f"internal error: {type(exc).__name__}; see the traceback in the log"
                 self._reject((why,))
                 return False
-            self._notify(refused=False)
+            self._notify(rejected=False)
             return True
 
     async def watch(self) -> None:
@@ -189,27 +189,27 @@ class Reload:
 
     async def _stop(self, leaving: Sequence[EngineProcess], targets: Sequence[Target]) -> None:
         """Stop replaced engines when no request can use them, or after drain_timeout_s."""
-        settled = asyncio.gather(*(one.wait_old_requests() for one in targets))
+        idle = asyncio.gather(*(one.wait_old_requests() for one in targets))
         try:
-            await asyncio.wait_for(settled, self.config.server.drain_timeout_s)
+            await asyncio.wait_for(idle, self.config.server.drain_timeout_s)
         except TimeoutError:
             _log.warning("cutting requests on a replaced engine that outlasted drain_timeout_s")
         await self._engines.stop(leaving)
 
     def _reject(self, problems: Sequence[str]) -> None:
         self._metrics.reloaded("refused")
-        self._notify(refused=True)
+        self._notify(rejected=True)
         _log.error(
             "configuration %s rejected, keeping the previous one: %s",
             self._source,
             "; ".join(problems),
         )
 
-    def _notify(self, *, refused: bool) -> None:
-        self.refused = refused
-        self._metrics.refused(refused)
+    def _notify(self, *, rejected: bool) -> None:
+        self.rejected = rejected
+        self._metrics.refused(rejected)
         for one in self._targets():
-            one.notify_config_rejected(refused=refused)
+            one.notify_config_rejected(rejected=rejected)
 
 
 class _FileState(Struct, frozen=True):

@@ -53,6 +53,6 @@ class Target(Protocol):
         """Return when no request is left that started under an earlier configuration."""
         ...
 
-    def notify_config_rejected(self, *, refused: bool) -> None:
+    def notify_config_rejected(self, *, rejected: bool) -> None:
         """Report whether the current file was rejected, so that an older one is in effect."""
         ...

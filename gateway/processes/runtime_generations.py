@@ -17,14 +17,14 @@ class Generations:
 
     def __init__(self, first: Runtime) -> None:
         self.current = first
-        self._former: list[Runtime] = []
+        self._old: list[Runtime] = []
         self._ending: set[asyncio.Task[None]] = set()
 
     def replace(self, new: Runtime) -> None:
         """Start new requests on `new`; close the old Runtime after its last request."""
         old, self.current = self.current, new
         old.retire()
-        self._former.append(old)
+        self._old.append(old)
         task = asyncio.create_task(self._end(old))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
@@ -40,18 +40,18 @@ class Generations:
             task.cancel()
         if self._ending:
             await asyncio.wait(tuple(self._ending))
-        for former in self._former:
-            await self._close_what_is_its_own(former)
+        for old in self._old:
+            await self._close_unshared(old)
         await self.current.close()
 
     async def _end(self, old: Runtime) -> None:
         while old.in_flight:  # noqa: ASYNC110  a request's end must not cost more than a count
             await asyncio.sleep(POLL_S)
-        self._former.remove(old)
-        await self._close_what_is_its_own(old)
+        self._old.remove(old)
+        await self._close_unshared(old)
 
-    async def _close_what_is_its_own(self, old: Runtime) -> None:
-        others = (self.current, *(one for one in self._former if one is not old))
+    async def _close_unshared(self, old: Runtime) -> None:
+        others = (self.current, *(one for one in self._old if one is not old))
         used = {id(shared) for other in others for shared in other.shared()}
         for shared in old.shared():
             if id(shared) not in used:

@@ -172,8 +172,8 @@ class Server:
     async def wait_old_requests(self) -> None:
         await self._generations.wait_old_requests()
 
-    def notify_config_rejected(self, *, refused: bool) -> None:
-        self.gateway.refused = refused
+    def notify_config_rejected(self, *, rejected: bool) -> None:
+        self.gateway.refused = rejected
 
     async def _drain(self) -> None:
         await self._stop.wait()

@@ -48,7 +48,7 @@ async def run_single_process(
     records: Records,
 ) -> None:
     """Serve until SIGTERM or SIGINT; return when everything is closed."""
-    link = transport_of(config)
+    transport = transport_of(config)
     engines = EnginePool(config, run_dir)
     serving = Server(config, run_dir=run_dir, engines=engines.processes, access_log=access_log)
     metrics = ProcessMetrics()
@@ -57,10 +57,10 @@ async def run_single_process(
     count_unhandled(crashed)
 
     serving.gateway.peers = LeaderCounters(metrics)
-    minding = serving.gateway.minding = experiment_jobs_for(
+    jobs = serving.gateway.minding = experiment_jobs_for(
         records.store, lambda: reload.config, crashed
     )
-    for collector in (records.metrics, GuardrailCollector(minding.monitor)):
+    for collector in (records.metrics, GuardrailCollector(jobs.monitor)):
         metrics.registry.register(collector)
     reload = Reload(
         config,
@@ -77,7 +77,7 @@ async def run_single_process(
         watching = asyncio.create_task(keep_running("file watcher", reload.watch, crashed))
     engines.start()
     try:
-        async with _among_replicas(link, serving, reload, metrics):
+        async with _synchronised(transport, serving, reload, metrics):
             await serving.run(listener)
     finally:
         if watching is not None:
@@ -87,11 +87,11 @@ async def run_single_process(
 
 
 @asynccontextmanager
-async def _among_replicas(
-    link: ReplicaTransport | None, serving: Server, reload: Reload, metrics: ProcessMetrics
+async def _synchronised(
+    transport: ReplicaTransport | None, serving: Server, reload: Reload, metrics: ProcessMetrics
 ) -> AsyncGenerator[None, None]:
     """Join this process to a hub as its only worker, if there are replicas to synchronise with."""
-    if link is None:
+    if transport is None:
         yield
         return
     hub, holders = StateHub(), dict[str, LocalLeases]()
@@ -99,12 +99,12 @@ async def _among_replicas(
     serving.on_new_runtime = sharing.follow
     hub.join(0, sharing.on_message)
     crashed = metrics.internal_errors.count
-    telling = asyncio.create_task(keep_running("load sharing", sharing.send_updates, crashed))
+    sending = asyncio.create_task(keep_running("load sharing", sharing.send_updates, crashed))
     try:
-        bars = partial(LocalLeases, holders)
+        blocks = partial(LocalLeases, holders)
         async with replica_sync_running(
-            link, hub, bars, lambda: reload.config, metrics.registry, crashed
+            transport, hub, blocks, lambda: reload.config, metrics.registry, crashed
         ):
             yield
     finally:
-        telling.cancel()
+        sending.cancel()

@@ -75,57 +75,57 @@ HEARTBEAT_S = 1.0
 A worker that does not hang sends a message at least this often."""
 
 _families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
-_strands: msgspec.msgpack.Decoder[tuple[BackendSeries, ...]] = msgspec.msgpack.Decoder(
+_series: msgspec.msgpack.Decoder[tuple[BackendSeries, ...]] = msgspec.msgpack.Decoder(
     tuple[BackendSeries, ...]
 )
-_past: msgspec.msgpack.Decoder[ExperimentHistory] = msgspec.msgpack.Decoder(ExperimentHistory)
-_decisions: msgspec.msgpack.Decoder[list[RecentRequest]] = msgspec.msgpack.Decoder(
+_history: msgspec.msgpack.Decoder[ExperimentHistory] = msgspec.msgpack.Decoder(ExperimentHistory)
+_recent: msgspec.msgpack.Decoder[list[RecentRequest]] = msgspec.msgpack.Decoder(
     list[RecentRequest]
 )
 
 
 class OtherWorkers:
-    """The other workers, asked through the leader."""
+    """The other workers, queried through the leader."""
 
     def __init__(self, channel: Channel[ToWorker]) -> None:
         self._channel = channel
         self._ids = count(1)
-        self._asked: dict[int, asyncio.Future[tuple[bytes, ...]]] = {}
+        self._pending: dict[int, asyncio.Future[tuple[bytes, ...]]] = {}
 
     async def counted(self) -> list[Families]:
         """See Peers.counted."""
-        return [_families.decode(body) for body in await self._gather(MetricsRequest())]
+        return [_families.decode(body) for body in await self._ask_all(MetricsRequest())]
 
     async def series_by_backend(self, window: Window, at: float) -> list[tuple[BackendSeries, ...]]:
         """See Peers.series_by_backend."""
-        asked = SeriesRequest(window=window, at=at)
-        return [_strands.decode(body) for body in await self._gather(asked)]
+        query = SeriesRequest(window=window, at=at)
+        return [_series.decode(body) for body in await self._ask_all(query)]
 
     async def recent(self, limit: int, request_id: str) -> list[list[RecentRequest]]:
         """See Peers.recent."""
-        asked = RecentRequestsQuery(limit=limit, request_id=request_id)
-        return [_decisions.decode(body) for body in await self._gather(asked)]
+        query = RecentRequestsQuery(limit=limit, request_id=request_id)
+        return [_recent.decode(body) for body in await self._ask_all(query)]
 
     async def experiment_history(self) -> ExperimentHistory:
         """See Peers.experiment_history."""
-        (body,) = await self._gather(HistoryRequest())
-        return _past.decode(body)
+        (body,) = await self._ask_all(HistoryRequest())
+        return _history.decode(body)
 
-    def on_message(self, gathered: PeerAnswers) -> None:
-        asked = self._asked.get(gathered.id)
-        if asked is not None and not asked.done():
-            asked.set_result(gathered.bodies)
+    def on_message(self, answers: PeerAnswers) -> None:
+        waiting = self._pending.get(answers.id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answers.bodies)
 
-    async def _gather(self, question: Question | HistoryRequest) -> tuple[bytes, ...]:
+    async def _ask_all(self, question: Question | HistoryRequest) -> tuple[bytes, ...]:
         number = next(self._ids)
-        asked = self._asked[number] = asyncio.get_running_loop().create_future()
+        waiting = self._pending[number] = asyncio.get_running_loop().create_future()
         self._channel.send(AskPeers(id=number, question=question))
         try:
-            return await asyncio.wait_for(asked, PEER_TIMEOUT_S)
+            return await asyncio.wait_for(waiting, PEER_TIMEOUT_S)
         except TimeoutError:
             raise Unavailable("the other processes do not answer", retry_after=1) from None
         finally:
-            del self._asked[number]
+            del self._pending[number]
 
 
 class Worker:
@@ -210,7 +210,7 @@ class Worker:
             case WaitIdle():
                 self._tasks.add(asyncio.create_task(self._wait_idle(message.id)))
             case ConfigRejected():
-                self.serving.notify_config_rejected(refused=message.rejected)
+                self.serving.notify_config_rejected(rejected=message.rejected)
             case Drain():
                 self.serving.drain()
             case StopNow():

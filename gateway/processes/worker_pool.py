@@ -97,7 +97,7 @@ class WorkerHandle:
         self._lost = False
         self._ids = count(1)
         self._answers: dict[int, asyncio.Future[bytes | None]] = {}
-        self._settling: dict[int, asyncio.Future[None]] = {}
+        self._waiting_idle: dict[int, asyncio.Future[None]] = {}
         self._preparing: dict[int, asyncio.Future[tuple[str, ...]]] = {}
         self._committing: dict[int, asyncio.Future[None]] = {}
 
@@ -132,12 +132,12 @@ class WorkerHandle:
         if self._lost:
             return
         number = next(self._ids)
-        settling = self._settling[number] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting_idle[number] = asyncio.get_running_loop().create_future()
         self.send(WaitIdle(id=number))
-        await settling
+        await waiting
 
-    def notify_config_rejected(self, *, refused: bool) -> None:
-        self.send(ConfigRejected(rejected=refused))
+    def notify_config_rejected(self, *, rejected: bool) -> None:
+        self.send(ConfigRejected(rejected=rejected))
 
     async def ask(self, question: Question) -> bytes | None:
         """Return the answer, or `None` if the worker does not answer in time or exits."""
@@ -160,7 +160,7 @@ class WorkerHandle:
             case Committed():
                 _resolve(self._committing.pop(message.number, None), None)
             case Idle():
-                _resolve(self._settling.pop(message.id, None), None)
+                _resolve(self._waiting_idle.pop(message.id, None), None)
             case Answer(id=0):
                 self.counted = message.body
             case Answer():
@@ -172,7 +172,7 @@ class WorkerHandle:
         for preparing in self._preparing.values():
             if not preparing.done():
                 preparing.set_exception(ProcessEnded)
-        for waiting in (*self._committing.values(), *self._settling.values()):
+        for waiting in (*self._committing.values(), *self._waiting_idle.values()):
             _resolve(waiting, None)
         for answer in self._answers.values():
             _resolve(answer, None)
@@ -203,7 +203,7 @@ class WorkerPool:
         self._ended_counts: Families = ()
         self._stopping = asyncio.Event()
         self._keeping: list[asyncio.Task[None]] = []
-        self._gathering: set[asyncio.Task[None]] = set()
+        self._asking: set[asyncio.Task[None]] = set()
         self._hang_s = hang_s
         self._backoff_s = backoff_s
         self._watching: asyncio.Task[None] | None = None
@@ -266,7 +266,7 @@ class WorkerPool:
                 worker.process.kill()
             if late:
                 await asyncio.wait(late)
-        for task in self._gathering:
+        for task in self._asking:
             task.cancel()
         if self._watching is not None:
             self._watching.cancel()
@@ -303,7 +303,7 @@ class WorkerPool:
                         worker.process.kill()
 
     async def _once(self, number: int) -> str:
-        """Run one process until it exits; return how it exited, for the log."""
+        """Run one process until it exits; return how it exited, to log it."""
         try:
             status = await self._run(number)
         except OSError as exc:
@@ -327,12 +327,12 @@ class WorkerPool:
                     raise
             worker = WorkerHandle(number, process)
             await worker.channel.connect(ours)
-            config, engines, refused = self._current()
+            config, engines, rejected = self._current()
             states = tuple(state_of(engine) for engine in engines)
             worker.send(
                 WorkerInit(worker=number, config=config, engines=states, run_dir=str(self._run_dir))
             )
-            worker.notify_config_rejected(refused=refused)
+            worker.notify_config_rejected(rejected=rejected)
             self.workers[number] = worker
         if self._stopping.is_set():
             worker.send(StopNow())
@@ -370,8 +370,8 @@ class WorkerPool:
                 worker.send(PeerAnswers(id=message.id, bodies=(history,)))
             case AskPeers():
                 task = asyncio.create_task(self._ask_peers(worker, message))
-                self._gathering.add(task)
-                task.add_done_callback(self._gathering.discard)
+                self._asking.add(task)
+                task.add_done_callback(self._asking.discard)
             case WorkerReady():
                 worker.serving.set()
                 self._count_serving()
@@ -379,9 +379,9 @@ class WorkerPool:
     def _count_serving(self) -> None:
         self._metrics.workers.set(sum(one.serving.is_set() for one in self.workers.values()))
 
-    async def _ask_peers(self, asking: WorkerHandle, gather: AskPeers) -> None:
+    async def _ask_peers(self, asking: WorkerHandle, message: AskPeers) -> None:
         """Ask all other workers concurrently; add the counters of workers that have exited."""
-        question = gather.question
+        question = message.question
         assert not isinstance(question, HistoryRequest)
         others = [one for one in self.workers.values() if one is not asking]
         answers = await asyncio.gather(*(one.ask(question) for one in others))
@@ -392,7 +392,7 @@ class WorkerPool:
             running = [one for one in others if self.workers.get(one.number) is one]
             bodies = [one.counted for one in running if one.counted is not None]
             bodies += [packed(self._ended_counts), packed(families(self._metrics.registry))]
-        asking.send(PeerAnswers(id=gather.id, bodies=tuple(bodies)))
+        asking.send(PeerAnswers(id=message.id, bodies=tuple(bodies)))
 
 
 def _resolve(future: "asyncio.Future[_T] | None", value: _T) -> None:

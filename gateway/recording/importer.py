@@ -47,7 +47,7 @@ class Importer:
         self._every_s = every_s
         self._keep_s = keep_days * DAY_S
         self._positions: dict[str, int] = {}
-        self._taken: dict[str, int] = {}
+        self._last_positions: dict[str, int] = {}
         self._whole_at = time.monotonic()
         self._shared = False
         self._tidy_at = 0.0
@@ -62,15 +62,15 @@ class Importer:
     @property
     def waiting_bytes(self) -> int:
         """Approximate bytes of the spool that the store does not have."""
-        taken = self._positions or self._taken
+        positions = self._positions or self._last_positions
         sizes = self._spool.sizes()
-        return sum(max(size - taken.get(name, 0), 0) for name, size in sizes.items())
+        return sum(max(size - positions.get(name, 0), 0) for name, size in sizes.items())
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Import what is left and stop. What does not fit in the timeout stays in the spool."""
+        """Import the rest and stop. What does not fit in the timeout stays in the spool."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
@@ -89,8 +89,8 @@ class Importer:
         """
         began = time.monotonic()
         try:
-            with self._spool.import_lock() as alone:
-                if not alone:
+            with self._spool.import_lock() as locked:
+                if not locked:
                     self._on_shared_spool()
                     return 0
                 rows = sum(self._import_file(path) for path in self._spool.files())
@@ -117,7 +117,7 @@ class Importer:
     def _on_unavailable(self, why: Exception) -> None:
         """Forget the positions: if a commit's answer was lost, only the store knows them."""
         if self._positions:
-            self._taken, self._positions = self._positions, {}
+            self._last_positions, self._positions = self._positions, {}
         if not self.unavailable:
             _log.error("store unreachable, buffering records in %s: %s", self._spool.folder, why)
         self.unavailable = True
@@ -137,20 +137,20 @@ class Importer:
                 self._positions[path.name] = self._store.position(path.name)
             while True:
                 begin = max(self._positions[path.name], len(HEAD))
-                read, left = _next(fd, begin)
+                read, rest = _next(fd, begin)
                 if not read.size:
                     break
                 end = begin + read.size
-                taken = self._store.import_rows(
+                result = self._store.import_rows(
                     path.name, self._positions[path.name], end, read.rows
                 )
                 self._positions[path.name] = end
-                imported += taken.rows
-                self.imported += taken.rows
-                self.rejected += taken.rejected + taken.other_keys
-                _log_rejected(taken)
+                imported += result.rows
+                self.imported += result.rows
+                self.rejected += result.rejected + result.other_keys
+                _log_rejected(result)
             if finished:
-                self._finish(path, torn=left, damaged=read.damaged)
+                self._finish(path, torn=rest, damaged=read.damaged)
         return imported
 
     def _finish(self, path: Path, *, torn: int, damaged: bool) -> None:
@@ -180,14 +180,14 @@ class Importer:
         self._tidy_at = at + _TIDY_S
 
 
-def _log_rejected(taken: ImportResult) -> None:
+def _log_rejected(result: ImportResult) -> None:
     """Log rejected rows. Feedback on other keys' requests is a client's error: only a warning."""
-    if taken.rejected:
+    if result.rejected:
         message = "%d records lost: the database rejects their values: %s"
-        _log.error(message, taken.rejected, taken.why)
-    if taken.other_keys:
+        _log.error(message, result.rejected, result.why)
+    if result.other_keys:
         message = "rejected %d feedback rows: the request belongs to another API key"
-        _log.warning(message, taken.other_keys)
+        _log.warning(message, result.other_keys)
 
 
 def _next(fd: int, begin: int) -> tuple[Read, int]:

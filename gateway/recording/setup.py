@@ -41,13 +41,13 @@ def import_running(config: Config) -> Generator[Records]:
     used: a newer version's tables, a missing extra.
     """
     store, spool = open_store(config.store.url), open_spool(config)
-    away = False
+    unavailable = False
     try:
         store.prepare()
     except StoreUnavailable as exc:
         _log.error("store unreachable; serving requests and buffering their records: %s", exc)
-        away = True
-    importer = Importer(spool, store, keep_days=config.store.keep_days, unavailable=away)
+        unavailable = True
+    importer = Importer(spool, store, keep_days=config.store.keep_days, unavailable=unavailable)
     importer.start()
     try:
         yield Records(store=store, metrics=ImporterCollector(importer, spool))

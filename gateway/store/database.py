@@ -67,14 +67,14 @@ class Driver(Protocol):
 
     text:   the type of texts that sort by code point.
     begin_read, begin_write: statements; the latter waits until no other process writes.
-    errors: everything its connections raise. refusals: those for which a retry never helps.
+    errors: everything its connections raise. rejections: those for which a retry never helps.
     """
 
     text: str
     begin_read: tuple[str, ...]
     begin_write: tuple[str, ...]
     errors: tuple[type[Exception], ...]
-    refusals: tuple[type[Exception], ...]
+    rejections: tuple[type[Exception], ...]
 
     def connect(self) -> Connection:
         """Raises StoreUnavailable."""
@@ -88,9 +88,9 @@ class Driver(Protocol):
 class Session:
     """One transaction. wrote: `run` has changed rows."""
 
-    def __init__(self, connection: Connection, refusals: tuple[type[Exception], ...]) -> None:
+    def __init__(self, connection: Connection, rejections: tuple[type[Exception], ...]) -> None:
         self._connection = connection
-        self._refusals = refusals
+        self._rejections = rejections
         self.wrote = False
 
     def run(self, sql: str, *values: Value) -> int:
@@ -119,7 +119,7 @@ class Session:
         self._connection.execute("SAVEPOINT attempt", ())
         try:
             yield
-        except self._refusals as exc:
+        except self._rejections as exc:
             self._connection.execute("ROLLBACK TO SAVEPOINT attempt", ())
             self._connection.execute("RELEASE SAVEPOINT attempt", ())
             raise StoreRejected(str(exc)) from exc
@@ -139,7 +139,7 @@ class Database:
         self._prepare = prepare
         self._prepared = False
         self._idle: LifoQueue[Connection] = LifoQueue()
-        self._busy: set[Connection] = set()
+        self._in_use: set[Connection] = set()
         self._doubtful = False
         self._lock = Lock()
 
@@ -166,7 +166,7 @@ class Database:
         """Close without waiting: interrupt other threads' transactions, which rolls them back."""
         self._close_idle()
         with self._lock:
-            for connection in self._busy:
+            for connection in self._in_use:
                 connection.interrupt()
 
     @contextmanager
@@ -188,18 +188,18 @@ class Database:
         connection = self._idle_connection() or self._driver.connect()
         kept = False
         with self._lock:
-            self._busy.add(connection)
+            self._in_use.add(connection)
         try:
             for sql in begin:
                 connection.execute(sql, ())
-            session = Session(connection, self._driver.refusals)
+            session = Session(connection, self._driver.rejections)
             yield session
             connection.execute("COMMIT", ())
             self._doubtful = self._doubtful and not session.wrote
             kept = not self._doubtful
         except (msgspec.DecodeError, RecursionError) as exc:
             raise StoreUnavailable(f"a row cannot be read by this version: {exc}") from exc
-        except self._driver.refusals as exc:
+        except self._driver.rejections as exc:
             raise StoreRejected(str(exc)) from exc
         except self._driver.errors as exc:
             self._prepared = False
@@ -207,7 +207,7 @@ class Database:
             raise self._driver.unavailable(exc) from exc
         finally:
             with self._lock:
-                self._busy.discard(connection)
+                self._in_use.discard(connection)
             if kept:
                 self._idle.put(connection)
             else:

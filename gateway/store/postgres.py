@@ -42,7 +42,7 @@ class PostgresDriver:
     begin_read: tuple[str, ...] = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
     begin_write: tuple[str, ...] = ("BEGIN", f"SELECT pg_advisory_xact_lock({_WRITING})")
     errors: tuple[type[Exception], ...] = (psycopg.Error, OverflowError, UnicodeEncodeError)
-    refusals: tuple[type[Exception], ...] = (
+    rejections: tuple[type[Exception], ...] = (
         psycopg.DataError,
         psycopg.IntegrityError,
         OverflowError,

@@ -29,7 +29,7 @@ class SqliteDriver:
     begin_read: tuple[str, ...] = ("BEGIN",)
     begin_write: tuple[str, ...] = ("BEGIN IMMEDIATE",)
     errors: tuple[type[Exception], ...] = (sqlite3.Error, OverflowError)
-    refusals: tuple[type[Exception], ...] = (
+    rejections: tuple[type[Exception], ...] = (
         sqlite3.IntegrityError,
         sqlite3.DataError,
         OverflowError,

@@ -1,4 +1,4 @@
-"""Query the rows behind reports in pages, for an export of any size."""
+"""Query the rows behind reports in pages, so that an export can have any size."""
 
 from collections.abc import Generator, Sequence
 

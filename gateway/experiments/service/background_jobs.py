@@ -24,22 +24,22 @@ class ExperimentJobs:
         experiments: Callable[[], Sequence[Experiment]],
         *,
         shown: Callable[[], bool],
-        judge_s: float = CHECK_INTERVAL_S,
-        pace: PollingInterval | None = None,
+        check_interval_s: float = CHECK_INTERVAL_S,
+        polling: PollingInterval | None = None,
         crashed: OnCrash = ignore_crash,
     ) -> None:
         """experiments: returns those of the current configuration.
 
-        shown:   returns whether the history can be shown at all.
-        judge_s: minimum interval between guardrail checks. pace: their PollingInterval; `None`
-                 creates one.
+        shown:            returns whether the history can be shown at all.
+        check_interval_s: minimum interval between guardrail checks.
+        polling:          the PollingInterval of the checks; `None` creates one.
         """
-        self.monitor = GuardrailMonitor(store, every_s=judge_s)
+        self.monitor = GuardrailMonitor(store, every_s=check_interval_s)
         self._threads = ThreadPoolExecutor(2, "experiment-jobs")
         self.history = HistoryRecorder(store, experiments, shown=shown, threads=self._threads)
         self._experiments = experiments
-        self._judge_s = judge_s
-        self._pace = pace or PollingInterval(judge_s)
+        self._check_interval_s = check_interval_s
+        self._polling = polling or PollingInterval(check_interval_s)
         self._crashed = crashed
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
@@ -60,12 +60,13 @@ class ExperimentJobs:
 
     async def _check_guardrails(self) -> None:
         """Check until cancelled. An unreachable store is only logged by the experiment poller."""
-        rest_s = self._judge_s
+        wait_s = self._check_interval_s
         while True:
-            await asyncio.sleep(rest_s)
-            look, began, away = partial(self.monitor.check, self._experiments()), monotonic(), False
+            await asyncio.sleep(wait_s)
+            check = partial(self.monitor.check, self._experiments())
+            started, unavailable = monotonic(), False
             try:
-                await asyncio.get_running_loop().run_in_executor(self._threads, look)
+                await asyncio.get_running_loop().run_in_executor(self._threads, check)
             except StoreUnavailable:
-                away = True
-            rest_s = self._pace.wait_s(monotonic() - began, away=away)
+                unavailable = True
+            wait_s = self._polling.wait_s(monotonic() - started, unavailable=unavailable)

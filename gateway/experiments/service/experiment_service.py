@@ -46,7 +46,7 @@ class ExperimentService:
         experiments: Callable[[], Sequence[Experiment]],
         *,
         announces: bool = True,
-        ask_s: float = POLL_INTERVAL_S,
+        poll_interval_s: float = POLL_INTERVAL_S,
         crashed: OnCrash = ignore_crash,
     ) -> None:
         """experiments: returns those of the current configuration. announces: log state changes."""
@@ -54,28 +54,28 @@ class ExperimentService:
         self.recorder = recorder
         self._state = state
         self._experiments = experiments
-        self._ask_s = ask_s
+        self._poll_interval_s = poll_interval_s
         self._loud = logging.WARNING if announces else logging.DEBUG
         self._poller = ExperimentPoller(store, announces=announces)
         # The poller is not thread-safe, so it has one thread. Calls that a client waits for have
         # their own threads: a hanging store would block the event loop's default pool for others.
         self._thread = ThreadPoolExecutor(1, "experiments")
         self._others = ThreadPoolExecutor(_STORE_THREADS, "store")
-        self._asking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
         self._unavailable = ""
         self._crashed = crashed
 
     async def start(self) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.refresh(), FIRST_ANSWER_S)
-        self._asking = asyncio.create_task(
+        self._polling = asyncio.create_task(
             keep_running("experiment poller", self._poll, self._crashed)
         )
 
     async def close(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.gather(self._polling, return_exceptions=True)
         for threads in (self._thread, self._others):
             threads.shutdown(wait=False, cancel_futures=True)
 
@@ -88,17 +88,15 @@ class ExperimentService:
         marks = {fingerprint(one) for one in experiments}
         self._state.push(dict.fromkeys(marks - current, ExperimentStatus()))
         with contextlib.suppress(StoreUnavailable, TimeoutError):
-            standings = partial(self._poller.prepare, experiments)
+            statuses = partial(self._poller.prepare, experiments)
             self._state.push(
-                await asyncio.wait_for(self._in_poller_thread(standings), FIRST_ANSWER_S)
+                await asyncio.wait_for(self._in_poller_thread(statuses), FIRST_ANSWER_S)
             )
 
     async def refresh(self) -> None:
         """Poll the state now; an unreachable store changes nothing and is logged once."""
         try:
-            standings = await self._in_poller_thread(
-                partial(self._poller.poll, self._experiments())
-            )
+            statuses = await self._in_poller_thread(partial(self._poller.poll, self._experiments()))
         except StoreUnavailable as exc:
             if not self._unavailable:
                 message = "store unreachable; continuing with last known experiment state: %s"
@@ -108,9 +106,9 @@ class ExperimentService:
         if self._unavailable:
             _log.log(self._loud, "store reachable again; experiment state is up to date")
         self._unavailable = ""
-        self._state.push(standings)
+        self._state.push(statuses)
 
-    def standing(self, experiment: Experiment) -> ExperimentStatus:
+    def status(self, experiment: Experiment) -> ExperimentStatus:
         return self._state.status(fingerprint(experiment))
 
     def named(self, name: str) -> Experiment | None:
@@ -151,7 +149,7 @@ class ExperimentService:
 
     async def _poll(self) -> None:
         while True:
-            await asyncio.sleep(self._ask_s)
+            await asyncio.sleep(self._poll_interval_s)
             await self.refresh()
 
     async def _in_poller_thread(self, work: Callable[[], _T]) -> _T:

@@ -57,9 +57,9 @@ class GuardrailMonitor:
         paused = self._store.pauses()
         broken: list[str] = []
         for experiment in experiments:
-            turn = CLAIM + experiment.name
+            claim = CLAIM + experiment.name
             if experiment.name in paused or not self._store.claim(
-                turn, self._every_s * LATE, self._clock()
+                claim, self._every_s * LATE, self._clock()
             ):
                 continue
             self._check_split(experiment)

@@ -88,17 +88,17 @@ class HistoryRecorder:
         experiments = self._experiments()
         names = {one.name for one in experiments}
         tracks = {name: one for name, one in self.latest.tracks.items() if name in names}
-        over = {name: one for name, one in self.latest.removed.items() if name not in names}
-        away, loop = "", asyncio.get_running_loop()
+        removed = {name: one for name, one in self.latest.removed.items() if name not in names}
+        unavailable, loop = "", asyncio.get_running_loop()
         try:
             for experiment in experiments:
                 track = partial(self._track, experiment)
                 tracks[experiment.name] = await loop.run_in_executor(self._threads, track)
-            again = partial(self._removed_tracks, frozenset(names), over)
-            over = await loop.run_in_executor(self._threads, again)
+            again = partial(self._removed_tracks, frozenset(names), removed)
+            removed = await loop.run_in_executor(self._threads, again)
         except StoreUnavailable as exc:
-            away = str(exc)
-        self.latest = ExperimentHistory(tracks=tracks, removed=over, unavailable=away)
+            unavailable = str(exc)
+        self.latest = ExperimentHistory(tracks=tracks, removed=removed, unavailable=unavailable)
 
     def _track(self, experiment: Experiment) -> Track:
         """Build the track of an experiment; blocks. Raises StoreUnavailable."""
@@ -117,7 +117,7 @@ class HistoryRecorder:
         listed = [one for one in removed_experiments(self._store, configured) if one.experiment][
             :MAX_REMOVED
         ]
-        now, before, began = self._clock(), self._made, time.monotonic()
+        now, before, started = self._clock(), self._made, time.monotonic()
         self._made = {one.state: before[one.state] for one in listed if one.state in before}
         for one in listed:
             old = (
@@ -128,7 +128,7 @@ class HistoryRecorder:
                 points = self._store.interval_points(one.name, one.experiment.primary)
                 found[one.name] = Track(report=report, points=points)
                 self._made[one.state] = now
-                if time.monotonic() - began > REMOVED_BUDGET_S:
+                if time.monotonic() - started > REMOVED_BUDGET_S:
                     break
         return {one.name: found[one.name] for one in listed if one.name in found}
 
@@ -143,12 +143,12 @@ class HistoryRecorder:
         return store.interval_points(*place)
 
     async def run(self) -> None:
-        pace = PollingInterval(self._every_s)
+        polling = PollingInterval(self._every_s)
         while True:
-            began = time.monotonic()
+            started = time.monotonic()
             await self.update()
-            took = time.monotonic() - began
-            await asyncio.sleep(pace.wait_s(took, away=bool(self.latest.unavailable)))
+            took = time.monotonic() - started
+            await asyncio.sleep(polling.wait_s(took, unavailable=bool(self.latest.unavailable)))
 
 
 def intervals_of(report: Report) -> dict[str, Interval]:

@@ -15,12 +15,12 @@ class PollingInterval:
         self._every_s = every_s
         self._took = 0.0
 
-    def wait_s(self, took: float, *, away: bool) -> float:
+    def wait_s(self, took: float, *, unavailable: bool) -> float:
         """Return the seconds until the next poll.
 
-        took: seconds that this poll took. away: it failed, because the store is unreachable.
+        took: seconds that this poll took. unavailable: it failed, because the store is unreachable.
         """
-        if away:
+        if unavailable:
             return max(self._every_s, took)
         takes, self._took = min(took, self._took), took
         return max(self._every_s, MAX_DUTY_CYCLE * takes)

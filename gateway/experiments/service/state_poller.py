@@ -34,7 +34,7 @@ class ExperimentPoller:
 
     def poll(self, experiments: Sequence[Experiment]) -> Mapping[str, ExperimentStatus]:
         """Return states by fingerprint. Pausing and resuming start an epoch, like any change."""
-        found = self._standings(experiments, self._epoch)
+        found = self._statuses(experiments, self._epoch)
         for experiment in experiments:
             if self._defined.get(experiment.name) != experiment:
                 self._store.define(experiment.name, definition(experiment), self._clock())
@@ -43,9 +43,9 @@ class ExperimentPoller:
 
     def prepare(self, experiments: Sequence[Experiment]) -> Mapping[str, ExperimentStatus]:
         """Return the states under a new configuration, while `poll` still returns the old ones."""
-        return self._standings(experiments, self._coming_epoch)
+        return self._statuses(experiments, self._coming_epoch)
 
-    def _standings(
+    def _statuses(
         self, experiments: Sequence[Experiment], epoch: Callable[[Experiment, str], int]
     ) -> Mapping[str, ExperimentStatus]:
         found: dict[str, ExperimentStatus] = {}

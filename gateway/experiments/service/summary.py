@@ -27,16 +27,16 @@ class ListedExperiment(Struct, frozen=True, kw_only=True):
     last_request: float | None = None
 
 
-def configured(experiment: Experiment, standing: ExperimentStatus) -> ListedExperiment:
+def configured(experiment: Experiment, status: ExperimentStatus) -> ListedExperiment:
     """Build the entry of a configured experiment."""
     return ListedExperiment(
         name=experiment.name,
         model=experiment.model,
         variants=_variants(experiment),
         primary=experiment.primary,
-        epoch=standing.epoch,
-        paused=standing.paused,
-        reason=standing.reason,
+        epoch=status.epoch,
+        paused=status.paused,
+        reason=status.reason,
     )
 
 

@@ -1,8 +1,8 @@
-"""How far chance may carry a random walk, however often one looks: the normal mixture boundary.
+"""Boundaries of a random walk that are valid at every look: the normal mixture boundary.
 
 S is a sum of centred terms and `time` its variance (for terms of variance 1: their number). The
-boundaries hold at all times at once: P(S ever leaves) <= alpha. Written for Brownian motion and
-sub-Gaussian walks by Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric,
+boundaries hold simultaneously at all times: P(S ever leaves) <= alpha. Derived for Brownian motion
+and sub-Gaussian walks by Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric,
 nonasymptotic confidence sequences", Annals of Statistics 2021, arXiv 1810.08240, section 3.2.
 With an estimated variance, and for estimators that are means up to smaller terms, they hold
 asymptotically: Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit theory
@@ -18,7 +18,7 @@ _BISECTIONS = 60
 
 
 def tuned(time: float, alpha: float) -> float:
-    """The rho for which `two_sided` is about narrowest at `time`. alpha in (0, 1).
+    """Return the rho for which `two_sided` is about narrowest at `time`. alpha in (0, 1).
 
     rho = time / (2 log(1/alpha) + log(1 + 2 log(1/alpha))): arXiv 1810.08240, section 3.5, with
     the two leading terms of the Lambert function; within half a percent of the best width. It must
@@ -29,7 +29,7 @@ def tuned(time: float, alpha: float) -> float:
 
 
 def two_sided(time: float, rho: float, alpha: float) -> float:
-    """|S| stays below it at all times with probability 1 − alpha. time, rho > 0.
+    """Return the bound that |S| never exceeds with probability 1 − alpha. time, rho > 0.
 
     sqrt((time + rho) log((time + rho) / (rho alpha²))): arXiv 1810.08240, the two-sided normal
     mixture of section 3.2 with l0 = 1; arXiv 2103.06476, theorem 2.2.
@@ -39,7 +39,9 @@ def two_sided(time: float, rho: float, alpha: float) -> float:
 
 
 def one_sided(time: float, rho: float, alpha: float) -> float:
-    """S stays below it at all times with probability 1 − alpha; S may fall as low as it likes.
+    """Return the bound that S never exceeds with probability 1 − alpha.
+
+    S is not bounded from below.
 
     The root s of sqrt(4 rho / (time + rho)) exp(s² / (2 (time + rho))) Phi(s / sqrt(time + rho))
     = 1 / alpha: arXiv 1810.08240, the one-sided normal mixture of section 3.2. Tune its rho with
@@ -59,7 +61,7 @@ def one_sided(time: float, rho: float, alpha: float) -> float:
 
 
 def evidence(score: float, time: float, rho: float) -> float:
-    """The logarithm of the mixture likelihood ratio against S having no drift.
+    """Return the logarithm of the mixture likelihood ratio against S having no drift.
 
     sqrt(rho / (time + rho)) exp(S² / (2 (time + rho))): the mixture SPRT with a normal mixture of
     variance 1/rho, Johari, Pekelis and Walsh, "Always valid inference", arXiv 1512.04922, sec. 4.
@@ -70,9 +72,9 @@ def evidence(score: float, time: float, rho: float) -> float:
 
 
 def p_value(score: float, time: float, rho: float) -> float:
-    """Always valid: under no drift it is ever <= alpha with probability <= alpha.
+    """Return the always valid p: without drift it is ever <= alpha with probability <= alpha.
 
-    min(1, 1 / evidence), arXiv 1512.04922, section 3. `two_sided` excludes 0 just when it is below
-    alpha.
+    min(1, 1 / evidence), arXiv 1512.04922, section 3. `two_sided` excludes 0 exactly when p is
+    below alpha.
     """
     return min(1.0, exp(-evidence(score, time, rho)))

@@ -92,7 +92,7 @@ async def led(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Led, N
         )
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         led = Led(url=url, pool=pool, reload=reload, coming=config(folder, "late"))
-        pool.start(2, lambda: (reload.config, (), reload.refused))
+        pool.start(2, lambda: (reload.config, (), reload.rejected))
         await pool.serving()
         yield led
         await pool.close()
@@ -141,7 +141,7 @@ class Behind:
 
     async def wait_old_requests(self) -> None: ...
 
-    def notify_config_rejected(self, *, refused: bool) -> None: ...
+    def notify_config_rejected(self, *, rejected: bool) -> None: ...
 
 
 async def test_a_configuration_is_reported_as_applied_when_every_worker_has_switched(
@@ -184,7 +184,7 @@ class Slow:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.refused = False
+        self.rejected = False
 
     async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
         await asyncio.Event().wait()
@@ -197,8 +197,8 @@ class Slow:
 
     async def wait_old_requests(self) -> None: ...
 
-    def notify_config_rejected(self, *, refused: bool) -> None:
-        self.refused = refused
+    def notify_config_rejected(self, *, rejected: bool) -> None:
+        self.rejected = rejected
 
 
 async def test_a_reload_that_takes_too_long_names_the_workers_that_were_not_ready(
@@ -210,5 +210,5 @@ async def test_a_reload_that_takes_too_long_names_the_workers_that_were_not_read
 
     done = await reload.reload("a test")
 
-    assert (done, reload.config, slow.refused) == (False, first, True)
+    assert (done, reload.config, slow.rejected) == (False, first, True)
     assert "worker 7 did not prepare it within 0.1 s" in caplog.text

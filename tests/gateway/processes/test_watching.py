@@ -39,7 +39,7 @@ class Process(Struct, eq=False):
     """A target that has no requests. broken: a bug shows as soon as it prepares anything."""
 
     config: Config
-    refused: bool = False
+    rejected: bool = False
     broken: bool = False
     name: str = "the test"
     coming: Config | None = None
@@ -60,8 +60,8 @@ class Process(Struct, eq=False):
     async def wait_old_requests(self) -> None:
         """Nothing is under way."""
 
-    def notify_config_rejected(self, *, refused: bool) -> None:
-        self.refused = refused
+    def notify_config_rejected(self, *, rejected: bool) -> None:
+        self.rejected = rejected
 
     def keys(self) -> list[str]:
         return [key.name for key in self.config.auth.keys]
@@ -171,14 +171,14 @@ async def test_a_leaked_key_can_be_removed_after_a_file_that_is_refused(
     monkeypatch.setattr("gateway.config.text_files.PIPE_S", 0.01)
     async with watched(tmp_path) as up:
         spoil(up.file)
-        await up.until(lambda: up.process.refused)
+        await up.until(lambda: up.process.rejected)
         refused = up.count("strowger_configuration_refused")
         before = up.process.keys()
         if up.file.is_dir():
             up.file.rmdir()
         up.file.unlink(missing_ok=True)
         up.file.write_text(WITHOUT)
-        await up.until(lambda: not up.process.refused)
+        await up.until(lambda: not up.process.rejected)
 
         assert refused == 1
         assert before == ["leaked", "kept"]
@@ -195,11 +195,11 @@ async def test_a_bug_is_a_rejection_with_its_traceback_in_the_log_and_a_count(
     async with watched(tmp_path) as up:
         up.process.broken = True
         up.file.write_text(WITHOUT)
-        await up.until(lambda: up.process.refused)
+        await up.until(lambda: up.process.rejected)
         counted = up.count("strowger_internal_errors_total")
         up.process.broken = False
         up.file.write_text(WITHOUT + "\n")
-        await up.until(lambda: not up.process.refused)
+        await up.until(lambda: not up.process.rejected)
 
         assert counted == 1
         assert up.process.keys() == ["kept"]
@@ -235,7 +235,7 @@ def test_a_pipe_is_read_to_its_end_and_not_waited_for_without_end(
     os.write(writing, WITHOUT.encode())
     os.close(writing)
 
-    with pytest.raises(InvalidConfig, match="cannot be read: the pipe brought nothing"):
+    with pytest.raises(InvalidConfig, match="no data from the pipe for 0.02 s"):
         load_config(silent, {})
     config = load_config(Path(f"/dev/fd/{reading}"), {})
     os.close(reading)

@@ -121,7 +121,7 @@ async def test_experiments_continue_unchanged_and_a_pause_fails_with_the_reason(
     (experiment,) = read(config("http://127.0.0.1:9/v1")).experiments
     store = SqlStore(disk)
     trials = ExperimentService(
-        store, Rows("-"), ExperimentState(), lambda: [experiment], ask_s=NEVER_S
+        store, Rows("-"), ExperimentState(), lambda: [experiment], poll_interval_s=NEVER_S
     )
     await trials.start()
 
@@ -129,10 +129,10 @@ async def test_experiments_continue_unchanged_and_a_pause_fails_with_the_reason(
     with pytest.raises(StoreUnavailable, match="attempt to write a readonly database"):
         await trials.pause(experiment, "too dear", 1.0)
     await trials.refresh()
-    during = trials.standing(experiment)
+    during = trials.status(experiment)
     disk.read_only = False
     await trials.pause(experiment, "too dear", 1.0)
-    after = trials.standing(experiment)
+    after = trials.status(experiment)
     await trials.close()
     store.close()
 

@@ -37,7 +37,7 @@ class Process:
             Rows("unused"),
             self._runtime.experiments,
             lambda: self._runtime.config.experiments,
-            ask_s=NEVER_S,
+            poll_interval_s=NEVER_S,
         )
 
     async def reload(self, new: Config) -> None:

@@ -148,7 +148,7 @@ async def test_of_the_replicas_on_a_store_one_checks_the_guardrails(tmp_path: Pa
     guard = "    guardrails: [{metric: error, worse_by: 0.02}]\n    planned: 200"
     async with provider(behave) as remote:
         text = config(remote.base_url, more=guard)
-        async with recorded(text, tmp_path, judge_s=60.0) as up:
+        async with recorded(text, tmp_path, check_interval_s=60.0) as up:
             for number in range(120):
                 await ask(up.running, f"s{number}", "new is down, backup is down")
             up.settle()

@@ -138,7 +138,7 @@ class Recorded(Struct, frozen=True, kw_only=True, eq=False):
 
 @asynccontextmanager
 async def recorded(
-    text: str, folder: Path, judge_s: float = 0.1, store: SqlStore | None = None
+    text: str, folder: Path, check_interval_s: float = 0.1, store: SqlStore | None = None
 ) -> AsyncGenerator[Recorded, None]:
     """Serve with a store, by default the folder's own SQLite, asked often."""
     store = store or open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
@@ -152,10 +152,13 @@ async def recorded(
             recorder,
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,
-            ask_s=0.05,
+            poll_interval_s=0.05,
         )
         gateway.minding = ExperimentJobs(
-            store, lambda: gateway.runtime.config.experiments, shown=lambda: True, judge_s=judge_s
+            store,
+            lambda: gateway.runtime.config.experiments,
+            shown=lambda: True,
+            check_interval_s=check_interval_s,
         )
 
     try:
