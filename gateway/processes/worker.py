@@ -79,9 +79,7 @@ _series: msgspec.msgpack.Decoder[tuple[BackendSeries, ...]] = msgspec.msgpack.De
     tuple[BackendSeries, ...]
 )
 _history: msgspec.msgpack.Decoder[ExperimentHistory] = msgspec.msgpack.Decoder(ExperimentHistory)
-_recent: msgspec.msgpack.Decoder[list[RecentRequest]] = msgspec.msgpack.Decoder(
-    list[RecentRequest]
-)
+_recent: msgspec.msgpack.Decoder[list[RecentRequest]] = msgspec.msgpack.Decoder(list[RecentRequest])
 
 
 class OtherWorkers:

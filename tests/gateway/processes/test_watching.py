@@ -235,7 +235,7 @@ def test_a_pipe_is_read_to_its_end_and_not_waited_for_without_end(
     os.write(writing, WITHOUT.encode())
     os.close(writing)
 
-    with pytest.raises(InvalidConfig, match="no data from the pipe for 0.02 s"):
+    with pytest.raises(InvalidConfig, match="no data from the pipe for"):
         load_config(silent, {})
     config = load_config(Path(f"/dev/fd/{reading}"), {})
     os.close(reading)
