@@ -31,7 +31,7 @@ def check_usage(adapter: Adapter, recording: Recording) -> None:
         try:
             events = translate(adapter, request, [recording.body])
         except GatewayError:
-            return  # another check says whether it should be an answer
+            return  # another check decides whether it should be an answer
         usage = next((one for one in reversed(events) if isinstance(one, Usage)), None)
         bodies = (
             [data for _, data in frames(adapter, [recording.body])] if recording.streamed else []

@@ -203,7 +203,7 @@ class GeminiDecoder:
         if rest:
             check_room(choice.parts, NOTES, "parts", self._endpoint.name)
             if part.text is None and part.function_call is None:
-                # Its signature must come back on the part itself.
+                # Its signature must be sent back on the part itself.
                 choice.parts.append(raw.copy())
                 return logprobs
             choice.parts.append(Raw(_encode(rest)))

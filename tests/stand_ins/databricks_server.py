@@ -2,9 +2,9 @@
 
     async with databricks_server() as server:
         ...  # talk to server.base_url with OAuth, server.client_id and server.client_secret
-        server.revoke()                       # no token that was issued so far is valid
+        server.revoke()                       # tokens that were issued so far become invalid
         server.fail(429, "REQUEST_LIMIT_EXCEEDED", headers={"retry-after": "2"})
-        server.cut_short(bytes_sent=200)      # the next answer breaks off
+        server.cut_short(bytes_sent=200)      # the next answer is truncated
         server.fragment(seed=7)               # from now on bodies arrive in random pieces
     server.requests                           # the requests for endpoints, in order
 

@@ -128,6 +128,8 @@ class Peer:
             await self._writer.wait_closed()
         except (ConnectionError, ssl.SSLError):
             return
+        except TimeoutError:  # of `ssl_shutdown_timeout`: the client has not answered close_notify
+            return
 
     @property
     def client_port(self) -> int:

@@ -2,10 +2,10 @@
 
     async with mindie_server() as server:
         ...  # a provider `adapter: mindie`, `base_url: {server.base_url}`
-    server.bodies("/infer_token")        # what it was asked, as JSON
+    server.bodies("/infer_token")        # the received requests, as JSON
 
     async with mindie_server(faults=[Answered(503), Abort(after=2)]) as server:
-        ...  # the first request fails so, the second so, the third gets an answer
+        ...  # the first two requests fail as listed, the third gets an answer
 
 It serves /infer_token, /generate, /generate_stream and /v1/chat/completions, checks its input as
 MindIE does, and answers with `tests.stand_ins.mindie_model`. `cut` is a seed for cutting every

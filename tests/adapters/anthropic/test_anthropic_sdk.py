@@ -96,7 +96,7 @@ ASKED: dict[str, tuple[Ask, ChatRequest]] = {
             stop_sequences=["END"],
             metadata={"user_id": "u-1"},
             service_tier="standard_only",
-            # What the client's own version has no more, and ours has.
+            # Fields that this version of the client has dropped.
             extra_body={"temperature": 0.5, "top_p": 0.9, "top_k": 5},
         ),
         chat(

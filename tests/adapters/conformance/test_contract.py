@@ -26,8 +26,8 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "tgi/v1-completions",
         "triton/openai",
     ),
-    # Not: anthropic/count-tokens, another route; anthropic/stream-spliced-message-start, where a
-    # second answer begins when the first was shown: a failure (test_anthropic_decode.py).
+    # Without anthropic/count-tokens, another route, and anthropic/stream-spliced-message-start, in
+    # which a second answer starts after content of the first: an error (test_anthropic_decode.py).
     "anthropic": (
         "anthropic/cached-",
         "anthropic/chat-",
@@ -45,8 +45,8 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     ),
     "cohere": ("cohere/",),
     "azure": ("azure/",),
-    # Not: bedrock/count-tokens and bedrock/invoke-stream-claude, of routes that are not asked;
-    # bedrock/stream-broken, which is no event stream (test_bedrock_decode.py).
+    # Without bedrock/count-tokens and bedrock/invoke-stream-claude, of unused routes, and
+    # bedrock/stream-broken, which is not an event stream (test_bedrock_decode.py).
     "bedrock": (
         "bedrock/cache",
         "bedrock/converse",
@@ -73,8 +73,8 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     ),
     "triton": ("triton/generate", "triton/error-"),
     "triton-llmapi": ("triton/llm", "triton/error-"),
-    # Not: ollama/doc-generate-unload, an order and no answer; ollama/embeddings-old, a route that
-    # `/api/embed` has replaced.
+    # Without ollama/doc-generate-unload, a command instead of a request, and ollama/embeddings-old,
+    # a route that `/api/embed` has replaced.
     "ollama": (
         "ollama/chat-",
         "ollama/generate-",
@@ -84,8 +84,8 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "ollama/doc-error-",
         "ollama/doc-stream-",
     ),
-    # Not: gemini/count-tokens, no answer; gemini/finish-unexpected-tool-call and
-    # gemini/error-400-key, a failed answer and a 400 that is no caller's fault (test_gemini_ends).
+    # Without gemini/count-tokens, not an answer, gemini/finish-unexpected-tool-call, a failed
+    # answer, and gemini/error-400-key, a 400 that the caller did not cause (test_gemini_ends).
     "gemini": (
         "gemini/cached-",
         "gemini/chat-",
@@ -103,7 +103,7 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     ),
     "sglang": ("sglang/",),
     "vllm": ("vllm/",),
-    # Not: tgi/sagemaker, whose prompt is part of the answer.
+    # Without tgi/sagemaker, in which the prompt is part of the answer.
     "tgi": ("tgi/generate-", "tgi/error-", "tgi/v1-chat", "tgi/v1-tool"),
     "triton-tokens": ("triton/infer", "triton/error-"),
     "triton-tokens-decoupled": ("triton/tokens", "triton/error-"),
