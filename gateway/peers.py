@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.experiments.service.history import ExperimentHistory
-from gateway.telemetry.metric_snapshot import Families
+from gateway.telemetry.metric_snapshot import MetricFamilies
 from gateway.telemetry.recent_requests import RecentRequest
 from gateway.telemetry.time_series import BackendSeries, Window
 
@@ -12,7 +12,7 @@ from gateway.telemetry.time_series import BackendSeries, Window
 class Peers(Protocol):
     """The other processes. Each method raises Unavailable if one of them does not answer."""
 
-    async def counted(self) -> Sequence[Families]:
+    async def counted(self) -> Sequence[MetricFamilies]:
         """The metrics of each."""
         ...
 
@@ -34,7 +34,7 @@ class Peers(Protocol):
 class NoPeers:
     """The peers of a process that runs by itself."""
 
-    async def counted(self) -> Sequence[Families]:
+    async def counted(self) -> Sequence[MetricFamilies]:
         return ()
 
     async def series_by_backend(

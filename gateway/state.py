@@ -29,7 +29,7 @@ from gateway.runtime import Runtime
 from gateway.store.rows import Recorder
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
-from gateway.telemetry.metric_snapshot import Families, added, families, text
+from gateway.telemetry.metric_snapshot import MetricFamilies, merge, render, snapshot
 from gateway.telemetry.recent_requests import RecentRequest
 from gateway.telemetry.time_series import BackendSeries, Window, merged
 from schemas.answers import Answer, Embeddings
@@ -126,9 +126,9 @@ class Gateway:
         """
         reports = await self.engine_reports()
         others = await self.peers.counted()
-        return text(added((self.counted(reports), *others)))
+        return render(merge((self.counted(reports), *others)))
 
-    def counted(self, engines: Sequence[EngineReport] = ()) -> Families:
+    def counted(self, engines: Sequence[EngineReport] = ()) -> MetricFamilies:
         """The metrics of this process, and those of the engines given."""
         self.log.flush()
         metrics, at = self.log.metrics, now()
@@ -143,7 +143,7 @@ class Gateway:
             metrics.available.labels(model, place).set(backend.breaker.is_available(at))
         metrics.engines.reports = engines
         try:
-            return families(metrics.registry)
+            return snapshot(metrics.registry)
         finally:
             metrics.engines.reports = ()
 

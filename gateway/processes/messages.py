@@ -25,7 +25,7 @@ class EngineState(Struct, frozen=True, kw_only=True):
 
 
 class MetricsRequest(Struct, frozen=True, kw_only=True, tag=True):
-    """Request the counters of a process; answered with Families."""
+    """Request the counters of a process; answered with MetricFamilies."""
 
 
 class SeriesRequest(Struct, frozen=True, kw_only=True, tag=True):

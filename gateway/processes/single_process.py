@@ -23,7 +23,7 @@ from gateway.processes.signals import on_reload, on_stop
 from gateway.recording.setup import Records
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.experiment_metrics import GuardrailCollector
-from gateway.telemetry.metric_snapshot import Families, families
+from gateway.telemetry.metric_snapshot import MetricFamilies, snapshot
 from gateway.telemetry.process_metrics import ProcessMetrics
 
 
@@ -33,8 +33,8 @@ class LeaderCounters(NoPeers):
     def __init__(self, metrics: ProcessMetrics) -> None:
         self._metrics = metrics
 
-    async def counted(self) -> Sequence[Families]:
-        return (families(self._metrics.registry),)
+    async def counted(self) -> Sequence[MetricFamilies]:
+        return (snapshot(self._metrics.registry),)
 
 
 async def run_single_process(

@@ -59,7 +59,7 @@ from gateway.processes.remote_engine_view import RemoteEngineViews
 from gateway.processes.server import Server as Served
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import configure_logging, line_style
-from gateway.telemetry.metric_snapshot import Families
+from gateway.telemetry.metric_snapshot import MetricFamilies
 from gateway.telemetry.recent_requests import RecentRequest
 from gateway.telemetry.time_series import BackendSeries, Window
 from schemas.errors import Unavailable
@@ -74,7 +74,7 @@ HEARTBEAT_S = 1.0
 
 A worker that does not hang sends a message at least this often."""
 
-_families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
+_families: msgspec.msgpack.Decoder[MetricFamilies] = msgspec.msgpack.Decoder(MetricFamilies)
 _series: msgspec.msgpack.Decoder[tuple[BackendSeries, ...]] = msgspec.msgpack.Decoder(
     tuple[BackendSeries, ...]
 )
@@ -90,7 +90,7 @@ class OtherWorkers:
         self._ids = count(1)
         self._pending: dict[int, asyncio.Future[tuple[bytes, ...]]] = {}
 
-    async def counted(self) -> list[Families]:
+    async def counted(self) -> list[MetricFamilies]:
         """See Peers.counted."""
         return [_families.decode(body) for body in await self._ask_all(MetricsRequest())]
 

@@ -50,7 +50,7 @@ from gateway.processes.messages import (
 )
 from gateway.processes.reload_target import ProcessEnded, Proposal
 from gateway.processes.worker_start import spawn
-from gateway.telemetry.metric_snapshot import Families, added, counted, families
+from gateway.telemetry.metric_snapshot import MetricFamilies, merge, snapshot, without_gauges
 from gateway.telemetry.process_metrics import ProcessMetrics
 
 _log = logging.getLogger("strowger")
@@ -76,7 +76,7 @@ PREPARE_EXTENSIONS = 2
 """Extra multiples of HANG_S that a worker may be silent while it prepares a configuration."""
 
 _T = TypeVar("_T")
-_families: msgspec.msgpack.Decoder[Families] = msgspec.msgpack.Decoder(Families)
+_families: msgspec.msgpack.Decoder[MetricFamilies] = msgspec.msgpack.Decoder(MetricFamilies)
 
 
 class WorkerHandle:
@@ -200,7 +200,7 @@ class WorkerPool:
         self._metrics = metrics
         self._history = history
         self.hub = StateHub()
-        self._ended_counts: Families = ()
+        self._ended_counts: MetricFamilies = ()
         self._stopping = asyncio.Event()
         self._keeping: list[asyncio.Task[None]] = []
         self._asking: set[asyncio.Task[None]] = set()
@@ -349,8 +349,8 @@ class WorkerPool:
             del self.workers[number]
             worker.on_exit()
         if worker.counted is not None:
-            last = counted(_families.decode(worker.counted))
-            self._ended_counts = added((self._ended_counts, last))
+            last = without_gauges(_families.decode(worker.counted))
+            self._ended_counts = merge((self._ended_counts, last))
         self._count_serving()
         return await process.wait()
 
@@ -391,7 +391,7 @@ class WorkerPool:
                 worker.counted = answer or worker.counted
             running = [one for one in others if self.workers.get(one.number) is one]
             bodies = [one.counted for one in running if one.counted is not None]
-            bodies += [packed(self._ended_counts), packed(families(self._metrics.registry))]
+            bodies += [packed(self._ended_counts), packed(snapshot(self._metrics.registry))]
         asking.send(PeerAnswers(id=message.id, bodies=tuple(bodies)))
 
 

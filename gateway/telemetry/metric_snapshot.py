@@ -35,10 +35,10 @@ class Family(Struct, frozen=True, array_like=True):
     samples: tuple[Sample, ...]
 
 
-Families = tuple[Family, ...]
+MetricFamilies = tuple[Family, ...]
 
 
-def families(registry: CollectorRegistry) -> Families:
+def snapshot(registry: CollectorRegistry) -> MetricFamilies:
     """Take a snapshot of a registry."""
     return tuple(
         Family(
@@ -54,7 +54,7 @@ def families(registry: CollectorRegistry) -> Families:
     )
 
 
-def added(many: Iterable[Families]) -> Families:
+def merge(many: Iterable[MetricFamilies]) -> MetricFamilies:
     """Merge snapshots of several processes: sums, except for LEAST and creation times."""
     first: dict[str, Family] = {}
     samples: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
@@ -80,12 +80,12 @@ def added(many: Iterable[Families]) -> Families:
     )
 
 
-def counted(one: Families) -> Families:
+def without_gauges(one: MetricFamilies) -> MetricFamilies:
     """Keep what remains valid after its process has ended: everything except gauges."""
     return tuple(family for family in one if family.kind != "gauge")
 
 
-def text(whole: Families) -> bytes:
+def render(whole: MetricFamilies) -> bytes:
     """Render in Prometheus' text format."""
     return generate_latest(_Given(whole))
 

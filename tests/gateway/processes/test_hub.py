@@ -15,7 +15,7 @@ from gateway.coordination.probe_locks import FileLeases
 from gateway.coordination.state_hub import GATHER_S, StateHub
 from gateway.processes.messages import WorkerInit, frame, to_worker
 from gateway.routing.resilience.circuit_breaker import Breaker, BreakerSnapshot
-from gateway.telemetry.metric_snapshot import added, counted, families, text
+from gateway.telemetry.metric_snapshot import merge, render, snapshot, without_gauges
 from local_engine.protocol.frames import HEAD_BYTES
 from tests.gateway.config.configs import GOOD
 
@@ -151,8 +151,8 @@ def test_counts_add_up_and_what_a_dead_process_counted_stays_without_its_gauges(
         Gauge("strowger_backend_available", "A.", registry=registry).set(level)
         return registry
 
-    dead = counted(families(process(4, 0)))
-    lines = text(added((families(process(1, 1)), families(process(2, 1)), dead))).decode()
+    dead = without_gauges(snapshot(process(4, 0)))
+    lines = render(merge((snapshot(process(1, 1)), snapshot(process(2, 1)), dead))).decode()
 
     assert 'c_total{k="x\\""} 7.0' in lines
     assert "strowger_backend_available 1.0" in lines

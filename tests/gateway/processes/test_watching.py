@@ -15,7 +15,7 @@ from gateway.config.schema import Config
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.reload import Reload
 from gateway.processes.reload_target import Proposal
-from gateway.telemetry.metric_snapshot import families
+from gateway.telemetry.metric_snapshot import snapshot
 from gateway.telemetry.process_metrics import ProcessMetrics
 from schemas.errors import InvalidConfig
 
@@ -83,7 +83,7 @@ class Watched(Struct, eq=False):
         """The sum of a metric's samples, without when they began."""
         return sum(
             sample.value
-            for family in families(self.metrics.registry)
+            for family in snapshot(self.metrics.registry)
             for sample in family.samples
             if sample.name == metric
         )
