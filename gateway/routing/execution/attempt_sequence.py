@@ -42,9 +42,9 @@ class AttemptSequence:
     """
 
     __slots__ = (
+        "_attempts_left",
         "_hedged",
         "_last_resort",
-        "_left",
         "_queue",
         "_repeats",
         "_reported",
@@ -68,7 +68,7 @@ class AttemptSequence:
         self._queue: tuple[Candidate, ...] = plan.candidates
         self._last_resort = LastResort(plan.unavailable, plan.retry)
         self._repeats = 0
-        self._left = plan.retry.attempts
+        self._attempts_left = plan.retry.attempts
         self._hedged = False
         self._reported: tuple[Candidate, GatewayError] | None = None
         if plan.hedging is not None:
@@ -86,7 +86,7 @@ class AttemptSequence:
 
     def on_first_started(self) -> None:
         """The first attempt has started without this object, in `first_attempt`."""
-        self._left -= 1
+        self._attempts_left -= 1
 
     async def next(self, failed: "PrimaryAttempt") -> "PrimaryAttempt":
         """Start the attempt after one that may fail over. Raises the failure if there is none."""
@@ -102,7 +102,7 @@ class AttemptSequence:
         answer.
         """
         hedging, at = self.plan.hedging, now()
-        if self._hedged or self._left <= 0 or hedging is None or at >= self.deadline:
+        if self._hedged or self._attempts_left <= 0 or hedging is None or at >= self.deadline:
             return None
         complete = not self._queue[0].dropped
         for index in range(1, len(self._queue)):
@@ -114,20 +114,20 @@ class AttemptSequence:
         if not hedging.budget.take(at):
             return None
         self._hedged = True
-        self._left -= 1
+        self._attempts_left -= 1
         self._queue = self._queue[:index] + self._queue[index + 1 :]
         hedge = Attempt(*self._fields(other, at))
         hedge.entry.hedge = True
         return hedge
 
     def continue_with(self, survivor: Candidate) -> None:
-        """The first of two parallel attempts has failed: the hedge is the current one now."""
+        """Of two parallel attempts the first has ended, and the hedge continues."""
         self._queue = survivor, *self._queue[1:]
         self._repeats = 0
 
     def refund(self) -> None:
         """Give back an attempt in which nothing was sent."""
-        self._left += 1
+        self._attempts_left += 1
 
     def may_fail_over(self, error: GatewayError) -> bool:
         """Whether another attempt may follow, if a backend is left."""
@@ -148,7 +148,7 @@ class AttemptSequence:
             self._queue = self._queue[1:]
         self._repeats = 0
         self._skip_unavailable(now())
-        if self._left > 0 and (self._queue or await self._use_last_resort()):
+        if self._attempts_left > 0 and (self._queue or await self._use_last_resort()):
             return
         candidate, failure = self._reported
         self.record.backend = candidate.name
@@ -167,8 +167,8 @@ class AttemptSequence:
         candidate = failed.current.candidate
         backend, breaker = candidate.backend, candidate.breaker
         wait = pause(error, self._rule, self._repeats, random.random())
-        may = may_retry(error, self._rule)
-        if may:
+        retryable = may_retry(error, self._rule)
+        if retryable:
             busy = isinstance(error, UpstreamBusy)
             self._last_resort.on_failure(candidate, not_before=at + wait, busy=busy)
         reserved = 1 if self._last_resort.any_in_time(at, self.deadline) else 0
@@ -177,8 +177,8 @@ class AttemptSequence:
         ):
             return False
         repeat = (
-            may
-            and self._left > others + reserved
+            retryable
+            and self._attempts_left > others + reserved
             and wait <= self._rule.max_backoff_s
             and at + wait < self.deadline
             and breaker.available_in(at) <= wait
@@ -192,7 +192,7 @@ class AttemptSequence:
 
     async def _use_last_resort(self) -> bool:
         """Whether an unhealthy backend can be tried in time; if so, it becomes the queue."""
-        choice = await self._last_resort.next(self._left, self.deadline)
+        choice = await self._last_resort.next(self._attempts_left, self.deadline)
         if choice is None:
             return False
         self._repeats = 0 if choice.tried is None else choice.tried.times
@@ -216,7 +216,7 @@ class AttemptSequence:
         others = self.plan.error_fallback(error.code)
         if not others:
             return False
-        if self._left <= 0:
+        if self._attempts_left <= 0:
             raise error
         self._queue, self._last_resort = others, LastResort((), self._rule)
         return True
@@ -227,7 +227,7 @@ class AttemptSequence:
             raise DeadlineExceeded(PASSED)
         if self._repeats == 0:
             candidate.backend.budget.firsts.add(at)
-        self._left -= 1
+        self._attempts_left -= 1
         return PrimaryAttempt(*self._fields(candidate, at), sequence=self)
 
     def _fields(self, candidate: Candidate, at: float) -> _AttemptFields:

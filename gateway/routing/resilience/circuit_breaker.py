@@ -54,7 +54,8 @@ class BreakerSnapshot(Struct, frozen=True, kw_only=True):
     """The state that breakers of one backend exchange. Times are seconds of the one clock.
 
     at: when the circuit last opened or closed; of two snapshots, the later one is right.
-    cooldown_s: the length of the current cooldown.
+    open_until, cooldown_s: of the open circuit; `open_until` is `None` while it is closed.
+    retry_after_until: the end of the cooldown that the backend asked for.
     rate_limited_until: the part of `retry_after_until` that a 429 set, and not a 503.
     The last two fields are absent from snapshots of replicas that do not know them.
     """
@@ -79,7 +80,9 @@ class Lease(Protocol):
         """Take the lease; false if another process holds it."""
         ...
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Give the lease back."""
+        ...
 
 
 class _UncontendedLease:
