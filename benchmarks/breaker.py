@@ -20,7 +20,7 @@ from rich.table import Table
 
 from gateway.config.schema_failover import Breaker as Rule
 from gateway.routing.resilience.circuit_breaker import MIN_FAILED_SHARE, Breaker
-from gateway.routing.resilience.sliding_count import SlidingCount
+from gateway.routing.resilience.recent_activity import SlidingCount
 
 SUCCESS = 0.8
 RATES = (1.0, 10.0, 100.0)

@@ -10,8 +10,14 @@ from msgspec import Struct
 
 from gateway.admin.access import SCHEME
 from gateway.state import Gateway
-from gateway.telemetry.quantile_sketch import QuantileSketch
-from gateway.telemetry.time_series import CELLS, STEPS, BackendSeries, TrafficCell, Window
+from gateway.telemetry.time_series import (
+    CELLS,
+    STEPS,
+    BackendSeries,
+    QuantileSketch,
+    TrafficCell,
+    Window,
+)
 
 
 class LatencySummary(Struct, frozen=True, kw_only=True):

@@ -144,10 +144,7 @@ class Endpoint:
                 record.stream = request.stream
             planned = _plan(scope, gateway, runtime, request, record)
             try:
-                with HangUp(receive) as hangup:
-                    await self._answer(
-                        planned, request, record, answering, gateway, runtime, hangup
-                    )
+                await self._answer(planned, request, record, answering, gateway, runtime, receive)
             except GatewayError as exc:
                 _place(exc, request)
                 raise
@@ -204,13 +201,14 @@ class Endpoint:
         answering: Answering,
         gateway: Gateway,
         runtime: Runtime,
-        hangup: HangUp,
+        receive: Receive,
     ) -> None:
         """Answer the request; afterwards start its mirror copy, if the plan has one."""
         real: Answer | Embeddings
         if isinstance(request, EmbeddingsRequest):
-            vectors = real = await pipeline.embed(planned, request, record, tenant=record.caller)
-            hangup.disarm()
+            with HangUp(receive):
+                vectors = await pipeline.embed(planned, request, record, tenant=record.caller)
+            real = vectors
             vector_renderer = self._surface.renderer(request, record.request_id)
             body = vector_renderer.embeddings(vectors)
             await answering.whole(200, body, vector_renderer.headers(record.backend))
@@ -218,17 +216,17 @@ class Endpoint:
             renderer = self._surface.renderer(request, record.request_id)
             if request.stream:
                 copied = None if planned.mirror is None else Fold()
-                await self._stream(
-                    planned, request, record, answering, renderer, gateway, hangup, copied
-                )
+                with HangUp(receive) as hangup:
+                    await self._stream(
+                        planned, request, record, answering, renderer, gateway, hangup, copied
+                    )
                 if copied is None or record.error:
                     return
                 real = copied.answer()
             else:
-                answer = real = await pipeline.collect(
-                    planned, request, record, tenant=record.caller
-                )
-                hangup.disarm()
+                with HangUp(receive):
+                    answer = await pipeline.collect(planned, request, record, tenant=record.caller)
+                real = answer
                 body = renderer.answer(answer)
                 await answering.whole(200, body, renderer.headers(record.backend))
         if planned.mirror is not None:

@@ -23,7 +23,7 @@ from gateway.routing.planning.route import (
 )
 from gateway.routing.resilience.breaker_per_model import Breakers
 from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.load import Load
+from gateway.routing.resilience.recent_activity import Load
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.wiring.upstreams import Upstreams
 

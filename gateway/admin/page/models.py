@@ -10,8 +10,7 @@ from gateway.admin.page.formatting import count, ms, number, share, span
 from gateway.admin.page.line_chart import COLOURS
 from gateway.admin.page.traffic import Traffic
 from gateway.telemetry.engine_reports import EngineReport
-from gateway.telemetry.quantile_sketch import QuantileSketch
-from gateway.telemetry.time_series import TrafficCell, total
+from gateway.telemetry.time_series import QuantileSketch, TrafficCell, total
 
 
 class ServedModels(Struct, frozen=True, kw_only=True):

@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from gateway.admin.page.formatting import ms, number, share
 from gateway.admin.page.line_chart import Line, Plot, draw
-from gateway.telemetry.quantile_sketch import QuantileSketch
 from gateway.telemetry.time_series import (
     CELL_S,
     CELLS,
     STEPS,
     BackendSeries,
+    QuantileSketch,
     TrafficCell,
     Window,
     by_time,

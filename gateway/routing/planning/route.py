@@ -14,7 +14,7 @@ from gateway.routing.planning.policies import Policy
 from gateway.routing.planning.prices import UNPRICED, Prices
 from gateway.routing.resilience.breaker_per_model import Breakers
 from gateway.routing.resilience.circuit_breaker import Breaker
-from gateway.routing.resilience.load import Load
+from gateway.routing.resilience.recent_activity import Load
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.upstream.base import Upstream
 from schemas.errors import ModelNotFound

@@ -28,7 +28,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from gateway.config.schema_failover import Breaker as BreakerRule
-from gateway.routing.resilience.sliding_count import SlidingCount
+from gateway.routing.resilience.recent_activity import SlidingCount
 
 State = Literal["closed", "open", "half_open"]
 

@@ -10,7 +10,7 @@ may support it.
 """
 
 from gateway.config.schema_failover import Retry as RetryRule
-from gateway.routing.resilience.sliding_count import SlidingCount
+from gateway.routing.resilience.recent_activity import SlidingCount
 from schemas.errors import GatewayError, InvalidRequest, UpstreamError
 
 

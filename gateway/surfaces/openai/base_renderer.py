@@ -143,8 +143,3 @@ def _finish(choice: Choice) -> Finished:
     if choice.finish is None:
         raise GatewayError(f"choice {choice.index} rendered before it was finished")
     return choice.finish
-
-
-def created_at(request_id: str) -> int:
-    """Return the Unix seconds at which a UUIDv7 was created, RFC 9562 section 5.7."""
-    return int(request_id.replace("-", "")[:12], 16) // 1000

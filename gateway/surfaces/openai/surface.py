@@ -1,10 +1,10 @@
 """The OpenAI surface and its routes: chat, completions and embeddings."""
 
+from time import time
 from typing import Final, overload
 
 from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
 from gateway.surfaces.hot_route import HotRoute
-from gateway.surfaces.openai.base_renderer import created_at
 from gateway.surfaces.openai.bodies import (
     OpenAIEmbeddingsRenderer,
     error_body,
@@ -79,7 +79,7 @@ class OpenAISurface:
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
     def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
-        created = created_at(request_id)
+        created = int(time())
         match request:
             case ChatRequest():
                 return ChatRenderer(

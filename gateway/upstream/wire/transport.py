@@ -18,15 +18,18 @@ from schemas.errors import GatewayError, UpstreamBroken
 class WireReply:
     """See gateway.upstream.transport.Reply."""
 
-    __slots__ = ("_connection", "headers", "status")
+    __slots__ = ("_connection", "_ended", "headers", "status")
 
     def __init__(self, connection: HttpConnection) -> None:
         self.status = connection.status
         self.headers: Mapping[str, str] = connection.headers
         self._connection: HttpConnection | None = connection
+        self._ended = False  # `body` has read everything and given the connection back
 
     async def chunk(self, by: float) -> bytes:
         """See Reply."""
+        if self._ended:
+            return b""
         if self._connection is None:
             raise GatewayError("the answer was read after it was closed")
         return await self._connection.read(by)
@@ -45,12 +48,16 @@ class WireReply:
                 raise UpstreamBroken(problem, upstream=connection.upstream)
             parts.append(part)
             if connection.complete and not connection.buffered:
+                # The connection is free for the next exchange before this body is decoded.
+                self._connection, self._ended = None, True
+                connection.release()
                 break
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def aclose(self) -> None:
         """See Reply."""
         connection, self._connection = self._connection, None
+        self._ended = False
         if connection is not None:
             connection.release()
 

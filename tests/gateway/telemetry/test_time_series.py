@@ -6,10 +6,10 @@ import pytest
 
 from gateway.routing.request_record import AttemptRecord
 from gateway.telemetry.access_log import AccessLine
-from gateway.telemetry.quantile_sketch import QuantileSketch
 from gateway.telemetry.time_series import (
     CELLS,
     STEPS,
+    QuantileSketch,
     TimeSeries,
     TrafficCell,
     Window,
