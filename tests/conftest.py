@@ -47,7 +47,7 @@ SLOW = (
     "tests/adapters/anthropic/test_anthropic_invariants.py",
     "tests/adapters/conformance/test_contract.py",
     "tests/adapters/conformance/test_supports.py",
-    "tests/gateway/experiments/test_simulations.py",
+    "tests/gateway/experiments/statistics/test_simulations.py",
     "tests/gateway/recording/test_exactly_once.py",
     "tests/gateway/routing/test_breaker.py",
     "tests/gateway/routing/test_plan_cache.py",

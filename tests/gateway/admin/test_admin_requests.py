@@ -12,9 +12,9 @@ import pytest
 from gateway.admin.backends import ModelList
 from gateway.admin.requests import RequestList, RequestView
 from tests.gateway.cli.command_line import run, table
-from tests.gateway.experiments.service import trialling
-from tests.gateway.experiments.service.trialling import Recorded, recorded
-from tests.gateway.experiments.service.trialling import behave as answering
+from tests.gateway.experiments.service import recorded_gateway
+from tests.gateway.experiments.service.recorded_gateway import Recorded, recorded
+from tests.gateway.experiments.service.recorded_gateway import behave as answering
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Received, provider
 
@@ -261,10 +261,10 @@ async def test_the_answers_are_documented(client: httpx.AsyncClient) -> None:
 async def test_requests_no_longer_in_memory_come_from_the_store(tmp_path: Path) -> None:
     """That is, after a restart or a thousand requests."""
     async with provider(answering) as remote:
-        text = trialling.config(remote.base_url, other=f"auth: {{admin_key: {KEY}}}")
+        text = recorded_gateway.config(remote.base_url, other=f"auth: {{admin_key: {KEY}}}")
         async with recorded(text, tmp_path) as up:
-            answers = [await trialling.ask(up.running, "s", "old is down, new is down")]
-            answers += [await trialling.ask(up.running, "s") for _ in range(2)]
+            answers = [await recorded_gateway.ask(up.running, "s", "old is down, new is down")]
+            answers += [await recorded_gateway.ask(up.running, "s") for _ in range(2)]
             up.settle()
             (before,) = (await operated(up, "?limit=1")).json()["requests"]
         async with recorded(text, tmp_path) as up:

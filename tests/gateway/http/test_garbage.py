@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from gateway.routing.planning.enrolment import ExperimentStatus
-from tests.gateway.experiments.service.trialling import config, stand
+from tests.gateway.experiments.service.recorded_gateway import config, stand
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider
 

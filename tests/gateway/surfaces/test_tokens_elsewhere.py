@@ -12,7 +12,7 @@ from msgspec import Struct
 from gateway.routing.planning.enrolment import ExperimentStatus
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from tests.gateway.backends.mindie_backend import configured
-from tests.gateway.experiments.service.trialling import stand
+from tests.gateway.experiments.service.recorded_gateway import stand
 from tests.gateway.failures.fault_tasks import FLAT, TASKS, TOKENS
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.mindie_server import MODEL, Answered, Hang, MindIEServer, mindie_server

@@ -17,7 +17,7 @@ from tests.gateway.admin.browser import browsing, chromium
 from tests.gateway.admin.page.crowd import KEY, ask, crowded, remember
 from tests.gateway.admin.page.test_experiments import report, shown
 from tests.gateway.admin.page.trial import EXPERIMENT, REMOVED
-from tests.gateway.experiments.service.trialling import stand
+from tests.gateway.experiments.service.recorded_gateway import stand
 from tests.gateway.serving import Serving
 
 pytestmark = [

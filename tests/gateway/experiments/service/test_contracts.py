@@ -7,7 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.experiments.service.trialling import Recorded, ask, behave, config, recorded
+from tests.gateway.experiments.service.recorded_gateway import (
+    Recorded,
+    ask,
+    behave,
+    config,
+    recorded,
+)
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.config.configs import read
-from tests.gateway.experiments.service.trialling import ARMS, config
+from tests.gateway.experiments.service.recorded_gateway import ARMS, config
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from gateway.cli.main import strowger
 from gateway.store.open import open_store
 from gateway.store.rows import FeedbackRow, RequestRow, Row
 from schemas.secret import Secret
-from tests.gateway.experiments.service.trialling import config
+from tests.gateway.experiments.service.recorded_gateway import config
 
 ARMS = (
     "{name: control, backend: a/old, weight: 40}, {name: warm, backend: a/new, weight: 30}, "

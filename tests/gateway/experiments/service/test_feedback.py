@@ -9,7 +9,7 @@ import pytest
 
 from gateway.experiments.service.feedback import MOST_METRICS, is_young
 from gateway.store.rows import FeedbackRow
-from tests.gateway.experiments.service.trialling import Recorded, behave, config, recorded
+from tests.gateway.experiments.service.recorded_gateway import Recorded, behave, config, recorded
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio

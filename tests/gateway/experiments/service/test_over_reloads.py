@@ -14,7 +14,7 @@ from schemas.messages import Message
 from schemas.requests import ChatRequest
 from tests.gateway.config.configs import read
 from tests.gateway.experiments.service.faulty_store import FaultyDriver
-from tests.gateway.experiments.service.trialling import ARMS, Rows, config
+from tests.gateway.experiments.service.recorded_gateway import ARMS, Rows, config
 
 pytestmark = pytest.mark.anyio
 

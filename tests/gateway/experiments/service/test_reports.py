@@ -14,7 +14,13 @@ from msgspec.structs import replace
 from gateway.experiments.service.guardrails import GuardrailMonitor
 from gateway.experiments.statistics.effects import Look, effect
 from gateway.experiments.statistics.outcomes import UnitRow, summarised
-from tests.gateway.experiments.service.trialling import Recorded, ask, behave, config, recorded
+from tests.gateway.experiments.service.recorded_gateway import (
+    Recorded,
+    ask,
+    behave,
+    config,
+    recorded,
+)
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.store.sql import SqlStore
 from tests.gateway.experiments.service.faulty_store import FaultyDriver
-from tests.gateway.experiments.service.trialling import ask, behave, config, recorded
+from tests.gateway.experiments.service.recorded_gateway import ask, behave, config, recorded
 from tests.gateway.serving import Serving
 from tests.stand_ins.provider import provider
 

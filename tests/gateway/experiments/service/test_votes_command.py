@@ -14,7 +14,7 @@ from gateway.store.rows import FeedbackRow, RequestRow, Row
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.config.configs import read
-from tests.gateway.experiments.service.trialling import config
+from tests.gateway.experiments.service.recorded_gateway import config
 
 CONTRACT = "metrics: [{name: thumbs_up, type: boolean, higher_is: worse}]"
 

@@ -10,7 +10,7 @@ from gateway.experiments.service.polling_interval import PollingInterval
 from gateway.store.sql import SqlStore
 from tests.gateway.config.configs import read
 from tests.gateway.experiments.service.faulty_store import FaultyDriver
-from tests.gateway.experiments.service.trialling import config
+from tests.gateway.experiments.service.recorded_gateway import config
 
 HUNG_S, SOON_S = 0.3, 60.0
 

@@ -107,7 +107,7 @@ def by_sql(rows: Sequence[UnitRow]) -> Outcomes:
 
 
 def test_the_documented_statements_are_the_tested_ones() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "experiments-statistics.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "experiments-statistics.md").read_text()
 
     assert dedent(CELLS).strip() in page
     assert dedent(LINKS).strip() in page

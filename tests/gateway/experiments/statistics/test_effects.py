@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.experiments.statistics.confidence_sequence import one_sided, tuned, two_sided
 from gateway.experiments.statistics.effects import Effect, Look, effect, lower_bound
 from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
-from tests.gateway.experiments.crowd import (
+from tests.gateway.experiments.statistics.crowd import (
     NAMES,
     Visit,
     as_units_arrive,

@@ -21,7 +21,7 @@ from gateway.store.rows import Row
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
 from tests.gateway.config.configs import read
-from tests.gateway.experiments.service.trialling import Rows, config
+from tests.gateway.experiments.service.recorded_gateway import Rows, config
 from tests.gateway.store.rows import attempt_row, request_row
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from gateway.experiments.statistics.metrics import BUILT_IN, Metric
 from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
 from gateway.experiments.statistics.sample_size import plan_clause
 from gateway.experiments.statistics.verdict import ReportInput, verdict_of
-from tests.gateway.experiments.fleet import Bools, Floats, arriving, band
+from tests.gateway.experiments.statistics.fleet import Bools, Floats, arriving, band
 
 TRIALS = int(os.environ.get("STROWGER_TRIALS", "1000"))
 THUMBS = Metric(name="thumbs_up", bounds=(0.0, 1.0))

@@ -18,7 +18,7 @@ from gateway.experiments.statistics.metrics import BUILT_IN
 from gateway.experiments.statistics.outcomes import Outcomes
 from gateway.experiments.statistics.sample_size import plan, unit_sd
 from gateway.experiments.statistics.verdict import GUARD_ALPHA
-from tests.gateway.experiments.crowd import (
+from tests.gateway.experiments.statistics.crowd import (
     NAMES,
     Arms,
     Floats,

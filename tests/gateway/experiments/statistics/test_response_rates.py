@@ -9,8 +9,8 @@ import pytest
 from gateway.experiments.statistics.effects import Look
 from gateway.experiments.statistics.outcomes import Outcomes, UnitRow, summarised
 from gateway.experiments.statistics.response_rates import ALPHA, compared
-from tests.gateway.experiments.crowd import NAMES, as_units_arrive, pareto_counts
-from tests.gateway.experiments.fleet import arriving, band
+from tests.gateway.experiments.statistics.crowd import NAMES, as_units_arrive, pareto_counts
+from tests.gateway.experiments.statistics.fleet import arriving, band
 
 TRIALS = int(os.environ.get("STROWGER_TRIALS", "1000"))
 PLANNED = 1_250.0

@@ -8,7 +8,13 @@ import httpx
 import pytest
 
 from gateway.routing.planning.enrolment import ExperimentStatus
-from tests.gateway.experiments.service.trialling import ask, behave, config, stand, variant_of
+from tests.gateway.experiments.service.recorded_gateway import (
+    ask,
+    behave,
+    config,
+    stand,
+    variant_of,
+)
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Provider, provider
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.gateway.experiments.service.trialling import Recorded, recorded
+from tests.gateway.experiments.service.recorded_gateway import Recorded, recorded
 from tests.stand_ins.provider import Answer, Received, chat_body, provider
 
 pytestmark = pytest.mark.anyio

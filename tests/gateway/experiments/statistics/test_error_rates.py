@@ -16,8 +16,8 @@ from msgspec import Struct
 from gateway.experiments.statistics.effects import Look, effect, lower_bound
 from gateway.experiments.statistics.outcomes import UnitRow, summarised
 from gateway.experiments.statistics.verdict import GUARDED
-from tests.gateway.experiments.crowd import NAMES, pareto_counts, yes_votes
-from tests.gateway.experiments.fleet import Bools, Crowd, Floats, arriving, band, growing
+from tests.gateway.experiments.statistics.crowd import NAMES, pareto_counts, yes_votes
+from tests.gateway.experiments.statistics.fleet import Bools, Crowd, Floats, arriving, band, growing
 
 TRIALS = int(os.environ.get("STROWGER_TRIALS", "1000"))
 UNITS = 20_000
