@@ -1,6 +1,5 @@
 """The OpenAI surface and its routes: chat, completions and embeddings."""
 
-from time import time
 from typing import Final, overload
 
 from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
@@ -79,7 +78,7 @@ class OpenAISurface:
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
     def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
-        created = int(time())
+        created = _created_at(request_id)
         match request:
             case ChatRequest():
                 return ChatRenderer(
@@ -103,6 +102,11 @@ class OpenAISurface:
 
     def error(self, exc: GatewayError) -> bytes:
         return error_body(exc)
+
+
+def _created_at(request_id: str) -> int:
+    """Return the Unix seconds at which a UUIDv7 was created, RFC 9562 section 5.7."""
+    return int(request_id.replace("-", "")[:12], 16) // 1000
 
 
 def _no_tokens() -> GatewayError:
