@@ -24,12 +24,12 @@ class Client:
             await self.writer.drain()
             await asyncio.sleep(pause)
 
-    async def hears(self) -> tuple[int, bytes]:
+    async def receives(self) -> tuple[int, bytes]:
         """The status and body of the next answer; of a stream, nothing after its head."""
-        status, _, body = await self.hears_all()
+        status, _, body = await self.receives_all()
         return status, body
 
-    async def hears_all(self) -> tuple[int, list[str], bytes]:
+    async def receives_all(self) -> tuple[int, list[str], bytes]:
         """The same, with the lines of the head, in small letters."""
         async with asyncio.timeout(60):
             lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")

@@ -1,4 +1,4 @@
-"""Who gets in, and what is refused at the door, each in the envelope that clients know."""
+"""Access: accepted keys, and rejections in the error format of each API."""
 
 import re
 from pathlib import Path
@@ -216,9 +216,9 @@ async def test_a_browser_page_of_an_allowed_origin_may_call(tmp_path: Path) -> N
 
 def test_a_page_may_read_every_header_about_an_answer() -> None:
     source = (Path(answering.__file__)).read_text("utf-8")
-    told = set(re.findall(r'b"(x-gateway-[a-z-]+)"', source))
+    reported = set(re.findall(r'b"(x-gateway-[a-z-]+)"', source))
 
     headers = dict(Cors(["*"]).headers(b"https://app.test"))
 
-    assert len(told) >= 6
-    assert told <= {*headers[b"access-control-expose-headers"].decode().split(", ")}
+    assert len(reported) >= 6
+    assert reported <= {*headers[b"access-control-expose-headers"].decode().split(", ")}

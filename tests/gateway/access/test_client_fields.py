@@ -1,4 +1,4 @@
-"""What a client may send through to a provider, over real sockets: what is withheld never gets
+"""Client fields sent through to providers, over real sockets: withheld fields never get
 there, whatever the depth, and the operator's word is the last."""
 
 import json

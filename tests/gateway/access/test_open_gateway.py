@@ -1,4 +1,4 @@
-"""A gateway without keys serves the machine's programs, and no pages of other sites."""
+"""A gateway without keys serves local programs, and no pages of other sites."""
 
 import json
 from collections.abc import AsyncGenerator

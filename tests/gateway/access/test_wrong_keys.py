@@ -1,4 +1,4 @@
-"""Whoever guesses keys waits; whoever has one never does."""
+"""Clients that guess keys are delayed; clients with a valid key never are."""
 
 import logging
 import time

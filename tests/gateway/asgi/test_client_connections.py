@@ -1,4 +1,4 @@
-"""What clients do on their connections beside asking: offers of HTTP/2, endless heads, haste."""
+"""Client connections: offers of HTTP/2, oversized heads, pipelining."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -69,11 +69,11 @@ async def test_an_offer_of_http_2_is_read_past_and_the_request_answered(
     client = await connect(gateway[0].url)
 
     await client.say(*OFFERS[how])
-    first = await client.hears()
+    first = await client.receives()
     await client.say(post())
-    second = await client.hears()
+    second = await client.receives()
     await client.say(*OFFERS[how])
-    third = await client.hears()
+    third = await client.receives()
     client.writer.close()
 
     assert [status for status, _ in (first, second, third)] == [200, 200, 200]
@@ -86,7 +86,7 @@ async def test_a_head_without_end_is_refused(gateway: Gateway) -> None:
     await client.say(b"GET /healthz HTTP/1.1\r\nx: " + b"a" * (MOST_HEAD_BYTES // 2))
     await client.say(b"a" * MOST_HEAD_BYTES)
 
-    assert await client.hears() == (431, b"")
+    assert await client.receives() == (431, b"")
     assert await client.over()
 
 
@@ -98,7 +98,7 @@ async def test_a_long_conversation_has_no_long_head(gateway: Gateway) -> None:
 
     for _ in range(6):
         await client.say(long[:9_000], long[9_000:], BODY)
-        found.append((await client.hears())[0])
+        found.append((await client.receives())[0])
     client.writer.close()
 
     assert found == [200] * 6
@@ -109,7 +109,7 @@ async def test_a_tunnel_is_refused(gateway: Gateway) -> None:
 
     await client.say(b"CONNECT x:443 HTTP/1.1\r\nhost: localhost\r\n\r\n")
 
-    assert (await client.hears())[0] == 400
+    assert (await client.receives())[0] == 400
     assert await client.over()
 
 
@@ -118,7 +118,7 @@ async def test_requests_that_arrive_together_are_answered_in_order(gateway: Gate
     wrong = post(b"{}")
 
     await client.say(post() + wrong + post())
-    found = [(await client.hears())[0] for _ in range(3)]
+    found = [(await client.receives())[0] for _ in range(3)]
     client.writer.close()
 
     assert found == [200, 400, 200]
@@ -131,7 +131,7 @@ async def test_a_disconnect_is_noticed_though_the_next_request_waits(
     client = await connect(gateway[0].url)
 
     await client.say(post(STREAMED) + post())
-    assert (await client.hears())[0] == 200
+    assert (await client.receives())[0] == 200
     gone = remote.hung_up
     client.writer.close()
     await remote.until(lambda: remote.hung_up > gone, 2.0)

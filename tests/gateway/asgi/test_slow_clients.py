@@ -1,4 +1,4 @@
-"""How long a client may keep the gateway waiting: for a head, a body, or to take its answer."""
+"""Timeouts of slow clients: sending a head, sending a body, reading the answer."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ SHAPES = {
     "/v2/models/chat/infer": "error",
     "/v1/feedback": "error",
 }
-"""Of errors, by path: a key that tells the surface's own."""
+"""Error formats by path: a key that identifies the surface's format."""
 
 
 class Waits:
@@ -101,7 +101,7 @@ def whole(body: bytes = BODY, path: str = "/v1/chat/completions") -> bytes:
 
 async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110  nothing tells of it
+        while not true():  # noqa: ASYNC110  no event to wait for
             await asyncio.sleep(0.01)
 
 
@@ -118,13 +118,13 @@ async def test_a_body_that_never_ends_is_refused_in_its_surfaces_error_format(
 
     for client, path in zip(clients, SHAPES, strict=True):
         await client.say(head("content-length: 99\r\n", path) + b'{"mo', pause=0)
-    told = [await client.hears_all() for client in clients]
+    reported = [await client.receives_all() for client in clients]
     closed = [await client.over() for client in clients]
 
-    shapes = zip(told, SHAPES.values(), strict=True)
+    shapes = zip(reported, SHAPES.values(), strict=True)
     assert all(key in json.loads(body) for (_, _, body), key in shapes)
-    assert [status for status, _, _ in told] == [408] * len(SHAPES)
-    assert all("connection: close" in lines for _, lines, _ in told)
+    assert [status for status, _, _ in reported] == [408] * len(SHAPES)
+    assert all("connection: close" in lines for _, lines, _ in reported)
     assert closed == [True] * len(SHAPES)
     assert len(remote.requests) == before
 
@@ -137,7 +137,7 @@ async def test_what_was_refused_is_logged_and_gives_its_place_back(
 
     await client.say(head("content-length: 60000\r\n"), b"[" * 50_000)
     held = running.state.admission.in_flight, running.state.shares.buffered
-    status, _ = await client.hears()
+    status, _ = await client.receives()
     await until(lambda: free(running))
     line = running.access_lines()[-1]
 
@@ -152,7 +152,7 @@ async def test_a_body_that_drips_is_refused(dial: Dial) -> None:
 
     await client.say(head("transfer-encoding: chunked\r\n"), b"c8\r\n")
     dripping = asyncio.create_task(client.say(*[b"["] * 200, pause=0.05))
-    status, _ = await client.hears()
+    status, _ = await client.receives()
     dripping.cancel()
 
     assert status == 408
@@ -166,7 +166,7 @@ async def test_a_large_body_over_a_slow_link_may_take_many_times_the_limit(dial:
 
     await client.say(head(f"content-length: {len(body)}\r\n"), *pieces, pause=0.05)
     took = asyncio.get_running_loop().time() - began
-    status, answered = await client.hears()
+    status, answered = await client.receives()
 
     assert took > 3 * LIMIT_S
     assert (status, b'"hello"' in answered) == (200, True)
@@ -175,15 +175,15 @@ async def test_a_large_body_over_a_slow_link_may_take_many_times_the_limit(dial:
 async def test_a_head_that_is_not_whole_in_time_is_refused(dial: Dial) -> None:
     new, used, silent = [await dial() for _ in range(3)]
     await used.say(whole())
-    await used.hears()
+    await used.receives()
 
     await used.say(whole()[:40])
     await new.say(b"POST /v1/chat", b"/completions HTTP/1.1\r\nx: ")
     dripping = asyncio.create_task(new.say(*[b"a"] * 200, pause=0.05))
-    told = [await new.hears(), await used.hears()]
+    reported = [await new.receives(), await used.receives()]
     dripping.cancel()
 
-    assert told == [(408, b"")] * 2
+    assert reported == [(408, b"")] * 2
     assert [await one.over() for one in (new, used, silent)] == [True] * 3
 
 
@@ -193,7 +193,7 @@ async def test_a_connection_may_be_idle_between_requests(dial: Dial) -> None:
 
     for pause in (LONGER_S, 0.0):
         await client.say(whole())
-        found.append((await client.hears())[0])
+        found.append((await client.receives())[0])
         await asyncio.sleep(pause)
 
     assert found == [200, 200]
@@ -222,7 +222,7 @@ async def test_memory_is_claimed_as_pieces_come(gateway: Gateway, dial: Dial) ->
 
     await first.say(*half)
     await second.say(*half)
-    refused, lines, _ = await second.hears_all()
+    refused, lines, _ = await second.receives_all()
     first.writer.close()
     await until(lambda: free(running))
 
@@ -235,7 +235,7 @@ async def test_a_client_that_is_refused_while_it_sends_receives_the_reason(dial:
     large = 40 * ROOM
 
     await client.say(head(f"content-length: {large}\r\n"), b"x" * large)
-    status, lines, _ = await client.hears_all()
+    status, lines, _ = await client.receives_all()
 
     assert (status, "connection: close" in lines) == (413, True)
     assert await client.over()
@@ -248,7 +248,7 @@ async def test_a_large_unread_body_is_not_a_head(dial: Dial) -> None:
     refused = head(f"content-length: {large}\r\n").replace(b"application/json", b"text/plain")
 
     await client.say(refused, b"x" * large, whole())
-    found = [(await client.hears())[0] for _ in range(2)]
+    found = [(await client.receives())[0] for _ in range(2)]
 
     assert found == [415, 200]
 

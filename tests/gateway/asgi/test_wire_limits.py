@@ -1,4 +1,4 @@
-"""The wire alone: trailers, chunk extensions, Host, targets, half-closed connections, faults."""
+"""HTTP parsing limits: trailers, chunk extensions, Host, targets, half-closed connections."""
 
 import asyncio
 import json
@@ -86,11 +86,11 @@ async def flood(url: str, *, begin: bytes, piece: bytes, pieces: int) -> tuple[b
     except (ConnectionError, BrokenPipeError):
         pass
     try:
-        told = await asyncio.wait_for(reader.read(), 30)
+        reported = await asyncio.wait_for(reader.read(), 30)
     except ConnectionError:
-        told = b""
+        reported = b""
     writer.close()
-    return told, sent
+    return reported, sent
 
 
 TRAILERS = {
@@ -113,9 +113,9 @@ async def test_what_follows_a_body_is_limited_and_not_kept(
         begin, piece = head(CHUNKED + key) + b"1;", b"e" * 65_536
     before, asked = time.process_time(), len(remote.requests)
 
-    told, _ = await flood(running.url, begin=begin, piece=piece, pieces=16 * 60)
+    reported, _ = await flood(running.url, begin=begin, piece=piece, pieces=16 * 60)
 
-    statuses = [line[9:12] for line in told.split(b"\r\n") if line.startswith(b"HTTP/1.1")]
+    statuses = [line[9:12] for line in reported.split(b"\r\n") if line.startswith(b"HTTP/1.1")]
     assert statuses == [b"431" if key else b"401"]
     assert running.state.admission.in_flight == running.state.shares.buffered == 0
     assert len(remote.requests) == asked
@@ -148,7 +148,7 @@ async def test_a_key_in_a_trailer_opens_nothing(gateway: Gateway, apart: bool) -
 
     await client.say(*((first, last) if apart else (first + last,)))
 
-    assert (await client.hears())[0] == 401
+    assert (await client.receives())[0] == 401
     client.writer.close()
 
 
@@ -157,9 +157,9 @@ async def test_trailers_within_bounds_are_read_past(gateway: Gateway) -> None:
     request = head(CHUNKED + KEY) + CHUNK + b"0\r\nx-checksum: 1\r\nexpect: 100-continue\r\n\r\n"
 
     await client.say(request[:-20], request[-20:])
-    first = await client.hears()
+    first = await client.receives()
     await client.say(request + request)
-    found = [first, await client.hears(), await client.hears()]
+    found = [first, await client.receives(), await client.receives()]
     client.writer.close()
 
     assert [status for status, _ in found] == [200, 200, 200]
@@ -172,16 +172,16 @@ async def test_a_body_in_the_smallest_chunks_is_taken(gateway: Gateway) -> None:
 
     await client.say(head(CHUNKED + KEY) + chunks + b"0\r\n\r\n", pause=0)
 
-    assert (await client.hears())[0] == 200
+    assert (await client.receives())[0] == 200
     client.writer.close()
 
 
 async def test_extensions_may_not_outweigh_a_body(gateway: Gateway) -> None:
     piece = (b"1;" + b"e" * 30_000 + b"\r\n \r\n") * 10
 
-    told, sent = await flood(gateway[0].url, begin=head(CHUNKED + KEY), piece=piece, pieces=200)
+    reported, sent = await flood(gateway[0].url, begin=head(CHUNKED + KEY), piece=piece, pieces=200)
 
-    assert told.startswith(b"HTTP/1.1 431") or (told == b"" and sent < 200 * len(piece))
+    assert reported.startswith(b"HTTP/1.1 431") or (reported == b"" and sent < 200 * len(piece))
 
 
 async def test_a_head_that_comes_while_another_request_is_answered_is_bounded(
@@ -193,13 +193,13 @@ async def test_a_head_that_comes_while_another_request_is_answered_is_bounded(
     await client.say(post(WAITING) + b"GET /healthz HTTP/1.1\r\nhost: x\r\nx: ")
     await client.say(*[b"a" * 65_536] * 8, pause=0)
     waits.go_on.set()
-    told = await asyncio.wait_for(client._reader.read(), 30)  # pyright: ignore[reportPrivateUsage]
+    reported = await asyncio.wait_for(client._reader.read(), 30)  # pyright: ignore[reportPrivateUsage]
     client.writer.close()
 
-    assert told.startswith(b"HTTP/1.1 200")
-    assert b"lo" in told
-    assert told.endswith(b"0\r\n\r\n")
-    assert told.count(b"HTTP/1.1") == 1
+    assert reported.startswith(b"HTTP/1.1 200")
+    assert b"lo" in reported
+    assert reported.endswith(b"0\r\n\r\n")
+    assert reported.count(b"HTTP/1.1") == 1
 
 
 async def test_garbage_behind_a_request_never_gets_into_its_answer(
@@ -209,12 +209,12 @@ async def test_garbage_behind_a_request_never_gets_into_its_answer(
 
     await client.say(post(WAITING), b"\x00garbage\r\n\r\n")
     waits.go_on.set()
-    told = await asyncio.wait_for(client._reader.read(), 30)  # pyright: ignore[reportPrivateUsage]
+    reported = await asyncio.wait_for(client._reader.read(), 30)  # pyright: ignore[reportPrivateUsage]
     client.writer.close()
 
-    assert told.startswith(b"HTTP/1.1 200")
-    assert told.endswith(b"0\r\n\r\n")
-    assert b"Invalid" not in told
+    assert reported.startswith(b"HTTP/1.1 200")
+    assert reported.endswith(b"0\r\n\r\n")
+    assert b"Invalid" not in reported
 
 
 async def test_a_body_that_cannot_be_read_is_one_400_and_no_traceback(
@@ -236,7 +236,7 @@ async def test_a_body_that_cannot_be_read_is_one_400_and_no_traceback(
         for request in requests:
             client = await connect(running.url)
             await client.say(request)
-            found.append((await client.hears())[0])
+            found.append((await client.receives())[0])
             assert await client.over()
 
     assert found == [400, 400, 400]
@@ -270,7 +270,7 @@ async def test_host_and_target_are_as_http_1_1_requires(gateway: Gateway, how: s
 
     await client.say(request)
 
-    assert (await client.hears())[0] == status
+    assert (await client.receives())[0] == status
     client.writer.close()
 
 
@@ -281,7 +281,7 @@ async def test_a_client_that_has_ended_its_side_is_answered(gateway: Gateway, ta
         client.writer.write(f"GET {target} HTTP/1.1\r\nhost: x\r\n{KEY}\r\n".encode())
         client.writer.write_eof()
 
-        assert (await client.hears())[0] == (404 if target == "/nowhere" else 200)
+        assert (await client.receives())[0] == (404 if target == "/nowhere" else 200)
         assert await client.over()
 
 
@@ -295,7 +295,7 @@ async def test_an_ended_side_still_counts_as_gone_where_the_answer_takes_long(
     client.writer.write(post(WAITING))
     client.writer.write_eof()
 
-    assert (await client.hears())[0] == 200
+    assert (await client.receives())[0] == 200
     await remote.until(lambda: remote.hung_up > gone, 2.0)
 
     client.writer.close()

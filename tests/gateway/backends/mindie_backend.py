@@ -1,4 +1,4 @@
-"""A gateway in front of the fake MindIE server, and what its clients ask."""
+"""A gateway in front of the fake MindIE server, and requests of its clients."""
 
 import asyncio
 import json

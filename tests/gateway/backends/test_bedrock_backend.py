@@ -59,11 +59,11 @@ async def setting(tmp_path: Path) -> AsyncGenerator[Setting, None]:
 
 
 async def test_effort_is_a_hint_for_a_model_that_does_not_reason(setting: Setting) -> None:
-    told = await setting.client.chat.completions.with_raw_response.create(
+    reported = await setting.client.chat.completions.with_raw_response.create(
         model="llama", messages=[HELLO], reasoning_effort="low"
     )
 
-    assert told.headers["x-gateway-dropped-params"] == "reasoning_effort"
+    assert reported.headers["x-gateway-dropped-params"] == "reasoning_effort"
     assert setting.sent() == {"messages": [{"role": "user", "content": [{"text": "hi"}]}]}
 
 

@@ -39,7 +39,7 @@ CITATION: Json = {"start": 0, "end": 2, "text": "It", "sources": [], "type": "TE
 
 
 def message_for(body: Json) -> tuple[Json, str]:
-    """A plan and two calls for whoever has tools and no result, else a thought and text."""
+    """Answer with a plan and two calls to requests with tools and no result, else with text."""
     said = cast("list[Json]", body["messages"])
     if body.get("tools") and said[-1]["role"] != "tool":
         calls = [

@@ -78,8 +78,8 @@ async def test_sources_that_come_late_reach_the_client_once(setting: Setting) ->
     assert "".join(one.choices[0].delta.content or "" for one in chunks) == (
         "In the Bay of Fundy.[1]"
     )
-    told = [getattr(chunk, "citations", None) for chunk in chunks]
-    assert [one for one in told if one] == [["https://tides.test/fundy"]]
+    reported = [getattr(chunk, "citations", None) for chunk in chunks]
+    assert [one for one in reported if one] == [["https://tides.test/fundy"]]
     assert getattr(chunks[-1], "status", None) == "COMPLETED"
 
 

@@ -1,4 +1,4 @@
-"""Whatever vendor stands behind the gateway, OpenAI's client in front gets the same from it."""
+"""Every vendor behind the gateway gives OpenAI's client the same result."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence
@@ -60,7 +60,7 @@ async def test_an_answer_has_its_text_its_end_and_its_usage(
 
     assert (answer.text, answer.finish) == ("Hello 🌍", "stop")
     assert tuple(answer.usages) == vendor.usages
-    (turn,) = setting.heard(vendor).turns
+    (turn,) = setting.received(vendor).turns
     assert (turn.role, turn.text) == ("user", "hi")
     (request,) = setting.server.requests
     assert KEY in request.headers[vendor.key]
@@ -104,25 +104,28 @@ async def test_tools_are_called_and_their_results_go_back(
         (one.name, one.arguments) for one in made
     ]
     assert answer.text == "Hello 🌍"
-    heard = setting.heard(vendor)
-    assert heard.tools == ("weather", "clock")
-    turns = [one for one in heard.turns if one.calls]
+    received = setting.received(vendor)
+    assert received.tools == ("weather", "clock")
+    turns = [one for one in received.turns if one.calls]
     assert [(one.name, one.arguments) for one in turns[0].calls] == [
         (one.name, one.arguments) for one in made
     ]
     ids = [one.id for one in turns[0].calls]
     assert ids == [one.id for one in made] or not vendor.call_ids
     assert len(set(ids)) == len(made)
-    assert results(heard.turns) == [(id, "21 degrees") for id in ids]
+    assert results(received.turns) == [(id, "21 degrees") for id in ids]
     assert vendor.name != "gemini" or turns[0].calls[0].proof == PROOF
 
 
 def fed_back(asked: Answered) -> Json:
     """The conversation with its calls and what came of them."""
-    told = [
+    reported = [
         {"role": "tool", "tool_call_id": id, "content": "21 degrees"} for id, _, _ in asked.calls
     ]
-    return {"messages": [{"role": "user", "content": "hi"}, asked.message, *told], "tools": TOOLS}
+    return {
+        "messages": [{"role": "user", "content": "hi"}, asked.message, *reported],
+        "tools": TOOLS,
+    }
 
 
 def results(turns: Sequence[Turn]) -> list[tuple[str, str]]:
@@ -138,7 +141,7 @@ async def test_an_answer_keeps_to_a_schema(setting: Setting, vendor: Vendor, str
     answer = await setting.ask(vendor, {"response_format": form}, stream=stream)
 
     assert json.loads(answer.text) == {"a": 1}
-    assert setting.heard(vendor).schema == SCHEMA
+    assert setting.received(vendor).schema == SCHEMA
 
 
 @of_chats
@@ -152,7 +155,7 @@ async def test_an_image_travels_with_its_message(setting: Setting, vendor: Vendo
     )
 
     assert answer.text == "Hello 🌍"
-    assert [(one.text, one.images) for one in setting.heard(vendor).turns] == [
+    assert [(one.text, one.images) for one in setting.received(vendor).turns] == [
         ("What is it?", (PIXEL,))
     ]
 
@@ -170,7 +173,7 @@ async def test_thoughts_come_out_and_go_back_as_they_were(
 
     assert first.text == "Hello 🌍"
     assert first.message["reasoning_content"] == THOUGHT
-    _, said, _ = setting.heard(vendor).turns
+    _, said, _ = setting.received(vendor).turns
     assert said.text == "Hello 🌍"
     assert said.thoughts == ((THOUGHT, PROOF if vendor.proofs else ""),)
 
@@ -186,7 +189,7 @@ async def test_a_thought_before_calls_goes_back_with_them(
 
     await setting.ask(vendor, fed_back(asked), stream=stream)
 
-    (said,) = [one for one in setting.heard(vendor).turns if one.calls]
+    (said,) = [one for one in setting.received(vendor).turns if one.calls]
     assert said.thoughts == ((THOUGHT, PROOF),)
     assert len(said.calls) == 2
 

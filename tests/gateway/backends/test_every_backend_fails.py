@@ -1,4 +1,4 @@
-"""However a vendor fails, the client gets another's answer or one error, and never half a truth."""
+"""Vendor failures give the client another backend's answer or one error, never half an answer."""
 
 import asyncio
 import json
@@ -137,11 +137,11 @@ async def test_a_busy_vendor_cools_down_for_its_retry_after(
 ) -> None:
     setting.plays(refusing(vendor, 429))
 
-    told = await setting.post(vendor, stream=False, model=BUSY)
+    reported = await setting.post(vendor, stream=False, model=BUSY)
     setting.plays(refusing(vendor, 429))
     others = [await setting.post(vendor, stream=False, model=BUSY_OR_SPARE) for _ in range(2)]
 
-    assert (told.status_code, told.headers["retry-after"]) == (429, "7")
+    assert (reported.status_code, reported.headers["retry-after"]) == (429, "7")
     assert all(SPARE_SAYS in one.text for one in others)
     assert (len(setting.server.requests), len(setting.spare.requests)) == (1, 2)
 
@@ -200,8 +200,8 @@ async def test_a_stream_that_breaks_before_content_is_anothers(
 async def test_a_failure_before_content_goes_to_another_backend(
     setting: Setting, vendor: Vendor
 ) -> None:
-    told = vendor.dialect.failure()
-    setting.plays(streaming(vendor, before_content(vendor), told, ended=True))
+    reported = vendor.dialect.failure()
+    setting.plays(streaming(vendor, before_content(vendor), reported, ended=True))
 
     answer = await setting.post(vendor, stream=True, model=OR_SPARE)
 
@@ -223,8 +223,8 @@ def broken_off(setting: Setting, answer: httpx.Response) -> str:
 async def test_a_failure_in_the_middle_is_an_error_and_not_an_end(
     setting: Setting, vendor: Vendor
 ) -> None:
-    told = vendor.dialect.failure()
-    setting.plays(streaming(vendor, half(vendor), told, ended=True))
+    reported = vendor.dialect.failure()
+    setting.plays(streaming(vendor, half(vendor), reported, ended=True))
 
     answer = await setting.post(vendor, stream=True, model=OR_SPARE)
 

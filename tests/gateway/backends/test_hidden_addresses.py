@@ -1,4 +1,4 @@
-"""No error that a client sees says where a backend is; the log does."""
+"""Errors never show a backend's address to clients; the log does."""
 
 import json
 from pathlib import Path

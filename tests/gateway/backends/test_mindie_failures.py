@@ -1,4 +1,4 @@
-"""What clients see when a MindIE server behind the gateway fails, and who is asked next."""
+"""Failures of a MindIE server: errors that clients see, and failover to the next backend."""
 
 import ssl
 from pathlib import Path
@@ -67,7 +67,7 @@ async def test_an_answer_that_is_not_streamed_is_tried_again_up_to_its_end(
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "reported"),
     [
         (Bare(after=3), "Failed to get engine response."),
         (Abort(after=3), "stop_sequence"),
@@ -79,13 +79,13 @@ async def test_an_answer_that_is_not_streamed_is_tried_again_up_to_its_end(
     ids=str,
 )
 async def test_a_failure_in_the_middle_of_a_stream_is_an_error_and_never_an_end(
-    fault: Fault, told: str, tmp_path: Path
+    fault: Fault, reported: str, tmp_path: Path
 ) -> None:
     async with pair(tmp_path, faults=[fault], gap_s=0.02) as here:
         answer = await here.text(stream=True)
 
         last = chunks(answer)[-1]
-        assert told in str(last["error"])
+        assert reported in str(last["error"])
         assert 'finish_reason":"' not in answer.text
         assert "[DONE]" not in answer.text
 

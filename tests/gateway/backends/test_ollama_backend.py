@@ -44,7 +44,7 @@ def turn(content: str = "", **fields: object) -> Json:
 
 
 def lines_for(request: Received) -> Sequence[Json]:
-    """What the server says: a call for whoever has tools and no result, else a thought and text."""
+    """Answer with a call to requests with tools and no result, else with reasoning and text."""
     body = request.json
     if request.path == "/api/generate":
         return line(response="a, b"), line(response="):"), line(response="", **LAST)

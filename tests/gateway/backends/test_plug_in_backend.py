@@ -1,4 +1,4 @@
-"""The example package installed beside the gateway, OpenAI's own client in front of its adapter."""
+"""The example package installed with the gateway, with OpenAI's own client and its adapter."""
 
 import asyncio
 import sys

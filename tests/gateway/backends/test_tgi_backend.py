@@ -1,4 +1,4 @@
-"""OpenAI's own client in front of the gateway, TGI's native route for text behind it."""
+"""OpenAI's own client in front of the gateway, TGI's native text route behind it."""
 
 import asyncio
 import json

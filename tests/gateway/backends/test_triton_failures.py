@@ -1,4 +1,4 @@
-"""A Triton server that refuses, fails, is cut off or is left: never a short answer."""
+"""A Triton server that rejects, fails or is cut off never gives a truncated answer."""
 
 from pathlib import Path
 

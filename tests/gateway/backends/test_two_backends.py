@@ -1,4 +1,4 @@
-"""A remote provider and the local engine behind one name: the split, an outage, a hang-up."""
+"""A remote provider and the local engine behind one name: the split, an outage, a disconnect."""
 
 import asyncio
 import json
@@ -115,7 +115,7 @@ async def test_a_client_that_disconnects_frees_the_local_sequence(
     writer.write(head.encode() + body)
     if wait_for:
         await reader.readuntil(wait_for)
-    while await running(gateway) == 0:  # noqa: ASYNC110  the engine tells only when asked
+    while await running(gateway) == 0:  # noqa: ASYNC110  the engine reports only on request
         await asyncio.sleep(0.002)
 
     writer.close()

@@ -1,4 +1,4 @@
-"""What a vendor counts reaches the client and is booked at the operator's prices; over the wire."""
+"""A vendor's usage reaches the client and is recorded at the operator's prices; over the wire."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""OpenAI's own client in front of the gateway, Vertex AI behind it, and Google's tokens between."""
+"""OpenAI's own client in front of the gateway, Vertex AI with Google's tokens behind it."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""A gateway in front of the fake Triton server, and what its clients ask."""
+"""A gateway in front of the fake Triton server, and requests of its clients."""
 
 import json
 from collections.abc import AsyncGenerator

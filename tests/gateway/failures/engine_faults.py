@@ -1,4 +1,4 @@
-"""What can go wrong with a local engine, what the client sees, and who is asked how often.
+"""Faults of a local engine, with the client's result and the number of calls to each backend.
 
 Two backends in order, three attempts: the engine, and another that works unless said otherwise.
 """
@@ -86,10 +86,10 @@ async def endless(asked: Asked) -> None:
 
 
 class EngineScenario(Struct, frozen=True, kw_only=True):
-    """door: what meets its worker; the engine hears of no request unless it "opens".
+    """door: behaviour towards the worker; the engine receives requests only if it "opens".
 
     times: how many requests the fault lasts; `None`: all. second_fails: the other one, too.
-    refuses: an attempt at the first is no attempt, for the engine had not begun.
+    refuses: a call of the first is not an attempt, because the engine has not begun.
     """
 
     fault: str
@@ -106,7 +106,7 @@ class EngineScenario(Struct, frozen=True, kw_only=True):
         return self.door == "silent" or self.first in (slow_first_token, stalls, endless)
 
     @property
-    def heard(self) -> int:
+    def received(self) -> int:
         """How many requests reach the engine, of one that is not streamed or one that is."""
         return self.whole.asked[0] if self.door == "opens" else 0
 

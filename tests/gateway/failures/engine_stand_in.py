@@ -1,4 +1,4 @@
-"""Engines without a model: sockets that speak the real frames, and do with a request as told."""
+"""Engines without a model: sockets that speak the real frames and behave as scripted."""
 
 import asyncio
 from collections import Counter

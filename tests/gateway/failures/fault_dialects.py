@@ -1,6 +1,6 @@
-"""How providers of each dialect say "hello" in two tokens, and what they say when they fail.
+"""Answers of "hello" in two tokens, and errors, in each provider's dialect.
 
-Which one a request is meant for, its path tells. Token 11 is "hel", 12 is "lo".
+The request's path selects the dialect. Token 11 is "hel", 12 is "lo".
 """
 
 import json

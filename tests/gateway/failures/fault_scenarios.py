@@ -1,4 +1,4 @@
-"""What can go wrong with a provider: how it behaves, what the client sees, who is asked how often.
+"""Faults of a provider, with the client's result and the number of calls to each backend.
 
 Two backends in order, three attempts; the second works unless said otherwise. Numbers such as S08
 are those of failoverbench's catalogue, https://github.com/failoverbench/failoverbench.
@@ -37,8 +37,8 @@ async def begin(request: Received, answer: Answer) -> None:
 
 
 async def unheard(request: Received, answer: Answer) -> None:
-    """Nobody listens where the first should be."""
-    raise AssertionError("a request came where nobody listens")
+    """No server listens at the first backend's address."""
+    raise AssertionError("a request arrived where no server listens")
 
 
 async def reset_before_headers(request: Received, answer: Answer) -> None:
@@ -104,7 +104,7 @@ async def open_after_the_mark(request: Received, answer: Answer) -> None:
 
 
 async def more_after_the_mark(request: Received, answer: Answer) -> None:
-    """What it says then belongs to nobody."""
+    """What it sends then belongs to no request."""
     answer.unended = streamed(request)
     await answers(request, answer)
     if streamed(request):
@@ -227,7 +227,7 @@ class Sees(Struct, frozen=True, kw_only=True):
 class Scenario(Struct, frozen=True, kw_only=True):
     """times: how many requests the fault lasts; `None`: all. second: what the second does.
 
-    coded: the cause is told by a code. waits: for a timeout; only then are they short, so that no
+    coded: an error code names the cause. waits: for a timeout; only then are they short, so that no
     busy machine is taken for a fault.
     """
 

@@ -1,4 +1,4 @@
-"""What a client may ask for, on every surface, and how it tells an answer from a failure."""
+"""Tasks of a client on every surface, and how to distinguish an answer from a failure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ IDS = [11, 12]
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """path: with `{model}` where the surface has it there; else it stands in the body."""
+    """path: with `{model}` if the surface has the model in the path, else it is in the body."""
 
     surface: Surface
     path: str

@@ -1,4 +1,4 @@
-"""Models over remote providers and local engines, each of which does as its name says.
+"""Models over remote providers and local engines that behave as their names say.
 
     async with staged(run_dir, {"hedged": ("never", "fast")}) as stage:
         await stage.ask("hedged", "tokens on a local engine")
@@ -85,12 +85,12 @@ TIRED: tuple[Behaviour, Conduct] = (
 """What one whose name begins with `tired` does at first; afterwards it works."""
 
 
-def _role(name: str, heard: int) -> tuple[Behaviour, Conduct]:
+def _role(name: str, received: int) -> tuple[Behaviour, Conduct]:
     """heard: requests so far, this one included."""
     role = name.split("-")[0]
     if role != "tired":
         return ROLES[role]
-    return TIRED if heard == 1 else ROLES["fast"]
+    return TIRED if received == 1 else ROLES["fast"]
 
 
 class Stage(Struct, frozen=True, kw_only=True, eq=False):
@@ -100,7 +100,7 @@ class Stage(Struct, frozen=True, kw_only=True, eq=False):
     remote: Provider
     engines: StandIns
     working: Counter[str]
-    heard: Counter[str]
+    received: Counter[str]
 
     async def ask(self, play: str, cast: str) -> httpx.Response:
         return await CASTS[cast].task.ask(self.gateway.url, model_of(play, cast))
@@ -117,9 +117,9 @@ class Stage(Struct, frozen=True, kw_only=True, eq=False):
         return [one for one in self.gateway.access_lines() if one.model == wanted][-1]
 
     async def rest(self, role: str, seconds: float = 60.0) -> None:
-        """Until nobody of such a name works any more."""
+        """Wait until no backend of this role is working."""
         async with asyncio.timeout(seconds):
-            while any(count for name, count in self.working.items() if name.startswith(role)):  # noqa: ASYNC110  two kinds of servers would have to tell
+            while any(count for name, count in self.working.items() if name.startswith(role)):  # noqa: ASYNC110  two kinds of servers would have to signal it
                 await asyncio.sleep(0.005)
 
 
@@ -161,27 +161,27 @@ async def staged(
     more: Mapping[str, str] | None = None,
     beside: str = "",
 ) -> AsyncGenerator[Stage, None]:
-    """plays: the roles of each one's backends. beside: other sections.
+    """plays: the roles of each one's backends. beside: other sections of the configuration.
 
     more: of a play's models; MODEL in it is the model's own name.
     """
     working: Counter[str] = Counter()
-    heard: Counter[str] = Counter()
+    received: Counter[str] = Counter()
 
     async def behave(request: Received, answer: Answer) -> None:
         name = request.path.split("/")[1]
-        heard[name] += 1
+        received[name] += 1
         working[name] += 1
         try:
-            await _role(name, heard[name])[0](request, answer)
+            await _role(name, received[name])[0](request, answer)
         finally:
             working[name] -= 1
 
     async def conduct(asked: Asked) -> None:
-        heard[asked.model] += 1
+        received[asked.model] += 1
         working[asked.model] += 1
         try:
-            await _role(asked.model, heard[asked.model])[1](asked)
+            await _role(asked.model, received[asked.model])[1](asked)
         finally:
             working[asked.model] -= 1
 
@@ -189,5 +189,5 @@ async def staged(
         text = config(remote.origin, plays, more or {}) + beside
         async with serving(text, run_dir, engine=engines) as gateway:
             yield Stage(
-                gateway=gateway, remote=remote, engines=engines, working=working, heard=heard
+                gateway=gateway, remote=remote, engines=engines, working=working, received=received
             )

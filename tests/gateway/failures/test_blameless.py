@@ -1,4 +1,4 @@
-"""Nothing that a client sends counts as a backend's failure, or leads others' requests away."""
+"""Nothing that a client sends counts as a backend failure or diverts other requests."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A client that goes away, at any moment, stops the work: the connection upstream closes."""
+"""A client that disconnects, at any moment, stops the work: the upstream connection closes."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Every way in which a local engine fails, for every task: what the client and the engine see."""
+"""Every fault of a local engine, for every task: what the client and the engine see."""
 
 import asyncio
 from collections import Counter
@@ -139,10 +139,13 @@ async def test_the_client_and_the_engine_see(
 
     client_sees(asks, answer, sees)
 
-    heard = sees.asked[0] if scenario.door == "opens" else 0
+    received = sees.asked[0] if scenario.door == "opens" else 0
     assert answer.headers["x-gateway-backend"].endswith(served)
     assert int(answer.headers["x-gateway-attempts"]) == sum(sees.asked) - scenario.refuses
-    assert (faults.asked(f"{name}-first"), faults.asked(f"{name}-second")) == (heard, sees.asked[1])
+    assert (faults.asked(f"{name}-first"), faults.asked(f"{name}-second")) == (
+        received,
+        sees.asked[1],
+    )
     await faults.engines.until(lambda: not faults.working[f"{name}-first"])
     (line,) = [one for one in faults.gateway.access_lines() if one.model == name]
     assert (line.status, line.error) == (sees.status, sees.error)

@@ -1,4 +1,4 @@
-"""What routing promises, for every task of every surface, from providers and engines alike."""
+"""Routing's promises, for every task of every surface, with providers and engines alike."""
 
 import asyncio
 import json
@@ -59,16 +59,18 @@ async def test_the_next_answers_if_the_first_is_late_and_the_first_is_cancelled(
 
     for cast, answer in found.items():
         client_sees(CASTS[cast].task, answer, FINE)
-        told = [(one.outcome, one.role, one.hedge) for one in stage.line("hedged", cast).attempts]
+        reported = [
+            (one.outcome, one.role, one.hedge) for one in stage.line("hedged", cast).attempts
+        ]
         assert answer.headers["x-gateway-backend"].startswith("fast-"), cast
-        assert told == [("lost", "hedge", False), ("ok", "", True)], cast
+        assert reported == [("lost", "hedge", False), ("ok", "", True)], cast
 
 
 async def test_a_backend_that_is_in_time_gets_no_hedge(stage: Stage) -> None:
     found = await stage.ask_all("raced")
 
     assert {cast for cast, one in found.items() if "x-gateway-hedged" in one.headers} == set()
-    assert not [name for name in stage.heard if name.startswith("never-1-raced")]
+    assert not [name for name in stage.received if name.startswith("never-1-raced")]
 
 
 async def leave(stage: Stage, play: str, cast: str, *, begun: bool) -> None:
@@ -81,7 +83,7 @@ async def leave(stage: Stage, play: str, cast: str, *, begun: bool) -> None:
         if begun:
             await (await sending).aclose()
             return
-        while not any(name.endswith(f"-0-{model}") for name in stage.heard):  # noqa: ASYNC110  two kinds of servers would have to tell
+        while not any(name.endswith(f"-0-{model}") for name in stage.received):  # noqa: ASYNC110  two kinds of servers would have to signal it
             await asyncio.sleep(0.005)
         await asyncio.sleep(0.02)
         sending.cancel()
@@ -117,9 +119,11 @@ async def test_a_failing_backend_gets_no_requests_once_its_circuit_is_open(stage
         for cast, answer in found.items():
             client_sees(CASTS[cast].task, answer, FINE)
 
-    heard = {name: count for name, count in stage.heard.items() if name.startswith("down-0-broken")}
-    assert len(heard) == len(CASTS)
-    assert set(heard.values()) == {2}
+    received = {
+        name: count for name, count in stage.received.items() if name.startswith("down-0-broken")
+    }
+    assert len(received) == len(CASTS)
+    assert set(received.values()) == {2}
 
 
 async def test_the_next_attempt_is_no_sooner_than_the_retry_after(stage: Stage) -> None:
@@ -136,8 +140,8 @@ async def test_retries_have_a_budget(stage: Stage) -> None:
     for _ in range(12):
         await stage.ask_all("spent", casts)
 
-    heard = [stage.heard[f"down-0-{model_of('spent', cast)}"] for cast in casts]
-    assert heard == [12 + 10] * len(casts)
+    received = [stage.received[f"down-0-{model_of('spent', cast)}"] for cast in casts]
+    assert received == [12 + 10] * len(casts)
 
 
 async def test_the_deadline_holds(stage: Stage) -> None:

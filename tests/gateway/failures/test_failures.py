@@ -1,4 +1,4 @@
-"""What failures add up to: bounds, rests, breakers, fallbacks. Each alone is in the fault suite."""
+"""Failures combined: bounds, cooldowns, breakers, fallbacks. Single ones are in the fault suite."""
 
 import asyncio
 import time
@@ -232,15 +232,15 @@ async def test_an_overloaded_service_is_a_503_and_cools_down_for_its_retry_after
 
 
 @pytest.mark.parametrize(
-    ("told", "least", "most"),
+    ("reported", "least", "most"),
     [("1893456000", 86_400, 86_400), (formatdate(time.time() + 3600, usegmt=True), 3000, 3600)],
     ids=["a wait of years is not believed", "a date without the server's own"],
 )
 async def test_an_unusual_retry_after_is_still_a_bound(
-    told: str, least: int, most: int, tmp_path: Path
+    reported: str, least: int, most: int, tmp_path: Path
 ) -> None:
     async def busy(request: Received, answer: Answer) -> None:
-        await answer.json({"error": {"message": "slow down"}}, 429, {"retry-after": told})
+        await answer.json({"error": {"message": "slow down"}}, 429, {"retry-after": reported})
 
     async with provider(busy) as a, serving(one_model(a.base_url), tmp_path) as gateway:
         found = [await post(gateway.url) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Every way in which a provider fails, streamed and not: what the client and upstream see."""
+"""Every fault of a provider, streamed and not: what the client and upstream see."""
 
 import asyncio
 import socket
@@ -74,7 +74,7 @@ class Faults(Struct, frozen=True, kw_only=True, eq=False):
     answered: dict[int, dict[str, httpx.Response]] = {}
 
     async def answers(self, place: int) -> dict[str, httpx.Response]:
-        """What the clients of one scenario get, who all ask at once, and once."""
+        """Results of one scenario's clients, which all send one request at the same time."""
         if place not in self.answered:
             names = [str(case.values[1]) for case in CASES if case.values[0] == place]
             asking = (
@@ -100,7 +100,7 @@ def model_of(request: Received) -> str:
 def config(url: str, nowhere: str) -> str:
     """A model and two providers for each case: no breaker or budget is shared.
 
-    url: without a path. nowhere: another, at which nobody listens.
+    url: without a path. nowhere: another, at which no server listens.
     """
     providers, models = ["providers:"], ["models:"]
     for case in CASES:
@@ -124,7 +124,7 @@ def config(url: str, nowhere: str) -> str:
 
 @contextmanager
 def closed_port() -> Generator[str, None]:
-    """The URL of a port that is taken and at which nobody listens."""
+    """Return the URL of a port that is bound but not listening."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -164,14 +164,17 @@ async def test_the_client_and_upstream_see(faults: Faults, place: int, one: str)
     assert int(answer.headers["x-gateway-attempts"]) == sum(sees.asked)
     served = "second" if sees.asked[1] else "first"
     assert answer.headers["x-gateway-backend"].endswith(f"{served}/m")
-    heard = 0 if SCENARIOS[place].first is unheard else sees.asked[0]
-    assert (faults.asked(f"{name}-first"), faults.asked(f"{name}-second")) == (heard, sees.asked[1])
+    received = 0 if SCENARIOS[place].first is unheard else sees.asked[0]
+    assert (faults.asked(f"{name}-first"), faults.asked(f"{name}-second")) == (
+        received,
+        sees.asked[1],
+    )
     await faults.remote.until(lambda: not faults.working[f"{name}-first"])
     logged(faults, name, answer, sees, prompt=7 if task.is_text else 3)
 
 
 def logged(faults: Faults, name: str, answer: httpx.Response, sees: Sees, *, prompt: int) -> None:
-    """One line, which tells of every attempt, and of tokens only where somebody answered."""
+    """One log line with every attempt, and with tokens only if a backend answered."""
     (line,) = [one for one in faults.gateway.access_lines() if one.model == name]
     assert (line.status, line.error) == (sees.status, sees.error)
     assert len(line.attempts) == sum(sees.asked)

@@ -1,4 +1,4 @@
-"""A backend that is late is raced by the next: who is asked, who wins, and what it costs."""
+"""Hedging races a late backend with the next one: order, winner and cost."""
 
 import asyncio
 from collections import Counter
@@ -123,7 +123,7 @@ async def ask(hedging: Hedging, model: str, asks: Asks = CHAT) -> tuple[httpx.Re
     return answer, line
 
 
-def told(line: AccessLine) -> list[tuple[str, str, str, bool]]:
+def reported(line: AccessLine) -> list[tuple[str, str, str, bool]]:
     return [(one.backend, one.outcome, one.role, one.hedge) for one in line.attempts]
 
 
@@ -138,7 +138,7 @@ async def test_a_second_backend_answers_if_the_first_is_late_and_the_first_is_ca
     assert answer.headers["x-gateway-backend"] == line.backend == "b/fast"
     assert answer.headers["x-gateway-hedged"] == "a/never, b/fast"
     assert answer.headers["x-gateway-attempts"] == "2"
-    assert told(line) == [("a/never", "lost", "hedge", False), ("b/fast", "ok", "", True)]
+    assert reported(line) == [("a/never", "lost", "hedge", False), ("b/fast", "ok", "", True)]
 
 
 @EVERY_TASK
@@ -150,7 +150,7 @@ async def test_the_first_still_wins_where_it_is_faster_in_the_end(
 
     assert answer.headers["x-gateway-backend"] == line.backend == "a/slow"
     assert answer.headers["x-gateway-hedged"] == "a/slow, b/never"
-    assert told(line) == [("a/slow", "ok", "", False), ("b/never", "lost", "hedge", True)]
+    assert reported(line) == [("a/slow", "ok", "", False), ("b/never", "lost", "hedge", True)]
 
 
 @EVERY_TASK
@@ -158,7 +158,7 @@ async def test_a_backend_that_is_in_time_gets_no_hedge(hedging: Hedging, asks: A
     answer, line = await ask(hedging, "quick", asks)
 
     assert "x-gateway-hedged" not in answer.headers
-    assert told(line) == [("a/fast", "ok", "", False)]
+    assert reported(line) == [("a/fast", "ok", "", False)]
 
 
 @EVERY_TASK
@@ -170,7 +170,7 @@ async def test_a_hedge_that_fails_does_not_affect_the_request(
 
     assert answer.status_code == 200
     assert answer.headers["x-gateway-backend"] == line.backend == "a/slow"
-    assert told(line)[0] == ("a/slow", "ok", "", False)
+    assert reported(line)[0] == ("a/slow", "ok", "", False)
     assert (line.attempts[1].role, line.attempts[1].hedge) == ("hedge", True)
 
 
@@ -179,7 +179,7 @@ async def test_the_hedge_answers_if_the_first_attempt_fails(hedging: Hedging, as
     answer, line = await ask(hedging, "first-fails", asks)
 
     assert answer.headers["x-gateway-backend"] == "b/slow"
-    assert told(line) == [
+    assert reported(line) == [
         ("a/late-error", "upstream_failed", "", False),
         ("b/slow", "ok", "", True),
     ]
@@ -223,7 +223,7 @@ async def test_there_are_never_two_hedges(hedging: Hedging) -> None:
 async def test_no_backend_is_tried_twice_concurrently(hedging: Hedging) -> None:
     _, line = await ask(hedging, "alone")
 
-    assert told(line) == [("a/slow", "ok", "", False)]
+    assert reported(line) == [("a/slow", "ok", "", False)]
 
 
 async def test_a_stream_that_the_hedge_began_is_its_own_to_end(hedging: Hedging) -> None:
@@ -231,7 +231,7 @@ async def test_a_stream_that_the_hedge_began_is_its_own_to_end(hedging: Hedging)
 
     assert "upstream_broken" in answer.text
     assert "[DONE]" not in answer.text
-    assert told(line)[1] == ("b/stops", "upstream_broken", "", True)
+    assert reported(line)[1] == ("b/stops", "upstream_broken", "", True)
 
 
 async def test_a_client_that_disconnects_cancels_both_attempts(hedging: Hedging) -> None:

@@ -1,4 +1,4 @@
-"""Nobody is refused while a backend could serve: cooldowns are waited for, open circuits tried."""
+"""No request is rejected while a backend could serve: wait for cooldowns, probe open circuits."""
 
 import asyncio
 import time
@@ -53,12 +53,12 @@ def fails(status: int, headers: Mapping[str, object] | None = None) -> Behaviour
 
 def works_from(times: int, status: int, headers: Mapping[str, object] | None = None) -> Behaviour:
     """Fails as often, and works afterwards."""
-    heard = 0
+    received = 0
 
     async def behave(request: Received, answer: Answer) -> None:
-        nonlocal heard
-        heard += 1
-        await (fails(status, headers) if heard <= times else answers)(request, answer)
+        nonlocal received
+        received += 1
+        await (fails(status, headers) if received <= times else answers)(request, answer)
 
     return behave
 
@@ -175,7 +175,7 @@ async def test_a_client_that_disconnects_during_the_wait_ends_it(
         await asyncio.sleep(0.05)
         await leave_when(gateway, a, stream=stream)
         async with asyncio.timeout(5):
-            while not gateway.access_lines():  # noqa: ASYNC110  nothing tells
+            while not gateway.access_lines():  # noqa: ASYNC110  no event to wait for
                 await asyncio.sleep(0.01)
         (line,) = gateway.access_lines()
         sent = len(a.requests)

@@ -1,4 +1,4 @@
-"""What other requests learn of a backend counts for one that is under way already."""
+"""A request under way uses what other requests learn about a backend."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -19,11 +19,11 @@ MODELS = {
 }
 
 WAIT_S = 60
-"""The pause that a backend asks for. Whoever waited for it would get no answer in time."""
+"""The retry-after of a backend: too long for a request that waits for it."""
 
 
 async def behave(request: Received, answer: Answer) -> None:
-    """As the name of the model says; it rests for whoever asks with `user: scout`."""
+    """Behave as the model's name says; answer 429 to requests with `user: scout`."""
     kind = str(request.json["model"])
     scout = request.json.get("user") == "scout"
     if "slow" in kind and not scout:
@@ -80,7 +80,7 @@ async def gateway(
 
 
 async def ask(url: str, model: str, *, scout: bool = False) -> httpx.Response:
-    """The answer, for which nobody waits as long as for a pause."""
+    """Return the answer, which must come sooner than the retry-after ends."""
     messages = [{"role": "user", "content": "hi"}]
     body = {"model": model, "messages": messages, **({"user": "scout"} if scout else {})}
     headers = {"x-scout": "yes"} if scout else {}
@@ -89,7 +89,7 @@ async def ask(url: str, model: str, *, scout: bool = False) -> httpx.Response:
 
 
 async def beside_a_scout(gateway: Serving, model: str) -> httpx.Response:
-    """The answer to a request that was under way when another was told to wait for longer."""
+    """Return the answer to a request in flight while another gets a longer retry-after."""
     under_way = asyncio.create_task(ask(gateway.url, model))
     await asyncio.sleep(0.05)
     scout = await ask(gateway.url, model, scout=True)

@@ -1,4 +1,4 @@
-"""Outages as they last: when to come back, a primary that flaps, a client that leaves meanwhile."""
+"""Long outages: when to try again, a primary that flaps, a client that disconnects."""
 
 import asyncio
 import json
@@ -131,7 +131,7 @@ FLAPPING = "    breaker: {min_requests: 2, cooldown_s: 0.25, max_cooldown_s: 0.5
 
 
 class Flapping:
-    """A primary that is down until it is told otherwise."""
+    """A primary that is down until a test brings it up."""
 
     def __init__(self) -> None:
         self.down = True

@@ -1,4 +1,4 @@
-"""What one backend has no words for: another answers, or the client is told; over real sockets."""
+"""Requests that one backend cannot express: another answers, or the client gets an error."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Each timeout by itself, the others far away: which one cuts a stream, and which does not."""
+"""Each timeout alone, with the others far away: which one ends a stream, and which does not."""
 
 import asyncio
 import json

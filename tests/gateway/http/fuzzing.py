@@ -1,4 +1,4 @@
-"""Hostile requests, made from what the routes take: seeded, so that each can be made again."""
+"""Hostile requests, generated from the routes' own; seeded, so that each can be reproduced."""
 
 import json
 import random

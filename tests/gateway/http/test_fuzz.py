@@ -81,7 +81,7 @@ class Connection:
             self._pair = None
 
 
-def told(status: int, kind: str, sent: Sent) -> bool:
+def reported(status: int, kind: str, sent: Sent) -> bool:
     """Whether there is an error to read."""
     return status >= 400 and "json" in kind and sent.method != "HEAD"
 
@@ -90,16 +90,16 @@ def envelope_is_wrong(path: str, body: bytes) -> bool:
     """Whether an error is not in the words of the path's surface."""
     path = re.sub("/+", "/", unquote(path))
     try:
-        told = json.loads(body)
+        reported = json.loads(body)
     except ValueError:
         return True
-    if not isinstance(told, dict):
+    if not isinstance(reported, dict):
         return True
     if path.startswith("/infer_token"):
-        return "error_type" not in told
+        return "error_type" not in reported
     if path.startswith(("/serving-endpoints", "/api/2.0/")):
-        return "error_code" not in told
-    error = cast("dict[str, object]", told).get("error")
+        return "error_code" not in reported
+    error = cast("dict[str, object]", reported).get("error")
     if path.startswith("/v2"):
         return not isinstance(error, str)
     return not isinstance(error, dict | str)
@@ -142,7 +142,7 @@ async def fuzzed(
                 statuses[status] = statuses.get(status, 0) + 1
                 if status >= 500 and status not in UNSERVED:
                     wrong.append(f"{status} {body[:300]!r} for {where}")
-                elif told(status, kind, sent) and envelope_is_wrong(sent.path, body):
+                elif reported(status, kind, sent) and envelope_is_wrong(sent.path, body):
                     wrong.append(f"{status} in other words, {body[:300]!r}, for {where}")
             connection.close()
 

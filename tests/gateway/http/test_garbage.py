@@ -1,7 +1,7 @@
-"""What a request held is free when it ends, and not when the garbage collector comes by.
+"""A request's memory is freed when it ends, without the garbage collector.
 
 Between two of its rounds an outage lets hundreds of requests fail, and each of them has a body.
-Nor is what clients may make as long as they like among what is kept of the last requests.
+Recent requests do not keep values of unbounded length from clients.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Large and compressed bodies: bounded, worked on aside, and never at other clients' expense."""
+"""Large and compressed bodies: bounded, processed in threads, never at other clients' expense."""
 
 import asyncio
 import gzip
@@ -258,7 +258,7 @@ async def test_one_key_never_takes_all_places(tmp_path: Path) -> None:
         for one in slow:
             more = f"content-length: 99\r\nauthorization: {A['authorization']}\r\n"
             await one.say(head(more) + b'{"mo', pause=0)
-        refused = await slow[-1].hears_all()
+        refused = await slow[-1].receives_all()
         url = f"{running.url}/v1/chat/completions"
         same = await client.post(url, json=CHAT, headers=A)
         other = await client.post(url, json=CHAT, headers=B)
@@ -278,7 +278,7 @@ async def test_one_key_never_takes_all_memory(tmp_path: Path) -> None:
         for one in slow:
             more = f"content-length: 90000\r\nauthorization: {A['authorization']}\r\n"
             await one.say(head(more) + b"[" * 60_000)
-        refused = await slow[-1].hears()
+        refused = await slow[-1].receives()
         url = f"{running.url}/v1/chat/completions"
         long = {**CHAT, "user": "u" * 60_000}
         other = await client.post(url, json=long, headers=B)
@@ -353,7 +353,7 @@ async def test_a_client_that_disconnects_after_a_large_body_frees_its_memory(
             await client.say(head(f"content-length: {len(body)}\r\n") + body)
             client.writer.close()
             async with asyncio.timeout(30):
-                while running.state.admission.in_flight:  # noqa: ASYNC110  nothing tells of it
+                while running.state.admission.in_flight:  # noqa: ASYNC110  no event to wait for
                     await asyncio.sleep(0.005)
 
         assert not remote.requests

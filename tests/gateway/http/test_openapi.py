@@ -1,4 +1,4 @@
-"""/openapi.json describes what is sent: its routes are those there are, and real answers fit."""
+"""/openapi.json describes the API: it lists all routes, and real answers match it."""
 
 import json
 from collections.abc import AsyncGenerator, Iterator, Mapping

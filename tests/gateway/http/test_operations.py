@@ -1,4 +1,4 @@
-"""What operators rely on: probes, metrics, the access log, and a shutdown that loses nothing."""
+"""Operations: probes, metrics, the access log, and a shutdown that loses nothing."""
 
 import asyncio
 import json

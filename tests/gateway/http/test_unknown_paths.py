@@ -1,4 +1,4 @@
-"""A path that is not served: its answer says what to use, and the log that it was called."""
+"""Unknown paths: the answer names the right one, and the log records the call."""
 
 from pathlib import Path
 

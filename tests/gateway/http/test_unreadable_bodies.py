@@ -1,4 +1,4 @@
-"""Nothing that a client sends is an unhandled error: nesting, encodings and numbers."""
+"""No client input is an unhandled error: nesting, encodings and numbers."""
 
 import logging
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Renderers of the OpenAI surface for tests, and what their bytes say."""
+"""Renderers of the OpenAI surface for tests, and parsers of their output."""
 
 import msgspec
 from msgspec import Raw

@@ -1,4 +1,4 @@
-"""Requests of the OpenAI dialect for tests, and what became of them."""
+"""Requests of the OpenAI dialect for tests, and their parsed form."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""What a client sends arrives, is refused by name, or is listed as dropped: never lost."""
+"""Every client parameter arrives, is rejected by name, or is listed as dropped; none is lost."""
 
 import asyncio
 import base64

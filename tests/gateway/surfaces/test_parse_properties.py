@@ -1,4 +1,4 @@
-"""What holds for every request of the OpenAI dialect, whatever is in it."""
+"""Properties of every request in the OpenAI dialect."""
 
 import os
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What a stream is like at the client: unbuffered, kept alive, and never falsely complete."""
+"""Streams at the client: unbuffered, kept alive, and never falsely complete."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A client of one token dialect before a backend of the other: ids in and out, sampling carried."""
+"""A client of one token dialect with a backend of the other: ids in and out, sampling kept."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping

@@ -1,4 +1,4 @@
-"""Token requests in experiments, as copies, and before a backend that can do less."""
+"""Token requests in experiments, as mirror copies, and with backends that support less."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -213,7 +213,7 @@ async def test_only_a_failure_leads_to_an_answer_with_less_and_not_lateness(
 
 
 async def test_every_token_that_came_before_a_client_left_is_counted(tmp_path: Path) -> None:
-    """Though several came at once, and nobody told the sum."""
+    """Although several arrive together, and the backend sends no sum."""
 
     async def three_at_once(request: Received, answer: Answer) -> None:
         await answer.begin_stream()

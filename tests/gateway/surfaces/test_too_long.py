@@ -1,4 +1,4 @@
-"""A prompt that is too long, as clients of every route are told."""
+"""Errors of a prompt that is too long, on every route."""
 
 from pathlib import Path
 

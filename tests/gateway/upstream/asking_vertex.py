@@ -1,4 +1,4 @@
-"""A request to Vertex on loopback, by a transport that puts Google's tokens on it."""
+"""A request to Vertex on loopback, over a transport that adds Google's tokens."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Roles are assumed, and those of containers and machines found, through AWS's own chain."""
+"""Roles are assumed, and those of containers and machines discovered, by AWS's own chain."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Requests to AWS are signed so that botocore finds them right, with keys given or found."""
+"""AWS request signatures that botocore verifies, with keys configured or discovered."""
 
 import asyncio
 from collections.abc import AsyncGenerator

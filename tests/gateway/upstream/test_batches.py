@@ -1,4 +1,4 @@
-"""What is too much for one request goes in several and comes back as one answer, in one's time."""
+"""Inputs over one request's limit are split, and joined into one answer by one deadline."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""From providers[].oauth to the calls of a token endpoint: where they go, and through what."""
+"""providers[].oauth: the token endpoint's URL, proxy and certificates."""
 
 import asyncio
 import json

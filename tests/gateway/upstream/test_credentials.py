@@ -1,4 +1,4 @@
-"""Tokens that expire: fetched once for all, replaced ahead of time, and never shown."""
+"""Expiring tokens: fetched once for all requests, replaced ahead of time, and never shown."""
 
 import asyncio
 import logging

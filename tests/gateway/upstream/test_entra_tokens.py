@@ -1,4 +1,4 @@
-"""Tokens of Entra ID come from machines, federation and the CLI, without a secret of ours."""
+"""Tokens of Entra ID from machines, federation and the CLI, without a secret in the gateway."""
 
 import asyncio
 import json
@@ -129,7 +129,7 @@ async def test_an_app_services_identity_is_found(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "kind", "told"),
+    ("status", "body", "kind", "reported"),
     [
         (500, {}, UpstreamUnreachable, "the service answered 500"),
         (429, {}, UpstreamUnreachable, "the service answered 429"),
@@ -146,14 +146,14 @@ async def test_the_reason_why_a_machine_gives_no_token_is_reported_after_one_cal
     status: int,
     body: dict[str, object],
     kind: type[UpstreamError],
-    told: str,
+    reported: str,
 ) -> None:
     machine = Machine()
     machine.down = [(status, body)] * 9
     async with provider(machine) as imds:
         monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", imds.origin)
         of = credentials(Azure())
-        with pytest.raises(kind, match=f"azure: no access token: .*{told}") as caught:
+        with pytest.raises(kind, match=f"azure: no access token: .*{reported}") as caught:
             await headers(of)
         await of.aclose()
 

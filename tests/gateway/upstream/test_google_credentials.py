@@ -1,4 +1,4 @@
-"""Google's credentials are found where its own tools find them: files, programs, machines."""
+"""Google credentials are found where Google's tools find them: files, programs, machines."""
 
 import json
 import os
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine without credentials, whose metadata server is nobody."""
+    """A machine without credentials and without a metadata server."""
     for name in [name for name in os.environ if name.startswith(("GOOGLE_", "GCLOUD_", "GCE_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
@@ -79,7 +79,7 @@ async def test_a_users_login_brings_the_project_that_is_charged(tmp_path: Path) 
 async def test_a_gcloud_login_is_renewed_at_google_through_the_providers_proxy(
     tmp_path: Path,
 ) -> None:
-    """Of such a file the library asks nobody but oauth2.googleapis.com."""
+    """For such a file the library calls only oauth2.googleapis.com."""
     heads: list[bytes] = []
 
     async def tunnel(peer: Peer) -> None:

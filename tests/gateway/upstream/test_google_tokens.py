@@ -1,4 +1,4 @@
-"""Google's tokens are signed for, kept, replaced in time, and their failures told."""
+"""Google tokens are requested with a signature, cached, replaced in time, and failures reported."""
 
 import asyncio
 import time
@@ -99,7 +99,7 @@ async def test_scopes_and_the_project_that_is_charged_are_the_operators(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "kind", "told"),
+    ("status", "body", "kind", "reported"),
     [
         (503, {}, UpstreamUnreachable, "no access token: the service answered 503"),
         (500, {"error": "internal_failure"}, UpstreamUnreachable, "the service answered 500"),
@@ -113,7 +113,7 @@ async def test_scopes_and_the_project_that_is_charged_are_the_operators(tmp_path
     ],
 )
 async def test_the_reason_for_a_missing_token_is_reported_after_one_call(
-    tmp_path: Path, status: int, body: dict[str, object], kind: type[Exception], told: str
+    tmp_path: Path, status: int, body: dict[str, object], kind: type[Exception], reported: str
 ) -> None:
     cloud = GoogleCloud()
     cloud.down = [(status, body, {"retry-after": "7"})] * 5
@@ -129,7 +129,7 @@ async def test_the_reason_for_a_missing_token_is_reported_after_one_call(
         assert isinstance(outcome, kind)
         assert isinstance(outcome, UpstreamUnreachable | UpstreamRefused)
         assert outcome.logged.startswith("vertex: no access token: ")
-        assert told in outcome.logged
+        assert reported in outcome.logged
         if kind is UpstreamUnreachable:
             assert outcome.retry_after == pytest.approx(7, abs=0.5)
 
@@ -168,7 +168,7 @@ async def test_an_endpoint_that_is_not_there_is_unreachable(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("[]", " is not a readable file of Google credentials"),
         ("{", " is not a readable file of Google credentials"),
@@ -183,7 +183,7 @@ async def test_an_endpoint_that_is_not_there_is_unreachable(tmp_path: Path) -> N
     ],
 )
 async def test_a_file_that_holds_no_credentials_is_named_and_not_shown(
-    tmp_path: Path, text: str, told: str
+    tmp_path: Path, text: str, reported: str
 ) -> None:
     file = tmp_path / "credentials.json"
     file.write_text(text)
@@ -192,7 +192,7 @@ async def test_a_file_that_holds_no_credentials_is_named_and_not_shown(
             with pytest.raises(UpstreamRefused) as caught:
                 await ask(transport)
 
-    assert f"{file}{told}" in caught.value.logged
+    assert f"{file}{reported}" in caught.value.logged
     assert "hunter2" not in caught.value.logged
 
 

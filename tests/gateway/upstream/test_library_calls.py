@@ -1,4 +1,4 @@
-"""A vendor's library blocks nobody, and its calls end in time, whatever it asks for."""
+"""A vendor's library blocks no other request, and its calls always end in time."""
 
 import asyncio
 import threading
@@ -81,9 +81,9 @@ async def test_the_providers_certificates_hold_and_no_others(tmp_path: Path, tru
             reached = await asyncio.to_thread(reaches, session, server.base_url)
 
     assert reached == trusted
-    told = calls.error(ValueError("the library says no"), upstream="up")
-    assert isinstance(told, UpstreamRefused if trusted else UpstreamUnreachable)
-    assert ("certificate" in told.message) != trusted
+    reported = calls.error(ValueError("the library says no"), upstream="up")
+    assert isinstance(reported, UpstreamRefused if trusted else UpstreamUnreachable)
+    assert ("certificate" in reported.message) != trusted
 
 
 def reaches(session: requests.Session, url: str) -> bool:

@@ -278,6 +278,6 @@ async def test_an_engine_ends_when_its_parent_is_gone(llama: Path, tmp_path: Pat
 
 
 def alive(pid: int) -> bool:
-    """A zombie that nobody waits for counts as gone."""
+    """A zombie process that is not waited for counts as ended."""
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"

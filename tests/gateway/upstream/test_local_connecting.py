@@ -1,4 +1,4 @@
-"""Connecting to an engine that is away or says nothing: who waits, and what stays open."""
+"""Connecting to an engine that is down or silent: waiters, timeouts, and no open sockets."""
 
 import asyncio
 from pathlib import Path

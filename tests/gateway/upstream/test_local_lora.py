@@ -1,4 +1,4 @@
-"""Adapters through the engine's process and socket, configured and sent along."""
+"""LoRA adapters through the engine's process and socket, configured and sent by clients."""
 
 import asyncio
 from contextlib import aclosing

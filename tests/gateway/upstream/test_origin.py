@@ -1,4 +1,4 @@
-"""A base URL is understood once, when the configuration is read, or refused with the reason."""
+"""A base URL is parsed once, when the configuration is read, or rejected with the reason."""
 
 import pytest
 

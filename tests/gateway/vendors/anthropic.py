@@ -7,8 +7,8 @@ from tests.gateway.vendors.dialect import (
     FAULT,
     USAGE,
     Call,
-    Heard,
     Json,
+    ReceivedRequest,
     Said,
     Streamed,
     Turn,
@@ -39,8 +39,8 @@ class AnthropicDialect:
             end=[_event(counted), _event({"type": "message_stop"})],
         )
 
-    def heard(self, body: Json) -> Heard:
-        return Heard(
+    def received(self, body: Json) -> ReceivedRequest:
+        return ReceivedRequest(
             turns=tuple(_turn(one) for one in dicts(body["messages"])),
             tools=tuple(str(one["name"]) for one in dicts(body.get("tools"))),
             schema=inner(body, "output_config", "format").get("schema"),

@@ -1,4 +1,4 @@
-"""One gateway in front of every vendor, and one server on loopback that plays the one asked for."""
+"""One gateway in front of every vendor, and one server on loopback that plays any of them."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ import openai
 from msgspec import Struct
 
 from tests.gateway.serving import Serving, serving
-from tests.gateway.vendors.dialect import Heard, Json, Said
+from tests.gateway.vendors.dialect import Json, ReceivedRequest, Said
 from tests.gateway.vendors.rows import VENDORS, Vendor
 from tests.stand_ins.provider import Answer, Behaviour, Provider, Received, provider
 
@@ -41,7 +41,7 @@ MODEL = """
 class Answered(Struct, frozen=True, kw_only=True):
     """What OpenAI's client made of an answer. message: as a client keeps it that knows no vendor.
 
-    usages: the counts of prompt and answer, each time they were told.
+    usages: the counts of prompt and answer, each time they were sent.
     """
 
     message: Json
@@ -70,19 +70,19 @@ class Setting(Struct, frozen=True, kw_only=True, eq=False):
     web: httpx.AsyncClient
 
     def plays(self, behaviour: Behaviour) -> None:
-        """From now on the server behaves so, and has heard nothing yet."""
+        """Set the server's behaviour from now on, and clear its recorded requests."""
         self.server.behaviour = behaviour
         self.server.requests.clear()
         self.spare.requests.clear()
 
-    def heard(self, vendor: Vendor) -> Heard:
+    def received(self, vendor: Vendor) -> ReceivedRequest:
         """The last request that the vendor got."""
-        return vendor.dialect.heard(self.server.requests[-1].json)
+        return vendor.dialect.received(self.server.requests[-1].json)
 
     async def ask(
         self, vendor: Vendor, body: Json | None = None, *, stream: bool, usage: bool = True
     ) -> Answered:
-        """By OpenAI's client. body: what is sent beside the model's name; a greeting where None."""
+        """Post with OpenAI's client. body: fields besides the model's name; None: a greeting."""
         sent = {**greeting(vendor), **(body or {})}
         if stream and usage:
             sent["stream_options"] = {"include_usage": True}
@@ -187,7 +187,7 @@ def counts(usage: object) -> tuple[int, int]:
 
 
 def is_streamed(request: Received) -> bool:
-    """Whether a vendor was asked for a stream: some tell by the body, some by the address."""
+    """Return whether a request is for a stream, which vendors have in the body or in the URL."""
     if request.path.endswith(("-stream", "_stream", "?alt=sse")):
         return True
     return request.json.get("stream") is True
@@ -221,13 +221,13 @@ async def stands_in(request: Received, answer: Answer) -> None:
             await answer.chat(SPARE_SAYS)
         return
     choice = {"index": 0, "text": SPARE_SAYS, "finish_reason": "stop", "logprobs": None}
-    told = {"id": "c", "object": "text_completion", "created": 1, "choices": [choice]}
+    reported = {"id": "c", "object": "text_completion", "created": 1, "choices": [choice]}
     if is_streamed(request):
         await answer.begin_stream()
-        await answer.event(told)
+        await answer.event(reported)
         await answer.end_stream(finish=None)
     else:
-        await answer.json(told)
+        await answer.json(reported)
 
 
 def configured(server: Provider, spare: Provider, *, failing: bool) -> str:

@@ -6,8 +6,8 @@ from tests.gateway.vendors.dialect import (
     FAULT,
     USAGE,
     Call,
-    Heard,
     Json,
+    ReceivedRequest,
     Said,
     Streamed,
     Turn,
@@ -50,10 +50,10 @@ class BedrockDialect:
         end = [stop, aws.event("metadata", {"usage": COUNTS, "metrics": {"latencyMs": 7}})]
         return Streamed(before=[aws.starts()], content=content, end=end)
 
-    def heard(self, body: Json) -> Heard:
+    def received(self, body: Json) -> ReceivedRequest:
         structure = inner(body, "outputConfig", "textFormat", "structure", "jsonSchema")
         schema = structure.get("schema")
-        return Heard(
+        return ReceivedRequest(
             turns=tuple(_turn(one) for one in dicts(body["messages"])),
             tools=tuple(
                 str(inner(one, "toolSpec")["name"])

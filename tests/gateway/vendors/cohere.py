@@ -6,8 +6,8 @@ from tests.gateway.vendors.dialect import (
     FAULT,
     USAGE,
     Call,
-    Heard,
     Json,
+    ReceivedRequest,
     Said,
     Streamed,
     Turn,
@@ -21,7 +21,7 @@ COUNTS: Json = {"tokens": {"input_tokens": float(USAGE[0]), "output_tokens": flo
 
 
 class CohereDialect:
-    """A thought before calls is a plan, and there is no text beside them."""
+    """Reasoning before calls is a plan, and calls come without text."""
 
     kind = "text/event-stream"
 
@@ -62,8 +62,8 @@ class CohereDialect:
             end=[sse({"type": "message-end", "delta": end})],
         )
 
-    def heard(self, body: Json) -> Heard:
-        return Heard(
+    def received(self, body: Json) -> ReceivedRequest:
+        return ReceivedRequest(
             turns=tuple(_turn(one) for one in dicts(body["messages"])),
             tools=tuple(str(inner(one, "function")["name"]) for one in dicts(body.get("tools"))),
             schema=inner(body, "response_format").get("json_schema"),

@@ -1,4 +1,4 @@
-"""What every vendor has to be able to say and to hear, in words that are none of theirs."""
+"""The interface of a vendor's dialect, in vendor-neutral terms."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     images: tuple[str, ...] = ()
 
 
-class Heard(Struct, frozen=True, kw_only=True):
+class ReceivedRequest(Struct, frozen=True, kw_only=True):
     """A request as the vendor got it. tools: their names. schema: of the answer."""
 
     turns: tuple[Turn, ...]
@@ -69,7 +69,7 @@ class Streamed(Struct, frozen=True, kw_only=True):
 
 
 class Dialect(Protocol):
-    """How a vendor puts on the wire what it says, and takes off the wire what it hears."""
+    """How a vendor encodes its answers and decodes its requests."""
 
     @property
     def kind(self) -> str:
@@ -80,7 +80,7 @@ class Dialect(Protocol):
 
     def streamed(self, said: Said) -> Streamed: ...
 
-    def heard(self, body: Json) -> Heard: ...
+    def received(self, body: Json) -> ReceivedRequest: ...
 
     def error(self, status: int, message: str) -> Json:
         """The body of an answer with a status of 400 or more."""

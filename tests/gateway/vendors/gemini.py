@@ -1,4 +1,4 @@
-"""Google's generateContent as a vendor's wire: its calls have no ids, but a proof on the first."""
+"""Google's generateContent as a vendor's wire: calls have no ids; the first has a signature."""
 
 import json
 
@@ -6,8 +6,8 @@ from tests.gateway.vendors.dialect import (
     FAULT,
     USAGE,
     Call,
-    Heard,
     Json,
+    ReceivedRequest,
     Said,
     Streamed,
     Turn,
@@ -39,9 +39,9 @@ class GeminiDialect:
             end=[_event({**frame({"text": ""}, finishReason="STOP"), "usageMetadata": COUNTS})],
         )
 
-    def heard(self, body: Json) -> Heard:
+    def received(self, body: Json) -> ReceivedRequest:
         declared = [dicts(one.get("functionDeclarations")) for one in dicts(body.get("tools"))]
-        return Heard(
+        return ReceivedRequest(
             turns=tuple(_turn(one) for one in dicts(body["contents"])),
             tools=tuple(str(one["name"]) for tool in declared for one in tool),
             schema=inner(body, "generationConfig").get("responseJsonSchema"),

@@ -6,8 +6,8 @@ from tests.gateway.vendors.dialect import (
     FAULT,
     USAGE,
     Call,
-    Heard,
     Json,
+    ReceivedRequest,
     Said,
     Streamed,
     Turn,
@@ -43,8 +43,8 @@ class OllamaDialect:
             end=[_line({**_part({"content": ""}), **LAST})],
         )
 
-    def heard(self, body: Json) -> Heard:
-        return Heard(
+    def received(self, body: Json) -> ReceivedRequest:
+        return ReceivedRequest(
             turns=tuple(_turn(one) for one in dicts(body["messages"])),
             tools=tuple(str(inner(one, "function")["name"]) for one in dicts(body.get("tools"))),
             schema=body.get("format"),

@@ -1,4 +1,4 @@
-"""OpenAI's dialect as a vendor's wire, and the vendors that nearly speak it."""
+"""OpenAI's dialect as a vendor's wire, and vendors with small differences."""
 
 import json
 
@@ -6,8 +6,8 @@ from tests.gateway.vendors.dialect import (
     FAULT,
     USAGE,
     Call,
-    Heard,
     Json,
+    ReceivedRequest,
     Said,
     Streamed,
     Turn,
@@ -51,9 +51,9 @@ class OpenAIDialect:
             end=[*self._ends(_finish(said)), DONE],
         )
 
-    def heard(self, body: Json) -> Heard:
+    def received(self, body: Json) -> ReceivedRequest:
         form = inner(body, "response_format")
-        return Heard(
+        return ReceivedRequest(
             turns=tuple(_turn(one) for one in dicts(body["messages"])),
             tools=tuple(str(inner(one, "function")["name"]) for one in dicts(body.get("tools"))),
             schema=form.get("value") or inner(form, "json_schema").get("schema"),

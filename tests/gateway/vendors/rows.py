@@ -1,4 +1,4 @@
-"""Every vendor as a row: how it is configured, how it speaks, and what it can do."""
+"""Every vendor as a row: its configuration, dialect and capabilities."""
 
 from collections.abc import Callable
 from typing import Final, Literal
@@ -27,7 +27,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
     proofs:    its thoughts have them, and must come back with them.
     call_ids:  it names its calls; else the gateway does.
     streams:   it does so itself; else the gateway gives its answers in one piece.
-    usages:    what the client is told: what the vendor counts, what was really sent, or nothing.
+    usages:    what the client receives: the vendor's counts, the real ones, or nothing.
     """
 
     name: str

@@ -8,8 +8,8 @@ from tokenizers import Tokenizer
 from tests.gateway.vendors.dialect import (
     FAULT,
     USAGE,
-    Heard,
     Json,
+    ReceivedRequest,
     Said,
     Streamed,
     Turn,
@@ -36,8 +36,8 @@ class TritonDialect:
         pieces = zip(said.text, counts, strict=True)
         return Streamed(content=[sse(self._event(text, count)) for text, count in pieces])
 
-    def heard(self, body: Json) -> Heard:
-        return Heard(turns=(Turn(role="user", text=str(body["text_input"])),))
+    def received(self, body: Json) -> ReceivedRequest:
+        return ReceivedRequest(turns=(Turn(role="user", text=str(body["text_input"])),))
 
     def error(self, status: int, message: str) -> Json:
         return {"error": message}
@@ -77,8 +77,8 @@ class DecoupledDialect(TritonDialect):
     def streamed(self, said: Said) -> Streamed:
         return Streamed(content=[sse(_ids_event(_ids(text))) for text in said.text])
 
-    def heard(self, body: Json) -> Heard:
-        return Heard(turns=(Turn(role="user", text=_text(body["input_ids"])),))
+    def received(self, body: Json) -> ReceivedRequest:
+        return ReceivedRequest(turns=(Turn(role="user", text=_text(body["input_ids"])),))
 
 
 class TensorDialect(DecoupledDialect):
@@ -93,9 +93,9 @@ class TensorDialect(DecoupledDialect):
         ]
         return {"model_name": "tensorrt_llm", "model_version": "1", "outputs": outputs}
 
-    def heard(self, body: Json) -> Heard:
+    def received(self, body: Json) -> ReceivedRequest:
         inputs = {str(one["name"]): one["data"] for one in dicts(body["inputs"])}
-        return Heard(turns=(Turn(role="user", text=_text(inputs["input_ids"])),))
+        return ReceivedRequest(turns=(Turn(role="user", text=_text(inputs["input_ids"])),))
 
 
 def _ids(text: str) -> list[int]:

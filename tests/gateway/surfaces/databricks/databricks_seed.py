@@ -1,4 +1,4 @@
-"""The request tables of the Databricks seed: each field with its default and its bounds, quoted."""
+"""Request tables of the Databricks seed: each field with its default and bounds, quoted."""
 
 import os
 import re
@@ -14,7 +14,7 @@ SEED = (
 
 
 class Field(Struct, frozen=True, kw_only=True):
-    """One row. quote: of the seed, white space aside. beside: fields that go with this one."""
+    """One row. quote: from the seed, ignoring white space. beside: fields that this one needs."""
 
     name: str
     quote: str

@@ -1,4 +1,4 @@
-"""MLflow's deployments client with the annotations that it lacks."""
+"""MLflow's deployments client with type annotations."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, cast
@@ -18,7 +18,7 @@ class Deployments(Protocol):
 
 
 def deployments(host: str, token: str, patch: pytest.MonkeyPatch) -> Deployments:
-    """As a user makes it: the workspace is told by the environment. Its import takes seconds."""
+    """Built as by a user: the environment names the workspace. Its import takes seconds."""
     from mlflow.deployments import (
         get_deploy_client,  # pyright: ignore[reportUnknownVariableType]  # no annotations
     )

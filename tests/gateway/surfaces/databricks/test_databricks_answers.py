@@ -1,4 +1,4 @@
-"""What Databricks' clients read: answers with their header, errors with their codes."""
+"""Responses of the Databricks surface: answers with their header, errors with their codes."""
 
 from io import BytesIO
 

@@ -1,4 +1,4 @@
-"""Databricks' requests at other backends: a workspace, and dialects that lack some fields."""
+"""Databricks requests to other backends: a workspace, and dialects that lack some fields."""
 
 from pathlib import Path
 from typing import cast

@@ -1,4 +1,4 @@
-"""Routes as serving endpoints: whose share is what, who stands in, and what each may see."""
+"""Routes as serving endpoints: traffic shares, fallbacks, and visibility per key."""
 
 from pathlib import Path
 from typing import cast

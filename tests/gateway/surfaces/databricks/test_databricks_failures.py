@@ -1,4 +1,4 @@
-"""What Databricks' clients see when something is wrong, before an answer and in its middle."""
+"""Failures as Databricks' clients see them, before an answer and during it."""
 
 import asyncio
 import json
@@ -208,7 +208,7 @@ async def test_mlflow_reads_how_a_stream_failed(
 async def test_mlflow_waits_for_a_stream_that_is_silent(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What the gateway sends meanwhile is nothing that this client chokes on."""
+    """The keep-alive frames that the gateway sends do not break this client."""
     kept = "server: {commit_after_s: 0.05, sse_keepalive_s: 0.05}"
     async with provider(slow) as a, serving(one_model(a.base_url, kept), tmp_path) as gateway:
         client = await asyncio.to_thread(deployments, gateway.url, "k", monkeypatch)

@@ -1,4 +1,4 @@
-"""What holds for every body that comes to the Databricks surface, whatever is in it."""
+"""Properties of every request body on the Databricks surface."""
 
 import msgspec
 import pytest
@@ -34,7 +34,7 @@ ACCEPTED = {
     for table, fields in TABLES.items()
 }
 TOGETHER = {"logprobs": True, "tools": TABLES["chat"][7].beside["tools"]}
-"""What some of the chat fields need beside them."""
+"""Fields that some of the chat fields require."""
 
 
 def read(body: bytes) -> Request | InvalidRequest:

@@ -1,4 +1,4 @@
-"""Which Databricks requests are taken, and as what."""
+"""Databricks requests: accepted fields and their parsed form."""
 
 import msgspec
 import pytest

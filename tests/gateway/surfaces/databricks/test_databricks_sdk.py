@@ -1,4 +1,4 @@
-"""Databricks' own SDK as the judge: what it sends to a workspace is what the gateway sends."""
+"""Databricks' own SDK as the oracle: the gateway sends what the SDK sends to a workspace."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -96,7 +96,7 @@ async def test_the_sdk_gets_the_same_through_the_gateway(ask: Ask, tmp_path: Pat
 
     direct, forwarded = server.bodies
     assert {**forwarded, "stream": False} == {**direct, "stream": False}
-    assert told(through) == told(near)
+    assert reported(through) == reported(near)
 
 
 async def test_the_sdk_gets_the_same_errors(tmp_path: Path) -> None:
@@ -112,6 +112,6 @@ async def test_the_sdk_gets_the_same_errors(tmp_path: Path) -> None:
                 await asyncio.to_thread(ask, host)
 
 
-def told(answer: QueryEndpointResponse) -> object:
+def reported(answer: QueryEndpointResponse) -> object:
     """What both must say: all but ids, times and the names of models."""
     return (answer.object, answer.choices, answer.data, answer.usage)

@@ -1,4 +1,4 @@
-"""Bodies of infer requests as JSON, and what our surface makes of them."""
+"""Bodies of infer requests as JSON, and their parsed form."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""TensorRT-LLM's two tables over the wire: Triton's own client asks a gateway with a real engine.
+"""TensorRT-LLM's two tables over the wire: Triton's own client, a gateway and a real engine.
 
 The rows that tests quote: https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html
 """
@@ -351,8 +351,8 @@ async def test_return_context_logits_and_return_generation_logits(gateway: Servi
     assert int(context[0, -1].argmax()) == rows(answer)[0][0]
     logits: NDArray[np.float64] = made[0, 0].astype(np.float64)
     chosen = logits.max(-1) - np.log(np.exp(logits).sum(-1))
-    told: NDArray[np.float64] = answer.tensors["output_log_probs"].astype(np.float64)
-    np.testing.assert_allclose(told[0, 0], chosen, atol=1e-3)
+    reported: NDArray[np.float64] = answer.tensors["output_log_probs"].astype(np.float64)
+    np.testing.assert_allclose(reported[0, 0], chosen, atol=1e-3)
 
 
 @pytest.mark.parametrize("right", [4, 2])

@@ -1,4 +1,4 @@
-"""KServe's clients in front of a remote Triton server: what they send arrives there, and back."""
+"""KServe clients in front of a remote Triton server: requests and answers arrive unchanged."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What generate and generate_stream write: one JSON object, or frames of them.
+"""Answers of generate and generate_stream: one JSON object, or frames of them.
 
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
 """

@@ -1,4 +1,4 @@
-"""The flat JSON of Triton's generate extension as our requests.
+"""Parse the flat JSON of Triton's generate extension.
 
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
 """

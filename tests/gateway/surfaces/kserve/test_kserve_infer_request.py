@@ -1,4 +1,4 @@
-"""TensorRT-LLM's tensors as our request: by name, as the seed's first table has them.
+"""Parse TensorRT-LLM's tensors: by name, as in the seed's first table.
 
 https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html
 """

@@ -1,4 +1,4 @@
-"""What Triton's client asks beside inference: who is there, what it takes, and whether it can."""
+"""Triton's client besides inference: list models, read their metadata, check readiness."""
 
 # tritonclient annotates nothing:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

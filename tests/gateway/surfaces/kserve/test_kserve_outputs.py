@@ -1,4 +1,4 @@
-"""Answers of unequal length as rectangular tensors, the way TensorRT-LLM shapes them."""
+"""Answers of unequal length as rectangular tensors, in TensorRT-LLM's shapes."""
 
 import msgspec
 import pytest
@@ -64,10 +64,10 @@ def test_log_probs_and_logits_of_shorter_rows_end_in_zeros() -> None:
 
 
 def test_a_sum_that_the_backend_reported_is_taken() -> None:
-    told = choice([5], logprobs=[-1.0])
-    told.finish = msgspec.structs.replace(Finished(reason="stop"), cum_logprob=-3.0)
+    reported = choice([5], logprobs=[-1.0])
+    reported.finish = msgspec.structs.replace(Finished(reason="stop"), cum_logprob=-3.0)
 
-    assert outputs(told).tensor("cum_log_probs") == float32((1, 1), (-3.0,))
+    assert outputs(reported).tensor("cum_log_probs") == float32((1, 1), (-3.0,))
 
 
 @pytest.mark.parametrize("name", ["output_log_probs", "context_logits", "generation_logits"])

@@ -1,4 +1,4 @@
-"""What holds for every body of the KServe surface, whatever is in it, and for recorded ones."""
+"""Properties of every body on the KServe surface, generated and recorded."""
 
 import os
 from collections.abc import Callable, Mapping

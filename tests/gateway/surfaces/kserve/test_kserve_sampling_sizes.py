@@ -1,4 +1,4 @@
-"""Numbers of any length in a KServe request's sampling terms are the caller's fault."""
+"""Numbers of any length in a KServe request's sampling terms are a client error."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tensor data in JSON and in bytes, held against Triton's own client."""
+"""Tensor data in JSON and in bytes, compared with Triton's own client."""
 
 # tritonclient annotates nothing:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

@@ -1,4 +1,4 @@
-"""Triton's own HTTP client, unchanged, as the tests use it: typed, and a client for each question.
+"""Triton's own HTTP client for tests, unchanged but typed, with a new client per call.
 
 A client belongs to the thread that made it (it runs on gevent), so ask in `asyncio.to_thread`.
 """

@@ -1,4 +1,4 @@
-"""Input tensors as TensorRT-LLM's clients write them, for the bundled model."""
+"""Input tensors of TensorRT-LLM clients for the bundled model."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

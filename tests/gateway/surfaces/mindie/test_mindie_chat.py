@@ -1,4 +1,4 @@
-"""MindIE's chat interface on the bundled model, by the document's own requests."""
+"""MindIE's chat interface on the bundled model, with the requests of its documentation."""
 
 import json
 from collections.abc import Mapping
@@ -192,10 +192,10 @@ async def test_beams_may_be_requested_by_their_switch(gateway: Serving) -> None:
     plain = {"model": "gpt-3.5-turbo", "messages": QUESTION, "max_tokens": 20}
 
     switched = await answered(gateway, {**plain, "use_beam_search": True, "n": 2, "best_of": 3})
-    told = await answered(gateway, {**plain, "beam_width": 3, "n": 2})
+    reported = await answered(gateway, {**plain, "beam_width": 3, "n": 2})
 
     assert [choice.message.content for choice in switched.choices] == [
-        choice.message.content for choice in told.choices
+        choice.message.content for choice in reported.choices
     ]
     assert len(switched.choices) == 2
     assert switched.choices[0].message.content == "17 + 25 = 42."

@@ -1,4 +1,4 @@
-"""A TensorRT-LLM client, which is Triton's own, reaches a MindIE server: tokens in, tokens out."""
+"""A TensorRT-LLM client (Triton's own) reaches a MindIE server with tokens in and out."""
 
 import asyncio
 from pathlib import Path

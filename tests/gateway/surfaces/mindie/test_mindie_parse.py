@@ -1,4 +1,4 @@
-"""Which fields of MindIE's /infer_token are taken, in which range, and what silence means."""
+"""Fields of MindIE's /infer_token: accepted ranges and defaults."""
 
 import math
 
@@ -132,13 +132,13 @@ def test_null_counts_as_absent_everywhere() -> None:
 def test_both_ends_of_a_range_are_taken(name: str, value: object) -> None:
     request = infer_token({name: value})
 
-    told = {
+    reported = {
         **msgspec.structs.asdict(request.sampling),
         "details": request.details,
         "priority": request.priority,
         "timeout": request.timeout_s,
     }
-    assert told[PLACES.get(name, name)] == value
+    assert reported[PLACES.get(name, name)] == value
 
 
 @pytest.mark.parametrize(("name", "value"), REFUSED)
@@ -306,14 +306,14 @@ JSON = st.recursive(
 def test_nothing_in_range_is_lost(parameters: dict[str, object], ids: list[int]) -> None:
     request = infer_token(parameters, input_id=ids)
 
-    told = {
+    reported = {
         **msgspec.to_builtins(request.sampling),
         "details": request.details,
         "priority": request.priority,
         "timeout": request.timeout_s,
     }
     assert list(request.tokens) == ids
-    assert {name: told[PLACES.get(name, name)] for name in parameters} == parameters
+    assert {name: reported[PLACES.get(name, name)] for name in parameters} == parameters
     assert request.extra == {}
 
 

@@ -1,4 +1,4 @@
-"""What MindIE's clients read: whole answers, streams token by token, and failures."""
+"""Responses of the MindIE surface: whole answers, streams token by token, and failures."""
 
 from collections.abc import Sequence
 
@@ -303,7 +303,7 @@ def test_a_failure_wears_the_dialects_envelope(failure: GatewayError, kind: str)
 
 
 @pytest.mark.parametrize(
-    ("message", "param", "told"),
+    ("message", "param", "reported"),
     [
         ("tokens[2]: token 9 must be within 0 and 8", "tokens", "input_id[2]: token 9 must be"),
         ("max_tokens: 0 must be 1 or more", "max_tokens", "parameters.max_new_tokens: 0"),
@@ -318,10 +318,12 @@ def test_a_failure_wears_the_dialects_envelope(failure: GatewayError, kind: str)
         ("prompt: 70 tokens are too many tokens: cut", "prompt", "prompt: 70 tokens are too many"),
     ],
 )
-def test_a_field_is_named_as_this_dialect_writes_it(message: str, param: str, told: str) -> None:
+def test_a_field_is_named_as_this_dialect_writes_it(
+    message: str, param: str, reported: str
+) -> None:
     body = msgspec.json.decode(error_body(InvalidRequest(message, param=param)))
 
-    assert body["error"].startswith(told)
+    assert body["error"].startswith(reported)
 
 
 def test_the_message_of_an_unnamed_fault_is_not_touched() -> None:

@@ -1,4 +1,4 @@
-"""A MindIE client of backends that know no text: a raw-tensor model of Triton's."""
+"""A MindIE client of backends without text: a raw-tensor Triton model."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""MindIE's token interface on the bundled model, by the document's own request and answers."""
+"""MindIE's token interface on the bundled model, with the examples of its documentation."""
 
 import json
 import time
@@ -248,11 +248,11 @@ async def test_errors_are_in_the_dialects_envelope(
 ) -> None:
     answer = await post(gateway, body)
 
-    told = answer.json()
+    reported = answer.json()
     assert answer.status_code == 400
-    assert told.keys() == {"error", "error_type"}
-    assert says in told["error"]
-    assert told["error_type"] == "Input Validation Error"
+    assert reported.keys() == {"error", "error_type"}
+    assert says in reported["error"]
+    assert reported["error_type"] == "Input Validation Error"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a client sees of a chat answer that is not streamed."""
+"""Chat answers without streaming."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Which fields of a chat request are taken, and in which range."""
+"""Fields of a chat request: accepted ranges and errors."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Which messages make a conversation, and what the typed view of each holds."""
+"""Messages of a conversation, and their typed view."""
 
 import msgspec
 import pytest
@@ -153,9 +153,9 @@ def test_audio_parts_become_audio() -> None:
     read = message(role="user", content=[{"type": "input_audio", "input_audio": audio}])
 
     assert isinstance(read.content, tuple)
-    (heard,) = read.content
-    assert isinstance(heard, AudioPart)
-    assert (heard.data, heard.format) == ("UklGRg==", "wav")
+    (received,) = read.content
+    assert isinstance(received, AudioPart)
+    assert (received.data, received.format) == ("UklGRg==", "wav")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a client sees of a streamed chat answer."""
+"""Streamed chat answers."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Thinking that must come back with the next turn, block by block, and the proofs of tool calls."""
+"""Reasoning that clients return in the next turn, block by block, and tool-call signatures."""
 
 from typing import cast
 
@@ -85,11 +85,11 @@ def test_blocks_have_more_than_the_text_next_to_them() -> None:
 def test_only_a_signature_that_claude_accepts_has_no_format(format: str, flat: str | None) -> None:
     events = (ReasoningDelta(text="hm", signature="s", format=format), TextDelta(text="4"), STOP)
 
-    told = [message(*events), *deltas(*events)]
+    reported = [message(*events), *deltas(*events)]
 
-    flats = [one["reasoning_signature"] for one in told if "reasoning_signature" in one]
+    flats = [one["reasoning_signature"] for one in reported if "reasoning_signature" in one]
     assert flats == ([] if flat is None else [flat] * 2)
-    assert sum("reasoning_details" in one for one in told) == 2
+    assert sum("reasoning_details" in one for one in reported) == 2
 
 
 def test_thinking_without_blocks_is_one_block() -> None:

@@ -1,4 +1,4 @@
-"""Tools, the choice among them, and the form of the answer."""
+"""Tools, tool choice, and response formats."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What a client sees of a completion, whole and streamed."""
+"""Completion answers, whole and streamed."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which completion requests are taken, and how their prompts are read."""
+"""Completion requests: accepted fields, and parsing of prompts."""
 
 import msgspec
 import pytest

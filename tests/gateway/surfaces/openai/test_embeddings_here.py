@@ -53,7 +53,7 @@ async def test_vectors_arrive_as_numbers_and_as_base64(
 async def test_more_vectors_than_one_frame_carries_arrive_whole_and_in_order(
     client: openai.AsyncOpenAI,
 ) -> None:
-    """2,048 vectors of 16 numbers are two frames; words tell one from the other."""
+    """2,048 vectors of 16 numbers are two frames; the words distinguish them."""
     words = [WORDS[4 + place % 24] for place in range(2048)]
 
     answer = await client.embeddings.create(model="embed", input=words)

@@ -1,4 +1,4 @@
-"""Tools and response formats of the local engine, through HTTP and the official OpenAI client."""
+"""Tools and response formats of the local engine over HTTP, with the official OpenAI client."""
 
 import json
 

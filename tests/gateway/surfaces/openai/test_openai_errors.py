@@ -1,4 +1,4 @@
-"""What a client of the OpenAI dialect sees when something goes wrong."""
+"""Errors in the OpenAI dialect."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The OpenAI surface as routes see it: parse, renderer, error."""
+"""The OpenAI surface's interface for routes: parse, renderer, error."""
 
 import time
 

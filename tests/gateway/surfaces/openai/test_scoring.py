@@ -1,4 +1,4 @@
-"""Log probabilities of the local engine over HTTP: one per counted token, as transformers has."""
+"""Log probabilities of the local engine over HTTP: one per counted token, as transformers."""
 
 # transformers annotates its models in part only:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false

@@ -1,4 +1,4 @@
-"""`stream_options` over the wire: what the client gets of them, from here and from elsewhere."""
+"""`stream_options` over the wire, with the local engine and with providers."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack

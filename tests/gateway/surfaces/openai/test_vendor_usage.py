@@ -1,4 +1,4 @@
-"""A vendor's `usage` beside ours: every member of it, and never in the place of one of ours."""
+"""A vendor's `usage` next to ours: every member is kept, and none replaces ours."""
 
 import json
 from typing import cast
@@ -33,25 +33,25 @@ def test_all_members_of_a_vendors_usage_are_there_and_ours_stay_ours(
 ) -> None:
     usage = Usage(prompt_tokens=prompt, completion_tokens=2, cached_tokens=cached, raw=raw(theirs))
 
-    told = json.loads(usage_json(usage))
+    reported = json.loads(usage_json(usage))
 
-    assert [told[name] for name in COUNTS] == [prompt, 2, prompt + 2]
+    assert [reported[name] for name in COUNTS] == [prompt, 2, prompt + 2]
     beside = {name: value for name, value in theirs.items() if name not in (*COUNTS, *DETAILS)}
-    assert told.items() >= beside.items()
+    assert reported.items() >= beside.items()
     for name in DETAILS:
         details = theirs.get(name)
         expected = cast("dict[str, object]", details) if isinstance(details, dict) else {}
         if name == DETAILS[0] and cached is not None:
             expected = {**expected, "cached_tokens": cached}
-        assert told.get(name, {}) == expected
+        assert reported.get(name, {}) == expected
 
 
 @given(theirs=objects(VALUES))
 def test_all_members_of_an_embeddings_usage_are_there_too(theirs: dict[str, object]) -> None:
-    told = json.loads(embeddings_usage_json(Usage(prompt_tokens=3, raw=raw(theirs))) or b"")
+    reported = json.loads(embeddings_usage_json(Usage(prompt_tokens=3, raw=raw(theirs))) or b"")
 
     beside = {name: value for name, value in theirs.items() if name not in COUNTS}
-    assert told == {**beside, "prompt_tokens": 3, "total_tokens": 3}
+    assert reported == {**beside, "prompt_tokens": 3, "total_tokens": 3}
 
 
 def test_of_a_usage_that_is_too_large_only_the_counts_go_on() -> None:

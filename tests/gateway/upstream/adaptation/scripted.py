@@ -1,4 +1,4 @@
-"""A backend that says what a test wrote, and remembers what it was asked."""
+"""A backend with scripted answers that records its requests."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence

@@ -1,4 +1,4 @@
-"""Requests for tokens reach servers of text and the reverse, through a whole gateway."""
+"""Token requests reach text servers and the reverse, through a whole gateway."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""All that is put around a provider, together: what a client sees is what it asked for."""
+"""All adaptations of a provider together: the client gets exactly what it requests."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Several prompts, or several choices, reach backends that do one at a time."""
+"""Fan-out: several prompts or choices reach backends that accept one per call."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Text in pieces becomes the same tokens whatever the pieces are, and they decode to it."""
+"""Text in pieces becomes the same tokens however it is split, and they decode to it."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Stops that a backend does not know end its answers all the same, and close its connection."""
+"""Stops that a backend does not support still end its answers, and close its connection."""
 
 from collections.abc import Sequence
 from itertools import accumulate

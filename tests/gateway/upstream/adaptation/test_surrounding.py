@@ -1,4 +1,4 @@
-"""Prompts come back before completions and suffixes follow them, whoever completes."""
+"""Echo and suffix: prompts precede completions and suffixes follow them, with any backend."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Conversations become the text that transformers makes of them."""
+"""Chat templates render conversations exactly as transformers does."""
 
 # transformers annotates its own members in part only:
 # pyright: reportUnknownMemberType=false

@@ -1,4 +1,4 @@
-"""What a provider's tokenizer reads, writes, and refuses to write."""
+"""A provider's tokenizer: text to tokens and back, and texts that it rejects."""
 
 # tokenizers annotates its own members in part only:
 # pyright: reportUnknownMemberType=false
@@ -139,7 +139,7 @@ def test_a_file_and_its_folder_mean_the_same_tokenizer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "told"),
+    ("file", "content", "reported"),
     [
         ("tokenizer.json", "{}", "cannot load a tokenizer"),
         ("tokenizer_config.json", '{"eos_token": 7}', "at `$.eos_token`"),
@@ -147,7 +147,7 @@ def test_a_file_and_its_folder_mean_the_same_tokenizer() -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_a_fault_of_the_configuration(
-    tmp_path: Path, file: str, content: str, told: str
+    tmp_path: Path, file: str, content: str, reported: str
 ) -> None:
     byte_level().save(str(tmp_path / "tokenizer.json"))
     (tmp_path / file).write_text(content)
@@ -155,7 +155,7 @@ def test_a_file_that_cannot_be_read_is_a_fault_of_the_configuration(
     with pytest.raises(InvalidConfig) as caught:
         load_tokenizer(tmp_path)
 
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_a_path_without_a_tokenizer_is_a_fault_of_the_configuration(tmp_path: Path) -> None:

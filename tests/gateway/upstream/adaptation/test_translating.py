@@ -1,4 +1,4 @@
-"""Any form of request reaches a backend that reads another one, and the answer comes back in it."""
+"""Requests and answers are translated between text and tokens for backends of the other kind."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Tokenizers of the families that there are, small enough to be trained in a test."""
+"""Tokenizers of all families, small enough to be trained in a test."""
 
 # tokenizers annotates its own members in part only:
 # pyright: reportUnknownMemberType=false

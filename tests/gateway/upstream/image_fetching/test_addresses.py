@@ -1,4 +1,4 @@
-"""No request can make the gateway connect to what is not public."""
+"""No request can make the gateway connect to an address that is not public."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 

@@ -1,4 +1,4 @@
-"""What fetching may use at once: in turn between keys, and never more than there is."""
+"""Fair slots: keys are served in turn, within the limits."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Images fetched for providers that need the bytes: from where, how much, how long."""
+"""Fetching images for providers that need the bytes: allowed addresses, sizes and times."""
 
 import ssl
 from collections.abc import AsyncGenerator, Awaitable

@@ -1,4 +1,4 @@
-"""Requests with many images, and many requests: connections and bytes stay within their bounds."""
+"""Requests with many images, and many requests: connections and bytes stay within their limits."""
 
 import asyncio
 import ssl
@@ -94,7 +94,7 @@ async def rig(folder: Path, script: Script, **settings: int) -> AsyncGenerator[R
 
 
 class Counting:
-    """A script that counts how many are connected at once."""
+    """A script that counts concurrent connections."""
 
     def __init__(self, answer: bytes) -> None:
         self.now = 0

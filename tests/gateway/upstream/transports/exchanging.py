@@ -1,4 +1,4 @@
-"""Exchanges in one line, for tests that are about something else than how to ask."""
+"""Exchanges in one line, for tests of other aspects."""
 
 import asyncio
 from typing import Protocol

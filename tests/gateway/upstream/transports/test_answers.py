@@ -1,4 +1,4 @@
-"""Whatever a well-behaved server sends is read to its end, and its connection kept if it may be."""
+"""Well-formed answers are read to their end, and their connection is reused if possible."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Whatever a server does wrong is a failure with a name, and costs only its own exchange."""
+"""Every server fault is an error with a code, and affects only its own exchange."""
 
 import socket
 import traceback
@@ -44,7 +44,7 @@ IN_THE_BODY: dict[str, list[Step]] = {
     "closed in the last chunk": [chunked(b"hello")[:-2], "close"],
     "reset between chunks": [chunked(b"hello")[:-5], 0.1, "reset"],
     "reset in a body without a length": [HEAD + b"\r\nhello", 0.1, "reset"],
-    "a chunk's size that is no number": [chunked(b"hello")[:-5] + b"zz\r\n", 0.1],
+    "a chunk's size that is not a number": [chunked(b"hello")[:-5] + b"zz\r\n", 0.1],
 }
 
 

@@ -1,4 +1,4 @@
-"""TLS: who is trusted, and who we say we are."""
+"""TLS: trusted certificates, and our client certificate."""
 
 import asyncio
 import ssl

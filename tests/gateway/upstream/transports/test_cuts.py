@@ -1,4 +1,4 @@
-"""The network may cut an answer anywhere; what the caller reads is the same."""
+"""The network may split an answer anywhere; the caller reads the same."""
 
 import asyncio
 from collections.abc import Iterable

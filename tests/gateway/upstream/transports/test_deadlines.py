@@ -1,4 +1,4 @@
-"""One timer expires whatever waits, each thing once and in time, and rests when nothing does."""
+"""One timer expires every waiting item, once and in time, and stops when none waits."""
 
 import asyncio
 

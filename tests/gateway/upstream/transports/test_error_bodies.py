@@ -1,4 +1,4 @@
-"""Of an error's body is read what comes and can be read; nothing about it hides the status."""
+"""Error bodies are read as far as possible; no fault in them hides the status."""
 
 import gzip
 import zlib

@@ -1,4 +1,4 @@
-"""Whoever gives an exchange up, at whatever stage, has closed its connection by doing so."""
+"""Abandoning an exchange, at any stage, closes its connection."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A proxy gets what it must know, and nothing of what it must not."""
+"""A proxy receives what it needs, and no secrets."""
 
 import base64
 import traceback

@@ -74,7 +74,7 @@ async def _exchange(transport: Transport, dice: random.Random) -> bytes:
 
 
 async def _all_slots_are_free(transport: Transport) -> None:
-    """As many exchanges at once as there are slots, and then some."""
+    """More concurrent exchanges than there are slots."""
     async with asyncio.timeout(10.0):
         for _ in range(3):
             bodies: set[bytes] = set()

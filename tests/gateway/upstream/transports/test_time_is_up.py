@@ -1,4 +1,4 @@
-"""Every wait ends at its deadline, whatever the server does meanwhile."""
+"""Every wait ends at its deadline, whatever the server does in the meantime."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What our own client does beyond the seam: its pool, its one retry, its back-pressure."""
+"""Our own HTTP client beyond Transport: its pool, its one retry, its back-pressure."""
 
 import asyncio
 

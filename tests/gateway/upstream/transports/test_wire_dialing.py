@@ -1,4 +1,4 @@
-"""Which of a name's addresses is used, and what its socket is told."""
+"""Dialing: choice among a name's addresses, and socket options."""
 
 import asyncio
 import socket

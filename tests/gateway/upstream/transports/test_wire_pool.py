@@ -1,4 +1,4 @@
-"""Slots change hands in the order of the queue, and what is handed over is alive."""
+"""Slots are handed over in the order of the queue, and only with live connections."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ class Rig:
         return connection
 
     async def queue(self) -> "asyncio.Future[HttpConnection]":
-        """Somebody who waits for the slot."""
+        """A waiter for the slot."""
         waiting = asyncio.ensure_future(self.pool.acquire(soon()))
         await asyncio.sleep(0)
         return waiting
