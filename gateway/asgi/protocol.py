@@ -104,7 +104,7 @@ class GatewayHttp(CoalescingHttp):
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  as asyncio's own
         """The client sends nothing more: it has gone, or it waits for its answer.
 
-        The two cannot be told apart. A request that arrived whole keeps its connection for
+        The two cannot be distinguished. A request that arrived whole keeps its connection for
         HALF_CLOSED_S, which is enough for answers that the gateway gives by itself.
         """
         self._ended = True
@@ -224,7 +224,7 @@ class GatewayHttp(CoalescingHttp):
             self.transport.close()
 
     def _check_target(self, host: bytes | None) -> None:
-        """Raise ValueError, and store why, for a target or a Host that HTTP/1.1 forbids."""
+        """Raise ValueError, and store the reason, if HTTP/1.1 forbids the target or the Host."""
         if host is None and self.parser.get_http_version() == "1.1":
             self._fault = "The Host header is missing; HTTP/1.1 requires it."
         elif host is _TWO_HOSTS:

@@ -40,7 +40,7 @@ STRUCTS: Final[Mapping[Envelope, type[Struct]]] = {
 
 
 def error_struct(path: str) -> type[Struct]:
-    """Return the struct of errors at a path, for the API description."""
+    """Return the struct of errors at a path. The API description uses it."""
     return STRUCTS[envelope(path)]
 
 

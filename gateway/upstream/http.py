@@ -37,7 +37,7 @@ from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenR
 ANSWER_BYTES = 256 * 1024 * 1024
 _OPEN = ClientFields()
 AFTER_END_S = 0.1
-"""Seconds to wait, after an end mark, for the end of the body, to keep the connection."""
+"""Seconds to wait for the end of the body after an end mark, to reuse the connection."""
 
 
 class HttpUpstream:

@@ -46,7 +46,7 @@ _encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 def move_reasoning(message: Message, place: int) -> Message:
     """Return the message with its reasoning parts moved to where every dialect finds them.
 
-    place: index of the message, for the path in an error. Raises InvalidRequest.
+    place: index of the message, used in error paths. Raises InvalidRequest.
     """
     content = message.content
     if message.role != "assistant" or not isinstance(content, tuple):

@@ -80,4 +80,4 @@ ALLOWED: Final[dict[str, str]] = {
     "parameters.priority": "an integer from 1 (first) to 5",
     "parameters.timeout": "a whole number of seconds from 1 to 3600",
 }
-"""What each field must be, for the message of a 400; paths without indices."""
+"""What each field must be; used in messages of 400s. Paths have no indices."""

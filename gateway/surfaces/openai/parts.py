@@ -89,7 +89,7 @@ _call_kind: Final = msgspec.json.Decoder(_CallKind)
 
 
 def read_parts(raws: list[Raw], message: int, *, strictly: bool = False) -> tuple[Part, ...]:
-    """message: its index, for the path in an error. Raises InvalidRequest.
+    """message: its index, used in error paths. Raises InvalidRequest.
 
     strictly: see read_messages.
     """

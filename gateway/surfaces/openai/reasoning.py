@@ -46,7 +46,7 @@ _read: Final = msgspec.json.Decoder(_Read)
 
 
 def read_reasoning(raws: list[Raw], message: int) -> tuple[Thought, ...]:
-    """message: its index, for the path in an error. Raises InvalidRequest."""
+    """message: its index, used in error paths. Raises InvalidRequest."""
     thoughts: list[Thought] = []
     for place, raw in enumerate(raws):
         try:

@@ -176,7 +176,7 @@ ALLOWED: Final[dict[str, str]] = {
     "messages[].tool_calls[].function.arguments": "a string that holds JSON",
     "messages[].content[].image_url": "an object with a url",
 }
-"""What each field must be, for the message of a 400; paths without indices."""
+"""What each field must be; used in messages of 400s. Paths have no indices."""
 
 CHAT_ALLOWED: Final = {**ALLOWED, "logprobs": "true or false"}
 COMPLETION_ALLOWED: Final = {

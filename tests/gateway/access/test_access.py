@@ -32,7 +32,7 @@ async def send(
         return await client.post(path, json={**HELLO, **more})
 
 
-@pytest.mark.parametrize("key", [None, "key-of-nobody", "key-of-team-", "key-of-team-ab"])
+@pytest.mark.parametrize("key", [None, "key-of-no-one", "key-of-team-", "key-of-team-ab"])
 async def test_without_a_known_key_every_request_is_refused(
     key: str | None, tmp_path: Path
 ) -> None:
@@ -132,12 +132,12 @@ async def test_a_key_may_not_push_in_front_of_its_priority(tmp_path: Path) -> No
 async def test_the_model_list_shows_what_the_key_may_use(tmp_path: Path) -> None:
     async with provider() as a, serving(one_model(a.base_url, KEYS), tmp_path) as gateway:
         async with httpx.AsyncClient(base_url=gateway.url) as client:
-            nobody = await client.get("/v1/models")
+            unknown = await client.get("/v1/models")
             team = await client.get("/v1/models", headers={"x-api-key": "key-of-team-a"})
             one = await client.get("/v1/models/chat", headers={"x-api-key": "key-of-team-a"})
             other = await client.get("/v1/models/spare", headers={"x-api-key": "key-of-team-a"})
 
-    assert nobody.status_code == 401
+    assert unknown.status_code == 401
     assert [model["id"] for model in team.json()["data"]] == ["chat"]
     assert one.json()["id"] == "chat"
     assert other.status_code == 404

@@ -52,7 +52,7 @@ def tool(**fields: object) -> dict[str, object]:
 WITHHELD = {
     "openrouter": {
         "models": chat(models=["openai/o1-pro"]),
-        "provider": chat(provider={"order": ["somebody"]}),
+        "provider": chat(provider={"order": ["someone"]}),
         "plugins": chat(plugins=[{"id": "web"}]),
         "tools[].server_url": tool(type="mcp", server_url="https://mine.test"),
     },

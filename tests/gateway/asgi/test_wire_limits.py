@@ -101,7 +101,7 @@ TRAILERS = {
 }
 
 
-@pytest.mark.parametrize("key", ["", KEY], ids=["nobody", "with a key"])
+@pytest.mark.parametrize("key", ["", KEY], ids=["without a key", "with a key"])
 @pytest.mark.parametrize("how", TRAILERS)
 async def test_what_follows_a_body_is_limited_and_not_kept(
     gateway: Gateway, how: str, key: str

@@ -78,7 +78,7 @@ MODELS = {
     "both-fail": ("late-error", "error"),
     "survivor": ("late-error", "later-error-once"),
     "three": ("never", "slow", "fast"),
-    "nobody": ("never-one", "never-two", "fast"),
+    "unanswered": ("never-one", "never-two", "fast"),
     "stops": ("never", "stops"),
     "alone": ("slow",),
 }
@@ -239,14 +239,14 @@ async def test_a_client_that_disconnects_cancels_both_attempts(hedging: Hedging)
     both = ("never-one", "never-two")
 
     async with httpx.AsyncClient(base_url=running.url) as client:
-        asking = asyncio.create_task(client.post(CHAT[0], json={**CHAT[1], "model": "nobody"}))
+        asking = asyncio.create_task(client.post(CHAT[0], json={**CHAT[1], "model": "unanswered"}))
         await remote.until(lambda: sum(one.json["model"] in both for one in remote.requests) == 2)
         asking.cancel()
         await asyncio.wait({asking})
     await remote.until(lambda: not any(WORKING[one] for one in both))
 
     line = running.access_lines()[-1]
-    assert (line.model, line.status) == ("nobody", 499)
+    assert (line.model, line.status) == ("unanswered", 499)
     assert [one.outcome for one in line.attempts] == ["cancelled", "cancelled"]
 
 

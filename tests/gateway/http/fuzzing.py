@@ -114,10 +114,10 @@ KINDS: Final = (
     b"",
     b"\xff/\xfe",
 )
-SEGMENTS: Final = ("chat", "chat/ready", "nobody", "", "%00", "%ff", "..", "%2e%2e%2f", "a" * 300)
+SEGMENTS: Final = ("chat", "chat/ready", "unknown", "", "%00", "%ff", "..", "%2e%2e%2f", "a" * 300)
 QUERIES: Final = (
     "", "", "", "?", "?window=5m", "?window=x", "?limit=-1", "?limit=1e9", "?path=openai",
-    "?path=/infer_token&model=%ff", "?down=%00", "?key=nobody", "?down=a&down=b", "?a=%zz&=&&",
+    "?path=/infer_token&model=%ff", "?down=%00", "?key=unknown", "?down=a&down=b", "?a=%zz&=&&",
     "?limit=99999999999999999999", "?model=" + "m" * 3_000,
 )  # fmt: skip
 

@@ -191,9 +191,9 @@ async def test_missing_keys_are_an_operators_error(nowhere: Path) -> None:
 async def test_a_missing_profile_is_reported_by_its_name(nowhere: Path) -> None:
     async with (
         provider(answer_all) as server,
-        signing(server, keys=None, profile="nobody") as transport,
+        signing(server, keys=None, profile="missing-profile") as transport,
     ):
-        with pytest.raises(UpstreamRefused, match="nobody"):
+        with pytest.raises(UpstreamRefused, match="missing-profile"):
             await ask(transport)
 
 

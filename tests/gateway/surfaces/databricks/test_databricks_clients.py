@@ -132,7 +132,7 @@ async def test_the_sdk_shows_one_endpoint(workspace: WorkspaceClient) -> None:
     assert (route.served_entity_name, route.traffic_percentage) == ("here/tiny", 100)
 
 
-@pytest.mark.parametrize("name", ["secret", "nobody"])
+@pytest.mark.parametrize("name", ["secret", "missing"])
 async def test_the_sdk_finds_no_endpoint_that_the_key_may_not_use(
     name: str, workspace: WorkspaceClient
 ) -> None:
@@ -150,8 +150,8 @@ async def test_the_sdk_shows_what_is_wrong(workspace: WorkspaceClient, gateway: 
         await asyncio.to_thread(lambda: query("chat", dataframe_records=[{"a": 1}]))
     with pytest.raises(platform.ResourceDoesNotExist, match=r"no model 'secret' here$"):
         await asyncio.to_thread(lambda: query("secret", prompt="x"))
-    with pytest.raises(platform.ResourceDoesNotExist, match="no model 'nobody'"):
-        await asyncio.to_thread(lambda: query("nobody", prompt="x"))
+    with pytest.raises(platform.ResourceDoesNotExist, match="no model 'missing'"):
+        await asyncio.to_thread(lambda: query("missing", prompt="x"))
     with pytest.raises(platform.Unauthenticated, match="not valid"):
         await asyncio.to_thread(lambda: stranger.serving_endpoints.query("chat", prompt="x"))
 
@@ -244,8 +244,8 @@ async def test_openais_client_works_at_the_services_base_path(gateway: Serving) 
 async def test_openais_client_shows_what_is_wrong(gateway: Serving) -> None:
     url = f"{gateway.url}/serving-endpoints"
     async with openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
-        with pytest.raises(openai.NotFoundError, match="there is no model 'nobody'") as caught:
-            await client.completions.create(model="nobody", prompt="x")
+        with pytest.raises(openai.NotFoundError, match="there is no model 'missing'") as caught:
+            await client.completions.create(model="missing", prompt="x")
         with pytest.raises(openai.BadRequestError, match="top_p must be a number above 0"):
             await client.completions.create(model="chat", prompt="x", top_p=0)
 
