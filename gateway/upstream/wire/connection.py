@@ -97,22 +97,22 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport  # from connection_made
         self._lost = self._eof = False
         # The mutable state of an exchange; `send` resets it.
-        self.status = 0
+        self.status = 0  # until the head of the final answer is complete
         self.headers = _NONE
-        self._head = b""
+        self._head = b""  # raw bytes so far: the parser does not return them
         self._chunks: list[bytes] = []
         self.buffered = 0
-        self._barren = 0
+        self._barren = 0  # bytes since the last body data; bounds heads and trailers
         self._sent_at = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self._error: UpstreamError | StaleConnection | None = None
         self.complete = True
         self._reusable = True
         self._reused = False
-        self._informational = 0
-        self._skipping = False
+        self._informational = 0  # 1xx heads, which precede the final one in `_head`
+        self._skipping = False  # the parser is in the message of a 1xx head
         self._head_only = False
-        self._paused = False
+        self._paused = False  # reading is paused until `read` empties the buffer
 
     @property
     def usable(self) -> bool:

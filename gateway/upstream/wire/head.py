@@ -116,6 +116,8 @@ class RequestHeads:
 
     def render(self, outbound: Outbound) -> bytes:
         """Return head and body in one piece. Raises as `check`."""
+        # Headers rarely change between requests to a target, so comparing them is cheaper than
+        # checking and encoding them again.
         kept = self._kept.get(outbound.target)
         if kept is not None and kept[1] == outbound.headers and kept[0] == outbound.method:
             head = kept[2]

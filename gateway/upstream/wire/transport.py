@@ -113,6 +113,7 @@ class WireTransport:
         """See Transport."""
         request = self._heads.render(outbound)
         head_only = outbound.method == "HEAD"
+        # The common case first, without a coroutine: an idle connection.
         connection = self._pool.take_idle() or await self._pool.acquire(connect_by)
         try:
             await connection.send(request, head_by, head_only=head_only)
