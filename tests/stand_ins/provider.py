@@ -128,6 +128,11 @@ def delta_body(delta: Json, finish: str | None = None) -> Json:
 Behaviour = Callable[[Received, Answer], Awaitable[None]]
 
 
+async def silent(request: Received, answer: Answer) -> None:
+    """Send nothing, and wait until the client disconnects."""
+    await answer.gone.wait()
+
+
 async def answers(request: Received, answer: Answer) -> None:
     """Answer like a working provider: chat, completions and embeddings."""
     body = request.json

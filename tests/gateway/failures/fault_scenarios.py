@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from tests.gateway.failures.fault_dialects import NO_END, dialect_of
-from tests.stand_ins.provider import Answer, Behaviour, Received
+from tests.stand_ins.provider import Answer, Behaviour, Received, silent
 
 TRITON_STREAMS = "triton-tokens-decoupled"
 NEVER_COMPLETE = (
@@ -172,10 +172,6 @@ def compressed(status: int, error: Mapping[str, str], headers: Mapping[str, str]
 async def slow_first_token(request: Received, answer: Answer) -> None:
     if streamed(request):
         await dialect_of(request).before(answer)
-    await answer.gone.wait()
-
-
-async def silent(request: Received, answer: Answer) -> None:
     await answer.gone.wait()
 
 

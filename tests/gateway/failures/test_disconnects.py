@@ -8,7 +8,7 @@ import pytest
 
 from gateway.telemetry.access_log import AccessLine
 from tests.gateway.serving import Serving, one_model, serving
-from tests.stand_ins.provider import Answer, Received, provider
+from tests.stand_ins.provider import Answer, Received, provider, silent
 
 pytestmark = pytest.mark.anyio
 
@@ -32,10 +32,6 @@ async def hang_up_after(gateway: Serving, *, stream: bool, wait_for: bytes = b""
     writer.close()
 
 
-async def never(request: Received, answer: Answer) -> None:
-    await answer.gone.wait()
-
-
 async def endless(request: Received, answer: Answer) -> None:
     await answer.begin_stream()
     while True:
@@ -45,7 +41,7 @@ async def endless(request: Received, answer: Answer) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_before_the_first_token(stream: bool, tmp_path: Path) -> None:
-    async with provider(never) as remote, serving(one_model(remote.base_url), tmp_path) as gateway:
+    async with provider(silent) as remote, serving(one_model(remote.base_url), tmp_path) as gateway:
         await hang_up_after(gateway, stream=stream)
 
         await remote.until(lambda: remote.hung_up == 1 and remote.open == 0)

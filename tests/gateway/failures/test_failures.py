@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.gateway.serving import one_model, serving
-from tests.stand_ins.provider import Answer, Received, answers, chat_body, provider
+from tests.stand_ins.provider import Answer, Received, answers, chat_body, provider, silent
 
 pytestmark = pytest.mark.anyio
 
@@ -46,10 +46,6 @@ async def overloaded(request: Received, answer: Answer) -> None:
 
 async def wrong_key(request: Received, answer: Answer) -> None:
     await answer.json({"error": {"message": "bad key sk-secret-of-the-operator"}}, 401)
-
-
-async def silent(request: Received, answer: Answer) -> None:
-    await answer.gone.wait()
 
 
 async def test_a_slow_answer_that_is_not_streamed_has_only_the_total_timeout(

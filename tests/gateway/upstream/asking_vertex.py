@@ -1,6 +1,5 @@
 """A request to Vertex on loopback, over a transport that adds Google's tokens."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -11,6 +10,7 @@ from gateway.config.schema_connection import Google, Timeouts
 from gateway.upstream.credentials.factory import credentials_of
 from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.wire import WireTransport
+from tests.gateway.upstream.transports.exchanging import soon
 from tests.stand_ins.google_cloud import (
     VERTEX,
 )
@@ -21,10 +21,6 @@ ASK = Outbound(
     headers=(("content-type", "application/json"),),
     body=b'{"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}',
 )
-
-
-def soon(seconds: float = 5.0) -> float:
-    return asyncio.get_running_loop().time() + seconds
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.wire import WireTransport
 from schemas.errors import UpstreamRefused, UpstreamUnreachable
 from schemas.secret import Secret
+from tests.gateway.upstream.transports.exchanging import soon
 from tests.stand_ins.aws_signing import signed_by
 from tests.stand_ins.bedrock_client import runtime
 from tests.stand_ins.bedrock_server import bedrock
@@ -29,10 +30,6 @@ ASK = Outbound(
     headers=(("content-type", "application/json"), ("accept", "application/json")),
     body=b'{"messages":[]}',
 )
-
-
-def soon(seconds: float = 5.0) -> float:
-    return asyncio.get_running_loop().time() + seconds
 
 
 def signatures(server: Provider, **changes: object) -> AwsSignatures:

@@ -23,6 +23,7 @@ from schemas.errors import (
     UpstreamUnreachable,
 )
 from schemas.secret import Secret
+from tests.gateway.upstream.transports.exchanging import soon
 from tests.stand_ins.databricks_server import DatabricksServer, databricks_server
 from tests.stand_ins.provider import Answer, Received, provider
 
@@ -34,10 +35,6 @@ ASK = Outbound(
     headers=(("content-type", "application/json"), ("authorization", "Bearer of-the-adapter")),
     body=CHAT,
 )
-
-
-def soon(seconds: float = 5.0) -> float:
-    return asyncio.get_running_loop().time() + seconds
 
 
 def grant(server: DatabricksServer, **changes: str) -> Grant:

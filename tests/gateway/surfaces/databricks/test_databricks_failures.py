@@ -12,7 +12,14 @@ import pytest
 
 from tests.gateway.serving import one_model, serving
 from tests.gateway.surfaces.databricks.mlflow_client import deployments
-from tests.stand_ins.provider import Answer, Behaviour, Received, delta_body, provider
+from tests.stand_ins.provider import (
+    Answer,
+    Behaviour,
+    Received,
+    delta_body,
+    provider,
+    silent,
+)
 
 pytestmark = [
     pytest.mark.anyio,
@@ -37,10 +44,6 @@ async def busy(request: Received, answer: Answer) -> None:
 
 async def broken(request: Received, answer: Answer) -> None:
     await answer.body(b"what?", "application/json")
-
-
-async def silent(request: Received, answer: Answer) -> None:
-    await answer.gone.wait()
 
 
 async def conflict(request: Received, answer: Answer) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +20,7 @@ from schemas.events import Finished, TextDelta
 from schemas.requests import CompletionRequest, GenerateRequest, TokenRequest
 from schemas.sampling import Sampling
 from tests.gateway.upstream.adaptation.scripted import CALL, Scripted, Step, answer_of, token_answer
-from tests.gateway.upstream.adaptation.vocabularies import TINY, family
+from tests.gateway.upstream.adaptation.vocabularies import TINY, cut, family
 
 SAMPLING = frozenset({"max_tokens", "temperature"})
 LETTERS = "ab \n.é你"
@@ -29,11 +28,6 @@ LETTERS = "ab \n.é你"
 
 def around(far: Scripted) -> Upstream:
     return adapt(far, TINY)
-
-
-def cut(text: str, places: list[int]) -> list[str]:
-    edges = sorted({0, len(text), *(place % (len(text) + 1) for place in places)})
-    return [text[start:end] for start, end in pairwise(edges)]
 
 
 def asked(upstream: Upstream, request: GenerateRequest) -> Choice:

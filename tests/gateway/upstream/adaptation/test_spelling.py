@@ -1,7 +1,5 @@
 """Text in pieces becomes the same tokens however it is split, and they decode to it."""
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -12,7 +10,7 @@ pytest.importorskip("jinja2")
 from gateway.upstream.adaptation.stream_tokenizer import LONGEST, StreamTokenizer, next_part
 from gateway.upstream.adaptation.tokenizer import TextTokenizer
 from schemas.errors import UpstreamFailed
-from tests.gateway.upstream.adaptation.vocabularies import FAMILIES, byte_level, family, reads
+from tests.gateway.upstream.adaptation.vocabularies import FAMILIES, byte_level, cut, family, reads
 
 PROMPT = "the dog"
 
@@ -32,11 +30,6 @@ def spelt(tokenizer: TextTokenizer, *deltas: str) -> list[tuple[int, str]]:
     speller = StreamTokenizer(tokenizer, tokenizer.encode(PROMPT), "far")
     pieces = [piece for delta in deltas for piece in speller.feed(delta)]
     return pieces + speller.feed("", over=True)
-
-
-def cut(text: str, places: list[int]) -> list[str]:
-    edges = sorted({0, len(text), *(place % (len(text) + 1) for place in places)})
-    return [text[start:end] for start, end in pairwise(edges)]
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false
 
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -135,3 +136,9 @@ def family(name: str) -> TextTokenizer:
 
 FAMILIES = ("byte-level", "byte-level, composing", "metaspace", "tiny-chat")
 """Those that give back what they read."""
+
+
+def cut(text: str, places: list[int]) -> list[str]:
+    """Cut the text at these places, modulo its length."""
+    edges = sorted({0, len(text), *(place % (len(text) + 1) for place in places)})
+    return [text[start:end] for start, end in pairwise(edges)]
