@@ -14,7 +14,7 @@ import threading
 from array import array
 from typing import TYPE_CHECKING, cast
 
-from local_engine.child_process import messages as messages
+from local_engine.child_process import messages
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer

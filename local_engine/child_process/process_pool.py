@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from local_engine.child_process import messages as messages
+from local_engine.child_process import messages
 
 IDLE = 2
 """Idle children that are kept for the next task."""

@@ -60,7 +60,7 @@ class Cancel(Struct, frozen=True, kw_only=True, tag="cancel"):
     id: int
 
 
-class StatsRequest(Struct, frozen=True, kw_only=True, tag="ask"):
+class StatsRequest(Struct, frozen=True, kw_only=True, tag="stats_request"):
     """Send `StatsReply`."""
 
 
@@ -113,7 +113,7 @@ class Failed(Struct, frozen=True, kw_only=True, tag="failed"):
     retry_after: float | None = None
 
 
-class StatsReply(Struct, frozen=True, kw_only=True, tag="measured"):
+class StatsReply(Struct, frozen=True, kw_only=True, tag="stats_reply"):
     """The device and process of the engine, and its counters by model."""
 
     machine: Machine
