@@ -2,7 +2,8 @@
 
 A room is a folder that holds modules. A file that lies directly in a folder with rooms in it, such
 as gateway/clock.py, is a room of its own, because the folder's other files are not its neighbours.
-`python -m tests.imports` writes tests/rooms.toml anew from what the code imports now.
+`python -m tests.imports` writes tests/rooms.toml, and the table of folders in docs/architecture.md,
+from what the code imports now.
 """
 
 import ast
@@ -16,6 +17,9 @@ from msgspec import Struct
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
 ALLOWED = ROOT / "tests" / "rooms.toml"
+HOUSE = ROOT / "docs" / "architecture.md"
+TABLE_BEGINS = "<!-- folders: written by `python -m tests.imports` -->\n"
+TABLE_ENDS = "\n<!-- end of folders -->"
 
 Graph = Mapping[str, set[str]]
 
@@ -137,6 +141,44 @@ def allowed() -> Mapping[str, frozenset[str]]:
     return {name: frozenset(rooms) for name, rooms in tomllib.loads(ALLOWED.read_text()).items()}
 
 
+def room_table() -> str:
+    """The table of folders in docs/architecture.md: what each holds, and what it imports.
+
+    What it holds is the docstring of its `__init__`; the imports are those of its files, by
+    folder, where other packages than its own count as one.
+    """
+    lines = ["| folder | holds | imports |", "|---|---|---|"]
+    for name, path in sorted(modules().items(), key=lambda one: one[0].rpartition(".")[0]):
+        if not name.endswith(".__init__"):
+            continue
+        folder = name.removesuffix(".__init__")
+        purpose = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+        found = {
+            _folder_seen_from(folder, one.imported)
+            for one in imports()
+            if one.module.rpartition(".")[0] == folder
+        }
+        listed = ", ".join(f"`{one}`" for one in sorted(found) if one)
+        lines.append(f"| `{folder.replace('.', '/')}` | {purpose} | {listed or '-'} |")
+    return "\n".join(lines)
+
+
+def _folder_seen_from(folder: str, module: str) -> str:
+    """The folder of an imported module, without the package's name within the package."""
+    package, _, rest = module.rpartition(".")[0].partition(".")
+    if module.rpartition(".")[0] == folder:
+        return ""
+    if package != folder.partition(".")[0]:
+        return package
+    return rest.replace(".", "/") or f"{package}/"
+
+
+def write_room_table() -> None:
+    before, _, rest = HOUSE.read_text().partition(TABLE_BEGINS)
+    after = rest.partition(TABLE_ENDS)[2]
+    HOUSE.write_text(f"{before}{TABLE_BEGINS}\n{room_table()}\n{TABLE_ENDS}{after}")
+
+
 def write() -> None:
     lines = [
         "# Which rooms each room may import; tests/test_architecture.py holds the code to it.",
@@ -152,3 +194,4 @@ def write() -> None:
 
 if __name__ == "__main__":
     write()
+    write_room_table()

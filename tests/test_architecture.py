@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from tests.imports import allowed, by_file, by_room, cycle, imports, modules, room
+from tests.imports import (
+    HOUSE,
+    allowed,
+    by_file,
+    by_room,
+    cycle,
+    imports,
+    modules,
+    room,
+    room_table,
+)
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
@@ -214,3 +224,18 @@ def test_the_wheel_holds_the_packages_and_no_example() -> None:
 
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert wheel == {"packages": list(PACKAGES)}
+
+
+def test_the_documented_table_of_folders_is_that_of_the_code() -> None:
+    assert room_table() in HOUSE.read_text(), "run `python -m tests.imports`"
+
+
+def test_a_class_name_exists_once_in_a_package() -> None:
+    found: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                package = path.relative_to(ROOT).parts[0]
+                found.setdefault(f"{package}: {node.name}", []).append(str(path.relative_to(ROOT)))
+    twice = {name: places for name, places in found.items() if len(places) > 1}
+    assert twice == {}, "name each by what only it is; a reader searches by name"
