@@ -1,6 +1,6 @@
 """Limit the requests and the body memory of one API key while other keys exist."""
 
-from gateway.config.schema import Server
+from gateway.config.schema import ServerConfig
 from schemas.errors import Throttled, Unavailable
 
 
@@ -30,7 +30,9 @@ class KeyShares:
         self.buffered = 0
         self.others_buffered = 0
 
-    def hold(self, key: str, server: Server, *, several: bool, others_in_flight: int) -> "Slot":
+    def hold(
+        self, key: str, server: ServerConfig, *, several: bool, others_in_flight: int
+    ) -> "Slot":
         """Reserve a slot for a request of this key; close it when the request ends.
 
         several: other keys exist, so the key is limited to its share.
@@ -61,7 +63,9 @@ class Slot:
 
     __slots__ = ("_server", "_several", "_shares", "_usage", "size")
 
-    def __init__(self, shares: KeyShares, usage: KeyUsage, server: Server, several: bool) -> None:
+    def __init__(
+        self, shares: KeyShares, usage: KeyUsage, server: ServerConfig, several: bool
+    ) -> None:
         self.size = 0
         self._shares = shares
         self._usage = usage

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gateway.admin.access import SCHEME
 from gateway.clock import now
-from gateway.config.schema import Mirror, Model
+from gateway.config.schema import MirrorConfig, Model
 from gateway.config.schema_experiment import Experiment
 from gateway.routing.backend_status import BackendStatus, status_of
 from gateway.routing.planning.when_rules import describe
@@ -70,7 +70,7 @@ class ModelView(Struct, frozen=True, kw_only=True):
     fallback: tuple[str, ...]
     fallback_by_error: list[ErrorFallbackView]
     experiment: ExperimentView | None = None
-    mirror: Mirror | None = None
+    mirror: MirrorConfig | None = None
 
 
 class ModelList(Struct, frozen=True, kw_only=True):

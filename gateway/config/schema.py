@@ -20,7 +20,7 @@ from gateway.config.schema_connection import (
     Tls,
 )
 from gateway.config.schema_experiment import Experiment
-from gateway.config.schema_failover import Breaker, Retry
+from gateway.config.schema_failover import BreakerRule, RetryRule
 from gateway.config.schema_metric import MetricContract
 from gateway.config.units import (
     MIB,
@@ -68,13 +68,13 @@ ProviderName = Annotated[
 DEFAULT_STORE = "sqlite:///strowger.db"
 
 
-class Cors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CorsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """allow_origins: origins whose pages may call the gateway; "*" allows every origin."""
 
     allow_origins: tuple[Name, ...] = ()
 
 
-class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the gateway listens, and its load limits.
 
     reload:             auto: when the file changes, or on SIGHUP; signal: only on SIGHUP.
@@ -107,7 +107,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sse_keepalive_s: Seconds = 15.0
     drain_delay_s: SecondsOrZero = 5.0
     drain_timeout_s: SecondsOrZero = 30.0
-    cors: Cors = Cors()
+    cors: CorsConfig = CorsConfig()
     trusted_proxies: tuple[Name, ...] = ()
     docs: bool = True
     allowed_hosts: tuple[Name, ...] = ()
@@ -116,7 +116,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     fetch: Fetch = Fetch()
 
 
-class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Storage of keys, usage and experiments. URLs may contain passwords, hence `Secret`.
 
     url:   sqlite:///FILE (a relative path starts at the folder of config.yaml) or postgresql://…
@@ -270,7 +270,7 @@ class BackendRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     weight: Weight | None = None
 
 
-class Mirror(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MirrorConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Send a copy of `share` of the requests to `backend` after the client was served."""
 
     backend: BackendName
@@ -292,7 +292,7 @@ class WhenRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     backends: tuple[BackendName, ...]
 
 
-class ErrorFallback(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ErrorFallbackConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Retry requests that failed with one of these codes on these models, in order."""
 
     codes: tuple[Name, ...]
@@ -325,13 +325,13 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     policy: Policy = "weighted"
     sticky_by: StickyBy = "user"
     deadline_s: Seconds = 600.0
-    retry: Retry = Retry()
+    retry: RetryRule = RetryRule()
     fallback: tuple[Name, ...] = ()
-    fallback_by_error: tuple[ErrorFallback, ...] = ()
+    fallback_by_error: tuple[ErrorFallbackConfig, ...] = ()
     require: bool = False
-    breaker: Breaker = Breaker()
+    breaker: BreakerRule = BreakerRule()
     hedge_after_s: Seconds | None = None
-    mirror: Mirror | None = None
+    mirror: MirrorConfig | None = None
     defaults: RequestFields = RequestFields()
     overrides: RequestFields = RequestFields()
     on_unsupported: Literal["error", "drop"] = "error"
@@ -386,8 +386,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     providers: tuple[Provider, ...]
     models: tuple[Model, ...]
-    server: Server = Server()
-    store: Store = Store()
+    server: ServerConfig = ServerConfig()
+    store: StoreConfig = StoreConfig()
     auth: Auth = Auth()
     experiments: tuple[Experiment, ...] = ()
     metrics: tuple[MetricContract, ...] = ()

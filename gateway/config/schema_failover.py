@@ -14,7 +14,7 @@ EVERY_KIND: tuple[RetryKind, ...] = (
 )
 
 
-class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RetryRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """attempts: the maximum per request, over all of its backends and fallbacks."""
 
     attempts: Count = 3
@@ -23,7 +23,7 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_backoff_s: SecondsOrZero = 5.0
 
 
-class Breaker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BreakerRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When the circuit of a failing backend opens, and for how long.
 
     min_requests:   consecutive failures that open it. A success takes back

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.config.problems import Problems
-from gateway.config.schema import Config, Store
+from gateway.config.schema import Config, StoreConfig
 from schemas.secret import Secret
 
 SQLITE = "sqlite:///"
@@ -15,7 +15,7 @@ SPOOL = "strowger-spool"
 _MEMORY = ":memory:"
 
 
-def check_store(store: Store, problems: Problems) -> None:
+def check_store(store: StoreConfig, problems: Problems) -> None:
     """Check `store`. Messages never show addresses, because they may contain passwords."""
     address = store.url.reveal()
     sqlite = address.startswith(SQLITE) and address != SQLITE

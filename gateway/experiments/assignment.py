@@ -23,7 +23,7 @@ _UNIT = 2.0**-53
 _number = int.from_bytes
 
 
-class Arm(Struct, frozen=True, kw_only=True):
+class WeightedArm(Struct, frozen=True, kw_only=True):
     """A variant's share. weight: finite, at least 0, relative to the other arms' weights."""
 
     name: str
@@ -35,7 +35,7 @@ class Assignment:
 
     __slots__ = ("_drawing",)
 
-    def __init__(self, experiment: str, arms: Sequence[Arm]) -> None:
+    def __init__(self, experiment: str, arms: Sequence[WeightedArm]) -> None:
         """Raises ValueError for two arms of one name, a weight out of range, or no weight at all.
 
         The order of `arms` does not matter. The prefix of experiment and variant is hashed here,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from gateway.clock import now
-from gateway.config.schema_failover import Retry
+from gateway.config.schema_failover import RetryRule
 from gateway.mirror.comparison import Comparison, compared
 from gateway.recording.rows_from_request import attempt_row, counted
 from gateway.routing.execution import pipeline
@@ -27,7 +27,7 @@ from schemas.requests import EmbeddingsRequest, Request
 MAX_IN_FLIGHT = 32
 """Maximum number of copies in flight in one process; further ones are shed."""
 
-ONCE = Retry(attempts=1)
+ONCE = RetryRule(attempts=1)
 
 _log = logging.getLogger("strowger.mirror")
 

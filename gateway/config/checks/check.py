@@ -15,7 +15,7 @@ from gateway.config.checks.providers import check_file, check_key, check_provide
 from gateway.config.checks.routing import check_routing
 from gateway.config.checks.when_rules import check_rules
 from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema import Config, Model, Server
+from gateway.config.schema import Config, Model, ServerConfig
 from gateway.config.schema_store import check_store
 
 SHORTEST_KEY = 12
@@ -42,7 +42,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     _auth(config, problems)
 
 
-def _server(server: Server, problems: Problems) -> None:
+def _server(server: ServerConfig, problems: Problems) -> None:
     _fetch(server, problems)
     for index, origin in enumerate(server.cors.allow_origins):
         place: Path = ("server", "cors", "allow_origins", index)
@@ -63,7 +63,7 @@ def _server(server: Server, problems: Problems) -> None:
         )
 
 
-def _fetch(server: Server, problems: Problems) -> None:
+def _fetch(server: ServerConfig, problems: Problems) -> None:
     _networks(server.fetch.allow, ("server", "fetch", "allow"), problems)
     _networks(server.fetch.deny, ("server", "fetch", "deny"), problems)
     _networks(server.trusted_proxies, ("server", "trusted_proxies"), problems)

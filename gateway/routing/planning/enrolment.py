@@ -123,7 +123,7 @@ class ExperimentRouter:
         self._version = -1
         self._assignment = Assignment(
             config.name,
-            [assignment.Arm(name=one.name, weight=one.weight) for one in config.variants],
+            [assignment.WeightedArm(name=one.name, weight=one.weight) for one in config.variants],
         )
         self._hash = blake2b(config.name.encode(), digest_size=12, key=UNIT_KEY)
         self._status = _UNKNOWN

@@ -4,15 +4,15 @@ import msgspec
 
 from gateway.config.schema import (
     Auth,
-    Breaker,
+    BreakerRule,
     Config,
     Engine,
     Logging,
     Model,
     Provider,
-    Retry,
-    Server,
-    Store,
+    RetryRule,
+    ServerConfig,
+    StoreConfig,
     Telemetry,
     Timeouts,
     Tls,
@@ -25,7 +25,7 @@ MIB = 1024 * 1024
 def test_the_smallest_configuration_has_every_documented_default() -> None:
     config = read(GOOD)
 
-    assert config.server == Server(
+    assert config.server == ServerConfig(
         host="127.0.0.1",
         port=8080,
         workers=1,
@@ -43,7 +43,7 @@ def test_the_smallest_configuration_has_every_documented_default() -> None:
     )
     assert config.server.cors.allow_origins == ()
     assert config.store.url.reveal() == "sqlite:///strowger.db"
-    assert config.store == Store(spool="strowger-spool")
+    assert config.store == StoreConfig(spool="strowger-spool")
     assert config.auth == Auth(mode="none", allow_open=False, keys=())
     assert config.auth.admin_key.reveal() == ""
     assert (config.experiments, config.limits, config.prices) == ((), (), ())
@@ -97,14 +97,14 @@ def test_a_model_has_every_documented_default() -> None:
         policy="weighted",
         sticky_by="user",
         deadline_s=600,
-        retry=Retry(
+        retry=RetryRule(
             attempts=3,
             on=("connect", "timeout", "rate_limit", "server_error", "broken_stream"),
             backoff_s=0.2,
             max_backoff_s=5,
         ),
         fallback=(),
-        breaker=Breaker(
+        breaker=BreakerRule(
             failure_rate=0.5, min_requests=12, window_s=30, cooldown_s=5, max_cooldown_s=None
         ),
         hedge_after_s=None,
@@ -123,7 +123,7 @@ def test_a_provider_without_a_base_url_gets_its_adapters() -> None:
 
 
 def test_a_configuration_cannot_be_changed_in_place() -> None:
-    for struct in (Config, Server, Provider, Model, Engine):
+    for struct in (Config, ServerConfig, Provider, Model, Engine):
         assert struct.__struct_config__.frozen
         assert struct.__struct_config__.forbid_unknown_fields
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gateway.experiments.assignment import KEY, Arm, Assignment
+from gateway.experiments.assignment import KEY, Assignment, WeightedArm
 
 ROOT = Path(__file__).parents[3]
 NAMES = st.text(max_size=8)
@@ -36,7 +36,9 @@ GOLDEN = {
 
 
 def assignment(experiment: str, weights: Mapping[str, float]) -> Assignment:
-    return Assignment(experiment, [Arm(name=name, weight=weights[name]) for name in weights])
+    return Assignment(
+        experiment, [WeightedArm(name=name, weight=weights[name]) for name in weights]
+    )
 
 
 def drawn(experiment: str, variant: str, unit: str) -> int:
@@ -213,4 +215,4 @@ def test_another_process_assigns_equally_and_so_does_a_restart() -> None:
 )
 def test_arms_that_cannot_share_are_refused(arms: list[tuple[str, float]], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        Assignment("x", [Arm(name=name, weight=weight) for name, weight in arms])
+        Assignment("x", [WeightedArm(name=name, weight=weight) for name, weight in arms])

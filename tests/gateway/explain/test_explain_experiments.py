@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.experiments.assignment import Arm, Assignment
+from gateway.experiments.assignment import Assignment, WeightedArm
 from gateway.explain.explanation import Explanation, Reason
 from tests.gateway.cli.command_line import run, table
 
@@ -33,7 +33,9 @@ experiments:
     primary: error
     variants: [{name: one, backend: p/a, weight: 3}, {name: two, backend: p/b, weight: 1}]
 """
-SPLIT = Assignment("a-or-b", [Arm(name="control", weight=3), Arm(name="treatment", weight=1)])
+SPLIT = Assignment(
+    "a-or-b", [WeightedArm(name="control", weight=3), WeightedArm(name="treatment", weight=1)]
+)
 
 
 def user_of(variant: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.clock import now
-from gateway.config.schema_failover import Retry
+from gateway.config.schema_failover import RetryRule
 from gateway.routing.execution.attempt import Attempt, start_attempt
 from gateway.routing.execution.attempt_sequence import (
     AttemptSequence,
@@ -56,7 +56,7 @@ def plan_of(*backends: Backend, dropped: dict[str, tuple[str, ...]] | None = Non
             )
             for one in backends
         ),
-        retry=Retry(),
+        retry=RetryRule(),
         deadline_s=10.0,
         operator_deadline_s=10.0,
         hedging=Hedging(after_s=1.0, budget=RetryBudget()),
@@ -238,7 +238,7 @@ async def test_if_all_backends_are_being_probed_the_request_waits_and_tries_one(
 
 
 async def test_a_request_is_rejected_if_the_last_resorts_of_all_backends_are_in_flight() -> None:
-    plan = replace(plan_of(backend("a")), retry=Retry(max_backoff_s=0.3))
+    plan = replace(plan_of(backend("a")), retry=RetryRule(max_backoff_s=0.3))
     one = probed(plan.candidates[0].backend)
     for _ in range(MAX_LAST_RESORTS - 1):
         one.breaker.begin(now())

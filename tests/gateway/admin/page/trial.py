@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gateway.config.schema_experiment import Experiment, Variant, VariantFields
-from gateway.experiments.assignment import Arm, Assignment
+from gateway.experiments.assignment import Assignment, WeightedArm
 from gateway.experiments.service.background_jobs import ExperimentJobs
 from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.experiments.service.history import HistoryRecorder, intervals_of
@@ -136,7 +136,7 @@ class ExperimentRecords:
 
 
 def _unit(number: int, at: float, draw: random.Random) -> Iterator[Row]:
-    arms = [Arm(name="control", weight=50), Arm(name="larger", weight=50)]
+    arms = [WeightedArm(name="control", weight=50), WeightedArm(name="larger", weight=50)]
     variant = Assignment("larger-model", arms).variant(f"session-{number}")
     slow = 1.25 if variant == "larger" else 1.0
     yield RequestRow(

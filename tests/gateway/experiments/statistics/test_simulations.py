@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from gateway.experiments.assignment import Arm, Assignment
+from gateway.experiments.assignment import Assignment, WeightedArm
 from gateway.experiments.statistics.effects import Effect, Look, effect, lower_bound
 from gateway.experiments.statistics.metrics import BUILT_IN
 from gateway.experiments.statistics.outcomes import Outcomes
@@ -234,7 +234,10 @@ def test_a_guardrail_watched_continuously_stops_harm_and_nothing_else(
 
 def test_a_ramp_moves_no_unit_back() -> None:
     steps = [
-        Assignment("ramp", [Arm(name="control", weight=100 - w), Arm(name="treatment", weight=w)])
+        Assignment(
+            "ramp",
+            [WeightedArm(name="control", weight=100 - w), WeightedArm(name="treatment", weight=w)],
+        )
         for w in (10, 20, 50)
     ]
     units = [f"user-{number}" for number in range(4_000)]
