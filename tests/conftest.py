@@ -101,7 +101,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole files, in the order of LONGEST; all others behind them as they were found."""
+    """Sort whole files: those of LONGEST first, in that order, then all others as collected."""
     places = {file: place for place, file in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
 
@@ -121,14 +121,14 @@ def _shares_an_engine(file: str) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles | None:
-    """Tests of one file share what takes long to start: of `-n 2` alone, too, files stay whole."""
+    """Keep files whole, also with `-n 2` alone: tests of a file share what takes long to start."""
     return WholeFiles(config, log) if config.getoption("dist") in {"load", "loadfile"} else None
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays: two million objects that no collection looks at again.
+    """Exclude what was imported and collected, two million objects, from garbage collection.
 
-    The thresholds are those of a worker of the gateway.
+    The thresholds are those of a gateway worker.
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -136,7 +136,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def few_authorities(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    """One authority stands for the public ones, which no test needs: every client reads them all.
+    """Replace the public authorities, which no test needs, by one: every client reads them all.
 
     A context of the system's 140 takes 50 ms to make, and a gateway with its client makes three.
     """
@@ -156,9 +156,9 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Generator[SharedEngine]:
-    """For files that neither stop it, nor count what it did, nor need settings of their own.
+    """An engine shared by files that neither stop it, nor count its work, nor need own settings.
 
-    What they ask of it may meet prompts that another file has left in its cache.
+    Its cache may contain prompts of another file.
     """
     pytest.importorskip("torch")
     with shared_engine(tmp_path_factory.mktemp("engine")) as running:

@@ -1,4 +1,4 @@
-"""Redis as what is between replicas: its address, its leases, and how it fails."""
+"""Redis as the transport between replicas: its address, leases and failures."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""What replicas tell each other, on values: clocks that differ, who is gone, whose backends."""
+"""Messages between replicas, on values: different clocks, lost peers, shared backends."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ def health(
 
 
 class Board:
-    """Between the replicas of a test. Leases last until they are given back."""
+    """The transport of a test's replicas. Leases last until they are released."""
 
     def __init__(self) -> None:
         self.notices: dict[bytes, bytes] = {}
@@ -98,7 +98,7 @@ class Clock(Struct, kw_only=True):
 
 
 class Replica:
-    """One with a clock of its own, and with one worker, whose part the test plays."""
+    """A replica with its own clock and one worker, which the test plays."""
 
     def __init__(self, board: Board, name: str, now: float, text: str = CONFIG) -> None:
         self.clock = Clock(now=now)
@@ -121,7 +121,7 @@ class Replica:
 
 
 def pair(board: Board, text: str = CONFIG) -> tuple[Replica, Replica]:
-    """Two whose clocks are a thousand seconds apart."""
+    """Two replicas whose clocks are a thousand seconds apart."""
     return Replica(board, "a", 5000.0), Replica(board, "b", 6000.0, text)
 
 

@@ -1,4 +1,4 @@
-"""Two gateways before one Redis are one in what they know of their backends, and do without it."""
+"""Two gateways on one Redis share the state of their backends, and also work without it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -64,17 +64,17 @@ class Rig(Struct, kw_only=True, eq=False):
         return await self.clients[replica].post(CHAT, json=body)
 
     async def metric(self, replica: int, name: str) -> float:
-        """Of one scrape."""
+        """Return a metric of one scrape."""
         lines = (await self.clients[replica].get("/metrics")).text.splitlines()
         (found,) = [line.split()[1] for line in lines if line.startswith(f"{name} ")]
         return float(found)
 
     async def metrics(self, name: str) -> list[float]:
-        """Of both replicas."""
+        """Return a metric of both replicas."""
         return [await self.metric(replica, name) for replica in (0, 1)]
 
     async def known(self, backend: str, condition: Callable[[BackendView], bool]) -> None:
-        """Until it holds for what every process of both replicas knows of a backend."""
+        """Wait until the condition holds for the state of a backend in every process."""
         async with asyncio.timeout(SOON_S):
             for worker in self.workers:
                 while not condition(await _view(worker, backend)):  # noqa: ASYNC110  it is another process's doing
@@ -159,7 +159,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def comes_to(rig: Rig, replica: int, model: str, backend: str) -> None:
-    """The replica learns by itself, from nobody's failure but the other's, whom to ask."""
+    """The replica learns which backend to use only from failures that the other one saw."""
     async with asyncio.timeout(SOON_S):
         while await rig.backend(replica, model) != backend:  # noqa: ASYNC110  it is another process's doing
             await asyncio.sleep(0.05)
@@ -290,7 +290,7 @@ async def test_without_redis_requests_go_on_and_the_log_says_so_once(
 
 
 async def test_no_request_waits_for_redis_while_it_hangs(rig: Rig) -> None:
-    """A busy machine may need several tries; where requests wait, no number of them helps."""
+    """A busy machine may need several attempts; if requests wait, no number of them helps."""
     rig.redis.hang()
     tries = [[await rig.overtakes(replica) for _ in range(TRIES)] for replica in (0, 1)]
     rig.redis.go_on()

@@ -1,4 +1,4 @@
-"""What one client sends to the local engine harms no other client, over HTTP."""
+"""No client of the local engine can harm another one over HTTP."""
 
 import json
 from pathlib import Path

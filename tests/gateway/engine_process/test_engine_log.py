@@ -1,4 +1,4 @@
-"""What an engine process says is in the gateway's log, in the gateway's one format."""
+"""The stderr of an engine process is in the gateway's log, in the same format."""
 
 import asyncio
 import logging

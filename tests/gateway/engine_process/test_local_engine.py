@@ -1,4 +1,4 @@
-"""Two workers over one real engine process: its numbers, its deaths, theirs, and its successor."""
+"""Two workers with one real engine process: metrics, crashes, restarts and replacement."""
 
 import asyncio
 import json
@@ -56,11 +56,11 @@ class Rig:
         return CONFIG.format(url=self._url, weights=weights, reload=reload)
 
     def client(self, key: str = "key-a") -> httpx.AsyncClient:
-        """Of whichever worker."""
+        """A client of any worker."""
         return httpx.AsyncClient(base_url=self.up.url, headers=bearer(key), timeout=SOON_S)
 
     async def clients(self, stack: AsyncExitStack) -> list[httpx.AsyncClient]:
-        """One of each worker."""
+        """A client of each worker."""
         found = [await connected(self.up, stack, worker) for worker in (0, 1)]
         for client in found:
             client.headers.update(bearer("key-a"))
@@ -75,7 +75,7 @@ class Rig:
     async def becomes(self, condition: Callable[[Json], bool]) -> Json:
         """Wait until this holds for the engine."""
         async with asyncio.timeout(START_S):
-            while not condition(view := await self.engine()):  # noqa: ASYNC110  it tells only when asked
+            while not condition(view := await self.engine()):  # noqa: ASYNC110  it reports only on request
                 await asyncio.sleep(0.05)
         return view
 
@@ -218,7 +218,7 @@ async def test_an_engine_that_would_change_needs_a_restart_unless_it_may_be_repl
 async def test_a_killed_engine_fails_its_requests_and_serves_again_after_its_restart(
     rig: Rig,
 ) -> None:
-    """One death for all of this, because a start takes seconds."""
+    """One crash for all of this, because a start takes seconds."""
     async with (
         rig.client() as ask,
         rig.client("key-of-the-operator") as operator,

@@ -1,4 +1,4 @@
-"""The same unit gets the same variant everywhere, and a ramp moves nobody who need not move."""
+"""The same unit gets the same variant everywhere, and a ramp moves as few units as possible."""
 
 import subprocess
 import sys
@@ -131,7 +131,7 @@ def test_a_ramp_of_one_of_three_arms_moves_no_unit_between_the_other_two() -> No
 
 
 def test_three_arms_whose_weights_keep_their_sum_exchange_users() -> None:
-    """What docs/experiments.md warns of."""
+    """The case that docs/experiments.md warns about."""
     before = assignment("e", {"control": 90, "a": 5, "b": 5})
     after = assignment("e", {"control": 70, "a": 25, "b": 5})
     alone = assignment("e", {"control": 90, "a": 32, "b": 5})

@@ -1,4 +1,4 @@
-"""What counts as the same answer."""
+"""Comparison of answers: what counts as the same answer."""
 
 import struct
 from base64 import b64encode

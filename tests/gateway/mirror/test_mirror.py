@@ -1,4 +1,4 @@
-"""Copies of requests: who gets one, what is said of it, and that no client notices."""
+"""Copies of requests: which are sent, what is logged, and that no client notices."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -82,7 +82,7 @@ class Mirroring(Struct, frozen=True, kw_only=True, eq=False):
             return await client.post(path, json={"model": model, **body}, timeout=10)
 
     async def line(self, model: str, asks: Asks = CHAT) -> MirrorLogEntry:
-        """What is said of the copy of one such request."""
+        """Return the log entry of the copy of one such request."""
         await self.ask(model, asks)
         await self.gateway.state.mirrors.wait_idle()
         return self.gateway.mirror_lines()[-1]

@@ -1,4 +1,4 @@
-"""The file's watcher survives whatever becomes of the file, and says what it refuses."""
+"""The file watcher survives every state of the file, and logs what it rejects."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What a gateway has in memory, and what it leaves out until somebody needs it."""
+"""The modules that each process loads, and those it does not load until they are needed."""
 
 import json
 import subprocess
@@ -20,13 +20,13 @@ UNUSED = {
     "pydantic": "Litestar brings a plug-in for it, which no route of ours uses: 9 MB",
     "redis": "store.redis_url calls for it",
     "rich": "tables of other commands than serve: 3 MB",
-    "websockets": "uvicorn's, for a protocol that we do not speak",
+    "websockets": "uvicorn's, of a protocol that we do not support",
 }
 """Top-level modules, and why a gateway with providers that need only keys does not load them."""
 
 LED = {
-    "litestar": "the leader answers nobody",
-    "uvicorn": "the leader answers nobody",
+    "litestar": "the leader serves no requests",
+    "uvicorn": "the leader serves no requests",
 }
 """What besides these the process that leads several workers does not load."""
 

@@ -1,4 +1,4 @@
-"""A worker that lives and does nothing any more is replaced, and nobody waits for it longer."""
+"""A worker that hangs is killed and replaced, and no request waits for it any longer."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A changed configuration comes into force everywhere or nowhere, and nobody's answer suffers."""
+"""A changed configuration takes effect in all processes or in none, and no answer suffers."""
 
 import asyncio
 import re
@@ -56,7 +56,7 @@ class Rig:
         return CONFIG.format(serves=serves, keys=keys, edit=next(self._edits), **urls) + more
 
     async def start_again(self) -> None:
-        """The first configuration in force, whatever the test before left."""
+        """Restore the first configuration, whatever the test before left."""
         self.go_on.clear()
         self.one.requests.clear()
         self.other.requests.clear()

@@ -1,4 +1,4 @@
-"""What one generation of the configuration hands on to the next."""
+"""The state that one configuration generation passes on to the next."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def spend(budget: RetryBudget) -> None:
 
 
 def budgets(runtime: Runtime) -> tuple[RetryBudget, RetryBudget]:
-    """Of second tries, and of hedges."""
+    """The budgets of retries and of hedges."""
     hedging = runtime.table.routes["chat"].hedging
     assert hedging is not None
     return runtime.backends["chat: a/m"].budget, hedging.budget

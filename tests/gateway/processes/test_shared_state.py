@@ -1,4 +1,4 @@
-"""What processes tell each other, on values: configurations, breakers, loads, leases and counts."""
+"""Messages between processes, on values: configurations, breakers, loads, leases and counts."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""A worker and the process that leads it, over their socket."""
+"""A worker and the leader, over their socket."""
 
 import asyncio
 import gc
@@ -77,7 +77,7 @@ async def worker(memory: None, tmp_path: Path) -> AsyncGenerator[Followed, None]
 async def test_a_worker_without_a_leader_exits_even_while_it_starts(
     why: str, worker: Followed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The bug: it is told something that nobody may tell it."""
+    """The bug: a message that must not be sent twice."""
     first = await worker.leader.next()
     if why == "a bug of ours":
         worker.leader.send(worker.begin)

@@ -1,4 +1,4 @@
-"""Experiments over several workers: ramps by editing the file, pauses, and the record of it all."""
+"""Experiments with several workers: ramps by editing the file, pauses, and recording."""
 
 import asyncio
 import os
@@ -119,7 +119,7 @@ class Rig:
 
 @pytest.fixture(scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig, None]:
-    """`harm` gets its requests at once, for a guardrail takes seconds to see them."""
+    """`harm` gets its requests first, because a guardrail takes seconds to see them."""
     folder: Path = tmp_path_factory.mktemp("trials")
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider(behave))
@@ -138,7 +138,7 @@ async def ask(client: httpx.AsyncClient, session: str, model: str = "chat") -> h
 
 
 async def variants(client: httpx.AsyncClient) -> dict[str, str]:
-    """Of each session, as one worker has it."""
+    """Return the variant of each session on one worker."""
     return {
         session: (await ask(client, session)).headers.get("x-gateway-variant", "")
         for session in SESSIONS
@@ -187,7 +187,7 @@ class Crowd:
 
 
 async def test_a_ramp_by_edits_moves_units_into_what_grows_and_fails_no_request(rig: Rig) -> None:
-    """Ten, twenty, fifty per cent, beside two arms that keep their weights, under traffic."""
+    """Ten, twenty, fifty per cent, with two arms that keep their weights, under traffic."""
     begun = len(rig.epochs("ramp")) - 1
     phases: list[Mapping[str, str]] = []
     async with rig.workers() as clients, Crowd(rig) as crowd:
@@ -245,7 +245,7 @@ async def test_an_operators_pause_reaches_every_worker_and_survives_a_reload(rig
 async def test_a_guardrails_pause_survives_a_restart_and_all_requests_are_counted_once(
     rig: Rig,
 ) -> None:
-    """Judged by the process that leads, which serves nobody, and told in the log once."""
+    """The leader, which serves no requests, pauses it and logs that once."""
     everywhere = 'strowger_experiment_paused{experiment="harm"} 1.0'
     async with rig.workers() as clients, asyncio.timeout(SOON_S):
         while everywhere not in (await clients[0].get("/metrics")).text:  # noqa: ASYNC110  as above

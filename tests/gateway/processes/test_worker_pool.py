@@ -1,4 +1,4 @@
-"""A process that cannot be started is tried again, and holds nobody up who wants to end."""
+"""A worker that cannot be started is retried, and does not delay the shutdown."""
 
 import asyncio
 import socket
@@ -30,7 +30,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 async def starting(
     folder: Path, caplog: pytest.LogCaptureFixture, *, times: int, backoff_s: float
 ) -> None:
-    """Until a worker could not be started so often, and then until it is told to end."""
+    """Run until a worker failed to start that often, then until the pool is stopped."""
     config: Config = read(GOOD)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         pool = WorkerPool(
@@ -60,7 +60,7 @@ async def test_an_engine(tmp_path: Path) -> None:
     async with EngineProcess("here", EngineConfig(models=()), tmp_path, backoff_s=0.01) as engine:
         engine.watch(heard.append)
         async with asyncio.timeout(SOON_S):
-            while engine.restarts < 2:  # noqa: ASYNC110  it tells of more than that
+            while engine.restarts < 2:  # noqa: ASYNC110  it logs more than that
                 await asyncio.sleep(0.01)
         state = engine.state
 

@@ -1,4 +1,4 @@
-"""Several processes that serve are one gateway: one health, one count, one end."""
+"""Several workers are one gateway: one health, one set of counters, one shutdown."""
 
 import asyncio
 import os
@@ -84,7 +84,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Whether it runs; one that has ended and nobody has asked after does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -1,7 +1,7 @@
-"""SQLite on a disk that becomes full, or can only be read any more, while the gateway serves.
+"""SQLite on a disk that becomes full or read-only while the gateway serves.
 
-What SQLite then says was looked at on an ext4 without room, and on one that the kernel had made
-read-only after an error; here SQLite is told to say it, which anybody may on any machine.
+The errors of SQLite were observed on a full ext4, and on one that the kernel had made read-only
+after an error; here SQLite is made to raise them, which works on any machine.
 """
 
 import sqlite3
@@ -32,8 +32,8 @@ REQUESTS = 50
 
 
 class Disk(SqliteDriver):
-    """full: no database on it can grow. read_only: nothing is written any more, and what is opened
-    meanwhile will never write, as SQLite does it."""
+    """full: no database on it can grow. read_only: nothing is written, and what is opened in that
+    state will never write, as with SQLite."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

@@ -1,4 +1,4 @@
-"""Each row is imported once, wherever the import breaks off."""
+"""Each row is imported exactly once, wherever an import is interrupted."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ from tests.gateway.store.rows import attempt_row, request_row, vote
 class Breaking(SqliteDriver):
     """SQLite that fails at the statements with these numbers; after the statement where `late`.
 
-    A COMMIT that fails late was done, and nobody knows: the connection was lost with its answer.
+    A COMMIT that fails late was done, but that is unknown: the connection was lost with its answer.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,7 +77,7 @@ FILES: tuple[tuple[Sequence[Row], ...], ...] = (
 
 
 def told(store: SqlStore) -> tuple[object, ...]:
-    """Everything that somebody could count twice or not at all."""
+    """Return everything that could be counted twice or not at all."""
     used: list[UsageRow] = store.usage()
     outcomes = [store.outcomes("e", name) for name in ("error", "latency_ms", "stars")]
     return (used, *outcomes, store.counts("e"), store.request_counts("e"))
@@ -104,7 +104,7 @@ def filled(folder: Path) -> Spool:
 
 
 def undisturbed() -> tuple[tuple[object, ...], int]:
-    """What the store tells after an import that nothing disturbed, and its statements."""
+    """The content of the store after an undisturbed import, and the number of its statements."""
     with TemporaryDirectory() as folder:
         driver = Breaking(Path(folder) / "store.db")
         found = import_until_done(filled(Path(folder)), driver)

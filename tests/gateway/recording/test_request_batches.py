@@ -1,4 +1,4 @@
-"""Access lines as records: what was left of requests is read back as their rows, and no other."""
+"""Access lines as records: a batch is expanded to the rows of its requests, and to no others."""
 
 import msgspec
 import pytest
@@ -26,7 +26,7 @@ LINE = AccessLine(time=1.0, request_id="r", surface="openai", status=200, ms=1.0
 
 
 def left_of(record: RequestRecord, line: AccessLine, prices: Prices) -> RequestBatch:
-    """What a worker leaves of one request."""
+    """Return the spool entry of one request."""
     several = attempts_of(record, line.time, prices) if len(line.attempts) > 1 else ()
     return request_batch([record], as_json([line]), several)
 

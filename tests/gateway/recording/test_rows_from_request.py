@@ -1,4 +1,4 @@
-"""The rows that requests leave: one each, and one for every attempt, however they ended."""
+"""The rows of requests: one for each, and one for every attempt, however they ended."""
 
 import asyncio
 import json
@@ -95,7 +95,7 @@ async def test_usage_before_an_answer_broke_off_is_recorded_with_that_attempt(
 
 @pytest.mark.anyio
 async def test_a_hedge_costs_what_both_backends_were_sent(tmp_path: Path) -> None:
-    """The loser is never heard; it had the same prompt, and is taken to charge for it."""
+    """The loser reports no usage; it received the same prompt, and is assumed to charge for it."""
 
     async def never(request: Received, answer: Answer) -> None:
         await answer.gone.wait()

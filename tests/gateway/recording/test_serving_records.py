@@ -1,4 +1,4 @@
-"""What a gateway's requests leave in the store."""
+"""The records of a gateway's requests in the store."""
 
 import asyncio
 import os
@@ -73,7 +73,7 @@ async def test_sigterm_loses_no_record(tmp_path: Path) -> None:
 
 
 async def test_kill_9_loses_nothing_that_is_older_than_a_second(tmp_path: Path) -> None:
-    """The test allows two, for a machine that is busy."""
+    """The test allows two seconds, because the machine may be busy."""
     async with provider() as remote:
         config = one_model(remote.base_url)
         await killed_after(config, tmp_path, 5, signal.SIGKILL, 2.0)
@@ -112,7 +112,7 @@ async def test_a_worker_killed_with_9_loses_a_second_at_most_and_the_others_noth
 async def test_a_disk_that_is_full_for_a_while_costs_no_request_and_no_record(
     tmp_path: Path,
 ) -> None:
-    """First the database cannot grow, then no file can: a limit on their size stands for it."""
+    """First the database cannot grow, then no file can; a limit on file sizes simulates that."""
     async with (
         provider() as remote,
         commanded(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,

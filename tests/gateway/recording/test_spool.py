@@ -1,4 +1,4 @@
-"""What lies in the spool is found again: torn files, dead writers, a disk that takes nothing."""
+"""The spool keeps all rows: torn files, dead writers, and a full disk."""
 
 import logging
 import os
@@ -37,7 +37,7 @@ def requests(store: SqlStore) -> int:
 
 
 def booked_rows(*request_ids: str) -> RequestBatch:
-    """Requests that nobody could be asked for."""
+    """Rows of requests that no backend was available for."""
     lines = [
         AccessLine(time=NOON, request_id=one, surface="openai", status=404, ms=1.0)
         for one in request_ids
@@ -46,7 +46,7 @@ def booked_rows(*request_ids: str) -> RequestBatch:
 
 
 def finished(spool: Spool, data: bytes) -> SpoolFile:
-    """A file whose writer has ended."""
+    """A file whose writer has exited."""
     file = spool.create()
     file.append(data)
     file.close()
@@ -184,7 +184,7 @@ def writer(folder: Path) -> "subprocess.Popen[bytes]":
 def test_what_a_killed_writer_had_written_is_imported_once_and_without_gaps(
     store: SqlStore, tmp_path: Path
 ) -> None:
-    """Killed while it writes and syncs all the time, and imported from meanwhile."""
+    """The writer is killed while it writes and syncs, and its file is imported at the same time."""
     spool = Spool(tmp_path / "spool")
     importer = Importer(spool, store)
     with writer(spool.folder) as process:
@@ -383,5 +383,5 @@ def test_what_writers_left_while_they_were_born_is_swept(store: SqlStore, tmp_pa
 
 
 def test_limits_can_be_set_here() -> None:
-    """What the test of a full disk stands on."""
+    """The test of a full disk depends on this."""
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY

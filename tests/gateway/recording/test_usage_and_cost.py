@@ -1,4 +1,4 @@
-"""What is counted as used and paid, and what the store has of it, are the same."""
+"""Usage and cost in the metrics equal those in the store."""
 
 import asyncio
 import re
@@ -86,7 +86,9 @@ async def test_the_metrics_and_the_store_agree_on_what_was_spent(tmp_path: Path)
     given_up = sum(one.json["model"] == "gives-up" for one in remote.requests)
     broken = spent["cost_usd failed"] - given_up * (7 + 3 * 10) / 1e6
     assert 2 * 10 / 1e6 < broken < 50 / 1e6, "two words of a broken stream, and its prompt"
-    assert spent["tokens failed completion"] == given_up * 3 + 2, "a failed answer tells its usage"
+    assert spent["tokens failed completion"] == given_up * 3 + 2, (
+        "a failed answer reports its usage"
+    )
     assert spent["cost_usd hedge"] == pytest.approx(7 / 1e6), "the prompt that the slow one had"
     assert 'strowger_cost_usd_total{backend="a/*",model="open-*",role="served"}' in text
     assert "open-x" not in text

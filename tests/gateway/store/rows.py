@@ -1,4 +1,4 @@
-"""Rows of the records, with what a test does not care about filled in."""
+"""Recorded rows, with defaults for the fields that a test does not care about."""
 
 from gateway.store.rows import AttemptRow, FeedbackRow, RequestRow, Role
 

@@ -1,4 +1,4 @@
-"""Epochs, pauses and what requests leave for an experiment, on both databases."""
+"""Epochs, pauses and observations of an experiment, on both databases."""
 
 from collections import defaultdict
 

@@ -1,4 +1,4 @@
-"""Feedback in whatever order it comes, on both databases."""
+"""Feedback in any order of arrival, on both databases."""
 
 import pytest
 from msgspec.structs import replace

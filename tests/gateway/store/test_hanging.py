@@ -1,4 +1,4 @@
-"""A PostgreSQL that hangs is away after seconds, and holds up nobody's end; a slow one is not."""
+"""A hanging PostgreSQL counts as unreachable within seconds and delays no exit; a slow one not."""
 
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("hanging")
 
 @pytest.fixture
 def store(postgres: Postgres) -> Generator[SqlStore]:
-    """One that has a connection already, and waits two seconds for an answer."""
+    """A store with an open connection that waits two seconds for an answer."""
     found = open_store(Secret(f"{postgres.new_database()}&connect_timeout=2"))
     found.prepare()
     yield found

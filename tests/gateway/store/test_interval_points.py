@@ -1,4 +1,4 @@
-"""How intervals moved, kept over restarts, on both databases."""
+"""The history of intervals, kept over restarts, on both databases."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""A database that is away before requests come, while they come and when it ends: nobody waits."""
+"""No request waits for a database that is unreachable before, under and after load."""
 
 import asyncio
 import re
@@ -58,7 +58,7 @@ SICK = [
 
 
 class Rig(Struct, kw_only=True, eq=False):
-    """Two workers before a database that is made by whoever first needs it.
+    """Two workers with a database that is created by the first test that needs it.
 
     answered: requests. there: whether the database was made.
     """
@@ -95,7 +95,7 @@ class Rig(Struct, kw_only=True, eq=False):
 
     @asynccontextmanager
     async def loaded(self) -> AsyncGenerator[None, None]:
-        """As many clients as CLIENTS ask meanwhile, one request after the other."""
+        """Run CLIENTS clients in the background, each sending one request after the other."""
         enough = asyncio.Event()
 
         async def one(name: int) -> None:
@@ -120,7 +120,7 @@ class Rig(Struct, kw_only=True, eq=False):
         return await self.client.get("/admin/experiments/trial", headers=OPERATOR)
 
     async def metric(self, name: str) -> float:
-        """Of one scrape of any worker."""
+        """Return a metric of one scrape of any worker."""
         text = (await self.client.get("/metrics", headers=OPERATOR)).text
         (found,) = re.findall(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
         return float(found)
@@ -189,7 +189,7 @@ async def test_a_database_that_comes_later_is_used_as_soon_as_it_is_there(rig: R
 async def test_a_database_that_goes_under_load_costs_no_request_and_no_row(
     rig: Rig, away: Callable[[Postgres], None], back: Callable[[Postgres], None]
 ) -> None:
-    """Requests are answered while it is away, before anybody has noticed and after."""
+    """Requests are answered while it is unreachable, before and after that is detected."""
     await rig.arrive()
     since, answered = len(rig.up.lines), rig.answered
     async with rig.loaded():

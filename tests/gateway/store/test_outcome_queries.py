@@ -1,4 +1,4 @@
-"""How the moments of outcomes are added up, where there are many units."""
+"""The query plans of the moments of outcomes, if there are many units."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The SQLite file holds user ids and comments: nobody else on the machine may read it."""
+"""The SQLite file holds user ids and comments, so no other user may read it."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""How many of a unit's requests had a vote, from both databases and counted in Python."""
+"""The votes per request of a unit, from both databases and counted in Python."""
 
 import numpy as np
 

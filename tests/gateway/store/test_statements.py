@@ -1,4 +1,4 @@
-"""How many statements the store has its database prepare, each of which is kept in memory."""
+"""The number of prepared statements, each of which the database keeps in memory."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tables' versions, and what is kept for how long, on both databases."""
+"""Schema versions and retention, on both databases."""
 
 import pytest
 from msgspec.structs import replace

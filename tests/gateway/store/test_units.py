@@ -1,4 +1,4 @@
-"""The rows that reports are made of, read in pages, on both databases."""
+"""The rows behind reports, read in pages, on both databases."""
 
 from contextlib import closing
 

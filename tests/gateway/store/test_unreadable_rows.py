@@ -1,4 +1,4 @@
-"""A row that somebody else wrote, or damaged, is said to be that, and ends no poll."""
+"""A row that cannot be read is reported as such, and stops no poll."""
 
 import sqlite3
 from pathlib import Path

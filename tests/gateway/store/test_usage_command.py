@@ -1,4 +1,4 @@
-"""`strowger usage` tells what the store has."""
+"""`strowger usage` shows the usage in the store."""
 
 import json
 import time

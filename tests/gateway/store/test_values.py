@@ -1,4 +1,4 @@
-"""What a row says is what is kept, to the last bit and letter, on both databases."""
+"""Values are stored exactly, to the last bit and letter, on both databases."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""SQLite that a test can have fail, or fall silent."""
+"""A SQLite driver that a test can make fail or hang."""
 
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,9 @@ from gateway.store.sqlite import SqliteConnection, SqliteDriver
 
 
 class FaultyDriver(SqliteDriver):
-    """failing: every statement fails. silent: it is not answered, until the store is closed.
+    """failing: every statement fails. silent: statements hang until the store is closed.
 
-    asked: set once somebody waits.
+    asked: set once a statement waits.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A gateway with one experiment, and requests that take part in it."""
+"""A gateway with one experiment and a store, and requests that are enrolled in it."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -31,9 +31,9 @@ COMPLETION = {
 def config(
     base_url: str, arms: str = ARMS, more: str = "", model_more: str = "", other: str = ""
 ) -> str:
-    """more: of the experiment. model_more: of its model, whose own backends are both arms'.
+    """more: settings of the experiment. model_more: of its model, which has both arms' backends.
 
-    other: everything beside. The model `spare` has backends of both arms, too, and one more.
+    other: all other settings. The model `spare` has the backends of both arms and one more.
     """
     return f"""
 providers: [{{name: a, adapter: openai, base_url: {base_url}, api_key: k}}]
@@ -75,7 +75,7 @@ async def behave(request: Received, answer: Answer) -> None:
 
 
 def stand(running: Serving, standing: ExperimentStatus) -> None:
-    """What the process that asks the store would push."""
+    """Push the state that the poller would push."""
     runtime = running.state.runtime
     marks = {fingerprint(one): standing for one in runtime.config.experiments}
     runtime.experiments.push(marks)
@@ -86,7 +86,7 @@ async def ask(
     body: Mapping[str, object] | None = None, headers: Mapping[str, str] | None = None,
     **more: object,
 ) -> httpx.Response:  # fmt: skip
-    """A request of one session; `body` and `more`: beside model and messages."""
+    """Send a request of one session; `body` and `more`: in addition to model and messages."""
     given = {**(headers or {}), **({"x-session-id": session} if session else {})}
     sent: dict[str, object] = {**(body or {}), **more}
     if path.startswith("/v1/"):
@@ -140,7 +140,7 @@ class Recorded(Struct, frozen=True, kw_only=True, eq=False):
 async def recorded(
     text: str, folder: Path, check_interval_s: float = 0.1, store: SqlStore | None = None
 ) -> AsyncGenerator[Recorded, None]:
-    """Serve with a store, by default the folder's own SQLite, asked often."""
+    """Serve with a store, by default the folder's own SQLite, with frequent polls."""
     store = store or open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
     store.prepare()
     recorder = Rows(new_request_id())

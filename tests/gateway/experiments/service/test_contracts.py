@@ -1,4 +1,4 @@
-"""Contracts of metrics: what feedback may be, and what becomes of it in verdicts and guardrails."""
+"""Contracts of metrics: valid feedback, and its effect on verdicts and guardrails."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path

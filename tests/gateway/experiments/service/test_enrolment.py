@@ -1,4 +1,4 @@
-"""Who takes part in an experiment, whom they meet, and what reaches the backends."""
+"""Enrolment of requests: units, variants, and the requests that reach the backends."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -44,7 +44,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Ga
 
 
 async def shares(text: str, run_dir: Path) -> dict[str, str]:
-    """A new gateway's variant of every session."""
+    """Return the variant of every session on a new gateway."""
     async with serving(text, run_dir) as running:
         stand(running, RUNNING)
         return {session: await variant_of(running, session) for session in SESSIONS}
@@ -54,11 +54,11 @@ async def session_of(running: Serving, variant: str) -> str:
     for session in SESSIONS:
         if await variant_of(running, session) == variant:
             return session
-    raise AssertionError(f"nobody is in {variant}")
+    raise AssertionError(f"no unit is in {variant}")
 
 
 async def seen_by_the_operator(running: Serving, request_id: str) -> tuple[dict[str, Any], str]:
-    """What is told of a request: in JSON, and on its row of the page."""
+    """Return a request as the operator sees it: in JSON, and in its row of the page."""
     bearer = {"authorization": f"Bearer {ADMIN_KEY}"}
     async with httpx.AsyncClient(base_url=running.url, headers=bearer) as client:
         past = await client.get(f"/admin/requests/{request_id}")
@@ -312,7 +312,7 @@ async def test_every_surface_takes_part_equally(
 async def test_a_known_unit_is_explained_also_for_an_outage_of_its_backend(
     gateway: Gateway,
 ) -> None:
-    """What is remembered of a unit is of the backends as they are."""
+    """The cached plan of a unit is that of the real state of the backends."""
     running, _ = gateway
     session = await session_of(running, "treatment")
     body = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}

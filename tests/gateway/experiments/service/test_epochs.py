@@ -1,4 +1,4 @@
-"""When an epoch begins: with a change that matters, for every process alike, and with no other."""
+"""An epoch starts with every relevant change, the same one in every process, and with no other."""
 
 from collections.abc import Generator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`strowger experiments`: reports from the store, the switch, and the sample needed."""
+"""`strowger experiments`: reports, pausing and resuming, and the required sample."""
 
 import json
 from pathlib import Path
@@ -311,7 +311,7 @@ def trial(tmp_path: Path, found: list[Row]) -> Path:
 
 
 def test_a_ramp_changes_no_interval_without_new_data(file: Path) -> None:
-    """What tunes the intervals is the plan, and not the weights in force."""
+    """Intervals are tuned by the plan, not by the current weights."""
 
     def interval() -> object:
         found = json.loads(run(file, "report", "trial", "--json").output)

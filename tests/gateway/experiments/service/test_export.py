@@ -1,4 +1,4 @@
-"""`strowger experiments export`: from its rows alone the report's numbers can be computed again.
+"""`strowger experiments export`: the report can be recomputed from its rows alone.
 
 The computation is written from docs/experiments-statistics.md and shares no code with the gateway.
 """

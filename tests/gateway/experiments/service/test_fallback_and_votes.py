@@ -1,4 +1,4 @@
-"""What `error` does not show: a backend that others answer for, and arms that are voted on less."""
+"""Problems that `error` does not show: fallbacks, and arms with fewer votes."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`POST /v1/feedback`: from whom, about what, and how often."""
+"""`POST /v1/feedback`: callers, requests, metrics and limits."""
 
 import time
 from collections.abc import AsyncGenerator

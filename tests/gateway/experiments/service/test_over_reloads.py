@@ -1,4 +1,4 @@
-"""What a process knows of its experiments when its configuration changes and the store is away."""
+"""The state of experiments when the configuration changes and the store is unreachable."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -25,7 +25,7 @@ EDITED = read(config("http://127.0.0.1:9/v1", more="    planned: 500"))
 
 
 class Process:
-    """One that serves, as far as experiments go: it hears of them when it is told to listen."""
+    """The experiments of a serving process, which polls when the test says so."""
 
     def __init__(self, folder: Path) -> None:
         self.driver = FaultyDriver(folder / "strowger.db")
@@ -46,7 +46,7 @@ class Process:
         self._runtime = runtime
 
     def served(self) -> str:
-        """Why a request of a unit does not take part; "" where it does."""
+        """Return why a request of a unit is not enrolled; "" if it is."""
         trial = self._runtime.planner.experiments["chat"]
         request = ChatRequest(model="chat", messages=(Message(role="user", content="hi"),))
         enrolment = trial.enrol(request, RequestFacts(headers=[(b"x-session-id", b"anne")]))
@@ -68,7 +68,7 @@ async def process(tmp_path: Path) -> AsyncGenerator[Process, None]:
 async def test_a_pause_under_another_configuration_survives_an_unreachable_store(
     process: Process,
 ) -> None:
-    """Nobody is given to an arm that a guardrail or an operator stopped meanwhile."""
+    """No unit is assigned to an arm that was paused in the meantime."""
     at_first = process.served()
     await process.reload(RAMPED)
     process.store.pause("trial", "too dear", 1.0)

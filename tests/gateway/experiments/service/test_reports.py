@@ -1,4 +1,4 @@
-"""From requests and votes on the wire to a report, whose numbers can be counted by hand."""
+"""Reports of requests and votes on the wire, with numbers that can be counted by hand."""
 
 import asyncio
 import json
@@ -175,7 +175,7 @@ GUARD = "    guardrails: [{metric: error, worse_by: 0.02}]\n    planned: 200"
 
 
 async def harm(up: Recorded) -> bool:
-    """Whether a guardrail pauses it, when the treatment fails whoever it gets."""
+    """Return whether a guardrail pauses it if the treatment fails every request."""
     for number in range(120):
         await ask(up.running, f"s{number}", "new is down, backup is down")
     up.settle()

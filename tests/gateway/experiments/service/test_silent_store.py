@@ -1,4 +1,4 @@
-"""A store that says nothing any more, and for ever: no request waits for it."""
+"""No request waits for a store that hangs for ever."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -15,12 +15,12 @@ from tests.stand_ins.provider import provider
 pytestmark = pytest.mark.anyio
 
 SOON_S = 60.0
-"""Before which nobody who waits for the store is let go."""
+"""Time before which no waiting call to the store is cancelled."""
 
 
 @pytest.fixture(scope="module")
 async def silent(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving, None]:
-    """An experiment runs, and somebody waits already for what the store will not say."""
+    """A running experiment, with a call that already waits for the hanging store."""
     folder = tmp_path_factory.mktemp("silent")
     driver = FaultyDriver(folder / "strowger.db")
     async with provider(behave) as remote:

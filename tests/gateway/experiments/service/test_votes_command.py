@@ -1,4 +1,4 @@
-"""`strowger experiments votes` and `remove-vote`: a wrong vote is found, and taken out again."""
+"""`strowger experiments votes` and `remove-vote`: find and delete a wrong vote."""
 
 import json
 from pathlib import Path

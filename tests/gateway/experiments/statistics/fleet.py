@@ -1,4 +1,4 @@
-"""Many looks at an experiment at once: what `effect` computes for one look, as arrays over looks.
+"""Many looks at an experiment at once: the results of `effect` as arrays over looks.
 
 Written from docs/experiments-statistics.md and not from the code, so that each checks the other.
 Units arrive in their order, whole, or (`growing`) all units are there and their requests arrive.

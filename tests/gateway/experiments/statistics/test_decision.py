@@ -1,4 +1,4 @@
-"""A treatment is shipped only where every clause of the decision holds, however often one looks.
+"""A treatment is only shipped if every clause holds, however often the decision is checked.
 
 The simulations look at the experiment after every 10 units; the tables run in
 `make nightly-statistics`, with STROWGER_TRIALS decisions for each cell.

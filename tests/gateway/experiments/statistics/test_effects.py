@@ -121,7 +121,7 @@ def test_the_delta_method_agrees_with_leaving_out_one_unit_at_a_time() -> None:
 
 
 def test_users_who_return_in_later_epochs_are_not_counted_as_others() -> None:
-    """The spread over epochs is that of the same crowd drawn anew, and not of more users."""
+    """The spread over epochs is that of the same crowd drawn again, not of more users."""
     estimates: list[float] = []
     errors: list[float] = []
     blind: list[float] = []
@@ -306,7 +306,7 @@ def test_sending_every_request_three_times_adds_no_evidence() -> None:
 
 
 def test_twenty_five_units_per_arm_are_enough_for_any_sums_of_fractions() -> None:
-    """For many numbers of units in control, 25 equal ones come to 24.999999999999996."""
+    """For many numbers of units in control, 25 equal units add up to 24.999999999999996."""
     for control in range(25, 400):
         treated = np.arange(25 + control) < 25
         totals = (np.arange(25 + control) % 2).astype(np.float64)

@@ -1,4 +1,4 @@
-"""The course of an interval, in few points."""
+"""The history of an interval in few points."""
 
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ from gateway.experiments.statistics.interval_history import POINTS, SKEW_S, need
 
 
 def followed(times: list[float], looks: list[float]) -> list[float]:
-    """What is left of a course after it was looked at."""
+    """Return the points that remain of a history."""
     for at in looks:
         if needs_point(times, at):
             gone = redundant(times, at)

@@ -1,4 +1,4 @@
-"""Votes that are missing: when variants are judged by different parts of their answers."""
+"""Missing votes: variants whose answers are voted on at different rates."""
 
 import os
 from math import inf, sqrt

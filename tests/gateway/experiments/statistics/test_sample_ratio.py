@@ -1,4 +1,4 @@
-"""A broken split is noticed soon, and a sound one is left in peace."""
+"""A sample ratio mismatch is detected soon, and a correct split raises no alarm."""
 
 from functools import cache
 from math import comb, exp, log, sqrt

@@ -1,4 +1,4 @@
-"""What the planner asks for: against textbook numbers, and against its own intervals."""
+"""Planned samples compared with textbook numbers and with the project's own intervals."""
 
 from math import inf, sqrt
 from statistics import NormalDist

@@ -1,7 +1,7 @@
-"""What an experiment may be trusted with: thousands of simulated ones, looked at all the time.
+"""The promises of experiments: thousands of simulations, checked at every look.
 
-Users' requests are correlated (each has its own rate) and their numbers Pareto-distributed. Beside
-each promise stands what the usual analysis makes of the same crowds, so that the tests have teeth.
+Users' requests are correlated (each has its own rate) and their numbers Pareto-distributed. For
+each promise the usual analysis of the same crowds is computed, too, to show that the test can fail.
 All are seeded; docs/experiments-statistics.md has the table.
 """
 

@@ -1,4 +1,4 @@
-"""What a report says, and that the most important thing is said first."""
+"""The verdict of a report, with the most important finding first."""
 
 from math import exp, log, log1p
 
