@@ -211,7 +211,7 @@ async def test_without_room_for_records_a_request_is_refused_only_where_usage_is
     assert ready == status
     if status == 503:
         assert answer.headers["retry-after"] == "5"
-        assert "recorded" in json.loads(answer.text)["error"]["message"]
+        assert "usage records cannot be written" in json.loads(answer.text)["error"]["message"]
 
 
 async def readiness(gateway: Serving) -> int:
