@@ -30,7 +30,7 @@ MAX_FIELDS: Final = 1_000
 _SHOWN: Final = 300
 _utf8: Final = codecs.getincrementaldecoder("utf-8")
 _BRACE: Final = ord("{")
-_SAID: Final = re.compile(r"(.*?)(?: - at (?:`key` in )?`\$(.*)`)?", re.DOTALL)
+_MESSAGE_AND_PATH: Final = re.compile(r"(.*?)(?: - at (?:`key` in )?`\$(.*)`)?", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field (.*)")
 _INDEX: Final = re.compile(r"\[\d+\]")
 
@@ -225,7 +225,7 @@ def invalid_request(
 def _parts(text: str) -> tuple[str, str]:
     if len(text) > 2 * _SHOWN:  # it may contain the client's data
         text = f"{text[:_SHOWN]}…{text[-_SHOWN:]}"
-    match = _SAID.fullmatch(text)
+    match = _MESSAGE_AND_PATH.fullmatch(text)
     if match is None:
         return text, ""
     problem: str = match[1]

@@ -44,9 +44,9 @@ class ChunkWriter:
         self._include_usage = usage
         self._counts = b"null" if usage or running else b""
         self._scalars = b""
-        self._once: dict[str, Raw] = {}
-        self._told: dict[str, Raw] = {}
-        self._untold = False
+        self._send_once: dict[str, Raw] = {}
+        self._sent_once: dict[str, Raw] = {}
+        self._has_unsent = False
         self.head = b""
         self.tail = b""
         self._write(identity)
@@ -64,8 +64,10 @@ class ChunkWriter:
         for name, raw in started.extra.items():
             (once if bytes(memoryview(raw)[:1]) in b"{[" else scalars)[name] = raw
         self._scalars, before = members(scalars), self._scalars
-        self._untold = self._untold or self._scalars != before
-        self._once = {name: raw for name, raw in once.items() if self._told.get(name) != raw}
+        self._has_unsent = self._has_unsent or self._scalars != before
+        self._send_once = {
+            name: raw for name, raw in once.items() if self._sent_once.get(name) != raw
+        }
         self._write(self._identity)
 
     def count(self, usage: Usage) -> None:
@@ -75,14 +77,14 @@ class ChunkWriter:
 
     def chunk(self, choice: bytes) -> bytes:
         """Return the frame of one chunk with one choice, given as JSON."""
-        self._untold = False
-        if self._once:
+        self._has_unsent = False
+        if self._send_once:
             return b"".join((self.head, choice, b"]", self._new(), self.tail[1:]))
         return b"".join((self.head, choice, self.tail))
 
     def around(self) -> tuple[bytes, bytes]:
         """Return the bytes before and after the choices of chunks that contain only text."""
-        self._untold = False
+        self._has_unsent = False
         return self.head, self.tail
 
     def finish(self, usage: Usage | None, empty: bytes) -> bytes:
@@ -92,15 +94,15 @@ class ChunkWriter:
         no usage chunk can carry them.
         """
         if usage is None or not self._include_usage:
-            return self.chunk(empty) + DONE if self._once or self._untold else DONE
+            return self.chunk(empty) + DONE if self._send_once or self._has_unsent else DONE
         counts = one_line(usage_json(usage))
         fields = self._new() + self._scalars
         return b"".join((self.head, b"]", fields, b',"usage":', counts, b"}\n\n", DONE))
 
     def _new(self) -> bytes:
         """Return the objects and lists that the client has not received yet."""
-        once, self._once = self._once, {}
-        self._told.update(once)
+        once, self._send_once = self._send_once, {}
+        self._sent_once.update(once)
         return members(once)
 
     def _write(self, identity: ChunkIdentity) -> None:
