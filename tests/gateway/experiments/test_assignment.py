@@ -181,7 +181,7 @@ def test_no_two_triples_are_the_same_by_concatenation() -> None:
 
 def test_another_process_assigns_equally_and_so_does_a_restart() -> None:
     program = (
-        "from gateway.experiments.assignment import Arm, Assignment;"
+        "from gateway.experiments.assignment import WeightedArm as Arm, Assignment;"
         "arms = Assignment('p', [Arm(name='a', weight=1), Arm(name='b', weight=2)]);"
         "print(''.join(arms.variant(f'user-{n}') for n in range(2000)))"
     )
