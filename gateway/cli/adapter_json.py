@@ -49,12 +49,12 @@ def describe_adapter(name: str, base_url: str, supports: Supports) -> AdapterDes
 
 
 def _field(supports: Supports, task: Task, field: str) -> Field:
-    said = sent_as(supports, task, field)
-    if said is None:
+    sent = sent_as(supports, task, field)
+    if sent is None:
         return Field(supported=False)
     return Field(
         supported=True,
         required=field in supports.requires,
-        said_as=said,
+        said_as=sent,
         range=supports.ranges.get(field),
     )

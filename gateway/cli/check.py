@@ -73,8 +73,8 @@ def build(config: Config) -> tuple[str, ...]:
 def _bounds(routes: "Iterable[Route]") -> Iterator[str]:
     """Note backends that get a `max_tokens` which neither client nor operator set."""
     for route in routes:
-        said = (route.defaults.sampling.max_tokens, route.overrides.sampling.max_tokens)
-        if route.require or any(one not in (UNSET, None) for one in said):
+        given = (route.defaults.sampling.max_tokens, route.overrides.sampling.max_tokens)
+        if route.require or any(one not in (UNSET, None) for one in given):
             continue
         for backend in route.backends:
             ceilings = backend.supports.max_tokens

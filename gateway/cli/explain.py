@@ -114,9 +114,9 @@ def _from_configuration(question: Query, config: Config) -> Explanation:
 
 
 def _from_gateway(question: Query, url: str, admin_key: str) -> Explanation:
-    asked = [("path", question.path), ("model", question.model), ("key", question.key)]
-    asked += [("down", name) for name in question.down]
-    query = urlencode([(name, value) for name, value in asked if value])
+    parameters = [("path", question.path), ("model", question.model), ("key", question.key)]
+    parameters += [("down", name) for name in question.down]
+    query = urlencode([(name, value) for name, value in parameters if value])
     headers = [
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in question.headers
     ]

@@ -86,9 +86,9 @@ def _facts(found: Explanation) -> Table:
 def _part(seen: ExplainedExperiment) -> str:
     shares = ", ".join(f"{arm.name} {arm.share * 100:.4g} %" for arm in seen.arms)
     unit = f"{seen.by} {seen.unit!r}" if seen.unit else seen.by
-    whose = f"variant {seen.variant} for " if seen.variant else ""
+    assigned = f"variant {seen.variant} for " if seen.variant else ""
     excluded = f"; excluded: {seen.excluded}" if seen.excluded else ""
-    return f"{seen.name} ({shares}): {whose}{unit}{excluded}"
+    return f"{seen.name} ({shares}): {assigned}{unit}{excluded}"
 
 
 def _rules(found: Explanation) -> Table:

@@ -39,8 +39,8 @@ class Site:
         try:
             self.transport = WireTransport(self.url, name="gateway")
         except InvalidConfig as exc:
-            said = exc.problems[0].removeprefix("gateway: ").replace("base_url", "the URL")
-            raise click.UsageError(f"--url: {said}") from exc
+            problem = exc.problems[0].removeprefix("gateway: ").replace("base_url", "the URL")
+            raise click.UsageError(f"--url: {problem}") from exc
 
     def outbound(
         self,

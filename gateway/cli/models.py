@@ -129,7 +129,7 @@ def _mark(field: str, task: Task, supports: Supports) -> str:
     """Blank if the task has no such field."""
     if field not in FIELDS[task]:
         return ""
-    said = sent_as(supports, task, field)
-    if said is None:
+    sent = sent_as(supports, task, field)
+    if sent is None:
         return "no"
-    return f"as {said}" if said else "yes"
+    return f"as {sent}" if sent else "yes"

@@ -139,24 +139,24 @@ async def _ask(backend: Backend, request: Request, timeout_s: float) -> None:
 
 def error_text(error: GatewayError) -> str:
     """Describe an error, and the setting that causes it."""
-    said = error.logged
+    detail = error.logged
     match error:
         case UpstreamRefused(code="upstream_model_unknown") | UpstreamRejected(status=404):
-            return f"unknown model: {said}"
+            return f"unknown model: {detail}"
         case UpstreamRefused():
-            return f"the key is invalid or lacks permission: {said}"
+            return f"the key is invalid or lacks permission: {detail}"
         case UpstreamRejected():
-            return f"the request was rejected ({error.status}): {said}"
+            return f"the request was rejected ({error.status}): {detail}"
         case UpstreamBusy():
-            return f"the key works, but the provider is busy: {said}"
+            return f"the key works, but the provider is busy: {detail}"
         case UpstreamUnreachable():
             return _unreachable(error)
         case UpstreamTimeout():
-            return f"timeout: {said}"
+            return f"timeout: {detail}"
         case UpstreamBroken():
-            return f"the server does not speak this API; check base_url: {said}"
+            return f"the server does not speak this API; check base_url: {detail}"
         case _:
-            return said
+            return detail
 
 
 def _unreachable(error: UpstreamUnreachable) -> str:

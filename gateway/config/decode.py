@@ -29,7 +29,7 @@ S = TypeVar("S", bound=Struct)
 _SIZE = re.compile(r"(?P<count>[0-9]+(\.[0-9]+)?) ?(?P<unit>[KMG]iB)")
 _UNITS = {"KiB": KIB, "MiB": MIB, "GiB": GIB}
 _CREDENTIAL = re.compile(r"key|token|secret|passw|auth|credential", re.IGNORECASE)
-_MERGE = "; YAML 1.2 has no merge keys, so write out what it would bring"
+_MERGE = "; YAML 1.2 has no merge keys; write out the merged keys"
 _DID_YOU_MEAN = "did you mean"
 _RELATIVE = ("./", "../")
 

@@ -18,7 +18,7 @@ class UnsupportedSetting(Struct, frozen=True):
     path: str
     allowed: tuple[object, ...]
     what: str
-    remedy: str = "leave it out"
+    remedy: str = "remove it"
 
 
 UNSUPPORTED: tuple[UnsupportedSetting, ...] = (

@@ -159,8 +159,8 @@ def _syntax(exc: yaml.YAMLError, lines: list[str]) -> str:
     if not isinstance(exc, yaml.MarkedYAMLError) or exc.problem_mark is None:
         return "contains characters that YAML forbids; save it as UTF-8 without control characters"
     mark = exc.problem_mark
-    said = ", ".join(part for part in (exc.context, exc.problem) if part)
-    what = _QUOTED.sub(_parsers_own, said)
+    message = ", ".join(part for part in (exc.context, exc.problem) if part)
+    what = _QUOTED.sub(_parsers_own, message)
     here = lines[mark.line] if mark.line < len(lines) else ""
     hint = "; between { and }, put ${…} in quotes" if re.search(r"\{.*\$\{", here) else ""
     if _TAB in what:

@@ -63,7 +63,7 @@ class _Group(Struct, frozen=True, kw_only=True, eq=False):
 
 def explain(
     planner: Planner,
-    asked: ParsedRequest,
+    parsed: ParsedRequest,
     facts: RequestFacts,
     caller: Caller,
     *,
@@ -74,10 +74,10 @@ def explain(
     A request that the gateway would reject raises nothing; `refused` holds the error.
     down: see `gateway.explain.simulated_outage`.
     """
-    request = asked.request
+    request = parsed.request
     seen = Explanation(
-        path=asked.path,
-        surface=asked.surface,
+        path=parsed.path,
+        surface=parsed.surface,
         task=task_of(request),
         model=request.model,
         stream=not isinstance(request, EmbeddingsRequest) and request.stream,
@@ -192,15 +192,15 @@ def _planned(
     places: dict[str, int] = {}
     known: dict[str, dict[str, Candidate]] = {}
     for one in orders:
-        begun: set[str] = set()
+        placed: set[str] = set()
         for place, candidate in enumerate(one.candidates or one.unavailable):
             own = homes.get(id(candidate.backend), route.name)
             home = _ARM if id(candidate.backend) in arms else own
             key = f"{home}: {candidate.name}"
             known.setdefault(home, {}).setdefault(key, candidate)
             places[key] = places.get(key, 0) + place
-            if home not in begun:
-                begun.add(home)
+            if home not in placed:
+                placed.add(home)
                 firsts[key] = firsts.get(key, 0) + 1
     groups = [
         _Group(
@@ -308,7 +308,7 @@ def _ruled_out(
     facts: RequestFacts,
 ) -> Iterator[RuledOut]:
     """Every backend of the route and its fallbacks that is not a candidate."""
-    asked = {id(one.backend) for group in groups for one, _ in group.members}
+    candidates = {id(one.backend) for group in groups for one, _ in group.members}
     experiment = planner.experiments.get(route.name)
     apart = experiment.arm_backends if experiment and rule is None else frozenset[str]()
     own_arm = _own_arm(planner, route, request, facts)
@@ -318,12 +318,12 @@ def _ruled_out(
         chosen = current.backends if place is None else current.rules[place].backends
         inside = {id(backend) for backend in chosen}
         for backend, own in _all_of(planner, current):
-            if id(backend) in asked:
+            if id(backend) in candidates:
                 continue
             if backend.name in apart and backend is not own_arm:
                 same = own_arm is not None and backend.name == own_arm.name
-                whose = "the variant's own backend" if same else "another variant's backend"
-                reasons = [Reason(words=f"is {whose}")]
+                what = "the variant's own backend" if same else "another variant's backend"
+                reasons = [Reason(words=f"is {what}")]
             elif id(backend) not in inside and backend.name not in apart:
                 words = (
                     f"`when` rule {place + 1} selects other backends" if place is not None else ""
@@ -354,11 +354,11 @@ def _reasons(
     backend: Backend, route: Route, request: Request, facts: RequestFacts
 ) -> Iterator[Reason]:
     """Each field that the backend cannot honour and that must not be dropped; then its health."""
-    said = translated_for(with_operator_values(route, request), backend)
+    translated = translated_for(with_operator_values(route, request), backend)
     faults = [
         fault
-        for fault in unsupported(said, backend.supports)
-        if route.require or not may_drop(said, fault)
+        for fault in unsupported(translated, backend.supports)
+        if route.require or not may_drop(translated, fault)
     ]
     for fault in faults:
         yield Reason(field=fault.field, words=fault.reason)

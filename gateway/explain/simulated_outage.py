@@ -28,10 +28,10 @@ def with_outage(planner: Planner, names: Collection[str], now: float) -> Planner
 
     def one(backend: Backend) -> Backend:
         if id(backend) not in known:
-            meant = any(is_named(backend, name) for name in names)
+            named = any(is_named(backend, name) for name in names)
             known[id(backend)] = (
                 msgspec.structs.replace(backend, breaker=_open(now), breakers=_AllOpen(now))
-                if meant
+                if named
                 else backend
             )
         return known[id(backend)]

@@ -87,10 +87,10 @@ def completed(document: Tree, auth: Auth) -> Tree:
 
 
 def _spell_out(paths: Tree) -> None:
-    asked = _tree(paths.pop(_MODEL))
+    template = _tree(paths.pop(_MODEL))
     for place in [one for one in ROUTES if one.startswith("GET /v2/models/")]:
         path = place.partition(" ")[2]
-        operation = dict(_tree(asked["get"]))
+        operation = dict(_tree(template["get"]))
         name = path.replace("/", " ").replace("{model}", "Model").title().replace(" ", "")
         operation["operationId"] = name
         operation["parameters"] = [_model_parameter()]

@@ -66,14 +66,14 @@ _ROUTE = Markup("""
 {key}{parts}</details>
 """)
 _KEY = Markup("<p>Requires the operator key: <code>Authorization: Bearer KEY</code>.</p>")
-_PART = Markup("<h3>{title}</h3>{said}{table}")
+_PART = Markup("<h3>{title}</h3>{text}{table}")
 _TABLE = Markup(
     '<div class="wide"><table><thead><tr><th>Field</th><th>Type</th><th>Meaning</th></tr></thead>'
     "<tbody>{rows}</tbody></table></div>"
 )
 _ROW = Markup("<tr><td><code>{name}</code>{required}</td><td>{kind}</td><td>{meaning}</td></tr>\n")
 _REQUIRED = Markup(' <span class="required">required</span>')
-_SAID = Markup("<p>{}</p>")
+_PARAGRAPH = Markup("<p>{}</p>")
 _MORE = Markup("<details><summary>fields</summary>{}</details>")
 _NOTHING = Markup('<p class="quiet">No fields.</p>')
 
@@ -132,13 +132,15 @@ def _parameter(parameter: Tree, components: Tree) -> Markup:
 
 def _schema(title: str, schema: Tree, components: Tree) -> Markup:
     whole, inside = _resolved(schema, components, ())
-    said = _words(whole.get("description"))
-    table = _fields(whole, components, inside) or _SAID.format(_kind(whole, components, inside))
-    return _part(title, said, table)
+    text = _words(whole.get("description"))
+    table = _fields(whole, components, inside) or _PARAGRAPH.format(
+        _kind(whole, components, inside)
+    )
+    return _part(title, text, table)
 
 
-def _part(title: str, said: str, table: Markup) -> Markup:
-    return _PART.format(title=title, said=_SAID.format(said) if said else "", table=table)
+def _part(title: str, text: str, table: Markup) -> Markup:
+    return _PART.format(title=title, text=_PARAGRAPH.format(text) if text else "", table=table)
 
 
 def _fields(schema: Tree, components: Tree, inside: tuple[str, ...]) -> Markup:
@@ -190,7 +192,7 @@ def _kind(schema: Tree, components: Tree, inside: tuple[str, ...]) -> str:
 
 def _meaning(schema: Tree) -> Markup:
     """The description, the bounds and the default."""
-    said = [_words(schema.get("description"))]
+    parts = [_words(schema.get("description"))]
     for key, word in (
         ("minimum", "≥"),
         ("exclusiveMinimum", ">"),
@@ -198,13 +200,13 @@ def _meaning(schema: Tree) -> Markup:
         ("exclusiveMaximum", "<"),
     ):
         if (bound := schema.get(key)) is not None:
-            said.append(f"{word} {bound:g}" if isinstance(bound, float) else f"{word} {bound}")
+            parts.append(f"{word} {bound:g}" if isinstance(bound, float) else f"{word} {bound}")
     default = schema.get("default")
     if isinstance(default, bool):
         default = str(default).lower()
     if isinstance(default, str | int | float) and default != "":
-        said.append(f"default {default}")
-    return Markup("<br>").join(filter(None, said))
+        parts.append(f"default {default}")
+    return Markup("<br>").join(filter(None, parts))
 
 
 def _resolved(

@@ -45,20 +45,20 @@ class EngineReports:
         self._fresh_s = fresh_s
         self._taken_at = float("-inf")
         self._reports: tuple[EngineReport, ...] = ()
-        self._asking = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def gather(
         self, engines: Mapping[str, EngineView], links: Mapping[str, LocalUpstream]
     ) -> tuple[EngineReport, ...]:
         """Return one report per engine within `timeout_s`. links: to the engines, by name."""
-        async with self._asking:
+        async with self._lock:
             if time.monotonic() - self._taken_at >= self._fresh_s:
-                asked = [self._ask(process, links[name]) for name, process in engines.items()]
-                self._reports = tuple(await asyncio.gather(*asked))
+                queries = [self._query(process, links[name]) for name, process in engines.items()]
+                self._reports = tuple(await asyncio.gather(*queries))
                 self._taken_at = time.monotonic()
             return self._reports
 
-    async def _ask(self, process: EngineView, link: LocalUpstream) -> EngineReport:
+    async def _query(self, process: EngineView, link: LocalUpstream) -> EngineReport:
         measured: StatsReply | None = None
         if process.ready:
             try:

@@ -105,15 +105,15 @@ def _path(line: Line, top: float) -> Markup:
     """A stroke through neighbouring values; a single value is a dot (a stroke of no length)."""
     step = _WIDTH / max(len(line.values) - 1, 1)
     strokes: list[str] = []
-    begun = False
+    drawing = False
     for place, value in enumerate(line.values):
         if value is None:
-            begun = False
+            drawing = False
             continue
         at = f"{place * step:.1f} {_HEIGHT - min(value / top, 1.0) * _HEIGHT:.1f}"
-        alone = not begun and (place + 1 == len(line.values) or line.values[place + 1] is None)
-        strokes.append(f"M{at}h0.1" if alone else f"{'L' if begun else 'M'}{at}")
-        begun = True
+        alone = not drawing and (place + 1 == len(line.values) or line.values[place + 1] is None)
+        strokes.append(f"M{at}h0.1" if alone else f"{'L' if drawing else 'M'}{at}")
+        drawing = True
     return _PATH.format(colour=_colour(line), d="".join(strokes))
 
 

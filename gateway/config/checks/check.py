@@ -143,7 +143,7 @@ def _keys(config: Config, problems: Problems) -> None:
 def _admin_key(config: Config, secrets: dict[str, int], problems: Problems) -> None:
     """secrets: index in auth.keys by key."""
     auth = config.auth
-    for path, secret, whose in (
+    for path, secret, owner in (
         (("auth", "admin_key"), auth.admin_key, "the operator's key"),
         (("auth", "metrics_key"), auth.metrics_key, "the key for /metrics"),
     ):
@@ -153,7 +153,7 @@ def _admin_key(config: Config, secrets: dict[str, int], problems: Problems) -> N
         _warn_short(secret.reveal(), path, problems)
         first = secrets.get(secret.reveal())
         if first is not None:
-            problems.add(path, f"is the same as auth.keys[{first}]; no client may have {whose}")
+            problems.add(path, f"is the same as auth.keys[{first}]; no client may have {owner}")
     if auth.metrics_key.reveal() and auth.metrics_key.reveal() == auth.admin_key.reveal():
         problems.add(
             ("auth", "metrics_key"), "is the same as auth.admin_key; give the scraper its own key"

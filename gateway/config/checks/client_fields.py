@@ -65,7 +65,7 @@ def _effect(provider: Provider, supports: Supports, path: Path, problems: Proble
                 Found(pattern),
                 " has no effect: no such field is withheld from adapter ",
                 Found(provider.adapter),
-                _meant(pattern, _withheld(supports)),
+                _suggestion(pattern, _withheld(supports)),
             )
     for place, pattern in enumerate(rules.deny):
         known = [*_sent(supports), *_withheld(supports)]
@@ -73,12 +73,12 @@ def _effect(provider: Provider, supports: Supports, path: Path, problems: Proble
         open_ended = "*" in pattern or top in _PLACES
         if any(covers(one, pattern) or covers(pattern, one) for one in known):
             continue
-        meant = get_close_matches(pattern, [*known, *_nested()], 1, _ALIKE)
-        if meant and not (open_ended and meant[0] == pattern):
+        close = get_close_matches(pattern, [*known, *_nested()], 1, _ALIKE)
+        if close and not (open_ended and close[0] == pattern):
             problems.warn(
                 (*path, "deny", place),
                 Found(pattern),
-                f' is not a known field; did you mean "{meant[0]}"?',
+                f' is not a known field; did you mean "{close[0]}"?',
             )
         elif not supports.extra and not open_ended:
             problems.warn(
@@ -104,6 +104,6 @@ def _nested() -> Iterator[str]:
         yield from (f"{place}.{name}" for name in names)
 
 
-def _meant(pattern: str, known: list[str]) -> str:
+def _suggestion(pattern: str, known: list[str]) -> str:
     close = get_close_matches(pattern, known, 1, _ALIKE)
     return f'; did you mean "{close[0]}"?' if close else ""

@@ -96,8 +96,8 @@ def _alone(
 ) -> None:
     """Warn if every backend belongs to a variant: variants do not answer for each other."""
     arms = {variant.backend for variant in experiment.variants}
-    asked = (model, *(models[name] for name in model.fallback if name in models))
-    backends = {f"{ref.provider}/{ref.model}" for one in asked for ref in one.backends}
+    models_tried = (model, *(models[name] for name in model.fallback if name in models))
+    backends = {f"{ref.provider}/{ref.model}" for one in models_tried for ref in one.backends}
     if len(backends) > 1 and backends <= arms:
         problems.warn(
             (*path, "model"),

@@ -83,11 +83,11 @@ def _features(rule: WhenRule, path: Path, problems: Problems) -> None:
             )
     if problems.under(path) or problems.at(path):
         return
-    asked = frozenset(rule.features)
+    wanted_features = frozenset(rule.features)
     tasks = {
         task
         for task, fields in FIELDS.items()
-        if asked <= fields | ({STREAM} if task in _STREAMED else frozenset())
+        if wanted_features <= fields | ({STREAM} if task in _STREAMED else frozenset())
     }
     if not tasks:
         problems.warn(path, "no type of request has all of these, so the rule never matches")

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import trustme
 from click import Context
-from click.testing import CliRunner, Result
 
 from gateway.admin.backends import ExperimentView, VariantView
 from gateway.cli.doctor import cpu_flags, last_line
 from gateway.cli.main import strowger
 from gateway.cli.routes import shares
+from tests.gateway.cli.command_line import run
 
 ROOT = Path(__file__).parents[3]
 GOOD = """
@@ -35,14 +35,6 @@ models:
     backends: [{provider: openai, model: a}, {provider: openai, model: b}]
 """
 ENV = {"OPENAI_API_KEY": "sk-cli-secret"}
-
-
-def run(*words: str, env: dict[str, str] | None = None) -> Result:
-    """Run without a terminal; only usage errors may end in an exception of ours."""
-    result = CliRunner().invoke(strowger, list(words), env=env or {})
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    assert "Traceback" not in result.output
-    return result
 
 
 @pytest.fixture

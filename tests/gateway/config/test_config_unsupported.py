@@ -15,7 +15,7 @@ TOP_LEVEL = [
 
 @pytest.mark.parametrize(("text", "told"), TOP_LEVEL)
 def test_a_section_that_does_nothing_yet_is_refused(text: str, told: str) -> None:
-    assert faults(f"{GOOD}{text}\n") == [f"{told} is not available yet; leave it out"]
+    assert faults(f"{GOOD}{text}\n") == [f"{told} is not available yet; remove it"]
 
 
 def test_writing_a_default_out_is_not_refused() -> None:
