@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 from msgspec import Struct
@@ -20,6 +21,8 @@ from schemas.secret import Secret
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Received, answers
 
+ADMIN = "auth: {admin_key: key-of-the-operator}"
+BEARER = {"authorization": "Bearer key-of-the-operator"}
 ARMS = "{name: control, backend: a/old, weight: 50}, {name: treatment, backend: a/new, weight: 50}"
 COMPLETION = {
     "id": "cmpl-1", "object": "text_completion", "created": 1, "model": "m",
@@ -166,3 +169,10 @@ async def recorded(
             yield Recorded(running=running, store=store, recorder=recorder)
     finally:
         store.close()
+
+
+async def report(up: Recorded) -> dict[str, Any]:
+    """Return the report of experiment `trial`, as the operator gets it from the admin API."""
+    async with httpx.AsyncClient() as client:
+        url = f"{up.running.url}/admin/experiments/trial"
+        return (await client.get(url, headers=BEARER)).json()

@@ -8,18 +8,18 @@ import httpx
 import pytest
 
 from tests.gateway.experiments.service.recorded_gateway import (
+    ADMIN,
     Recorded,
     ask,
     behave,
     config,
     recorded,
+    report,
 )
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
 
-ADMIN = "auth: {admin_key: key-of-the-operator}"
-BEARER = {"authorization": "Bearer key-of-the-operator"}
 CONTRACTS = f"""
 {ADMIN}
 metrics:
@@ -49,12 +49,6 @@ async def vote(up: Recorded, request_id: str, metric: str, value: object) -> htt
     body = {"request_id": request_id, "metric": metric, "value": value}
     async with httpx.AsyncClient() as client:
         return await client.post(f"{up.running.url}/v1/feedback", json=body)
-
-
-async def report(up: Recorded) -> dict[str, Any]:
-    async with httpx.AsyncClient() as client:
-        url = f"{up.running.url}/admin/experiments/trial"
-        return (await client.get(url, headers=BEARER)).json()
 
 
 def of(found: dict[str, Any], metric: str) -> dict[str, Any]:

@@ -8,24 +8,16 @@ import httpx
 import pytest
 
 from tests.gateway.experiments.service.recorded_gateway import (
-    Recorded,
+    ADMIN,
     ask,
     behave,
     config,
     recorded,
+    report,
 )
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
-
-ADMIN = "auth: {admin_key: key-of-the-operator}"
-BEARER = {"authorization": "Bearer key-of-the-operator"}
-
-
-async def report(up: Recorded) -> dict[str, Any]:
-    async with httpx.AsyncClient() as client:
-        url = f"{up.running.url}/admin/experiments/trial"
-        return (await client.get(url, headers=BEARER)).json()
 
 
 def mean(found: dict[str, Any], metric: str, variant: str) -> float:
