@@ -1,4 +1,4 @@
-"""What processes and replicas send each other about backends: breakers and load."""
+"""Messages about backends between processes and replicas: breakers and load."""
 
 from msgspec import Struct
 

@@ -12,10 +12,10 @@ from gateway.coordination.replica_transport import Ask, ReplicaTransport
 from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 
 AHEAD_S = 1.0
-"""How long before the probe is due a replica takes the lease."""
+"""Time before the probe is due at which a replica takes the lease."""
 
 UNUSED_S = 1.0
-"""How long after the probe is due an unused lease is given to the other replicas."""
+"""Time after the probe is due at which an unused lease is released to the other replicas."""
 
 
 class LocalProbeBlock(Protocol):

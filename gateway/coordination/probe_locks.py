@@ -15,7 +15,7 @@ PROBES = "probes.lock"
 """The name of the lock file in the gateway's run folder."""
 
 LINGER_S = 0.25
-"""How long a lock is held after its probe, so that the result reaches the other processes first."""
+"""Time that a lock is held after its probe, so that the result reaches the others first."""
 
 
 class FileLeases:

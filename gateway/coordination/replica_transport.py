@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 Ask = Literal["take", "keep", "give"]
-"""Operations on a lease: take it if it is free; keep (extend) or give (release) one's own."""
+"""Operations on a lease: take it if it is free; keep (extend) or give (release) our own."""
 
 
 class TransportUnavailable(Exception):
@@ -19,24 +19,27 @@ class ReplicaTransport(Protocol):
 
     @property
     def name(self) -> str:
-        """This replica's own."""
+        """The name of this replica."""
         ...
 
     @property
     def where(self) -> str:
-        """For the log; without a password."""
+        """The address, without a password, for log messages."""
         ...
 
     async def exchange(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """Put up one's own notice, take down those of `gone`, and read all, one's own too."""
+        """Write our own notice, remove those of `gone`, and return all notices, ours included."""
         ...
 
     async def leases(self, asks: Sequence[tuple[Ask, str]]) -> list[bool]:
-        """Whether each was done. A lease that is not kept ends after LEASE_S."""
+        """Run the operations; return whether each was done.
+
+        A lease that is not kept ends after LEASE_S.
+        """
         ...
 
     async def leave(self) -> None:
-        """Take down one's own notice and close; never raises TransportUnavailable."""
+        """Remove our own notice and close; never raises TransportUnavailable."""
         ...
 
 

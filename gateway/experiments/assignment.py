@@ -1,7 +1,7 @@
-"""Which variant a unit gets: weighted rendezvous hashing, the same everywhere and without state.
+"""Assign units to variants by weighted rendezvous hashing, without state, the same everywhere.
 
 Every variant draws a number for the unit, h in (0, 1), that depends on the experiment, the variant
-and the unit and on nothing else; the variant with the least −ln(h)/weight wins. −ln(h)/weight is
+and the unit only; the variant with the least −ln(h)/weight wins. −ln(h)/weight is
 exponentially distributed with rate `weight`, so a variant wins with probability weight / sum of
 weights. A weight enters its own variant's score alone: growing it can only make that variant win
 more, and what the others draw among themselves stays as it was.
@@ -17,7 +17,7 @@ from math import inf, isfinite, log
 from msgspec import Struct
 
 KEY = b"strowger experiments, assignment 1"
-"""Of the hash. Another key is another assignment of everyone: it never changes."""
+"""The key of the hash. It must never change: another key would reassign all units."""
 
 _UNIT = 2.0**-53
 _number = int.from_bytes

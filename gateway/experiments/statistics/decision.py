@@ -31,7 +31,7 @@ class Clause(Struct, frozen=True, kw_only=True):
 
     @property
     def margin(self) -> float:
-        """What the gain must exceed, on the metric's scale."""
+        """The value that the gain must exceed, on the metric's scale."""
         if self.by is None:
             return 0.0
         return -log1p(self.by) if self.metric.scale == "log" else -self.by

@@ -49,7 +49,7 @@ ALMOST = 1 - 1e-9
 
 
 class Look(Struct, frozen=True, kw_only=True):
-    """How the interval is made; fixed before the experiment begins.
+    """The parameters of the interval, fixed before the experiment begins.
 
     alpha:   the probability that the interval ever misses, over all looks; (0, 1). With several
              treatments, the share of each.
