@@ -65,10 +65,10 @@ class _Application(Litestar):
 
 
 def build_app(gateway: Gateway, *, at_once: bool = True) -> ASGIApp:
-    """Everything that the gateway serves. The gateway's parts are read at each request.
+    """Build the application. The gateway's parts are read at each request.
 
-    at_once: False builds what Litestar serves when it is first asked for, which takes 0.1 s: for
-    whoever starts many gateways and asks few of them for anything but answers.
+    at_once: False builds the Litestar part with its first request, which takes 0.1 s: for tests
+    that start many gateways and rarely use that part.
     """
 
     def current() -> Gateway:

@@ -97,7 +97,7 @@ class RequestLog:
             self.recorder.add(row)
 
     def has_new_counts(self) -> bool:
-        """Whether a request has ended since the last call."""
+        """Whether requests have ended since the last call."""
         self.flush()
         ended, self._since_asked = self._since_asked, 0
         return ended > 0

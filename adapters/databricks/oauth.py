@@ -18,7 +18,7 @@ _refusal = msgspec.json.Decoder(_Refusal)
 
 
 def lapsed(status: int, body: bytes) -> bool:
-    """Return whether a token has expired: a 403, as for a missing permission.
+    """Return whether the token is expired: a 403, as for a missing permission.
 
     It comes from the workspace's proxy, which sends a number where a service sends
     `PERMISSION_DENIED`, or no envelope at all. https://github.com/n8n-io/n8n/pull/34325
