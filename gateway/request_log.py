@@ -105,7 +105,7 @@ class RequestLog:
     def own_series(self, window: Window, at: float) -> tuple[BackendSeries, ...]:
         """This process's traffic by backend. at: Unix seconds."""
         self.flush()
-        return self.series.strands(window, at)
+        return self.series.by_backend(window, at)
 
     def own_recent(self, limit: int, request_id: str = "") -> list[RecentRequest]:
         """This process's last requests, the newest first.

@@ -31,7 +31,7 @@ from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.metric_snapshot import MetricFamilies, merge, render, snapshot
 from gateway.telemetry.recent_requests import RecentRequest
-from gateway.telemetry.time_series import BackendSeries, Window, merged
+from gateway.telemetry.time_series import BackendSeries, Window, merge_series
 from schemas.answers import Answer, Embeddings
 from schemas.requests import Request
 
@@ -135,9 +135,9 @@ class Gateway:
         metrics.in_flight.set(self.admission.in_flight)
         metrics.buffered.set(self.shares.buffered)
         metrics.available.clear()
-        metrics.trials.paused.clear()
+        metrics.experiments.paused.clear()
         for name, paused in self._paused():
-            metrics.trials.paused.labels(name).set(paused)
+            metrics.experiments.paused.labels(name).set(paused)
         for name, backend in self.runtime.backends.items():
             model, _, place = name.partition(": ")
             metrics.available.labels(model, place).set(backend.breaker.is_available(at))
@@ -154,7 +154,7 @@ class Gateway:
         """
         others = await self.peers.series_by_backend(window, at)
         own = self.log.own_series(window, at)
-        return merged((own, *others)) if others else own
+        return merge_series((own, *others)) if others else own
 
     async def recent(self, limit: int, request_id: str = "") -> list[RecentRequest]:
         """The last requests of all processes, the newest first, or those with this id.

@@ -79,7 +79,7 @@ def series_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     return series
 
 
-def viewed(strands: Sequence[BackendSeries], window: Window, now: float) -> SeriesView:
+def viewed(by_backend: Sequence[BackendSeries], window: Window, now: float) -> SeriesView:
     begin, end = span_of(window, now)
     return SeriesView(
         window=window,
@@ -88,11 +88,11 @@ def viewed(strands: Sequence[BackendSeries], window: Window, now: float) -> Seri
         end=end,
         series=[
             BackendSeriesView(
-                model=strand.model,
-                backend=strand.backend,
-                points=[_point(cell) for cell in strand.cells],
+                model=series.model,
+                backend=series.backend,
+                points=[_point(cell) for cell in series.cells],
             )
-            for strand in strands
+            for series in by_backend
         ],
     )
 

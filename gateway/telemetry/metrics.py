@@ -67,7 +67,7 @@ class Metrics:
         )
         self.mirrors = MirrorMetrics(self.registry)
         self._cost, self._unpriced = _money(self.registry)
-        self.trials = ExperimentMetrics(self.registry)
+        self.experiments = ExperimentMetrics(self.registry)
         self.in_flight = Gauge(
             "strowger_in_flight_requests", "Requests in flight.", registry=self.registry
         )
@@ -113,7 +113,7 @@ class Metrics:
         self._requests.add_all(requests)
         self._attempts.add_all(tries)
         self._hedges.add_all(hedges)
-        self.trials.requests.add_all(parts)
+        self.experiments.requests.add_all(parts)
 
     def spend_all(self, line: AccessLine, rows: Iterable[AttemptRow]) -> None:
         """Count the usage of each of several attempts; the access line has only the last one's."""

@@ -150,7 +150,7 @@ _Span = tuple[int, dict[_Key, _Sums]]
 
 
 class TimeSeries:
-    """The series of one process. Cells of all processes start at the same times, for `merged`."""
+    """The series of one process. Cells start at the same times in all, for `merge_series`."""
 
     def __init__(self) -> None:
         self._open: dict[_Key, _Sums] = {}
@@ -165,7 +165,7 @@ class TimeSeries:
                 self._close(time)
             self._count(line)
 
-    def strands(self, window: Window, now: float) -> tuple[BackendSeries, ...]:
+    def by_backend(self, window: Window, now: float) -> tuple[BackendSeries, ...]:
         """The last 60 cells of a window as of `now`, Unix seconds; the last cell is incomplete."""
         step = STEPS[window]
         oldest = (int(now) // step - CELLS + 1) * step
@@ -217,11 +217,11 @@ class TimeSeries:
         sums.completion_tokens += line.completion_tokens or 0
 
 
-def merged(parts: Sequence[Sequence[BackendSeries]]) -> tuple[BackendSeries, ...]:
+def merge_series(parts: Sequence[Sequence[BackendSeries]]) -> tuple[BackendSeries, ...]:
     """Merge the series of several processes."""
     cells: dict[_Key, list[TrafficCell]] = {}
-    for strand in (strand for part in parts for strand in part):
-        cells.setdefault((strand.model, strand.backend), []).extend(strand.cells)
+    for series in (series for part in parts for series in part):
+        cells.setdefault((series.model, series.backend), []).extend(series.cells)
     return tuple(
         BackendSeries(model=model, backend=backend, cells=_joined(found))
         for (model, backend), found in sorted(cells.items())
@@ -229,10 +229,10 @@ def merged(parts: Sequence[Sequence[BackendSeries]]) -> tuple[BackendSeries, ...
 
 
 def by_time(
-    strands: Iterable[BackendSeries], wanted: Callable[[BackendSeries], bool]
+    by_backend: Iterable[BackendSeries], wanted: Callable[[BackendSeries], bool]
 ) -> dict[int, TrafficCell]:
     """Add up the cells of all wanted series by time."""
-    cells = [cell for strand in strands if wanted(strand) for cell in strand.cells]
+    cells = [cell for series in by_backend if wanted(series) for cell in series.cells]
     return {cell.time: cell for cell in _joined(cells)}
 
 

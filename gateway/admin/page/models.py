@@ -133,9 +133,9 @@ def _weight(backend: BackendView) -> str:
 def _cell(model: str, backend: str, traffic: Traffic) -> TrafficCell:
     return total(
         cell
-        for strand in traffic.strands
-        if strand.model == model and strand.backend == backend
-        for cell in strand.cells
+        for series in traffic.by_backend
+        if series.model == model and series.backend == backend
+        for cell in series.cells
     )
 
 

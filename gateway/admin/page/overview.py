@@ -29,7 +29,7 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         window=window,
         now=at,
         begin=span_of(window, at)[0],
-        strands=await gateway.series_by_backend(window, at),
+        by_backend=await gateway.series_by_backend(window, at),
         order=order,
         in_flight=gateway.admission.in_flight + gateway.admission.others_in_flight,
     )

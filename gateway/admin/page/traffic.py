@@ -38,7 +38,7 @@ class Traffic(Struct, frozen=True, kw_only=True):
     window: Window
     now: float
     begin: int
-    strands: tuple[BackendSeries, ...]
+    by_backend: tuple[BackendSeries, ...]
     order: tuple[str, ...]
     in_flight: int
 
@@ -75,12 +75,12 @@ def traffic_section(traffic: Traffic) -> Markup:
 
 
 def _tiles(traffic: Traffic) -> Markup:
-    everything = total(cell for strand in traffic.strands for cell in strand.cells)
+    everything = total(cell for series in traffic.by_backend for cell in series.cells)
     seconds = max(_RECENT_S, STEPS[traffic.window])
     recent = total(
         cell
-        for strand in traffic.strands
-        for cell in strand.cells
+        for series in traffic.by_backend
+        for cell in series.cells
         if traffic.now - seconds <= cell.time <= traffic.now - CELL_S
     )
     first, whole = QuantileSketch(everything.ttft), QuantileSketch(everything.latency)
@@ -151,7 +151,7 @@ def _values(
 
 def _failures(traffic: Traffic) -> Iterator[Line]:
     """Lines for requests that no backend answered, if there are any."""
-    cells = by_time(traffic.strands, lambda strand: True)
+    cells = by_time(traffic.by_backend, lambda series: True)
     everything = total(cells.values())
     if everything.errors:
         yield Line(label="errors", place=0, values=_values(traffic, _errors, cells), tone="bad")
@@ -162,20 +162,20 @@ def _failures(traffic: Traffic) -> Iterator[Line]:
 def _by_backend(traffic: Traffic) -> dict[str, Mapping[int, TrafficCell]]:
     """The backends in the charts, in the order of the configuration."""
     attempts = dict.fromkeys(traffic.order, 0)
-    for strand in traffic.strands:
-        if strand.backend:
-            made = sum(cell.attempts for cell in strand.cells)
-            attempts[strand.backend] = attempts.get(strand.backend, 0) + made
+    for series in traffic.by_backend:
+        if series.backend:
+            made = sum(cell.attempts for cell in series.cells)
+            attempts[series.backend] = attempts.get(series.backend, 0) + made
     busiest = sorted(attempts, key=lambda name: attempts[name], reverse=True)[:LINES]
     return {
-        name: by_time(traffic.strands, _of(name))
+        name: by_time(traffic.by_backend, _of(name))
         for name in attempts
         if name in busiest and attempts[name]
     }
 
 
 def _of(backend: str) -> Callable[[BackendSeries], bool]:
-    return lambda strand: strand.backend == backend
+    return lambda series: series.backend == backend
 
 
 def _answered(cell: TrafficCell | None, seconds: float) -> float | None:

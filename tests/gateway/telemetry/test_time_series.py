@@ -13,7 +13,7 @@ from gateway.telemetry.time_series import (
     TimeSeries,
     TrafficCell,
     Window,
-    merged,
+    merge_series,
     total,
 )
 
@@ -51,7 +51,7 @@ def ok(backend: str = "a/m") -> AttemptRecord:
 def cells(
     series: TimeSeries, at: float, window: Window = "5m"
 ) -> dict[str, tuple[TrafficCell, ...]]:
-    return {strand.backend: strand.cells for strand in series.strands(window, at)}
+    return {one.backend: one.cells for one in series.by_backend(window, at)}
 
 
 def test_a_request_counts_where_it_ended_and_an_attempt_where_it_was_made() -> None:
@@ -157,10 +157,10 @@ def test_several_processes_add_up_to_what_one_would_have_counted() -> None:
         parts[number % 3].add([one])
         alone.add([one])
 
-    together = merged([part.strands("15m", T + 150) for part in parts])
+    together = merge_series([part.by_backend("15m", T + 150) for part in parts])
 
-    assert together == alone.strands("15m", T + 150)
-    assert total(cell for strand in together for cell in strand.cells).requests == 300
+    assert together == alone.by_backend("15m", T + 150)
+    assert total(cell for series in together for cell in series.cells).requests == 300
 
 
 def test_quantiles_are_within_five_per_cent_of_the_true_ones() -> None:

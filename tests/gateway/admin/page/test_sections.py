@@ -105,7 +105,7 @@ def test_requests_are_drawn_by_backend_and_failures_separately() -> None:
         window="5m",
         now=1005.0,
         begin=1000 - 59 * 5,
-        strands=(
+        by_backend=(
             BackendSeries(model="m", backend="south", cells=cells),
             BackendSeries(model="m", backend="", cells=nobody),
         ),
