@@ -35,21 +35,23 @@ def insert_rows(session: Session, rows: Sequence[Row]) -> int:
     _experiments(session, [row for row in requests if row.experiment])
     voted = [row for row in feedback if row.metric not in BUILT_IN]
     session.many(_FEEDBACK, [_vote(row) for row in voted])
-    foreign = _join(session, _with_waiting_feedback(session, [row.request_id for row in requests]))
-    foreign += _join(session, [row.request_id for row in voted])
-    return len(feedback) - len(voted) + foreign
+    other_keys = _join(
+        session, _with_waiting_feedback(session, [row.request_id for row in requests])
+    )
+    other_keys += _join(session, [row.request_id for row in voted])
+    return len(feedback) - len(voted) + other_keys
 
 
 def insert_one_by_one(session: Session, rows: Sequence[Row]) -> tuple[int, Sequence[StoreRejected]]:
     """As `insert_rows`, row by row: a rejected row affects no other."""
-    foreign, refused = 0, list[StoreRejected]()
+    other_keys, rejected = 0, list[StoreRejected]()
     for row in rows:
         try:
             with session.savepoint():
-                foreign += insert_rows(session, (row,))
+                other_keys += insert_rows(session, (row,))
         except StoreRejected as exc:
-            refused.append(exc)
-    return foreign, refused
+            rejected.append(exc)
+    return other_keys, rejected
 
 
 def _new(session: Session, rows: Sequence[RequestRow]) -> list[RequestRow]:
@@ -78,11 +80,11 @@ def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
         count[2] = max(count[2], row.time)
         if not row.unit:
             continue
-        who, where = (row.experiment, row.unit), (row.epoch, row.variant)
-        known = firsts.get(who)
-        if known is None or where < known:
-            firsts[who] = where
-        place = who + where
+        unit, cell = (row.experiment, row.unit), (row.epoch, row.variant)
+        known = firsts.get(unit)
+        if known is None or cell < known:
+            firsts[unit] = cell
+        place = unit + cell
         for metric, value in observations(row):
             total = totals[metric].get(place)
             if total is None:
@@ -91,7 +93,7 @@ def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
                 total[0] += 1
                 total[1] += value
     session.insert(_COUNT, [(*place, *count) for place, count in sorted(counts.items())])
-    session.insert(_FIRST, [(*who, *where) for who, where in sorted(firsts.items())])
+    session.insert(_FIRST, [(*unit, *cell) for unit, cell in sorted(firsts.items())])
     places = sorted({place for of_metric in totals.values() for place in of_metric})
     session.insert(
         _TOTAL,
@@ -118,13 +120,13 @@ def _join(session: Session, request_ids: Sequence[str]) -> int:
 
     A unit's votes are summed again from scratch: adding and subtracting floats leaves residues.
     """
-    foreign = 0
+    other_keys = 0
     for ids in _pieces(sorted(set(request_ids))):
         marks = _marks(ids)
         session.run(_PLACE.format(marks=marks), *ids)
-        foreign += session.run(_FOREIGN.format(marks=marks), *ids)
+        other_keys += session.run(_FOREIGN.format(marks=marks), *ids)
         _add_up(session, session.rows(_Voted, _TOUCHED.format(marks=marks), *ids))
-    return foreign
+    return other_keys
 
 
 def remove_vote(session: Session, experiment: str, metric: str, request_id: str) -> int:
@@ -150,8 +152,8 @@ def _pieces(ids: Sequence[str]) -> Iterable[Sequence[str]]:
     """
     for begin in range(0, len(ids), _MAX_NAMES):
         piece = list(ids[begin : begin + _MAX_NAMES])
-        wanted = 1 << (len(piece) - 1).bit_length()
-        yield piece + piece[-1:] * (wanted - len(piece))
+        size = 1 << (len(piece) - 1).bit_length()
+        yield piece + piece[-1:] * (size - len(piece))
 
 
 def _marks(ids: Sequence[str]) -> str:

@@ -23,9 +23,9 @@ def prune(database: Database, before: float, waiting_before: float) -> int:
     """
     for table, name, which in _TABLES:
         sql = _OLD.format(table=table, id=name, which=which, limit=_BATCH_ROWS)
-        gone = _BATCH_ROWS
-        while gone >= _BATCH_ROWS:
+        deleted = _BATCH_ROWS
+        while deleted >= _BATCH_ROWS:
             with database.writing() as session:
-                gone = session.run(sql, before)
+                deleted = session.run(sql, before)
     with database.writing() as session:
         return session.run(_UNMATCHED, waiting_before)

@@ -238,10 +238,10 @@ class SqlStore:
         except StoreRejected:
             with self._database.writing() as session:
                 _advance(session, file, begin, end)
-                foreign, refused = insert_one_by_one(session, rows)
-                why = str(refused[0]) if refused else ""
+                other_keys, rejected = insert_one_by_one(session, rows)
+                why = str(rejected[0]) if rejected else ""
                 return ImportResult(
-                    rows=len(rows), rejected=len(refused), other_keys=foreign, why=why
+                    rows=len(rows), rejected=len(rejected), other_keys=other_keys, why=why
                 )
 
     def forget(self, file: str) -> None:
