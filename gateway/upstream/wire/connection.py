@@ -19,6 +19,7 @@ import httptools
 from httptools.parser.errors import HttpParserError, HttpParserUpgrade
 
 from gateway.upstream.wire.deadlines import Deadlines
+from gateway.upstream.wire.exchange_state import TRANSITIONS, ExchangeEvent, ExchangeState
 from gateway.upstream.wire.head import Limits, ReplyHeaders, head_of
 from schemas.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 
@@ -26,6 +27,10 @@ STALE_S = 1.0
 BUFFER_BYTES = 256 * 1024
 
 _NONE = ReplyHeaders(b"")
+
+# Names of this module are looked up faster than members of an enum.
+READY, SENT, BODY, COMPLETE, FAILED = ExchangeState
+SEND, HEAD, END, FAIL, RELEASE = ExchangeEvent
 
 
 class StaleConnection(Exception):
@@ -75,9 +80,9 @@ class HttpConnection(asyncio.Protocol):
         "buffered",
         "by",
         "clock",
-        "complete",
         "headers",
         "idle",
+        "state",
         "status",
         "upstream",
     )
@@ -106,7 +111,7 @@ class HttpConnection(asyncio.Protocol):
         self._sent_at = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self._error: UpstreamError | StaleConnection | None = None
-        self.complete = True
+        self.state = READY
         self._reusable = True
         self._reused = False
         self._informational = 0  # 1xx heads, which precede the final one in `_head`
@@ -130,7 +135,7 @@ class HttpConnection(asyncio.Protocol):
         if head_by <= now or not self._reusable or self._lost:
             self.release()
             raise self._unsent(head_by <= now)
-        self.complete = False
+        self._move(SEND)
         self._head_only = head_only
         self._sent_at = now
         self._transport.write(request)
@@ -155,7 +160,7 @@ class HttpConnection(asyncio.Protocol):
         """See Reply.chunk."""
         chunks = self._chunks
         if not chunks:
-            if not self.complete and self._error is None:
+            if self.state is BODY:
                 await self._more(by)
             if not chunks:
                 if self._error is not None:
@@ -176,18 +181,21 @@ class HttpConnection(asyncio.Protocol):
 
     def release(self) -> None:
         """End the exchange, in whatever state it is: keep the connection if it is reusable."""
+        state = self.state
         if (
-            self.complete
+            (state is COMPLETE or state is READY)
             and self._reusable
             and not self.buffered
             and not self._lost
             and not self._transport.get_write_buffer_size()
         ):
-            self._reused = True
+            if state is COMPLETE:
+                self._move(RELEASE)
+                self._reused = True
             self._barren = self.status = self._informational = 0
             self._owner.keep(self)
             return
-        if not self.complete:
+        if state is SENT or state is BODY:
             self._fail(UpstreamBroken("the exchange was abandoned", upstream=self.upstream))
         self.abort()
         self._owner.free()
@@ -215,7 +223,8 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self.complete:
+        state = self.state
+        if state is not SENT and state is not BODY:
             self._surplus()
             return
         buffered = self.buffered
@@ -225,7 +234,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as exc:
-            if self.complete:
+            if self.state is COMPLETE:
                 self._surplus()
             else:
                 problem = f"the answer is not HTTP/1.1: {exc}"
@@ -233,7 +242,7 @@ class HttpConnection(asyncio.Protocol):
             return
         if self.buffered != buffered:
             self._barren = 0
-        elif self._barren > self._limits.head_bytes and not self.complete:
+        elif self._barren > self._limits.head_bytes and self.state is not COMPLETE:
             self._fail(self._too_long())
 
     def eof_received(self) -> None:
@@ -247,18 +256,24 @@ class HttpConnection(asyncio.Protocol):
         del self._parser  # it references our methods: a cycle, once per connection
         if self.idle:
             self.drop()
-        elif self.complete or self._error is not None:
+        elif self.state is not SENT and self.state is not BODY:
             return
-        elif self.status and self._eof and exc is None and self.headers.ends_with_the_connection():
-            self.complete = True
+        elif (
+            self.state is BODY
+            and self._eof
+            and exc is None
+            and self.headers.ends_with_the_connection()
+        ):
+            self._move(END)
             self._wake()
         elif (
-            self._reused
+            self.state is SENT
+            and self._reused
             and not self._barren
-            and not self.status
             and self.clock() - self._sent_at < STALE_S
         ):
             self._error = StaleConnection()
+            self._move(FAIL)
             self._wake()
         else:
             where = "in the middle of its answer" if self.status else "without an answer"
@@ -270,11 +285,11 @@ class HttpConnection(asyncio.Protocol):
     # Called by the parser
 
     def on_message_begin(self) -> None:
-        if self.complete:
+        if self.state is COMPLETE:
             self._surplus()
 
     def on_headers_complete(self) -> None:
-        if self.complete:
+        if self.state is not SENT:
             return
         status = self._parser.get_status_code()
         if status < 100:
@@ -294,16 +309,17 @@ class HttpConnection(asyncio.Protocol):
             self._fail(UpstreamBroken(problem, upstream=self.upstream))
             return
         self.status = status
+        self._move(HEAD)
         self._head = b""
         if not self._parser.should_keep_alive():
             self._reusable = False
         if self._head_only:
             self._reusable = False  # the parser waits for a body that will not come
-            self.complete = True
+            self._move(END)
         self._wake()
 
     def on_body(self, body: bytes) -> None:
-        if self.complete:
+        if self.state is not BODY:
             return
         self._chunks.append(body)
         self.buffered += len(body)
@@ -317,11 +333,15 @@ class HttpConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._skipping:
             self._skipping = False
-        elif not self.complete and self._error is None:
-            self.complete = True
+        elif self.state is BODY:
+            self._move(END)
             self._wake()
 
     # Helpers
+
+    def _move(self, event: ExchangeEvent) -> None:
+        """Change the state. Raises KeyError, an internal error, for an impossible change."""
+        self.state = TRANSITIONS[self.state][event]
 
     async def _more(self, by: float) -> None:
         """Wait until there are bytes of the body, or its end, or an error."""
@@ -346,6 +366,7 @@ class HttpConnection(asyncio.Protocol):
         if self._error is None:
             error.__cause__ = cause
             self._error = error
+        self._move(FAIL)
         self.abort()
         self._wake()
 

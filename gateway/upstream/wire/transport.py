@@ -10,6 +10,7 @@ from gateway.upstream.tls import TlsContexts
 from gateway.upstream.wire.connection import HttpConnection, StaleConnection
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.dialing import Dialer
+from gateway.upstream.wire.exchange_state import ExchangeState
 from gateway.upstream.wire.head import Limits, RequestHeads
 from gateway.upstream.wire.pool import Pool
 from schemas.errors import GatewayError, UpstreamBroken
@@ -47,7 +48,7 @@ class WireReply:
                 problem = f"the answer is over {limit} bytes"
                 raise UpstreamBroken(problem, upstream=connection.upstream)
             parts.append(part)
-            if connection.complete and not connection.buffered:
+            if connection.state is ExchangeState.COMPLETE and not connection.buffered:
                 # The connection is free for the next exchange before this body is decoded.
                 self._connection, self._ended = None, True
                 connection.release()
