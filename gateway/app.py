@@ -23,11 +23,11 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Scope
 from gateway.access.auth import WrongKey, too_many_wrong_keys
 from gateway.admin.access import DENIED, SCHEME
 from gateway.admin.routes import admin_routes
-from gateway.asgi.head_requests import Heads
-from gateway.http.dispatcher import Front
+from gateway.asgi.head_requests import HeadRequests
+from gateway.http.dispatcher import Dispatcher
 from gateway.http.endpoint import Endpoint
 from gateway.http.error_envelopes import envelope
-from gateway.http.litestar_log import FAILED, REQUEST_ID, Failed, Watched
+from gateway.http.litestar_log import FAILED, REQUEST_ID, FailedRequest, LitestarLog
 from gateway.http.resources.api_description import description
 from gateway.http.resources.databricks_endpoints import databricks_endpoints
 from gateway.http.resources.feedback import feedback
@@ -78,9 +78,9 @@ def build_app(gateway: Gateway, *, at_once: bool = True) -> ASGIApp:
 
     def rest() -> ASGIApp:
         handlers = [*_handlers(gateway, hot), admin_routes(current)]
-        return Watched(Heads(_litestar(gateway, handlers)), current)
+        return LitestarLog(HeadRequests(_litestar(gateway, handlers)), current)
 
-    front = Front(gateway, hot, TemplatedPaths(HOT_ROUTES), rest)
+    front = Dispatcher(gateway, hot, TemplatedPaths(HOT_ROUTES), rest)
     if at_once:
         front.complete()
     return front
@@ -139,17 +139,17 @@ def _not_served(connection: _Connection, handler: BaseRouteHandler) -> None:
 
 
 async def _start(gateway: Gateway) -> None:
-    if gateway.trials is not None:
-        await gateway.trials.start()
-    if gateway.minding is not None:
-        gateway.minding.start()
+    if gateway.experiments is not None:
+        await gateway.experiments.start()
+    if gateway.experiment_jobs is not None:
+        gateway.experiment_jobs.start()
 
 
 async def _stop(gateway: Gateway) -> None:
-    if gateway.minding is not None:
-        await gateway.minding.close()
-    if gateway.trials is not None:
-        await gateway.trials.close()
+    if gateway.experiment_jobs is not None:
+        await gateway.experiment_jobs.close()
+    if gateway.experiments is not None:
+        await gateway.experiments.close()
 
 
 def _bug(gateway: Gateway, request: _Request, exc: Exception) -> Response[bytes]:
@@ -170,7 +170,7 @@ def _bug(gateway: Gateway, request: _Request, exc: Exception) -> Response[bytes]
 async def _slow(gateway: Gateway, exc: Exception, scope: Scope) -> None:
     """Delay the answer to a wrong key; see `gateway.access.wrong_keys`."""
     if isinstance(exc, WrongKey) and scope["type"] == "http":
-        scope["state"][_SLOWED] = await gateway.guesses.delay_answer(
+        scope["state"][_SLOWED] = await gateway.wrong_keys.delay_answer(
             scope, gateway.runtime.clients.of(scope)
         )
 
@@ -234,7 +234,7 @@ def _gateway_error(request: _Request, exc: GatewayError) -> Response[bytes]:
         headers["www-authenticate"] = "Bearer"
     if exc.status in (401, 403):
         request.scope["state"][DENIED] = exc.message
-    request.scope["state"][FAILED] = Failed(exc.code, exc.param or "", exc.message)
+    request.scope["state"][FAILED] = FailedRequest(exc.code, exc.param or "", exc.message)
     return Response(
         envelope(request.scope["path"])(exc),
         status_code=exc.status,

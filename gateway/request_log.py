@@ -70,11 +70,11 @@ class RequestLog:
         ]
         records = [one[0] for one in finished]
         attempts: list[AttemptRow] = []
-        self.metrics.book(lines)
+        self.metrics.count(lines)
         for (record, _, _, prices), line in zip(finished, lines, strict=True):
             if len(line.attempts) > 1:
                 rows = list(attempts_of(record, line.time, prices))
-                self.metrics.spend_all(line, rows)
+                self.metrics.count_attempts_usage(line, rows)
                 attempts += rows
         self._since_asked += len(lines)
         self.series.add(lines)
@@ -91,7 +91,7 @@ class RequestLog:
         self.metrics.mirrors.book(line)
         if row is not None:
             place = line.route, line.pattern or line.mirror
-            self.metrics.spend(place, row.role, row)
+            self.metrics.count_usage(place, row.role, row)
         self.access_log.add((line,))
         if self.recorder is not None and row is not None:
             self.recorder.add(row)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from gateway.access.auth import AdminKey, Keyring, MetricsAccess
 from gateway.access.client_address import ClientAddresses
-from gateway.asgi.cross_site import Door
+from gateway.asgi.cross_site import CrossSiteGuard
 from gateway.clock import now
 from gateway.config.schema import Config
 from gateway.engine_process.process import READY, EngineProcess, EngineView, engine_settings
@@ -157,10 +157,10 @@ def _default_model(config: Config) -> str:
     return ""
 
 
-def _door(config: Config) -> Door | None:
+def _door(config: Config) -> CrossSiteGuard | None:
     server, auth = config.server, config.auth
     closed = auth.mode == "none" and not auth.allow_open
     if not closed and not server.allowed_hosts:
         return None
     names = (server.host, *server.allowed_hosts)
-    return Door(names, server.cors.allow_origins, pages=auth.mode == "none")
+    return CrossSiteGuard(names, server.cors.allow_origins, pages=auth.mode == "none")

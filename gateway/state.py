@@ -11,9 +11,9 @@ from gateway.access.ended_sessions import EndedSessions
 from gateway.access.key_shares import KeyShares
 from gateway.access.wrong_keys import WrongKeyThrottle
 from gateway.admission import Admission
-from gateway.asgi.cors import Cors
-from gateway.asgi.large_bodies import Turns
-from gateway.asgi.sse_keepalive import KeepAlive
+from gateway.asgi.cors import CorsHeaders
+from gateway.asgi.large_bodies import LargeBodyQueue
+from gateway.asgi.sse_keepalive import SseKeepAlive
 from gateway.clock import now
 from gateway.config.schema_store import SPOOL
 from gateway.experiments.service.background_jobs import ExperimentJobs
@@ -66,20 +66,20 @@ class Gateway:
         self.log = RequestLog(access_log, recorder)
         self.admission = Admission(self.log)
         self.shares = KeyShares()
-        self.keepalive = KeepAlive(server.sse_keepalive_s)
-        self.cors = Cors(server.cors.allow_origins)
+        self.keepalive = SseKeepAlive(server.sse_keepalive_s)
+        self.cors = CorsHeaders(server.cors.allow_origins)
         self.random = random.Random(seed)
-        self.guesses = WrongKeyThrottle()
-        self.large = Turns()
+        self.wrong_keys = WrongKeyThrottle()
+        self.large_bodies = LargeBodyQueue()
         self.mirrors = Mirrors(self.log.record_mirrored)
-        self.trials: ExperimentService | None = None
-        self.minding: ExperimentJobs | None = None
+        self.experiments: ExperimentService | None = None
+        self.experiment_jobs: ExperimentJobs | None = None
         self.peers: Peers = NoPeers()
         self._reports = EngineReports()
-        self.ended = EndedSessions(Path(runtime.config.store.spool or SPOOL))
+        self.ended_sessions = EndedSessions(Path(runtime.config.store.spool or SPOOL))
         self.worker = 0
         self.started_at = int(time.time())
-        self.refused = False
+        self.config_rejected = False
 
     def use_runtime(self, runtime: Runtime) -> None:
         """Begin requests with this generation from now on."""
@@ -87,7 +87,7 @@ class Gateway:
         self.log.flush()
         self.runtime = runtime
         self.keepalive.silence_s = server.sse_keepalive_s
-        self.cors = Cors(server.cors.allow_origins)
+        self.cors = CorsHeaders(server.cors.allow_origins)
 
     def mirror(
         self,
@@ -167,7 +167,7 @@ class Gateway:
 
     async def experiment_history(self) -> ExperimentHistory:
         """The history of experiments. Raises Unavailable if the leader does not answer."""
-        jobs = self.minding
+        jobs = self.experiment_jobs
         return await self.peers.experiment_history() if jobs is None else jobs.history.latest
 
     def _paused(self) -> Iterator[tuple[str, bool]]:

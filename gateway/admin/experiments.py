@@ -109,9 +109,9 @@ def _log_change(request: _Request, gateway: Gateway, done: str, name: str) -> No
 
 
 def _trials(gateway: Gateway) -> ExperimentService:
-    if gateway.trials is None:
+    if gateway.experiments is None:
         raise Unavailable("experiments require a store, and this gateway has none")
-    return gateway.trials
+    return gateway.experiments
 
 
 def _named(trials: ExperimentService, name: str) -> Experiment:

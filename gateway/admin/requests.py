@@ -114,10 +114,10 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         gateway = current()
         if before is None:
             return RequestList(requests=[viewed(one) for one in await gateway.recent(limit)])
-        if gateway.trials is None:
+        if gateway.experiments is None:
             raise Unavailable("older requests require a store, and this gateway has none")
-        older = partial(gateway.trials.store.recorded_before, before, limit)
-        return RequestList(requests=[of_store(one) for one in await gateway.trials.ask(older)])
+        older = partial(gateway.experiments.store.recorded_before, before, limit)
+        return RequestList(requests=[of_store(one) for one in await gateway.experiments.ask(older)])
 
     @get(
         "/requests/{request_id:str}",
@@ -129,9 +129,9 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         found = await gateway.recent(1, request_id)
         if found:
             return viewed(found[0])
-        if gateway.trials is not None:
-            named = partial(gateway.trials.store.recorded_request, request_id)
-            older = await gateway.trials.ask(named)
+        if gateway.experiments is not None:
+            named = partial(gateway.experiments.store.recorded_request, request_id)
+            older = await gateway.experiments.ask(named)
             if older is not None:
                 return of_store(older)
         raise RouteNotFound(

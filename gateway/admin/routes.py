@@ -22,7 +22,7 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
 
     api = Router(
         path="/",
-        guards=[admin_only(key, current().ended)],
+        guards=[admin_only(key, current().ended_sessions)],
         route_handlers=[
             engines_route(current),
             series_route(current),

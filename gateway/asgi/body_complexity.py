@@ -32,7 +32,7 @@ _VALUE_BYTES: Final = 40
 """Estimated bytes of a decoded value, including its place in a list or an object."""
 
 
-class Weight(Struct, kw_only=True):
+class BodyComplexity(Struct, kw_only=True):
     """What a body contains. values: counted by commas; containers: objects and lists."""
 
     values: int = 1
@@ -72,12 +72,12 @@ class _Text(Struct, kw_only=True):
             )
 
 
-def weighed(body: bytes, end: int) -> Weight:
+def measure(body: bytes, end: int) -> BodyComplexity:
     """Count what is outside of strings in the first `end` bytes, piece by piece.
 
     Raises InvalidRequest, which names the limit, as soon as one limit is exceeded.
     """
-    weight = Weight()
+    weight = BodyComplexity()
     inside = False
     longest = _Text()
     at = 0
@@ -98,7 +98,7 @@ def weighed(body: bytes, end: int) -> Weight:
     return weight
 
 
-def _count(piece: bytes, weight: Weight, *, inside: bool) -> bool:
+def _count(piece: bytes, weight: BodyComplexity, *, inside: bool) -> bool:
     """inside: a string continues from the piece before. Return whether one continues after it."""
     quotes = piece.count(b'"')
     if quotes:
@@ -122,7 +122,7 @@ def _whole(body: bytes, at: int, stop: int) -> int:
     return stop if (stop - end) % 2 == 0 else stop + 1
 
 
-def _check(weight: Weight) -> None:
+def _check(weight: BodyComplexity) -> None:
     found = (
         (weight.fields, MOST_FIELDS, "fields"),
         (weight.containers, MOST_FIELDS, "objects and lists"),

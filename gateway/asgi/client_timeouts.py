@@ -18,22 +18,24 @@ _LOOKS, _MOST_BETWEEN_S = 10, 1.0
 _LATE = "strowger.late"
 
 
-class Sender(Protocol):
+class ReapedConnection(Protocol):
     """A client's connection."""
 
-    def look(self, at: float, limit_s: float) -> None:
+    def check_deadline(self, at: float, limit_s: float) -> None:
         """Cut the client off if what it has started to send is overdue. at: gateway.clock."""
         ...
 
 
-class Patience:
+class SlowClientReaper:
     """Check all connections ten times per limit, and at least once per second.
 
     Requests pay nothing for it: they have no timers, and nothing is stored for a request that
     arrives whole. limit_s: called at each check, as the configuration may change.
     """
 
-    def __init__(self, connections: Collection[Sender], limit_s: Callable[[], float]) -> None:
+    def __init__(
+        self, connections: Collection[ReapedConnection], limit_s: Callable[[], float]
+    ) -> None:
         self._connections = connections
         self._limit_s = limit_s
 
@@ -43,7 +45,7 @@ class Patience:
             await asyncio.sleep(min(self._limit_s() / _LOOKS, _MOST_BETWEEN_S))
             at, limit_s = now(), self._limit_s()
             for one in tuple(self._connections):
-                one.look(at, limit_s)
+                one.check_deadline(at, limit_s)
 
 
 if sys.platform == "linux":
@@ -64,7 +66,7 @@ else:
         return 0
 
 
-def unread(transport: asyncio.Transport) -> int:
+def unread_bytes(transport: asyncio.Transport) -> int:
     """Return the bytes of answers that the client's machine has not received yet.
 
     Includes those in the kernel, if it reports them: it frees its buffer only a third at a time.
@@ -72,12 +74,12 @@ def unread(transport: asyncio.Transport) -> int:
     return transport.get_write_buffer_size() + _in_kernel(transport)
 
 
-def call_late(scope: HTTPScope, limit_s: float) -> None:
+def set_receive_deadline(scope: HTTPScope, limit_s: float) -> None:
     """Mark the request as late; the next reader of its body raises RequestTimeout."""
     scope["state"][_LATE] = limit_s
 
 
-def check_in_time(scope: HTTPScope) -> None:
+def check_receive_deadline(scope: HTTPScope) -> None:
     """Raise RequestTimeout if the request is late; for readers of a piece that is not the last."""
     limit_s = cast("float | None", scope["state"].get(_LATE))
     if limit_s is not None:
@@ -86,13 +88,13 @@ def check_in_time(scope: HTTPScope) -> None:
         )
 
 
-def in_time(scope: HTTPScope, receive: Receive) -> Receive:
+def with_receive_deadline(scope: HTTPScope, receive: Receive) -> Receive:
     """Wrap `receive` to raise RequestTimeout, for readers that do not check for lateness."""
 
     async def received() -> ReceiveMessage:
         message = await receive()
         if message["type"] == "http.request" and message["more_body"]:
-            check_in_time(scope)
+            check_receive_deadline(scope)
         return message
 
     return received

@@ -12,7 +12,7 @@ _EXPOSED = (
 )
 
 
-class Cors:
+class CorsHeaders:
     """The CORS headers for an origin; none for an origin that is not allowed."""
 
     def __init__(self, origins: Sequence[str]) -> None:

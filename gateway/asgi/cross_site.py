@@ -19,7 +19,7 @@ _READING: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _KEPT: Final = 64
 
 
-class Door:
+class CrossSiteGuard:
     """Check the Host of every request, and the origin of requests that change or cost something."""
 
     def __init__(self, names: Iterable[str], origins: Iterable[str], *, pages: bool) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import zlib
 from typing import Final
 
-from gateway.asgi.request_body import Memory
+from gateway.asgi.request_body import BodyMemory
 from schemas.errors import BodyTooLarge, InvalidRequest
 
 ENCODINGS: Final = (b"gzip", b"deflate")
@@ -16,7 +16,7 @@ _PIECE: Final = 256 * 1024
 """Bytes per piece, decompressed in less than a millisecond; other requests run in between."""
 
 
-async def inflate(body: bytes, encoding: bytes, limit: int, memory: Memory) -> bytes:
+async def inflate(body: bytes, encoding: bytes, limit: int, memory: BodyMemory) -> bytes:
     """Return the body without its encoding (one of ENCODINGS); claim memory piece by piece.
 
     The caller releases the memory. Raises BodyTooLarge over `limit` bytes, Unavailable if no

@@ -19,7 +19,7 @@ class ClientGone(GatewayError):
     code = "client_closed_request"
 
 
-class HangUp:
+class DisconnectGuard:
     """While entered, a disconnect cancels the current task, and the block exits with ClientGone.
 
     Enter it after the body was read: from then on `receive` can only report the disconnect.
@@ -37,7 +37,7 @@ class HangUp:
         self._receive = receive
         self._armed = True
 
-    def __enter__(self) -> "HangUp":
+    def __enter__(self) -> "DisconnectGuard":
         task = asyncio.current_task()
         assert task is not None
         self._task = task

@@ -3,7 +3,7 @@
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 
-class Heads:
+class HeadRequests:
     """An ASGI wrapper; the inner application sees a GET. The server leaves the body out."""
 
     def __init__(self, inner: ASGIApp) -> None:

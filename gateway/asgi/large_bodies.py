@@ -22,7 +22,7 @@ class _Line:
         self.waiting = 0
 
 
-class Turns:
+class LargeBodyQueue:
     """Queue large bodies per key, so that one key's bodies never delay another key's."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Turns:
         self._threads: ThreadPoolExecutor | None = None
 
     @asynccontextmanager
-    async def turn(self, key: str) -> AsyncGenerator[None]:
+    async def slot(self, key: str) -> AsyncGenerator[None]:
         """Wait for earlier bodies of the same key, then for one of AT_ONCE slots."""
         line = self._lines.setdefault(key, _Line())
         line.waiting += 1
@@ -43,7 +43,7 @@ class Turns:
             if not line.waiting:
                 del self._lines[key]
 
-    async def work(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], T]) -> T:
         """Run `call` in a thread and return its result; call it inside `turn`.
 
         A thread cannot be stopped: when cancelled, this waits for the thread to finish, so that

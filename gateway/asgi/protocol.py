@@ -8,9 +8,9 @@ from litestar.types import HTTPScope
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from gateway.asgi.client_timeouts import LEAST_RATE, call_late, unread
+from gateway.asgi.client_timeouts import LEAST_RATE, set_receive_deadline, unread_bytes
 from gateway.asgi.host import authority_of, well_formed
-from gateway.asgi.write_coalescing import CoalescingHttp, Lingering
+from gateway.asgi.write_coalescing import CoalescingHttp, LingeringTransport
 
 MOST_HEAD_BYTES = 64 * 1024
 """Limit for the head of a request as far as it arrives in pieces, and for everything that is not
@@ -47,7 +47,7 @@ def _bad_request(why: str) -> bytes:
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-class _Turn(NamedTuple):
+class _Wait(NamedTuple):
     """What the client has to do next: finish the head after the `last` started request, or that
     request's body, read its answer, or close the connection after that."""
 
@@ -71,7 +71,7 @@ class GatewayHttp(CoalescingHttp):
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # pyright: ignore[reportArgumentType]  uvicorn's own
         self._running: RequestResponseCycle | None = None
-        self._seen: _Turn | None = None
+        self._seen: _Wait | None = None
         self._since = 0.0
         self._body_bytes = self._unread = 0
         # Bytes received since the last complete head or message, minus the credit of body bytes.
@@ -92,7 +92,7 @@ class GatewayHttp(CoalescingHttp):
             if self._should_upgrade():
                 self.handle_websocket_upgrade()
                 return
-            self._go_on_without(data[cast(int, exc.args[0]) :])
+            self._discard_body(data[cast(int, exc.args[0]) :])
             return
         except httptools.HttpParserError:
             self._refuse(_bad_request(self._fault or "Invalid HTTP request received."))
@@ -111,7 +111,7 @@ class GatewayHttp(CoalescingHttp):
         last = cast("RequestResponseCycle | None", self.cycle)
         if last is None or last.more_body or self._leaving or last.disconnected:
             return False
-        cast(Lingering, self.transport).flush()
+        cast(LingeringTransport, self.transport).flush()
         if last.response_complete:
             return False
         last.keep_alive = False
@@ -135,21 +135,21 @@ class GatewayHttp(CoalescingHttp):
         self._body_bytes += len(body)
         super().on_body(body)
 
-    def look(self, at: float, limit_s: float) -> None:
+    def check_deadline(self, at: float, limit_s: float) -> None:
         """Check that heads finish in time, bodies keep their rate, and answers are read."""
-        turn = self._turn()
-        if turn is None or turn != self._seen or self._goes_on(turn, limit_s):
+        turn = self._wait()
+        if turn is None or turn != self._seen or self._makes_progress(turn, limit_s):
             self._seen, self._since, self._body_bytes = turn, at, 0
-            self._unread = unread(self.transport) if turn and turn.owes == "reading" else 0
+            self._unread = unread_bytes(self.transport) if turn and turn.owes == "reading" else 0
         elif at - self._since >= (min(limit_s, LINGER_S) if turn.owes == "leaving" else limit_s):
             self._give_up(turn, limit_s)
 
-    def wrapped(self, transport: asyncio.Transport) -> Lingering:
-        return Lingering(transport, self.loop, self._lingers)
+    def wrapped(self, transport: asyncio.Transport) -> LingeringTransport:
+        return LingeringTransport(transport, self.loop, self._may_linger)
 
     def on_headers_complete(self) -> None:
         host, self._host = self._host, None
-        if self._declines():
+        if self._rejects_body():
             return
         if host is None or not well_formed(host) or self.url[:1] != b"/":
             self._check_target(host)
@@ -160,7 +160,7 @@ class GatewayHttp(CoalescingHttp):
             self.flow.resume_reading()
 
     def on_message_complete(self) -> None:
-        if self._declines():
+        if self._rejects_body():
             return
         super().on_message_complete()
         self._credit = _ALL
@@ -173,53 +173,53 @@ class GatewayHttp(CoalescingHttp):
             running.disconnected = True
             running.message_event.set()
         super().connection_lost(exc)
-        cast(Lingering, self.transport).let_go()
+        cast(LingeringTransport, self.transport).release()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
         super()._start_asgi_task(cycle, app)
 
-    def _lingers(self) -> bool:
+    def _may_linger(self) -> bool:
         """Return whether the client has more to send; if so, its data is discarded from then on."""
         last = cast("RequestResponseCycle | None", self.cycle)
-        unfinished = self._deaf or self._head_begun() or (last is not None and last.more_body)
+        unfinished = self._deaf or self._head_started() or (last is not None and last.more_body)
         self._leaving = unfinished and not self._ended
         if self._leaving:
             self.flow.resume_reading()
         return self._leaving
 
-    def _head_begun(self) -> bool:
+    def _head_started(self) -> bool:
         return self._silent > 0 and not self._in_body
 
-    def _turn(self) -> _Turn | None:
+    def _wait(self) -> _Wait | None:
         """Return `None` if the gateway is next, or the connection is idle between requests."""
         last = cast("RequestResponseCycle | None", self.cycle)
         if self._leaving or (last is not None and last.response_complete and last.more_body):
-            return _Turn(last=last, owes="leaving")
+            return _Wait(last=last, owes="leaving")
         closing = self.transport.is_closing()
         if self.flow.write_paused or (closing and self.transport.get_write_buffer_size()):
-            return _Turn(last=last, owes="reading")
+            return _Wait(last=last, owes="reading")
         if closing:
             return None
-        if last is None or (last.response_complete and self._head_begun()):
-            return _Turn(last=last, owes="head")
+        if last is None or (last.response_complete and self._head_started()):
+            return _Wait(last=last, owes="head")
         ours = not last.more_body or self.pipeline or self.flow.read_paused
-        return None if last.response_complete or ours else _Turn(last=last, owes="body")
+        return None if last.response_complete or ours else _Wait(last=last, owes="body")
 
-    def _goes_on(self, turn: _Turn, limit_s: float) -> bool:
+    def _makes_progress(self, turn: _Wait, limit_s: float) -> bool:
         """Return whether the client made enough progress for another interval."""
         if turn.owes == "body":
             return self._body_bytes >= LEAST_RATE * limit_s
-        return turn.owes == "reading" and unread(self.transport) < self._unread
+        return turn.owes == "reading" and unread_bytes(self.transport) < self._unread
 
-    def _give_up(self, turn: _Turn, limit_s: float) -> None:
+    def _give_up(self, turn: _Wait, limit_s: float) -> None:
         if turn.owes in ("reading", "leaving"):
             self.transport.abort()
         elif turn.owes == "body" and turn.last is not None:
-            call_late(cast(HTTPScope, turn.last.scope), limit_s)
+            set_receive_deadline(cast(HTTPScope, turn.last.scope), limit_s)
             turn.last.message_event.set()
         else:
-            if self._head_begun():
+            if self._head_started():
                 self.transport.write(_TOO_LATE)
             self.transport.close()
 
@@ -262,11 +262,11 @@ class GatewayHttp(CoalescingHttp):
                 self.pipeline.popleft()
             (self.pipeline[0][0] if self.pipeline else running).keep_alive = False
 
-    def _declines(self) -> bool:
+    def _rejects_body(self) -> bool:
         """Return whether the head just read offers a protocol that we do not support."""
         return self.parser.should_upgrade() and not self._should_upgrade()
 
-    def _go_on_without(self, rest: bytes) -> None:
+    def _discard_body(self, rest: bytes) -> None:
         """Parse the same head again without the offer, and what followed it.
 
         The parser treats what follows such a head as another protocol, so a new parser replaces it.

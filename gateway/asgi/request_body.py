@@ -5,7 +5,7 @@ from typing import Protocol
 from litestar.types import HTTPScope, Receive, ReceiveMessage
 from msgspec import Struct
 
-from gateway.asgi.client_timeouts import check_in_time
+from gateway.asgi.client_timeouts import check_receive_deadline
 from gateway.asgi.disconnect import ClientGone
 from schemas.errors import BodyTooLarge, UnsupportedMediaType
 
@@ -67,7 +67,7 @@ def check_encoding(head: Head, known: tuple[bytes, ...]) -> None:
     )
 
 
-class Memory(Protocol):
+class BodyMemory(Protocol):
     """The memory budget of bodies. `buffer` raises Unavailable when it is exhausted."""
 
     def buffer(self, size: int) -> None: ...
@@ -76,7 +76,7 @@ class Memory(Protocol):
 
 
 async def read_body(
-    head: Head, scope: HTTPScope, receive: Receive, limit: int, memory: Memory
+    head: Head, scope: HTTPScope, receive: Receive, limit: int, memory: BodyMemory
 ) -> bytes:
     """Return the body; claim memory as pieces arrive. The caller releases it, also after an error.
 
@@ -92,7 +92,7 @@ async def read_body(
     pieces = _Pieces(limit, memory)
     more = pieces.add(first)
     while more:
-        check_in_time(scope)
+        check_receive_deadline(scope)
         more = pieces.add(await receive())
     return pieces.whole()
 
@@ -100,7 +100,7 @@ async def read_body(
 class _Pieces:
     """A body that arrives in several pieces."""
 
-    def __init__(self, limit: int, memory: Memory) -> None:
+    def __init__(self, limit: int, memory: BodyMemory) -> None:
         self._pieces: list[bytes] = []
         self._size = 0
         self._limit = limit

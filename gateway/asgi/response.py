@@ -30,16 +30,16 @@ _LONGEST = 200
 """Maximum characters of one name: clients and proxies accept 8 KiB of headers, some less."""
 
 
-class Answering:
+class ResponseWriter:
     """The answer to one request. `begun` is true once a status line was sent.
 
     extra: headers for every answer of this request (CORS). expose: send x-gateway-* headers.
     """
 
-    __slots__ = ("_expose", "_extra", "_send", "_trip", "begun", "busy", "last_sent")
+    __slots__ = ("_expose", "_extra", "_send", "_trip", "busy", "last_sent", "started")
 
     def __init__(self, send: Send, record: RequestRecord, extra: Headers, *, expose: bool) -> None:
-        self.begun = False
+        self.started = False
         self.busy = False
         self.last_sent = 0.0
         self._send = send
@@ -57,7 +57,7 @@ class Answering:
                 headers.append(_JSON)
             headers += extra
         headers.append((b"content-length", b"%d" % len(body)))
-        self.begun = True
+        self.started = True
         start = {"type": "http.response.start", "status": status, "headers": headers}
         await self._send(cast(Message, start))
         await self._send(cast(Message, {"type": "http.response.body", "body": body}))
@@ -84,7 +84,7 @@ class Answering:
             extra.append((b"www-authenticate", b"Bearer"))
         await self.whole(error.status, body, extra)
 
-    async def begin(self, extra: Headers | None = None) -> None:
+    async def start(self, extra: Headers | None = None) -> None:
         """Send the head of a stream, of events unless `extra` has another content-type."""
         own = _STREAM[1:] if extra and _names_type(extra) else _STREAM
         await self._start(200, own + self._headers() + (extra or []))
@@ -96,7 +96,7 @@ class Answering:
         await self._put(data, more=False)
 
     async def _start(self, status: int, headers: Headers) -> None:
-        self.begun = True
+        self.started = True
         start = {"type": "http.response.start", "status": status, "headers": headers}
         await self._send(cast(Message, start))
 

@@ -15,7 +15,7 @@ class Frames(Protocol):
     async def frame(self, data: bytes) -> None: ...
 
 
-class KeepAlive:
+class SseKeepAlive:
     """One timer for all streams: a sweep every quarter of `silence_s`, none without streams.
 
     silence_s may be changed at any time.

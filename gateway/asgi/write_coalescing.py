@@ -14,7 +14,7 @@ from typing import cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
-class Coalescing:
+class CoalescingTransport:
     """A transport that gathers what is written in one iteration of the event loop.
 
     Everything but `write` and closing is delegated to the wrapped transport. Nothing waits: the
@@ -59,9 +59,9 @@ class CoalescingHttp(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  as uvicorn's own
         super().connection_made(cast(asyncio.Transport, self.wrapped(transport)))
 
-    def wrapped(self, transport: asyncio.Transport) -> Coalescing:
+    def wrapped(self, transport: asyncio.Transport) -> CoalescingTransport:
         """Return the transport that answers are written to."""
-        return Coalescing(transport, self.loop)
+        return CoalescingTransport(transport, self.loop)
 
 
 def _gone() -> bool:
@@ -69,7 +69,7 @@ def _gone() -> bool:
     return False
 
 
-class Lingering(Coalescing):
+class LingeringTransport(CoalescingTransport):
     """Its first `close` ends only our side if `lingers` reports that the client is not done.
 
     Then the client has to close, or a second call of `close`, or of `abort`, ends it.
@@ -87,7 +87,7 @@ class Lingering(Coalescing):
         self._left = False
         self._lingers = lingers
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Break the reference cycle through the connection, which is gone."""
         self._lingers = _gone
 

@@ -5,7 +5,7 @@ from typing import cast
 
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
-from gateway.asgi.client_timeouts import in_time
+from gateway.asgi.client_timeouts import with_receive_deadline
 from gateway.http.endpoint import Endpoint
 from gateway.http.error_envelopes import envelope
 from gateway.state import Gateway
@@ -13,7 +13,7 @@ from gateway.surfaces.hot_route import TemplatedPaths
 from schemas.errors import Forbidden, GatewayError
 
 
-class Front:
+class Dispatcher:
     """An ASGI application. A hot request reaches its endpoint with one dictionary look-up.
 
     A path that contains a model name needs a few pattern matches more.
@@ -59,7 +59,7 @@ class Front:
             if endpoint is not None:
                 await endpoint(scope, receive, send)
                 return
-            receive = in_time(scope, receive)
+            receive = with_receive_deadline(scope, receive)
         await (self._rest or self.complete())(scope, receive, send)
 
 

@@ -15,11 +15,11 @@ from litestar.types import HTTPScope, Receive, Scope, Send
 
 from gateway.access.auth import Caller, WrongKey, check_priority, too_many_wrong_keys
 from gateway.access.key_shares import Slot
-from gateway.asgi.body_complexity import Weight, weighed
+from gateway.asgi.body_complexity import BodyComplexity, measure
 from gateway.asgi.decompression import ENCODINGS, inflate
-from gateway.asgi.disconnect import HangUp
+from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.request_body import Head, check_encoding, check_type, read_body, read_head
-from gateway.asgi.response import Answering
+from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
 from gateway.routing.execution import pipeline
 from gateway.routing.execution.release_traceback import release_traceback
@@ -70,21 +70,21 @@ class Endpoint:
         record.client = runtime.clients.of(scope)
         extra = gateway.cors.headers(head.origin) if head.origin else []
         expose = runtime.config.server.expose_headers
-        answering = Answering(send, record, extra, expose=expose)
+        response = ResponseWriter(send, record, extra, expose=expose)
         status = 500
         try:
             if scope["method"] != "POST":
-                await self._other_method(scope["method"], head, gateway, answering, send)
+                await self._other_method(scope["method"], head, gateway, response, send)
                 status = 0
                 return
-            status = await self._serve(scope, head, gateway, runtime, record, answering, receive)
+            status = await self._serve(scope, head, gateway, runtime, record, response, receive)
         except GatewayError as exc:
             status = exc.status
             record.record_error(exc)
             if isinstance(exc, ModelNotFound) and exc.hidden:
                 record.error = Forbidden.code
             record.refusal = "" if record.attempts else exc.message
-            await self._fail(exc, answering)
+            await self._fail(exc, response)
             release_traceback(exc)
         except asyncio.CancelledError:
             status = 503
@@ -97,7 +97,7 @@ class Endpoint:
             record.error = "internal_error"
             failure = GatewayError("internal error; the gateway's log has the request id")
             failure.__cause__ = exc
-            await self._fail(failure, answering)
+            await self._fail(failure, response)
             release_traceback(failure)
         finally:
             admission.leave(runtime)
@@ -111,7 +111,7 @@ class Endpoint:
         gateway: Gateway,
         runtime: Runtime,
         record: RequestRecord,
-        answering: Answering,
+        response: ResponseWriter,
         receive: Receive,
     ) -> int:
         """Answer with 200, or raise the error for the caller. Return the status."""
@@ -119,7 +119,9 @@ class Endpoint:
         try:
             caller = runtime.keyring.caller(scope["headers"])
         except WrongKey:
-            if retry_after := await gateway.guesses.delay_answer(scope, runtime.clients.of(scope)):
+            if retry_after := await gateway.wrong_keys.delay_answer(
+                scope, runtime.clients.of(scope)
+            ):
                 raise too_many_wrong_keys(retry_after) from None
             raise
         record.caller = caller.name
@@ -144,7 +146,7 @@ class Endpoint:
                 record.stream = request.stream
             planned = _plan(scope, gateway, runtime, request, record)
             try:
-                await self._answer(planned, request, record, answering, gateway, runtime, receive)
+                await self._answer(planned, request, record, response, gateway, runtime, receive)
             except GatewayError as exc:
                 _place(exc, request)
                 raise
@@ -182,23 +184,23 @@ class Endpoint:
         if len(body) <= LARGE and not encoded:
             return self._surface.parse(inbound)
         record.large = True
-        with HangUp(receive):
-            async with gateway.large.turn(record.caller):
+        with DisconnectGuard(receive):
+            async with gateway.large_bodies.slot(record.caller):
                 if encoded:
                     whole = await inflate(body, head.encoding, server.max_body_bytes, held)
                     inbound = plain(inbound, whole)
                     held.release(len(body))
                 del body
-                weight = await gateway.large.work(partial(_weighed, self._surface, inbound))
+                weight = await gateway.large_bodies.run(partial(_weighed, self._surface, inbound))
                 held.buffer(weight.size)
-                return await gateway.large.work(partial(self._surface.parse, inbound))
+                return await gateway.large_bodies.run(partial(self._surface.parse, inbound))
 
     async def _answer(
         self,
         planned: Plan,
         request: Request,
         record: RequestRecord,
-        answering: Answering,
+        response: ResponseWriter,
         gateway: Gateway,
         runtime: Runtime,
         receive: Receive,
@@ -206,29 +208,29 @@ class Endpoint:
         """Answer the request; afterwards start its mirror copy, if the plan has one."""
         real: Answer | Embeddings
         if isinstance(request, EmbeddingsRequest):
-            with HangUp(receive):
+            with DisconnectGuard(receive):
                 vectors = await pipeline.embed(planned, request, record, tenant=record.caller)
             real = vectors
             vector_renderer = self._surface.renderer(request, record.request_id)
             body = vector_renderer.embeddings(vectors)
-            await answering.whole(200, body, vector_renderer.headers(record.backend))
+            await response.whole(200, body, vector_renderer.headers(record.backend))
         else:
             renderer = self._surface.renderer(request, record.request_id)
             if request.stream:
                 copied = None if planned.mirror is None else Fold()
-                with HangUp(receive) as hangup:
+                with DisconnectGuard(receive) as guard:
                     await self._stream(
-                        planned, request, record, answering, renderer, gateway, hangup, copied
+                        planned, request, record, response, renderer, gateway, guard, copied
                     )
                 if copied is None or record.error:
                     return
                 real = copied.answer()
             else:
-                with HangUp(receive):
+                with DisconnectGuard(receive):
                     answer = await pipeline.collect(planned, request, record, tenant=record.caller)
                 real = answer
                 body = renderer.answer(answer)
-                await answering.whole(200, body, renderer.headers(record.backend))
+                await response.whole(200, body, renderer.headers(record.backend))
         if planned.mirror is not None:
             gateway.mirror(planned, request, record, real, runtime)
 
@@ -249,10 +251,10 @@ class Endpoint:
         planned: Plan,
         request: GenerateRequest,
         record: RequestRecord,
-        answering: Answering,
+        response: ResponseWriter,
         renderer: Renderer,
         gateway: Gateway,
-        hangup: HangUp,
+        guard: DisconnectGuard,
         copied: Fold | None,
     ) -> None:
         """Send frames as events arrive. Raises before the first byte; later errors are frames."""
@@ -261,68 +263,68 @@ class Endpoint:
             source = folded(source, copied)
         try:
             async with aclosing(source):
-                held = await self._first(source, answering, gateway)
-                if not answering.begun:
-                    await answering.begin(renderer.headers(record.backend))
-                    gateway.keepalive.add(answering, self._surface.keep_alive)
+                held = await self._first(source, response, gateway)
+                if not response.started:
+                    await response.start(renderer.headers(record.backend))
+                    gateway.keepalive.add(response, self._surface.keep_alive)
                 if data := renderer.events(held):
-                    await answering.frame(data)
+                    await response.frame(data)
                 async for batch in source:
                     if data := renderer.events(batch):
-                        await answering.frame(data)
+                        await response.frame(data)
         except GatewayError as exc:
-            if not answering.begun:
+            if not response.started:
                 raise
             _place(exc, request)
             record.record_error(exc)
-            hangup.disarm()
-            await answering.end(renderer.error(exc))
+            guard.disarm()
+            await response.end(renderer.error(exc))
             release_traceback(exc)
         else:
-            hangup.disarm()
-            await answering.end(renderer.finish())
+            guard.disarm()
+            await response.end(renderer.finish())
         finally:
-            gateway.keepalive.remove(answering)
+            gateway.keepalive.remove(response)
 
     async def _first(
-        self, source: AsyncGenerator[list[Event], None], answering: Answering, gateway: Gateway
+        self, source: AsyncGenerator[list[Event], None], response: ResponseWriter, gateway: Gateway
     ) -> list[Event]:
         """Return the first batch; with `commit_after_s`, send a head and comments if it is late."""
-        patience = gateway.runtime.config.server.commit_after_s
-        if patience is None:
+        commit_after_s = gateway.runtime.config.server.commit_after_s
+        if commit_after_s is None:
             return await anext(source)
         first = asyncio.ensure_future(anext(source))
         try:
-            await asyncio.wait({first}, timeout=patience)
+            await asyncio.wait({first}, timeout=commit_after_s)
             if not first.done():
-                await answering.begin()
-                await answering.frame(self._surface.keep_alive)
-                gateway.keepalive.add(answering, self._surface.keep_alive)
+                await response.start()
+                await response.frame(self._surface.keep_alive)
+                gateway.keepalive.add(response, self._surface.keep_alive)
             return await first
         finally:
             if not first.done():
                 first.cancel()
                 await asyncio.wait({first})
 
-    async def _fail(self, error: GatewayError, answering: Answering) -> None:
+    async def _fail(self, error: GatewayError, response: ResponseWriter) -> None:
         if error.status == 499:
             return
         body = self._surface.error(error)
-        if answering.begun:
-            await answering.end(frame(body))
+        if response.started:
+            await response.end(frame(body))
             return
-        await answering.error(error, body)
+        await response.error(error, body)
 
     async def _other_method(
-        self, method: str, head: Head, gateway: Gateway, answering: Answering, send: Send
+        self, method: str, head: Head, gateway: Gateway, response: ResponseWriter, send: Send
     ) -> None:
         if method == "OPTIONS":
             extra = [(b"allow", b"POST, OPTIONS")]
             extra += gateway.cors.preflight(head.origin, "POST, OPTIONS")
-            await answering.empty(204, extra)
+            await response.empty(204, extra)
             return
         error = MethodNotAllowed(f"this route takes POST, not {method}", allow=("POST", "OPTIONS"))
-        await answering.error(error, b"" if method == "HEAD" else self._surface.error(error))
+        await response.error(error, b"" if method == "HEAD" else self._surface.error(error))
 
 
 def _place(error: GatewayError, request: Request) -> None:
@@ -331,8 +333,8 @@ def _place(error: GatewayError, request: Request) -> None:
         error.param = PLACES[request.task]
 
 
-def _weighed(surface: Surface, inbound: Inbound) -> Weight:
-    return weighed(inbound.body, surface.json_length(inbound))
+def _weighed(surface: Surface, inbound: Inbound) -> BodyComplexity:
+    return measure(inbound.body, surface.json_length(inbound))
 
 
 def _plan(

@@ -23,7 +23,7 @@ _LONGEST_PATH: Final = 500
 _ID: Final = b"x-request-id"
 
 
-class Failed(NamedTuple):
+class FailedRequest(NamedTuple):
     """The error in the answer. param: "" for no field."""
 
     code: str
@@ -31,10 +31,10 @@ class Failed(NamedTuple):
     message: str
 
 
-_NOTHING: Final = Failed("", "", "")
+_NOTHING: Final = FailedRequest("", "", "")
 
 
-class Watched:
+class LitestarLog:
     """An ASGI wrapper around the Litestar application."""
 
     def __init__(self, inner: ASGIApp, gateway: Callable[[], Gateway]) -> None:
@@ -83,7 +83,7 @@ class Watched:
         """Write the access line. ids: the gateway's, and the client's own or ""."""
         gateway = self._gateway()
         runtime, state = gateway.runtime, scope["state"]
-        failed = cast(Failed, state.get(FAILED, _NOTHING))
+        failed = cast(FailedRequest, state.get(FAILED, _NOTHING))
         line = AccessLine(
             time=time.time(),
             request_id=ids[0],
@@ -94,7 +94,8 @@ class Watched:
             client=runtime.clients.of(scope),
             method=scope["method"],
             path=scope["path"][:_LONGEST_PATH],
-            actor=state.get(ACTOR) or actor(runtime.admin_key, gateway.ended, scope["headers"])
+            actor=state.get(ACTOR)
+            or actor(runtime.admin_key, gateway.ended_sessions, scope["headers"])
             if admin
             else "",
             denied=state.get(DENIED, ""),

@@ -12,7 +12,7 @@ from typing import cast
 import uvicorn
 
 from gateway.app import build_app
-from gateway.asgi.client_timeouts import Patience
+from gateway.asgi.client_timeouts import SlowClientReaper
 from gateway.asgi.protocol import GatewayHttp
 from gateway.background import keep_running
 from gateway.config.schema import Config
@@ -63,7 +63,7 @@ class Server:
         self.gateway = Gateway(first, access_log, recorder=self._recorder)
         self.gateway.log.metrics.registry.register(RecorderCollector(self._recorder))
         self._store = open_store(config.store.url)
-        self._experiments = self.gateway.trials = ExperimentService(
+        self._experiments = self.gateway.experiments = ExperimentService(
             self._store,
             self._recorder,
             first.experiments,
@@ -92,7 +92,7 @@ class Server:
                 timeout_keep_alive=75,
             )
         )
-        self._patience = Patience(
+        self._patience = SlowClientReaper(
             cast("set[GatewayHttp]", self._server.server_state.connections),
             lambda: self.gateway.runtime.config.server.client_timeout_s,
         )
@@ -173,7 +173,7 @@ class Server:
         await self._generations.wait_old_requests()
 
     def notify_config_rejected(self, *, rejected: bool) -> None:
-        self.gateway.refused = rejected
+        self.gateway.config_rejected = rejected
 
     async def _drain(self) -> None:
         await self._stop.wait()

@@ -57,7 +57,7 @@ async def run_single_process(
     count_unhandled(crashed)
 
     serving.gateway.peers = LeaderCounters(metrics)
-    jobs = serving.gateway.minding = experiment_jobs_for(
+    jobs = serving.gateway.experiment_jobs = experiment_jobs_for(
         records.store, lambda: reload.config, crashed
     )
     for collector in (records.metrics, GuardrailCollector(jobs.monitor)):

@@ -81,7 +81,7 @@ class Metrics:
             registry=self.registry,
         )
 
-    def book(self, lines: Sequence[AccessLine]) -> None:
+    def count(self, lines: Sequence[AccessLine]) -> None:
         requests: list[Labels] = []
         tries: list[Labels] = []
         hedges: list[Labels] = []
@@ -105,7 +105,7 @@ class Metrics:
             if len(attempts) == 1 and line.usage_source:
                 # AttemptRecord.recorded_role inlined: an only attempt is neither hedge nor mirror
                 served = attempts[0].outcome in ("ok", "cancelled")
-                self.spend(place, "served" if served else "failed", line)
+                self.count_usage(place, "served" if served else "failed", line)
             if line.experiment:
                 parts.append((line.experiment, line.variant, "yes" if line.fallback else "no"))
             if line.unpriced:
@@ -115,13 +115,15 @@ class Metrics:
         self._hedges.add_all(hedges)
         self.experiments.requests.add_all(parts)
 
-    def spend_all(self, line: AccessLine, rows: Iterable[AttemptRow]) -> None:
+    def count_attempts_usage(self, line: AccessLine, rows: Iterable[AttemptRow]) -> None:
         """Count the usage of each of several attempts; the access line has only the last one's."""
         for row in rows:
             pattern = line.attempts[row.number - 1].pattern
-            self.spend((line.route, pattern or row.backend), row.role, row)
+            self.count_usage((line.route, pattern or row.backend), row.role, row)
 
-    def spend(self, place: tuple[str, str], role: Role, used: AccessLine | AttemptRow) -> None:
+    def count_usage(
+        self, place: tuple[str, str], role: Role, used: AccessLine | AttemptRow
+    ) -> None:
         """Count the usage of one attempt. place: model, and backend as configured."""
         source = used.usage_source if isinstance(used, AccessLine) else used.source
         if used.prompt_tokens:

@@ -14,7 +14,7 @@ import uvicorn
 from msgspec import Struct
 
 from gateway.app import build_app
-from gateway.asgi.client_timeouts import Patience
+from gateway.asgi.client_timeouts import SlowClientReaper
 from gateway.asgi.protocol import GatewayHttp
 from gateway.config.load import read_config
 from gateway.config.schema import Config
@@ -92,7 +92,7 @@ async def serving(
             build_app(state, at_once=next(_STARTED) == 0),
             http=GatewayHttp,
             ws="none",
-            lifespan="off" if state.trials is None else "on",
+            lifespan="off" if state.experiments is None else "on",
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=1,
@@ -101,8 +101,8 @@ async def serving(
     await runtime.start()
     running = asyncio.create_task(server._serve([listener]))  # pyright: ignore[reportPrivateUsage]
     connections = cast("set[GatewayHttp]", server.server_state.connections)
-    patience = Patience(connections, lambda: state.runtime.config.server.client_timeout_s)
-    watching = asyncio.create_task(patience.watch())
+    reaper = SlowClientReaper(connections, lambda: state.runtime.config.server.client_timeout_s)
+    watching = asyncio.create_task(reaper.watch())
     try:
         while not server.started:  # noqa: ASYNC110  uvicorn has no event for it
             await asyncio.sleep(0.005)

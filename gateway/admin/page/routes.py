@@ -53,7 +53,7 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
     async def show(request: _Request, window: FromQuery[Window] = "5m") -> Response[str]:
         gateway = current()
         key, headers = gateway.runtime.admin_key, request.scope["headers"]
-        if not key.opens(headers) and not signed_in(key, gateway.ended, headers):
+        if not key.opens(headers) and not signed_in(key, gateway.ended_sessions, headers):
             return _to("/admin/sign-in")
         state, *sections, recent = await live_sections(gateway, window)
         config = gateway.runtime.config
@@ -62,13 +62,13 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
             keys=config.auth.mode != "none",
             experiments=config.experiments,
         )
-        columns = (recent, box)
-        return _html(page(state, sections, columns, window=window, footer=footer_text(gateway)))
+        footer = footer_text(gateway)
+        return _html(page(state, sections, (recent, box), window=window, footer=footer))
 
     @get("/sign-in", include_in_schema=False)
     async def ask(request: _Request) -> Response[str]:
         gateway = current()
-        if signed_in(gateway.runtime.admin_key, gateway.ended, request.scope["headers"]):
+        if signed_in(gateway.runtime.admin_key, gateway.ended_sessions, request.scope["headers"]):
             return _to("/admin")
         return _html(sign_in_page())
 
@@ -81,23 +81,23 @@ def page_routes(current: Callable[[], Gateway]) -> list[ControllerRouterHandler]
         if not key.is_key(fields.get("key", [""])[0].strip().encode()):
             request.scope["state"][DENIED] = "wrong operator key"
             client = gateway.runtime.clients.of(request.scope)
-            if retry_after := await gateway.guesses.delay_answer(request.scope, client):
+            if retry_after := await gateway.wrong_keys.delay_answer(request.scope, client):
                 raise too_many_wrong_keys(retry_after)
             return _html(sign_in_page("Wrong operator key."), 401)
         request.scope["state"][ACTOR] = "admin key"
-        cookie = set_cookie(Sessions(key, gateway.ended).begin(), secure=_over_tls(request))
-        return _to("/admin", cookie)
+        session = Sessions(key, gateway.ended_sessions).begin()
+        return _to("/admin", set_cookie(session, secure=_over_tls(request)))
 
     @post("/sign-out", include_in_schema=False)
     async def leave(request: _Request) -> Response[str]:
         _check_origin(request)
         gateway, headers = current(), request.scope["headers"]
         key = gateway.runtime.admin_key
-        if signed_in(key, gateway.ended, headers):
+        if signed_in(key, gateway.ended_sessions, headers):
             request.scope["state"][ACTOR] = "session"
         cookie = set_cookie("", secure=_over_tls(request), lasts_s=0)
         try:
-            sign_out(key, gateway.ended, headers)
+            sign_out(key, gateway.ended_sessions, headers)
         except OSError as exc:
             _log.error("sign-out not saved, other processes still accept the session: %s", exc)
             answer = _html(sign_in_page(_ENDED_HERE), 503)

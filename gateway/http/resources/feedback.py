@@ -44,7 +44,7 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def take(request: _Request) -> _Answer:
         caller = gateway.runtime.keyring.caller(request.scope["headers"])
         body = read_feedback(await request.body())
-        trials = gateway.trials
+        trials = gateway.experiments
         if trials is None or trials.recorder.full:
             raise Unavailable("feedback cannot be recorded at the moment", retry_after=5)
         contracts, experiments = gateway.runtime.config.metrics, trials.experiments

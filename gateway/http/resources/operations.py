@@ -32,7 +32,7 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         if gateway.admission.draining:
             return Response({"status": "draining"}, status_code=503)
         body: dict[str, str | dict[str, str]] = {"status": "ready", "engines": engines}
-        if gateway.refused:
+        if gateway.config_rejected:
             body["configuration"] = REFUSED
         if gateway.admission.recording_blocked(gateway.runtime):
             return Response({**body, "status": UNRECORDED}, status_code=503)

@@ -141,6 +141,6 @@ class RouteTable:
         known = [name for name, own in names if may_use is None or may_use(name, own)]
         near = get_close_matches(model, known, n=3)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
-        error = ModelNotFound(f"model: there is no model {model!r} here{hint}", param="model")
+        error = ModelNotFound(f"model {model!r} not found{hint}", param="model")
         error.hidden = route is not None
         raise error

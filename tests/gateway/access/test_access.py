@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.asgi import response as answering
-from gateway.asgi.cors import Cors
+from gateway.asgi import response
+from gateway.asgi.cors import CorsHeaders
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider
 
@@ -99,7 +99,7 @@ async def test_a_key_learns_no_names_that_it_may_not_use(
             endpoint = await client.get(f"/api/2.0/serving-endpoints/{asked}")
 
     assert answer.status_code == 404
-    assert answer.json()["error"]["message"] == f"model: there is no model '{asked}' here{hint}"
+    assert answer.json()["error"]["message"] == f"model '{asked}' not found{hint}"
     for other in (at_v2, shown, endpoint):
         assert other.status_code == 404
         assert "'spare'" not in other.text.replace(f"'{asked}'", "")
@@ -215,10 +215,10 @@ async def test_a_browser_page_of_an_allowed_origin_may_call(tmp_path: Path) -> N
 
 
 def test_a_page_may_read_every_header_about_an_answer() -> None:
-    source = (Path(answering.__file__)).read_text("utf-8")
+    source = (Path(response.__file__)).read_text("utf-8")
     reported = set(re.findall(r'b"(x-gateway-[a-z-]+)"', source))
 
-    headers = dict(Cors(["*"]).headers(b"https://app.test"))
+    headers = dict(CorsHeaders(["*"]).headers(b"https://app.test"))
 
     assert len(reported) >= 6
     assert reported <= {*headers[b"access-control-expose-headers"].decode().split(", ")}

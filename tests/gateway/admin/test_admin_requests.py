@@ -117,7 +117,7 @@ async def test_it_shows_backends_ruled_out_and_requests_without_a_backend(
     unknown = await seen(client, nobody.headers["x-gateway-request-id"])
     past = await seen(client, after.headers["x-gateway-request-id"])
     assert (unknown.attempts, unknown.status) == ([], 404)
-    assert unknown.refused.startswith("model: there is no model 'no-such-model' here")
+    assert unknown.refused.startswith("model 'no-such-model' not found")
     assert past.candidates == ("p/good", "p/other")
     assert [(one.backend, one.reason) for one in past.ruled_out] == [("p/bad", "breaker open")]
 

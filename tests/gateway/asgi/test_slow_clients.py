@@ -7,7 +7,7 @@ from typing import Protocol
 
 import pytest
 
-from gateway.asgi.client_timeouts import LEAST_RATE, Patience
+from gateway.asgi.client_timeouts import LEAST_RATE, SlowClientReaper
 from tests.gateway.by_hand import Client, connect, connect_narrow, head
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
@@ -293,10 +293,10 @@ async def test_another_limit_holds_immediately() -> None:
     seen: list[float] = []
 
     class Connection:
-        def look(self, at: float, limit_s: float) -> None:
+        def check_deadline(self, at: float, limit_s: float) -> None:
             seen.append(limit_s)
 
-    watching = asyncio.create_task(Patience([Connection()], lambda: limits[0]).watch())
+    watching = asyncio.create_task(SlowClientReaper([Connection()], lambda: limits[0]).watch())
     await asyncio.sleep(0)
     limits[0] = 0.1
     await until(lambda: bool(seen))

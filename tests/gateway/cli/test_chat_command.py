@@ -150,7 +150,7 @@ async def test_experiments_and_sticky_policies_can_use_a_user(up: Serving, p: Pr
     [
         ("fail", ("chat",), ENV, "400: out of order"),
         ("break", ("chat",), ENV, "the answer ended early: "),
-        ("hi", ("cat",), ENV, "there is no model 'cat' here; did you mean 'chat'?"),
+        ("hi", ("cat",), ENV, "model 'cat' not found; did you mean 'chat'?"),
         ("hi", ("chat",), {}, "401: no API key in the request"),
         ("hi", (), {}, "401: no API key in the request"),
     ],

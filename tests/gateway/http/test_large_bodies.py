@@ -12,8 +12,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.asgi.body_complexity import MOST_FIELDS, MOST_STRINGS, MOST_VALUES, Weight, weighed
-from gateway.asgi.large_bodies import Turns
+from gateway.asgi.body_complexity import (
+    MOST_FIELDS,
+    MOST_STRINGS,
+    MOST_VALUES,
+    BodyComplexity,
+    measure,
+)
+from gateway.asgi.large_bodies import LargeBodyQueue
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.openai.surface import COMPLETIONS, EMBEDDINGS
 from schemas.errors import InvalidRequest
@@ -91,13 +97,13 @@ async def test_a_long_prompt_is_answered_with_any_content(tmp_path: Path) -> Non
 def test_one_long_text_is_allowed(text: str) -> None:
     body = f'["{text}", "é"]'.encode()
 
-    assert weighed(body, len(body)) == Weight(values=2, containers=1, strings=2)
+    assert measure(body, len(body)) == BodyComplexity(values=2, containers=1, strings=2)
 
 
 def test_texts_that_are_long_together_are_allowed() -> None:
     body = json.dumps(["é" * 2_000_000] * 4, ensure_ascii=False).encode()
 
-    assert weighed(body, len(body)) == Weight(values=4, containers=1, strings=4)
+    assert measure(body, len(body)) == BodyComplexity(values=4, containers=1, strings=4)
 
 
 async def test_what_is_unknown_at_the_top_is_bounded_too(tmp_path: Path) -> None:
@@ -113,18 +119,18 @@ def test_weighing_counts_what_is_outside_of_strings() -> None:
     body = json.dumps(
         {"a": [1, 2, "x,y:z{}[]"], 'q"\\': {"b": '\\",,,\\\\'}, "c": ["", [], "\\"]}
     ).encode()
-    expected = Weight(values=7, fields=4, containers=5, strings=8)
+    expected = BodyComplexity(values=7, fields=4, containers=5, strings=8)
 
-    assert weighed(body, len(body)) == expected
+    assert measure(body, len(body)) == expected
 
 
 def test_pieces_never_change_a_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     body = json.dumps([{"a\\": '\\"', "\\\\": ["\\\\\\", '"', ",:"]}] * 3).encode()
-    whole = weighed(body, len(body))
+    whole = measure(body, len(body))
 
     for size in range(1, len(body)):
         monkeypatch.setattr("gateway.asgi.body_complexity.PIECE", size)
-        assert weighed(body, len(body)) == whole
+        assert measure(body, len(body)) == whole
 
 
 @pytest.mark.parametrize(
@@ -138,7 +144,7 @@ def test_pieces_never_change_a_weight(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_each_bound_is_named(body: str, what: str) -> None:
     with pytest.raises(InvalidRequest, match=f"more than [0-9]+ {what}; split it"):
-        weighed(body.encode(), len(body))
+        measure(body.encode(), len(body))
 
 
 def test_long_lists_of_numbers_are_read_as_short_ones_are() -> None:
@@ -303,12 +309,12 @@ async def test_a_single_key_may_take_everything(tmp_path: Path) -> None:
 
 
 async def test_large_bodies_of_one_key_wait_for_each_other_and_not_for_others() -> None:
-    turns = Turns()
+    turns = LargeBodyQueue()
     order: list[str] = []
     go_on = asyncio.Event()
 
     async def one(key: str, name: str) -> None:
-        async with turns.turn(key):
+        async with turns.slot(key):
             order.append(name)
             await go_on.wait()
 
@@ -324,7 +330,7 @@ async def test_large_bodies_of_one_key_wait_for_each_other_and_not_for_others() 
 
 
 async def test_a_turn_is_over_when_the_thread_is_and_not_before() -> None:
-    turns = Turns()
+    turns = LargeBodyQueue()
     ended: list[bool] = []
 
     def work() -> None:
@@ -332,13 +338,13 @@ async def test_a_turn_is_over_when_the_thread_is_and_not_before() -> None:
         ended.append(True)
 
     async def turn() -> None:
-        async with turns.turn("a"):
-            await turns.work(work)
+        async with turns.slot("a"):
+            await turns.run(work)
 
     first = asyncio.create_task(turn())
     await asyncio.sleep(0.02)
     first.cancel()
-    async with turns.turn("a"):
+    async with turns.slot("a"):
         assert ended == [True]
     assert first.cancelled()
 
@@ -349,7 +355,7 @@ async def test_a_client_that_disconnects_after_a_large_body_frees_its_memory(
     async with gateway(tmp_path) as (running, remote):
         client = await connect(running.url)
         body = json.dumps({**CHAT, "user": "u" * 300_000}).encode()
-        async with running.state.large.turn(""):
+        async with running.state.large_bodies.slot(""):
             await client.say(head(f"content-length: {len(body)}\r\n") + body)
             client.writer.close()
             async with asyncio.timeout(30):

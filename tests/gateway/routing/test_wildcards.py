@@ -107,7 +107,7 @@ async def test_a_name_that_matches_a_wildcard_is_a_model_on_every_surface(tmp_pa
     assert (model["id"], model["object"]) == ("any/one", "model")
     assert listed == []
     assert [answer.status_code for answer in broken] == [404, 404]
-    assert "there is no model 'a\\nb' here" in broken[0].json()["error"]
+    assert "model 'a\\nb' not found" in broken[0].json()["error"]
 
 
 def test_names_that_clients_choose_are_kept_up_to_a_limit() -> None:

@@ -186,11 +186,11 @@ async def test_what_the_store_has_is_on_the_page_of_every_process(
     async with crowded(tmp_path, more=EXPERIMENT, equip=records.equip) as up:
         state: Gateway = up.state
         await records.add_history(state, time.time(), steps=3, units=120)
-        assert state.minding is not None
-        state.minding.history = HistoryRecorder(
+        assert state.experiment_jobs is not None
+        state.experiment_jobs.history = HistoryRecorder(
             records.store, lambda: state.runtime.config.experiments
         )
-        await state.minding.history.update()
+        await state.experiment_jobs.history.update()
         async with httpx.AsyncClient(
             base_url=up.url, headers={"authorization": f"Bearer {KEY}"}
         ) as client:
@@ -210,8 +210,8 @@ async def test_an_experiment_survives_its_removal_from_the_configuration(tmp_pat
     records.add_removed(at, units=40)
     async with crowded(tmp_path, equip=records.equip) as up:
         state: Gateway = up.state
-        assert state.minding is not None
-        await state.minding.history.update()
+        assert state.experiment_jobs is not None
+        await state.experiment_jobs.history.update()
         async with httpx.AsyncClient(
             base_url=up.url, headers={"authorization": f"Bearer {KEY}"}
         ) as client:

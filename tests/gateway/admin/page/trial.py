@@ -69,24 +69,24 @@ class ExperimentRecords:
         self._place = self._removed_place = 0
 
     def equip(self, gateway: Gateway) -> None:
-        gateway.trials = ExperimentService(
+        gateway.experiments = ExperimentService(
             self.store,
             DroppingRecorder(),
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,
         )
-        gateway.minding = ExperimentJobs(
+        gateway.experiment_jobs = ExperimentJobs(
             self.store, lambda: gateway.runtime.config.experiments, shown=lambda: True
         )
 
     async def add_history(self, gateway: Gateway, now: float, *, steps: int, units: int) -> None:
         """Add `steps` of `units` each, one minute apart, until now."""
-        assert gateway.trials is not None
-        assert gateway.minding is not None
-        clock, trials = [now], gateway.trials
-        await gateway.minding.close()
+        assert gateway.experiments is not None
+        assert gateway.experiment_jobs is not None
+        clock, trials = [now], gateway.experiments
+        await gateway.experiment_jobs.close()
         history = HistoryRecorder(self.store, lambda: trials.experiments, clock=lambda: clock[0])
-        gateway.minding.history = history
+        gateway.experiment_jobs.history = history
         draw = random.Random(21)
         for step in range(steps):
             clock[0] = now - 60 * (steps - step)

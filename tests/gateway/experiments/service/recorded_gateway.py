@@ -150,14 +150,14 @@ async def recorded(
 
     def equip(gateway: Gateway) -> None:
         gateway.log.recorder = recorder
-        gateway.trials = ExperimentService(
+        gateway.experiments = ExperimentService(
             store,
             recorder,
             gateway.runtime.experiments,
             lambda: gateway.runtime.config.experiments,
             poll_interval_s=0.05,
         )
-        gateway.minding = ExperimentJobs(
+        gateway.experiment_jobs = ExperimentJobs(
             store,
             lambda: gateway.runtime.config.experiments,
             shown=lambda: True,

@@ -148,9 +148,9 @@ async def test_the_sdk_shows_what_is_wrong(workspace: WorkspaceClient, gateway: 
         await asyncio.to_thread(lambda: query("chat", prompt="x", temperature=3))
     with pytest.raises(platform.BadRequest, match="dataframe_records"):
         await asyncio.to_thread(lambda: query("chat", dataframe_records=[{"a": 1}]))
-    with pytest.raises(platform.ResourceDoesNotExist, match=r"no model 'secret' here$"):
+    with pytest.raises(platform.ResourceDoesNotExist, match=r"model 'secret' not found$"):
         await asyncio.to_thread(lambda: query("secret", prompt="x"))
-    with pytest.raises(platform.ResourceDoesNotExist, match="no model 'missing'"):
+    with pytest.raises(platform.ResourceDoesNotExist, match="model 'missing' not found"):
         await asyncio.to_thread(lambda: query("missing", prompt="x"))
     with pytest.raises(platform.Unauthenticated, match="not valid"):
         await asyncio.to_thread(lambda: stranger.serving_endpoints.query("chat", prompt="x"))
@@ -244,7 +244,7 @@ async def test_openais_client_works_at_the_services_base_path(gateway: Serving) 
 async def test_openais_client_shows_what_is_wrong(gateway: Serving) -> None:
     url = f"{gateway.url}/serving-endpoints"
     async with openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
-        with pytest.raises(openai.NotFoundError, match="there is no model 'missing'") as caught:
+        with pytest.raises(openai.NotFoundError, match="model 'missing' not found") as caught:
             await client.completions.create(model="missing", prompt="x")
         with pytest.raises(openai.BadRequestError, match="top_p must be a number above 0"):
             await client.completions.create(model="chat", prompt="x", top_p=0)

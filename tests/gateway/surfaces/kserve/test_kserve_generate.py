@@ -183,8 +183,8 @@ async def test_infer_takes_text_as_the_ensemble_does(ask: httpx.AsyncClient, bin
         ("/org/tiny/generate", {**ASKED, "stream": True}, 400, "generate_stream"),
         ("/org/tiny/generate_stream", {**ASKED, "top_k": "x"}, 400, "top_k must be an integer"),
         ("/org/tiny/generate", {"input_ids": [9999], "max_tokens": 1}, 400, "token 9999 must be"),
-        ("/other/generate", ASKED, 404, "there is no model 'other' here"),
-        ("/org/tiny/versions/2/generate", ASKED, 404, "there is no model 'org/tiny/versions/2'"),
+        ("/other/generate", ASKED, 404, "model 'other' not found"),
+        ("/org/tiny/versions/2/generate", ASKED, 404, "model 'org/tiny/versions/2' not found"),
     ],
 )
 async def test_errors_before_output_have_a_status_and_tritons_envelope(
