@@ -4,13 +4,11 @@ https://huggingface.co/docs/transformers/chat_templating
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import cast
 
 import jinja2
-import msgspec
 from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
@@ -18,26 +16,16 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from msgspec import UNSET
 
 from local_engine.text.control_tokens import ControlTokens, Rendered
-from schemas.errors import InvalidConfig, InvalidRequest
-from schemas.messages import Message, TextPart, ToolCall, thinking_of
-
-JSON = dict[str, object]
-
-_CODE = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
-"""The parts of a template that Jinja executes."""
-
-_REFUSALS = (
-    jinja2.TemplateError,
-    TypeError,
-    ValueError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    AssertionError,
-    RuntimeError,
-    MemoryError,
+from local_engine.text.template_values import (
+    JSON,
+    executed_code,
+    names,
+    template_errors,
+    text_of,
+    value_of,
 )
-"""Errors that a template can raise for a conversation it was not written for."""
+from schemas.errors import InvalidConfig, InvalidRequest
+from schemas.messages import Message, thinking_of
 
 
 class _Generation(Extension):
@@ -79,7 +67,7 @@ class ChatTemplate:
             ) from exc
         self.source = source
         self._variables = dict(variables)
-        self._code = "".join(_CODE.findall(source))
+        self._code = executed_code(source)
 
     def render(self, messages: tuple[Message, ...]) -> str:
         """Return the prompt up to where the assistant starts, special tokens spelled out."""
@@ -98,7 +86,7 @@ class ChatTemplate:
         return [self._turn(message, place) for place, message in enumerate(messages)]
 
     def _apply(self, turns: object) -> str:
-        try:
+        with template_errors():
             return self._template.render(
                 messages=turns,
                 tools=None,
@@ -106,21 +94,10 @@ class ChatTemplate:
                 add_generation_prompt=True,
                 **self._variables,
             )
-        except RecursionError as exc:
-            raise InvalidRequest(
-                "messages: this conversation is nested too deeply for the model's chat template; "
-                "flatten it",
-                param="messages",
-            ) from exc
-        except _REFUSALS as exc:
-            raise InvalidRequest(
-                f"messages: the model's chat template rejects this conversation: {exc}",
-                param="messages",
-            ) from exc
 
     def _knows(self, word: str) -> bool:
         """Return whether the executed part of the template contains this word."""
-        return re.search(rf"\b{word}\b", self._code) is not None
+        return names(self._code, word)
 
     def _turn(self, message: Message, place: int) -> JSON:
         where = f"messages[{place}]"
@@ -129,7 +106,7 @@ class ChatTemplate:
             role = "system"
         turn: JSON = {
             "role": "tool" if role == "function" else role,
-            "content": _content(message, where),
+            "content": text_of(message, where),
         }
         if message.name is not UNSET:
             turn["name"] = message.name
@@ -145,36 +122,10 @@ class ChatTemplate:
                     param=f"{where}.tool_calls",
                 )
             turn["tool_calls"] = [
-                _call(call, f"{where}.tool_calls[{number}]")
+                value_of(call, f"{where}.tool_calls[{number}]")
                 for number, call in enumerate(message.tool_calls)
             ]
         return turn
-
-
-def _content(message: Message, where: str) -> str:
-    content = message.content
-    if content is None or isinstance(content, str):
-        return content or ""
-    texts: list[str] = []
-    for number, part in enumerate(content):
-        if not isinstance(part, TextPart):
-            path = f"{where}.content[{number}]"
-            raise InvalidRequest(f"{path}: model accepts text only; remove this part", param=path)
-        texts.append(part.text)
-    return "".join(texts)
-
-
-def _call(call: ToolCall, where: str) -> JSON:
-    """Return the arguments as a mapping, as templates expect; other text unchanged."""
-    function: JSON = {"name": call.name, "arguments": call.arguments}
-    try:
-        function["arguments"] = msgspec.json.decode(call.arguments, type=dict[str, object])
-    except RecursionError as exc:
-        field = f"{where}.function.arguments"
-        raise InvalidRequest(f"{field}: nested too deeply; flatten it", param=field) from exc
-    except msgspec.DecodeError:
-        return {"id": call.id, "type": "function", "function": function}
-    return {"id": call.id, "type": "function", "function": function}
 
 
 def _tojson(

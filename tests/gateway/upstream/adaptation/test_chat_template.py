@@ -141,7 +141,7 @@ def test_a_developer_is_a_system_where_the_template_knows_none() -> None:
 def test_parts_that_are_not_text_are_named() -> None:
     parts = (TextPart(text="look"), ImagePart(url="data:,"))
 
-    with pytest.raises(InvalidRequest, match="accepts text only") as caught:
+    with pytest.raises(InvalidRequest, match="supports text only") as caught:
         ChatTemplate(TEMPLATES["chatml"], {}).render((Message(role="user", content=parts),))
 
     assert caught.value.param == "messages[0].content[1]"
