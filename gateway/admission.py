@@ -43,7 +43,7 @@ class Admission:
                 "server.max_in_flight allows",
                 retry_after=1,
             )
-        if self.recording_blocked(runtime):
+        if config.store.usage == "required" and self.recording_blocked(runtime):
             raise Unavailable(
                 "usage records cannot be written now, and store.usage requires them", retry_after=5
             )

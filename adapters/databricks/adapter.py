@@ -176,7 +176,7 @@ class BatchDecoder(DatabricksDecoder):
         if len(indexes) == self._expected > len(set(indexes)):
             in_order = sorted(chunk.choices, key=attrgetter("index"))
             placed = (replace(choice, index=place) for place, choice in enumerate(in_order))
-            chunk = replace(chunk, choices=tuple(placed))
+            chunk = replace(chunk, choices=list(placed))
         return super()._chunk(chunk, data)
 
 

@@ -163,7 +163,7 @@ class MistralDecoder(OpenAIDecoder):
     """Decodes calls that come complete, all at index 0, with `null` as id."""
 
     def _choice(self, choice: Choice, events: list[Event]) -> None:
-        opaque = {name: raw for name, raw in choice.opaque.items() if name != "index"}
+        opaque = {name: raw for name, raw in (choice.opaque or {}).items() if name != "index"}
         super()._choice(
             replace(
                 choice,

@@ -42,11 +42,13 @@ class AnswerHead:
     extra: the unknown fields; some may be set before the first frame.
     id: "" until the answer has started, and if the backend sends none.
     known: the last frame's fields besides the choices contain nothing new.
+    strict: the answer has started, and no frame had an unknown field; then the decoder reads frames
+            itself.
     """
 
     def __init__(self, upstream: str, *, stream: bool) -> None:
         self.extra: dict[str, Raw] = {}
-        self.known = False
+        self.known = self.strict = False
         self.id = ""
         self._upstream = upstream
         self._stream = stream
@@ -65,17 +67,10 @@ class AnswerHead:
         self.known = False
         if not self._open:
             try:
-                chunk = read_chunk(data)
+                return read_chunk(data)
             except msgspec.ValidationError:
                 chunk = read_open_chunk(data)
-                self._open = True
-            else:
-                if self._begun:
-                    mark, tier = chunk.system_fingerprint, chunk.service_tier
-                    self.known = (
-                        mark is NULL or mark == self.extra.get("system_fingerprint", NULL)
-                    ) and (tier is NULL or tier == self.extra.get("service_tier", NULL))
-                return chunk
+                self._open, self.strict = True, False
         else:
             chunk = read_open_chunk(data)
         if self._begun:
@@ -98,7 +93,7 @@ class AnswerHead:
             return
         if not chunk.choices and self._stream:
             return
-        self._begun = True
+        self._begun, self.strict = True, not self._open
         try:
             head = read_head(data)
         except UNREADABLE:

@@ -25,6 +25,7 @@ from adapters.openai.wire import (
     OpenChunk,
     ToolPiece,
     WireMessage,
+    read_chunk,
     read_loose,
     read_object,
 )
@@ -108,8 +109,44 @@ class OpenAIDecoder:
             return self._end()
         if event == "error":
             raise error_inside(self._endpoint, data)
+        head = self._head
+        if head.strict:
+            # Inlined: AnswerHead.read, and below it the event that `_chunk` returns for a frame
+            # with nothing but a piece of text, as nearly every frame is. Calls and lists cost as
+            # much again as decoding the frame.
+            try:
+                chunk = read_chunk(data)
+            except UNREADABLE:
+                pass  # `head.read` finds out what the frame is
+            else:
+                mark, tier, usage = chunk.system_fingerprint, chunk.service_tier, chunk.usage
+                known = (mark is NULL or mark == head.extra.get("system_fingerprint", NULL)) and (
+                    tier is NULL or tier == head.extra.get("service_tier", NULL)
+                )
+                choices = chunk.choices
+                if known and len(choices) == 1 and (usage is self._usage or usage == self._usage):
+                    choice = choices[0]
+                    delta = choice.delta
+                    state = self._choices.get(choice.index)
+                    if (
+                        state is not None
+                        and delta is not None
+                        and (text := delta.content)
+                        and choice.finish_reason is None
+                        and choice.logprobs is None
+                        and not delta.reasoning
+                        and not delta.reasoning_content
+                        and not delta.tool_calls
+                        and not delta.refusal
+                        and choice.content_filter_results is NULL
+                        and choice.content_filter_offsets is NULL
+                    ):
+                        state.shown = True
+                        return (TextDelta(text=text, index=choice.index),)
+                head.known = known
+                return self._chunk(chunk, data)
         try:
-            chunk = self._head.read(data)
+            chunk = head.read(data)
         except UNREADABLE:
             if self._stream and data.strip() in (b"", DONE):
                 return self._end() if data.strip() else ()
@@ -117,15 +154,6 @@ class OpenAIDecoder:
             if odd is None:
                 return ()
             chunk = odd
-        # The fast path of nearly every frame, one more piece of text: the same event as `_chunk`
-        # would return, without its lists and calls.
-        if self._head.known and len(chunk.choices) == 1 and chunk.usage == self._usage:
-            choice = chunk.choices[0]
-            delta = choice.delta
-            state = self._choices.get(choice.index)
-            if delta is not None and state is not None and _is_plain(choice, delta):
-                state.shown = True
-                return (TextDelta(text=delta.content or "", index=choice.index),)
         return self._chunk(chunk, data)
 
     def close(self) -> Sequence[Event]:
@@ -230,7 +258,7 @@ class OpenAIDecoder:
         others = self._calls(message.tool_calls, index, state, events) if message.tool_calls else ()
         opaque = choice.opaque
         if others:
-            opaque = {**opaque, "tool_calls": Raw(_encode(others))}
+            opaque = {**(opaque or {}), "tool_calls": Raw(_encode(others))}
         if opaque:
             events.append(OpaqueDelta(fields=opaque, index=index))
         state.shown = state.shown or len(events) > before
@@ -238,7 +266,7 @@ class OpenAIDecoder:
         if choice.more or (
             choice.content_filter_results is not NULL or choice.content_filter_offsets is not NULL
         ):
-            extra = {**state.verdicts(choice), **choice.more}
+            extra = {**state.verdicts(choice), **(choice.more or {})}
             if extra:
                 events.append(OpaqueDelta(fields=extra, index=index))
 
@@ -313,20 +341,3 @@ class OpenAIDecoder:
 
 def _stop_match(choice: Choice) -> str | int | None:
     return choice.matched_stop if choice.stop_reason is None else choice.stop_reason
-
-
-def _is_plain(choice: Choice, delta: WireMessage) -> bool:
-    """Return whether the frame is just a piece of text, as nearly every frame is."""
-    return not (
-        not delta.content
-        or choice.finish_reason is not None
-        or choice.logprobs is not None
-        or delta.reasoning
-        or delta.reasoning_content
-        or delta.tool_calls
-        or delta.refusal
-        or choice.opaque
-        or choice.more
-        or choice.content_filter_results is not NULL
-        or choice.content_filter_offsets is not NULL
-    )

@@ -67,7 +67,7 @@ _content_text: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | Non
 def repaired(chunk: LooseChunk) -> OpenChunk:
     """Repair a chunk. Raises one of `UNREADABLE` if that is impossible."""
     return OpenChunk(
-        choices=tuple(_choice(one, place) for place, one in enumerate(chunk.choices or ())),
+        choices=[_choice(one, place) for place, one in enumerate(chunk.choices or ())],
         usage=chunk.usage,
     )
 

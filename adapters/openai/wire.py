@@ -7,7 +7,7 @@ https://github.com/openai/openai-openapi
 """
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 NULL = Raw(b"null")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -73,7 +73,8 @@ class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
     stop_reason: the stop string or token that ended the answer; matched_stop: SGLang's name.
     content_filter_*: Azure's, in nearly every frame. The fields typed `None` are vLLM's, which are
     present, but empty unless requested.
-    opaque, more: unknown fields of the message and of the choice; never on the wire as such.
+    opaque, more: unknown fields of the message and of the choice, which `repaired` collects; their
+    names on the wire are ones that no server sends.
     """
 
     index: int = 0
@@ -92,14 +93,14 @@ class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
     prompt_token_ids: None = None
     prompt_logprobs: None = None
     routed_experts: None = None
-    opaque: dict[str, Raw] = {}
-    more: dict[str, Raw] = {}
+    opaque: dict[str, Raw] | None = field(default=None, name="(opaque)")
+    more: dict[str, Raw] | None = field(default=None, name="(more)")
 
 
 class OpenChunk(Struct, frozen=True, kw_only=True, gc=False):
     """A regular frame; one without choices, or with an error, is read by `read_loose` instead."""
 
-    choices: tuple[Choice, ...]
+    choices: list[Choice]
     usage: Raw = NULL
     error: None = None
     system_fingerprint: Raw = NULL
@@ -107,12 +108,16 @@ class OpenChunk(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Chunk(OpenChunk, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """A frame without unknown fields. Fields that only the first frame has are not read."""
+    """A frame without unknown fields. What `Head` reads of the first frame is typed, not read.
 
-    id: Raw = NULL
-    object: Raw = NULL
-    created: Raw = NULL
-    model: Raw = NULL
+    Decoding to a plain type takes less time than creating a Raw; a frame with other types is
+    read as an `OpenChunk`.
+    """
+
+    id: str | None = None
+    object: str | None = None
+    created: int | None = None
+    model: str | None = None
     obfuscation: Raw = NULL
 
 

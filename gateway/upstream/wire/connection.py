@@ -19,7 +19,14 @@ import httptools
 from httptools.parser.errors import HttpParserError, HttpParserUpgrade
 
 from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.exchange_state import TRANSITIONS, ExchangeEvent, ExchangeState
+from gateway.upstream.wire.exchange_state import (
+    ON_END,
+    ON_FAILURE,
+    ON_HEAD,
+    ON_RELEASE,
+    ON_SEND,
+    ExchangeState,
+)
 from gateway.upstream.wire.head import Limits, ReplyHeaders, head_of
 from schemas.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 
@@ -28,9 +35,8 @@ BUFFER_BYTES = 256 * 1024
 
 _NONE = ReplyHeaders(b"")
 
-# Names of this module are looked up faster than members of an enum.
+# Globals of this module: looked up faster than members of an enum.
 READY, SENT, BODY, COMPLETE, FAILED = ExchangeState
-SEND, HEAD, END, FAIL, RELEASE = ExchangeEvent
 
 
 class StaleConnection(Exception):
@@ -135,7 +141,7 @@ class HttpConnection(asyncio.Protocol):
         if head_by <= now or not self._reusable or self._lost:
             self.release()
             raise self._unsent(head_by <= now)
-        self._move(SEND)
+        self.state = ON_SEND[self.state]
         self._head_only = head_only
         self._sent_at = now
         self._transport.write(request)
@@ -190,7 +196,7 @@ class HttpConnection(asyncio.Protocol):
             and not self._transport.get_write_buffer_size()
         ):
             if state is COMPLETE:
-                self._move(RELEASE)
+                self.state = ON_RELEASE[self.state]
                 self._reused = True
             self._barren = self.status = self._informational = 0
             self._owner.keep(self)
@@ -264,7 +270,7 @@ class HttpConnection(asyncio.Protocol):
             and exc is None
             and self.headers.ends_with_the_connection()
         ):
-            self._move(END)
+            self.state = ON_END[self.state]
             self._wake()
         elif (
             self.state is SENT
@@ -273,7 +279,7 @@ class HttpConnection(asyncio.Protocol):
             and self.clock() - self._sent_at < STALE_S
         ):
             self._error = StaleConnection()
-            self._move(FAIL)
+            self.state = ON_FAILURE[self.state]
             self._wake()
         else:
             where = "in the middle of its answer" if self.status else "without an answer"
@@ -309,13 +315,13 @@ class HttpConnection(asyncio.Protocol):
             self._fail(UpstreamBroken(problem, upstream=self.upstream))
             return
         self.status = status
-        self._move(HEAD)
+        self.state = ON_HEAD[self.state]
         self._head = b""
         if not self._parser.should_keep_alive():
             self._reusable = False
         if self._head_only:
             self._reusable = False  # the parser waits for a body that will not come
-            self._move(END)
+            self.state = ON_END[self.state]
         self._wake()
 
     def on_body(self, body: bytes) -> None:
@@ -334,14 +340,10 @@ class HttpConnection(asyncio.Protocol):
         if self._skipping:
             self._skipping = False
         elif self.state is BODY:
-            self._move(END)
+            self.state = ON_END[self.state]
             self._wake()
 
     # Helpers
-
-    def _move(self, event: ExchangeEvent) -> None:
-        """Change the state. Raises KeyError, an internal error, for an impossible change."""
-        self.state = TRANSITIONS[self.state][event]
 
     async def _more(self, by: float) -> None:
         """Wait until there are bytes of the body, or its end, or an error."""
@@ -366,7 +368,7 @@ class HttpConnection(asyncio.Protocol):
         if self._error is None:
             error.__cause__ = cause
             self._error = error
-        self._move(FAIL)
+        self.state = ON_FAILURE[self.state]
         self.abort()
         self._wake()
 

@@ -7,7 +7,7 @@ become true in any state.
 
     READY ──send──▶ SENT ──head──▶ BODY ──end──▶ COMPLETE ──release──▶ READY
                       │              │               │
-                      └─────fail─────┴──────fail─────┴──▶ FAILED
+                      └────failure───┴────failure────┴──▶ FAILED
 """
 
 from collections.abc import Mapping
@@ -30,30 +30,27 @@ class ExchangeState(IntEnum):
     """The exchange ended with an error, and the connection with it."""
 
 
-class ExchangeEvent(IntEnum):
-    """What changes the state."""
+# The events. Each maps the states in which it can happen to the next state; another state is a
+# KeyError. A change is one look-up, `self.state = ON_HEAD[self.state]`, without a call.
 
-    SEND = 0
-    HEAD = 1
-    END = 2
-    FAIL = 3
-    RELEASE = 4
+Transitions = Mapping[ExchangeState, ExchangeState]
 
-
-TRANSITIONS: Final[Mapping[ExchangeState, Mapping[ExchangeEvent, ExchangeState]]] = {
-    ExchangeState.READY: {ExchangeEvent.SEND: ExchangeState.SENT},
-    ExchangeState.SENT: {
-        ExchangeEvent.HEAD: ExchangeState.BODY,
-        ExchangeEvent.FAIL: ExchangeState.FAILED,
-    },
-    ExchangeState.BODY: {
-        ExchangeEvent.END: ExchangeState.COMPLETE,
-        ExchangeEvent.FAIL: ExchangeState.FAILED,
-    },
-    ExchangeState.COMPLETE: {
-        ExchangeEvent.RELEASE: ExchangeState.READY,
-        ExchangeEvent.FAIL: ExchangeState.FAILED,
-    },
-    ExchangeState.FAILED: {ExchangeEvent.FAIL: ExchangeState.FAILED},
+ON_SEND: Final[Transitions] = {ExchangeState.READY: ExchangeState.SENT}
+ON_HEAD: Final[Transitions] = {ExchangeState.SENT: ExchangeState.BODY}
+ON_END: Final[Transitions] = {ExchangeState.BODY: ExchangeState.COMPLETE}
+ON_RELEASE: Final[Transitions] = {ExchangeState.COMPLETE: ExchangeState.READY}
+ON_FAILURE: Final[Transitions] = {
+    ExchangeState.SENT: ExchangeState.FAILED,
+    ExchangeState.BODY: ExchangeState.FAILED,
+    ExchangeState.COMPLETE: ExchangeState.FAILED,
+    ExchangeState.FAILED: ExchangeState.FAILED,
 }
-"""The next state by state and event; what is not listed cannot happen."""
+
+TRANSITIONS: Final = {
+    "send": ON_SEND,
+    "head": ON_HEAD,
+    "end": ON_END,
+    "release": ON_RELEASE,
+    "failure": ON_FAILURE,
+}
+"""The whole table, by event."""
