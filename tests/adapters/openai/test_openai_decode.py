@@ -364,3 +364,23 @@ def test_a_completion_stream_is_read() -> None:
     found = events(stream(*chunks), COMPLETION)
 
     assert found[1:] == [TextDelta(text="a"), TextDelta(text="b"), Finished(reason="length")]
+
+
+@pytest.mark.parametrize(
+    ("head", "id"),
+    [
+        ({"id": 7, "created": 1.5, "model": None, "object": None}, "7"),
+        ({"id": None, "created": None}, ""),
+        ({"id": "a", "created": 10**30}, "a"),
+    ],
+)
+def test_unusual_types_next_to_the_choices_lose_no_text(head: Json, id: str) -> None:
+    """And neither does a member of a choice that has the name of one of our own fields."""
+    deltas: list[dict[str, object]] = [{"index": 0, "delta": {"content": text}} for text in "abc"]
+    deltas[1]["more"] = {"k": 1}
+
+    events = streamed(*({**head, "choices": [delta]} for delta in deltas))
+
+    assert [one.id for one in events if isinstance(one, Started)] == [id]
+    assert "".join(one.text for one in events if isinstance(one, TextDelta)) == "abc"
+    assert [list(one.fields) for one in events if isinstance(one, OpaqueDelta)] == [["more"]]
