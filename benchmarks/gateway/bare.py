@@ -30,10 +30,13 @@ async def _stream(body: bytes) -> AsyncIterator[bytes]:
             yield chunk
 
 
+app = Litestar([chat], openapi_config=None)
+
 if __name__ == "__main__":
     uvicorn.run(
-        Litestar([chat], openapi_config=None),
+        "benchmarks.gateway.bare:app",
         port=int(os.environ["BENCH_PORT"]),
+        workers=int(os.environ["BENCH_WORKERS"]),
         log_level="error",
         access_log=False,
         http="httptools",

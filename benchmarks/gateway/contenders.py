@@ -1,4 +1,4 @@
-"""The contenders: each a separate process, pinned to one core."""
+"""The contenders: each a separate process, and the two mocks of a provider behind them."""
 
 import os
 import shutil
@@ -6,20 +6,22 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
 from benchmarks.gateway.mock import BODY
+from benchmarks.gateway.processes import settle
+from benchmarks.gateway.requests import KEY
 
-SUBJECT_CORE, LOAD_CORE = "0", "1"
-KEY = "bench-key"
+SUBJECT_CORE, LOAD_CORE, ALL_CORES = "0", "1", "0,1"
+ROOT = Path(__file__).parent.parent.parent
 
 _HEAD = """
-daemon off; master_process off; worker_processes 1; pid {dir}/nginx.pid; error_log /dev/null;
-events {{ worker_connections 2048; }}
+daemon off; master_process {master}; worker_processes {workers}; pid {dir}/nginx.pid;
+error_log /dev/null; events {{ worker_connections 2048; }}
 http {{
   access_log off; client_body_temp_path {dir}; proxy_temp_path {dir}; fastcgi_temp_path {dir};
   uwsgi_temp_path {dir}; scgi_temp_path {dir};
@@ -44,9 +46,8 @@ _WHOLE = """
   }}
 }}
 """
-
 _STROWGER = """
-server: {{port: {port}}}
+server: {{port: {port}, workers: {workers}}}
 auth: {{mode: keys, keys: [{{name: bench, key: {key}, models: [chat, stream]}}]}}
 providers:
   - {{name: whole, adapter: openai, base_url: "http://127.0.0.1:{whole}/v1", api_key: k}}
@@ -58,23 +59,84 @@ logging: {{format: json}}
 """
 
 
-class Contender(Struct, frozen=True, kw_only=True):
+class Mocks(Struct, frozen=True, kw_only=True):
+    """Ports. Whole answers come from an nginx, so that the contender is the bottleneck; streams
+    come from benchmarks.gateway.mock.
+    """
+
+    whole: int
+    stream: int
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """What a contender is started with. folder: new and empty, for its files."""
+
+    folder: Path
+    port: int
+    workers: int
+    mocks: Mocks
+
+
+class Recipe(Struct, frozen=True, kw_only=True):
+    """How to start a contender. command: writes its files and returns its command.
+
+    checkout: where its code is.
+    """
+
     name: str
+    command: Callable[[Place], Sequence[str]]
+    checkout: Path = ROOT
+
+
+class Contender(Struct, frozen=True, kw_only=True):
+    """A contender that runs. pid: of its first process."""
+
+    recipe: Recipe
     pid: int
     port: int
 
-    def cpu_s(self) -> float:
-        """CPU seconds of all threads of the process, with nanosecond resolution."""
-        total = 0
-        for task in Path(f"/proc/{self.pid}/task").iterdir():
-            total += int((task / "schedstat").read_text().split()[0])
-        return total / 1e9
 
-    def rss_mb(self) -> float:
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
-        raise RuntimeError(f"{self.name} has no VmRSS")
+def recipes(against: Sequence[Path]) -> list[Recipe]:
+    """nginx, the bare handler, this checkout and the others, which are named by their commits."""
+    return [
+        Recipe(name="nginx", command=_proxy),
+        Recipe(name="Litestar + httpx", command=_bare),
+        Recipe(name="Strowger", command=_strowger),
+        *(Recipe(name=_commit(one), command=_strowger, checkout=one) for one in against),
+    ]
+
+
+@contextmanager
+def mocks(folder: Path) -> Generator[Mocks]:
+    found = Mocks(whole=free_port(), stream=free_port())
+    config = _WHOLE.format(port=found.whole, body=BODY.decode())
+    stream = [sys.executable, "-m", "benchmarks.gateway.mock", str(found.stream)]
+    with ExitStack() as stack:
+        _start(stack, LOAD_CORE, _nginx(folder / "whole", 1, config), ROOT, {})
+        _start(stack, LOAD_CORE, stream, ROOT, {})
+        await_port(found.whole)
+        await_port(found.stream)
+        yield found
+
+
+@contextmanager
+def running(
+    recipe: Recipe, folder: Path, mocks: Mocks, *, cores: str = SUBJECT_CORE, workers: int = 1
+) -> Generator[Contender]:
+    """A contender that is ready. folder: is made for its files."""
+    place = Place(folder=folder, port=free_port(), workers=workers, mocks=mocks)
+    folder.mkdir()
+    env = {
+        "BENCH_WHOLE": f"http://127.0.0.1:{mocks.whole}/v1",
+        "BENCH_STREAM": f"http://127.0.0.1:{mocks.stream}/v1",
+        "BENCH_PORT": str(place.port),
+        "BENCH_WORKERS": str(workers),
+    }
+    with ExitStack() as stack:
+        process = _start(stack, cores, recipe.command(place), recipe.checkout, env)
+        await_port(place.port)
+        settle(process.pid)
+        yield Contender(recipe=recipe, pid=process.pid, port=place.port)
 
 
 def free_port() -> int:
@@ -83,67 +145,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-@contextmanager
-def contenders(folder: Path) -> Generator[tuple[int, list[Contender]], None, None]:
-    """The port of the mock for whole answers, and nginx, the bare handler and Strowger.
-
-    Whole answers come from an nginx, so that the contender and not the mock is the bottleneck;
-    streams come from benchmarks.gateway.mock.
-    """
-    whole, stream, ports = free_port(), free_port(), [free_port() for _ in range(3)]
-    python = sys.executable
-    env = {
-        "BENCH_WHOLE": f"http://127.0.0.1:{whole}/v1",
-        "BENCH_STREAM": f"http://127.0.0.1:{stream}/v1",
-        "BENCH_PORT": str(ports[1]),
-    }
-    config = _STROWGER.format(whole=whole, stream=stream, port=ports[2], key=KEY)
-    (folder / "strowger.yaml").write_text(config)
-    proxy = _PROXY.format(whole=whole, stream=stream, port=ports[0])
-    commands = {
-        "nginx": _nginx(folder / "proxy", proxy),
-        "Litestar + httpx": [python, "-m", "benchmarks.gateway.bare"],
-        "Strowger": [
-            *(python, "-m", "gateway.cli", "serve"),
-            *("--config", str(folder / "strowger.yaml")),
-        ],
-    }
-    with ExitStack() as stack:
-        mock = _nginx(folder / "whole", _WHOLE.format(port=whole, body=BODY.decode()))
-        _start(stack, LOAD_CORE, mock, {})
-        _start(stack, LOAD_CORE, [python, "-m", "benchmarks.gateway.mock", str(stream)], {})
-        _await_port(whole)
-        _await_port(stream)
-        started: list[Contender] = []
-        for (name, command), port in zip(commands.items(), ports, strict=True):
-            process = _start(stack, SUBJECT_CORE, command, env)
-            _await_port(port)
-            started.append(Contender(name=name, pid=process.pid, port=port))
-        yield whole, started
-
-
-def _nginx(folder: Path, server: str) -> list[str]:
-    folder.mkdir()
-    (folder / "nginx.conf").write_text(_HEAD.format(dir=folder) + server)
-    binary = shutil.which("nginx") or "/usr/sbin/nginx"
-    return [binary, "-p", str(folder), "-c", str(folder / "nginx.conf")]
-
-
-def _start(
-    stack: ExitStack, core: str, command: list[str], env: dict[str, str]
-) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
-        ["taskset", "-c", core, *command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **env},
-    )
-    stack.callback(process.wait)
-    stack.callback(process.terminate)
-    return process
-
-
-def _await_port(port: int) -> None:
+def await_port(port: int) -> None:
     end = time.monotonic() + 30
     while time.monotonic() < end:
         with socket.socket() as probe:
@@ -151,3 +153,54 @@ def _await_port(port: int) -> None:
                 return
         time.sleep(0.05)
     raise RuntimeError(f"nothing listens on port {port} after 30 s")
+
+
+def _proxy(place: Place) -> list[str]:
+    ports = {"whole": place.mocks.whole, "stream": place.mocks.stream, "port": place.port}
+    return _nginx(place.folder / "proxy", place.workers, _PROXY.format(**ports))
+
+
+def _bare(_: Place) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.gateway.bare"]
+
+
+def _strowger(place: Place) -> list[str]:
+    config = place.folder / "strowger.yaml"
+    config.write_text(
+        _STROWGER.format(
+            port=place.port,
+            workers=place.workers,
+            key=KEY,
+            whole=place.mocks.whole,
+            stream=place.mocks.stream,
+        )
+    )
+    return [sys.executable, "-m", "gateway.cli", "serve", "--config", str(config)]
+
+
+def _nginx(folder: Path, workers: int, server: str) -> list[str]:
+    folder.mkdir()
+    head = _HEAD.format(dir=folder, workers=workers, master="on" if workers > 1 else "off")
+    (folder / "nginx.conf").write_text(head + server)
+    binary = shutil.which("nginx") or "/usr/sbin/nginx"
+    return [binary, "-p", str(folder), "-c", str(folder / "nginx.conf")]
+
+
+def _commit(checkout: Path) -> str:
+    command = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _start(
+    stack: ExitStack, cores: str, command: Sequence[str], checkout: Path, env: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        ["taskset", "-c", cores, *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout), **env},
+    )
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    return process
