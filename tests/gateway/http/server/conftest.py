@@ -1,15 +1,10 @@
-"""One gateway per file, once on each event loop."""
+"""One gateway per file."""
 
 from collections.abc import AsyncGenerator
 
 import pytest
 
 from tests.gateway.http.server.front import Front, fronting
-
-
-@pytest.fixture(scope="module", params=[False, True], ids=["asyncio", "uvloop"])
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
-    return "asyncio", {"use_uvloop": request.param}
 
 
 @pytest.fixture(scope="module")

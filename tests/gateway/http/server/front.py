@@ -1,7 +1,8 @@
 """The gateway whose wire is tested: one provider behind it, which answers as a request's user says.
 
 `waits`: the start of a stream, and its end when the test allows it. `is late`: a whole answer, when
-the test allows it. `never ends`: a stream of large pieces for as long as the client takes them.
+the test allows it. `is long`: a whole answer that no buffer holds. `never ends`: a stream of large
+pieces for as long as the client takes them.
 """
 
 import asyncio
@@ -20,6 +21,10 @@ from tests.stand_ins.provider import Answer, Provider, Received, answers, provid
 ROOM: Final = 100_000
 """The largest body that the gateway takes."""
 
+SETTINGS: Final = f"""
+auth: {{admin_key: key-of-the-operator}}
+server: {{max_body_bytes: {ROOM}}}
+"""
 PIECE: Final = 50_000
 CHAT: Final = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
 BODY: Final = json.dumps(CHAT).encode()
@@ -27,6 +32,8 @@ STREAM: Final = json.dumps({**CHAT, "stream": True}).encode()
 WAITS: Final = json.dumps({**CHAT, "stream": True, "user": "waits"}).encode()
 IS_LATE: Final = json.dumps({**CHAT, "user": "is late"}).encode()
 NEVER_ENDS: Final = json.dumps({**CHAT, "stream": True, "user": "never ends"}).encode()
+IS_LONG: Final = json.dumps({**CHAT, "user": "is long"}).encode()
+LONG: Final = "".join(map(str, range(1_000_000)))
 HOT: Final = "/v1/chat/completions"
 INDEX: Final = "/v2/repository/index"
 FEEDBACK: Final = "/v1/feedback"
@@ -91,6 +98,8 @@ class Front(Struct, kw_only=True, eq=False):
             case "is late":
                 await self.go_on.wait()
                 await answer.chat()
+            case "is long":
+                await answer.chat(LONG)
             case "never ends":
                 await answer.begin_stream()
                 while True:
@@ -109,7 +118,7 @@ async def fronting(run_dir: Path) -> AsyncGenerator[Front, None]:
         await fronts[0].behave(request, answer)
 
     async with provider(behave) as remote:
-        text = one_model(remote.base_url, f"server: {{max_body_bytes: {ROOM}}}")
+        text = one_model(remote.base_url, SETTINGS)
         text = text.replace("token_s: 1", "token_s: 20").replace("tokens_s: 1", "tokens_s: 20")
         async with serving(text.replace("total_s: 5", "total_s: 60"), run_dir) as running:
             go_on = asyncio.Event()

@@ -71,6 +71,7 @@ class Wire:
             with suppress(ConnectionError):
                 while piece := await self._reader.read(65_536):
                     read += piece
+        self._writer.close()
         return read
 
     async def ended(self) -> bool:
@@ -144,7 +145,11 @@ async def dial(url: str, *, narrow: bool = False) -> Wire:
     if narrow:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(sock, (host, int(port)))
+    try:
+        await asyncio.get_running_loop().sock_connect(sock, (host, int(port)))
+    except OSError:
+        sock.close()
+        raise
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     limit = 1024 if narrow else 1 << 20
     return Wire(*await asyncio.open_connection(sock=sock, limit=limit))
