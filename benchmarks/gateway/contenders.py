@@ -108,15 +108,24 @@ def recipes(against: Sequence[Path]) -> list[Recipe]:
 
 @contextmanager
 def mocks(folder: Path) -> Generator[Mocks]:
-    found = Mocks(whole=free_port(), stream=free_port())
-    config = _WHOLE.format(port=found.whole, body=BODY.decode())
-    stream = [sys.executable, "-m", "benchmarks.gateway.mock", str(found.stream)]
+    whole = free_port()
+    config = _WHOLE.format(port=whole, body=BODY.decode())
     with ExitStack() as stack:
         _start(stack, LOAD_CORE, _nginx(folder / "whole", 1, config), ROOT, {})
-        _start(stack, LOAD_CORE, stream, ROOT, {})
-        await_port(found.whole)
-        await_port(found.stream)
-        yield found
+        stream = stack.enter_context(stream_mock())
+        await_port(whole)
+        yield Mocks(whole=whole, stream=stream)
+
+
+@contextmanager
+def stream_mock() -> Generator[int]:
+    """The port of benchmarks.gateway.mock, which sends whole answers too."""
+    port = free_port()
+    with ExitStack() as stack:
+        command = [sys.executable, "-m", "benchmarks.gateway.mock", str(port)]
+        _start(stack, LOAD_CORE, command, ROOT, {})
+        await_port(port)
+        yield port
 
 
 @contextmanager
