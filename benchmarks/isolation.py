@@ -89,7 +89,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     pid: int
 
     def resident_mb(self) -> tuple[float, float]:
-        """Resident memory of the gateway and of its engine, MB."""
+        """Resident memory of the gateway, and of its engine with the importing process, MB."""
         return _resident_mb(self.pid), sum(_resident_mb(pid) for pid in _children(self.pid))
 
 

@@ -38,8 +38,12 @@ class Subject(Struct, frozen=True, kw_only=True):
     pid: int
 
     def resident_mb(self) -> float:
-        """Resident memory of the gateway including its workers, MB."""
-        return sum(_resident_kb(pid) for pid in (self.pid, *_children(self.pid))) / 1024
+        """Resident memory of the gateway including its other processes, MB."""
+        return sum(self.resident_mb_each())
+
+    def resident_mb_each(self) -> list[float]:
+        """Resident memory of the gateway's main process and of each other, MB."""
+        return [_resident_kb(pid) / 1024 for pid in (self.pid, *_children(self.pid))]
 
 
 @contextmanager

@@ -59,9 +59,10 @@ async def run_leader(
         config.server.workers,
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
     )
-    watching = None
+    beside = [asyncio.create_task(records.import_after(pool.serving))]
     if config.server.reload == "auto":
-        watching = asyncio.create_task(keep_running("file watcher", reload.watch, crashed))
+        watching = keep_running("file watcher", reload.watch, crashed)
+        beside.append(asyncio.create_task(watching))
     engines.start()
     jobs.start()
     leases = partial(FileLeases, run_dir / PROBES)
@@ -71,8 +72,8 @@ async def run_leader(
         ):
             await pool.ended()
     finally:
-        if watching is not None:
-            watching.cancel()
+        for task in beside:
+            task.cancel()
         await jobs.close()
         await reload.close()
         await pool.close()

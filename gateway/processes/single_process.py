@@ -26,6 +26,9 @@ from gateway.telemetry.experiment_metrics import GuardrailCollector
 from gateway.telemetry.metric_snapshot import MetricFamilies, snapshot
 from gateway.telemetry.process_metrics import ProcessMetrics
 
+STARTED_S = 0.5
+"""After this time in the event loop, the server has usually started."""
+
 
 class LeaderCounters(NoPeers):
     """The leader's counters of this process, presented as a peer's."""
@@ -72,16 +75,17 @@ async def run_single_process(
     )
     on_stop(serving.drain, serving.stop_now)
     on_reload(reload.reload)
-    watching = None
+    beside = [asyncio.create_task(records.import_after(partial(asyncio.sleep, STARTED_S)))]
     if config.server.reload == "auto":
-        watching = asyncio.create_task(keep_running("file watcher", reload.watch, crashed))
+        watching = keep_running("file watcher", reload.watch, crashed)
+        beside.append(asyncio.create_task(watching))
     engines.start()
     try:
         async with _synchronised(transport, serving, reload, metrics):
             await serving.run(listener)
     finally:
-        if watching is not None:
-            watching.cancel()
+        for task in beside:
+            task.cancel()
         await reload.close()
         await engines.close()
 

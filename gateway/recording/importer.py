@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from gateway.recording.frames import HEAD, Read, unpacked
+from gateway.recording.import_messages import ImportProgress
 from gateway.recording.spool import Spool, quarantine, reading, remove
 from gateway.store.base import ImportResult, Sink
 from gateway.store.errors import ConcurrentImport, StoreUnavailable
@@ -24,10 +25,10 @@ DAY_S = 86_400.0
 
 
 class Importer:
-    """A thread between `start` and `stop`; or call `import_once` directly.
+    """Imports in the calling thread: `run` regularly, `import_once` one time.
 
     unavailable: the last import failed. imported, rejected: rows; feedback on requests of other
-    keys counts as rejected.
+    keys counts as rejected. tried: set after each import of `run`.
     """
 
     def __init__(
@@ -42,43 +43,35 @@ class Importer:
         """unavailable: the store is known to be unreachable, and that was logged."""
         self.unavailable = unavailable
         self.imported = self.rejected = 0
+        self.tried = threading.Event()
         self._spool = spool
         self._store = store
         self._every_s = every_s
         self._keep_s = keep_days * DAY_S
         self._positions: dict[str, int] = {}
         self._last_positions: dict[str, int] = {}
-        self._whole_at = time.monotonic()
+        self._whole_at: float | None = None
         self._shared = False
         self._tidy_at = 0.0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self.run, name="importer", daemon=True)
 
-    @property
-    def lag_s(self) -> float:
-        """Seconds since the store last had everything."""
-        return time.monotonic() - self._whole_at
+    def progress(self) -> ImportProgress:
+        """Return the current figures; from any thread."""
+        whole_at = self._whole_at
+        return ImportProgress(
+            unavailable=self.unavailable,
+            imported=self.imported,
+            rejected=self.rejected,
+            whole_s_ago=None if whole_at is None else time.monotonic() - whole_at,
+            positions=dict(self._positions or self._last_positions),
+        )
 
-    @property
-    def waiting_bytes(self) -> int:
-        """Approximate bytes of the spool that the store does not have."""
-        positions = self._positions or self._last_positions
-        sizes = self._spool.sizes()
-        return sum(max(size - positions.get(name, 0), 0) for name, size in sizes.items())
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self, timeout_s: float = 10.0) -> None:
-        """Import the rest and stop. What does not fit in the timeout stays in the spool."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
-
-    def run(self) -> None:
-        """Import until `stop`, then once more unless the store is unreachable."""
-        while not self._stopping.wait(self._every_s):
+    def run(self, stopping: threading.Event) -> None:
+        """Import until `stopping` is set, then once more unless the store is unreachable."""
+        waited = False
+        while not waited:
             self.import_once()
+            self.tried.set()
+            waited = stopping.wait(self._every_s)
         if not self.unavailable:
             self.import_once()
 

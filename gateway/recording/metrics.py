@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.recording.importer import Importer
+from gateway.recording.importer_process import ImporterProcess
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.spool import Spool
 
@@ -35,23 +35,23 @@ class RecorderCollector(Collector):
 
 
 class ImporterCollector(Collector):
-    """Metrics of the importing process."""
+    """Metrics of the import, in the leader."""
 
-    def __init__(self, importer: Importer, spool: Spool) -> None:
+    def __init__(self, importer: ImporterProcess, spool: Spool) -> None:
         self._importer = importer
         self._spool = spool
 
     def collect(self) -> Iterable[Metric]:
-        importer = self._importer
+        status = self._importer.status
         yield GaugeMetricFamily(
             "strowger_store_available",
             "1 while the database is reachable, 0 while it is not.",
-            value=not importer.unavailable,
+            value=not status.unavailable,
         )
         yield GaugeMetricFamily(
             "strowger_import_lag_seconds",
             "Seconds since the database last had all records of the spool.",
-            value=importer.lag_s,
+            value=status.lag_s,
         )
         yield GaugeMetricFamily(
             "strowger_spool_bytes",
@@ -61,15 +61,15 @@ class ImporterCollector(Collector):
         yield GaugeMetricFamily(
             "strowger_spool_waiting_bytes",
             "Bytes of records in the spool that the database does not have.",
-            value=importer.waiting_bytes,
+            value=self._spool.waiting_bytes(status.positions),
         )
         yield CounterMetricFamily(
             "strowger_records_imported",
             "Records imported into the database.",
-            value=importer.imported,
+            value=status.imported,
         )
         yield CounterMetricFamily(
             "strowger_records_rejected",
             "Records rejected by the database, and feedback on requests of other keys.",
-            value=importer.rejected,
+            value=status.rejected,
         )

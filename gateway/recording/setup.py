@@ -1,23 +1,30 @@
-"""Open the spool of a configuration, and run its importer while there are workers."""
+"""Open the spool of a configuration, and run its importing process while there are workers."""
 
+import asyncio
 import logging
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 from prometheus_client.registry import Collector
 
 from gateway.config.schema import Config
 from gateway.config.schema_store import SPOOL
-from gateway.recording.importer import Importer
+from gateway.recording.import_messages import ImportSettings
+from gateway.recording.importer_process import ImporterProcess
 from gateway.recording.metrics import ImporterCollector
 from gateway.recording.spool import Spool
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
+from gateway.telemetry.logs import line_style
 
 _log = logging.getLogger("strowger.records")
+
+SERVING_S = 10.0
+"""Time for the gateway to start; then the import starts, even if a worker does not serve."""
 
 
 def open_spool(config: Config) -> Spool:
@@ -26,19 +33,29 @@ def open_spool(config: Config) -> Spool:
 
 
 class Records(Struct, frozen=True, kw_only=True, eq=False):
-    """The leader's part of the recording: the store, and the metrics of the import."""
+    """The leader's part of the recording: the store, the import, and its metrics."""
 
     store: SqlStore
     metrics: Collector
+    importer: ImporterProcess
+
+    async def import_after(self, serving: Callable[[], Awaitable[None]]) -> None:
+        """Start the import when `serving` returns, but after SERVING_S at the latest."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(serving(), SERVING_S)
+        self.importer.start()
 
 
 @contextmanager
 def import_running(config: Config) -> Generator[Records]:
-    """Import what the workers record into the store, in a thread, until the block ends.
+    """Open the store, and import what the workers record into it, in a process of its own.
 
-    Enter it before the first worker starts and leave it after the last one has exited. An
-    unreachable store is logged and blocks nothing. Raises InvalidConfig if the store can never be
-    used: a newer version's tables, a missing extra.
+    Enter the block before the first worker starts and leave it after the last one has exited: on
+    leaving, the rest is imported. The process starts with `Records.import_after`, because before
+    the gateway serves it would compete with the start for the processor.
+
+    An unreachable store is logged and blocks nothing. Raises InvalidConfig if the store can never
+    be used: a newer version's tables, a missing extra.
     """
     store, spool = open_store(config.store.url), open_spool(config)
     unavailable = False
@@ -47,10 +64,21 @@ def import_running(config: Config) -> Generator[Records]:
     except StoreUnavailable as exc:
         _log.error("store unreachable; serving requests and buffering their records: %s", exc)
         unavailable = True
-    importer = Importer(spool, store, keep_days=config.store.keep_days, unavailable=unavailable)
-    importer.start()
+    importer = ImporterProcess(
+        ImportSettings(
+            url=config.store.url.reveal(),
+            spool=str(spool.folder),
+            max_spool_bytes=config.store.max_spool_bytes,
+            keep_days=config.store.keep_days,
+            logging=replace(config.logging, format=line_style(config.logging)),
+            unavailable=unavailable,
+        )
+    )
+    metrics = ImporterCollector(importer, spool)
     try:
-        yield Records(store=store, metrics=ImporterCollector(importer, spool))
+        yield Records(store=store, metrics=metrics, importer=importer)
     finally:
+        if spool.files():
+            importer.start()
         importer.stop()
         store.close()

@@ -7,9 +7,8 @@ begin with the time, so their order is the order in which the files were created
 
 import fcntl
 import os
-import secrets
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -68,7 +67,7 @@ class Spool:
     def create(self) -> SpoolFile:
         """Create a file that is locked before other processes can see it. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        name = f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(8)}"
+        name = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(8).hex()}"
         path = self.folder / f"{name}{_UNBORN}"
         fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         try:
@@ -93,6 +92,10 @@ class Spool:
     def sizes(self) -> dict[str, int]:
         """Return the bytes of each file, by name."""
         return {path.name: _size(path) for path in self.files()}
+
+    def waiting_bytes(self, positions: Mapping[str, int]) -> int:
+        """Return the bytes after these positions: the store has those before them, by file."""
+        return sum(max(size - positions.get(name, 0), 0) for name, size in self.sizes().items())
 
     def files(self) -> list[Path]:
         """Return the files with rows, oldest first."""

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -119,3 +119,21 @@ async def _hear(
     assert stream is not None
     while line := await stream.readline():
         into.append(read(line.decode()))
+
+
+def importer_of(gateway: int) -> int | None:
+    """The process id of a gateway's importing process; `None` while there is none."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) == gateway and b"import_program" in (folder / "cmdline").read_bytes():
+                return int(folder.name)
+    return None
+
+
+async def importer_started(gateway: int) -> int:
+    """Wait until a gateway has an importing process; its process id."""
+    async with asyncio.timeout(SOON_S):
+        while (pid := importer_of(gateway)) is None:  # noqa: ASYNC110  another process tells nothing
+            await asyncio.sleep(0.02)
+    return pid

@@ -30,6 +30,14 @@ LED = {
 }
 """What besides these the process that leads several workers does not load."""
 
+IMPORTS_WITHOUT = {
+    "adapters": "the importing process calls no provider",
+    "asyncio": "it has threads and pipes: 4 MB",
+    "hashlib": "OpenSSL: 3.5 MB",
+    "prometheus_client": "the leader shows its figures: 6 MB",
+}
+"""What besides these the process that imports records does not load."""
+
 KEYED = """
 providers:
   - {name: one, adapter: openai, base_url: "https://one.example/v1", api_key: k}
@@ -59,6 +67,11 @@ import gateway.cli.serve, gateway.cli, gateway.cli.main, gateway.processes.leade
 import gateway.processes.main
 print(json.dumps(sorted(sys.modules)))
 """
+IMPORTS = """
+import json, sys
+import gateway.recording.import_program
+print(json.dumps(sorted(sys.modules)))
+"""
 
 
 def loaded(folder: Path, program: str, config: str = KEYED) -> set[str]:
@@ -85,6 +98,13 @@ def test_the_leader_loads_nothing_that_answers_requests(tmp_path: Path) -> None:
     found = loaded(tmp_path, LEADS)
 
     assert {name: why for name, why in {**UNUSED, **LED}.items() if name in found} == {}
+
+
+def test_the_importing_process_loads_only_what_moves_rows_to_the_store(tmp_path: Path) -> None:
+    found = loaded(tmp_path, IMPORTS)
+
+    unused = {**UNUSED, **LED, **IMPORTS_WITHOUT}
+    assert {name: why for name, why in unused.items() if name in found} == {}
 
 
 def test_providers_with_the_same_settings_share_what_their_certificates_are_checked_with() -> None:

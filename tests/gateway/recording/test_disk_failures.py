@@ -101,15 +101,17 @@ def test_rows_wait_in_the_spool_until_the_disk_takes_them_each_once(
     file.append(frames("during"))
     during = [importer.import_once() for _ in range(3)]
     told = [store.pauses(), [(row.requests, row.attempts) for row in store.usage()]]
-    waiting, away = importer.waiting_bytes, importer.unavailable
+    away = importer.progress()
+    waiting = spool.waiting_bytes(away.positions)
     setattr(disk, trouble, False)
     file.append(frames("after"))
     after = sum(importer.import_once() for _ in range(2))
 
     assert (before, during, after) == (2 * REQUESTS, [0, 0, 0], 4 * REQUESTS)
     assert told == [{}, [(REQUESTS, REQUESTS)]], "what is there can be read"
-    assert (waiting, away) == (len(frames("during")), True)
-    assert (importer.waiting_bytes, importer.unavailable) == (0, False)
+    assert (waiting, away.unavailable) == (len(frames("during")), True)
+    assert not importer.unavailable
+    assert spool.waiting_bytes(importer.progress().positions) == 0
     assert [(row.requests, row.attempts) for row in store.usage()] == [(3 * REQUESTS, 3 * REQUESTS)]
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert words in caplog.records[0].message

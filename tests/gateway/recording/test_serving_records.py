@@ -14,7 +14,7 @@ import pytest
 from gateway.store.open import open_store
 from gateway.store.usage_queries import UsageRow
 from schemas.secret import Secret
-from tests.gateway.commanded import SOON_S, Commanded, commanded
+from tests.gateway.commanded import SOON_S, Commanded, commanded, importer_started
 from tests.gateway.http.test_operations import command
 from tests.gateway.serving import one_model
 from tests.stand_ins.provider import provider
@@ -121,16 +121,17 @@ async def test_a_disk_that_is_full_for_a_while_costs_no_request_and_no_record(
         ids = [await answered(client)]
         hard = resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE)[1]
         gauges: list[set[str]] = []
-        for most, trouble, over in (
-            (8_192, "buffering records in", "store reachable again, buffered records"),
-            (1, "cannot write records to the spool", "to the spool again; 0 were lost"),
+        importer = await importer_started(up.process.pid)
+        for pid, most, trouble, over in (
+            (importer, 8_192, "buffering records in", "store reachable again, buffered records"),
+            (up.process.pid, 1, "cannot write records to the", "to the spool again; 0 were lost"),
         ):
-            resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE, (most, hard))
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, hard))
             ids += [await answered(client) for _ in range(3)]
             await up.said(trouble)
             ids += [await answered(client) for _ in range(3)]
             gauges.append(set((await client.get("/metrics")).text.splitlines()))
-            resource.prlimit(up.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
             await up.said(over)
             assert sum(trouble in line for line in up.lines) == 1
         healed = (await client.get("/metrics")).text.splitlines()

@@ -1,0 +1,117 @@
+"""The importing process: `python -m gateway.recording.import_program`.
+
+The leader starts it and sends it orders on its standard input: its settings, changes of the log
+level, and the order to stop. It reports its progress on its standard output. When the input ends
+without an order, the leader has died: the process then imports what is left and exits, too.
+"""
+
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from gateway.recording.import_messages import (
+    STOP_S,
+    LogLevel,
+    StopImport,
+    as_line,
+    order_decoder,
+    settings_decoder,
+)
+from gateway.recording.importer import Importer
+from gateway.recording.spool import Spool
+from gateway.store.open import open_store
+from gateway.store.sql import SqlStore
+from gateway.telemetry.logs import configure_logging, line_style
+from schemas.secret import Secret
+
+_log = logging.getLogger("strowger.records")
+
+INTERRUPTED_S = 1.0
+"""Time for a transaction to end that was interrupted after STOP_S."""
+
+REPORT_S = 2.0
+"""Interval between reports while an import takes longer; otherwise each import is reported."""
+
+
+def main() -> None:
+    """Import until the leader says stop or dies. Signals are ignored: the leader handles them."""
+    _ignore_signals()
+    reports = _claim_stdout()
+    first = sys.stdin.buffer.readline()
+    if not first:
+        return
+    settings = settings_decoder.decode(first)
+    configure_logging(settings.logging, line_style(settings.logging))
+    store = open_store(Secret(settings.url))
+    importer = Importer(
+        Spool(Path(settings.spool), max_bytes=settings.max_spool_bytes),
+        store,
+        keep_days=settings.keep_days,
+        unavailable=settings.unavailable,
+    )
+    stopping, done = threading.Event(), threading.Event()
+    threading.Thread(target=_obey, args=(stopping, done, store), daemon=True).start()
+    threading.Thread(target=_report, args=(importer, reports), daemon=True).start()
+    _tune_garbage_collector()
+    importer.run(stopping)
+    done.set()
+    store.close()
+
+
+def _ignore_signals() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def _claim_stdout() -> int:
+    """Return a descriptor for the reports; what a library prints goes to stderr instead."""
+    reports = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return reports
+
+
+def _obey(stopping: threading.Event, done: threading.Event, store: SqlStore) -> None:
+    """Follow the leader's orders; stop with the last one, or when the leader has died."""
+    try:
+        for line in sys.stdin.buffer:
+            match order_decoder.decode(line):
+                case LogLevel(level=level):
+                    logging.getLogger("strowger").setLevel(level)
+                case StopImport():
+                    break
+        else:
+            _log.warning("lost the leader process; importing what is left and exiting")
+    finally:
+        stopping.set()
+    if not done.wait(STOP_S):
+        store.close()  # interrupts the transaction, which rolls back
+        if not done.wait(INTERRUPTED_S):
+            os._exit(1)
+
+
+def _report(importer: Importer, reports: int) -> None:
+    """Report the progress regularly, in a thread of its own: a leader that hangs reads nothing."""
+    while True:
+        importer.tried.wait(REPORT_S)
+        importer.tried.clear()
+        try:
+            os.write(reports, as_line(importer.progress()))
+        except OSError:
+            return
+
+
+def _tune_garbage_collector() -> None:
+    """Collect less often: an import makes thousands of rows at a time, and no cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+if __name__ == "__main__":
+    main()

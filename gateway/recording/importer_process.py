@@ -1,0 +1,199 @@
+"""The leader's handle of the importing process: start it, restart it when it dies, and stop it."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gateway.child_environment import child_environment
+from gateway.recording.import_messages import (
+    STOP_S,
+    ImportProgress,
+    ImportSettings,
+    LogLevel,
+    StopImport,
+    as_line,
+    progress_decoder,
+)
+
+_log = logging.getLogger("strowger.records")
+_strowger = logging.getLogger("strowger")
+
+BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
+"""Delay before a restart; doubled by each crash, reset after STEADY_S."""
+
+STEADY_S = 60.0
+EXIT_S = 3.0
+"""Time for the process to exit after STOP_S; then it is killed."""
+
+
+class ImportStatus(Struct, frozen=True, kw_only=True):
+    """The figures of all importing processes since the start of the gateway, as last reported.
+
+    whole_at: the monotonic clock when the store last had everything. positions: the bytes of each
+    spool file that the store has. What a process that is killed imported after its last report is
+    not counted.
+    """
+
+    unavailable: bool
+    imported: int
+    rejected: int
+    whole_at: float
+    positions: Mapping[str, int]
+
+    @property
+    def lag_s(self) -> float:
+        """Seconds since the store last had everything."""
+        return time.monotonic() - self.whole_at
+
+    def after(self, earlier: "ImportStatus", progress: ImportProgress) -> "ImportStatus":
+        """Return the figures with the progress of a process that started after `earlier`."""
+        whole_s_ago = progress.whole_s_ago
+        return ImportStatus(
+            unavailable=progress.unavailable,
+            imported=earlier.imported + progress.imported,
+            rejected=earlier.rejected + progress.rejected,
+            whole_at=self.whole_at if whole_s_ago is None else time.monotonic() - whole_s_ago,
+            positions=progress.positions or self.positions,
+        )
+
+
+class ImporterProcess:
+    """The importing process, kept alive from `start` to `stop` by a thread.
+
+    status: the current figures. A thread, because the process outlives the event loop: it imports
+    what the last worker has written while it closed.
+    """
+
+    def __init__(self, settings: ImportSettings) -> None:
+        self.status = ImportStatus(
+            unavailable=settings.unavailable,
+            imported=0,
+            rejected=0,
+            whole_at=time.monotonic(),
+            positions={},
+        )
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = False
+        self._stopping = threading.Event()
+        self._killed = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._keep, name="importer", daemon=True)
+
+    def start(self) -> None:
+        """Start the process without waiting for it; nothing happens the second time."""
+        if not self._started:
+            self._started = True
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Let it import the rest, and wait until it has exited; kill it if it takes too long.
+
+        Nothing happens before `start`.
+        """
+        if not self._started:
+            return
+        with self._lock:
+            self._stopping.set()
+            if self._process is not None:
+                _send(self._process, StopImport())
+        self._thread.join(STOP_S + EXIT_S)
+        with self._lock:
+            self._killed = True
+            if self._process is not None:
+                self._process.kill()
+        self._thread.join(EXIT_S)
+
+    def _keep(self) -> None:
+        _block_signals()
+        crashes = 0
+        while True:
+            last = self._stopping.is_set()
+            began = time.monotonic()
+            how = self._once()
+            if self._stopping.is_set() and (last or self._killed or not how):
+                if how:
+                    message = "the importing process %s; the next start imports what is left"
+                    _log.error(message, how)
+                return
+            crashes = 1 if time.monotonic() - began > STEADY_S else crashes + 1
+            pause = min(BACKOFF_S * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
+            _log.error("the importing process %s; restarting in %g s", how, pause)
+            self._stopping.wait(pause)
+
+    def _once(self) -> str:
+        """Run one process until it exits; return how it failed, "" if it did what it was told."""
+        try:
+            status = self._run()
+        except OSError as exc:
+            return f"cannot be started ({exc})"
+        except Exception:  # noqa: BLE001  a bug must not end imports for good
+            _log.exception("internal error while following the importing process")
+            return "was stopped after an internal error in the leader"
+        if status < 0:
+            return f"was killed by signal {-status}"
+        return f"exited with status {status}" if status or not self._stopping.is_set() else ""
+
+    def _run(self) -> int:
+        """Run one process until it exits; return its exit status. Raises OSError."""
+        with self._lock:
+            process = self._process = self._spawn()
+        with process:
+            try:
+                self._follow(process)
+                process.wait()
+            finally:
+                process.kill()
+                with self._lock:
+                    self._process = None
+        return process.returncode
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
+        """Start a process and send it all orders so far. Raises OSError."""
+        process = subprocess.Popen(
+            (sys.executable, "-m", "gateway.recording.import_program"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=child_environment(),
+        )
+        _send(process, replace(self._settings, unavailable=self.status.unavailable))
+        if self._stopping.is_set():
+            _send(process, StopImport())
+        return process
+
+    def _follow(self, process: "subprocess.Popen[bytes]") -> None:
+        """Take the reports of a process until it exits, and pass changes of the log level on."""
+        assert process.stdout is not None
+        earlier, level = self.status, logging.NOTSET
+        for line in process.stdout:
+            self.status = self.status.after(earlier, progress_decoder.decode(line))
+            if level != _strowger.level:
+                level = _strowger.level
+                _send(process, LogLevel(level=level))
+
+
+def _send(
+    process: "subprocess.Popen[bytes]", order: ImportSettings | LogLevel | StopImport
+) -> None:
+    """Send a line; nothing happens if the process has died, which its exit status tells."""
+    assert process.stdin is not None
+    with suppress(OSError):
+        os.write(process.stdin.fileno(), as_line(order))
+
+
+def _block_signals() -> None:
+    """Keep signals from this thread and, until it ignores them itself, from its new process.
+
+    A terminal sends Ctrl-C to all processes of its group. The main thread still gets ours.
+    """
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
