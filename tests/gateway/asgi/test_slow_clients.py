@@ -199,6 +199,20 @@ async def test_a_connection_may_be_idle_between_requests(dial: Dial) -> None:
     assert found == [200, 200]
 
 
+async def test_a_connection_may_be_idle_after_a_refused_body_has_been_read_past(dial: Dial) -> None:
+    client = await dial()
+    refused = whole().replace(b"application/json", b"text/plain")
+
+    await client.say(refused[:-20])
+    status, _ = await client.receives()
+    await client.say(refused[-20:])
+    await asyncio.sleep(LONGER_S)
+    await client.say(whole())
+
+    assert status == 415
+    assert (await client.receives())[0] == 200
+
+
 async def test_a_body_behind_another_request_has_its_time_when_its_turn_comes(
     gateway: Gateway, dial: Dial, waits: Waits
 ) -> None:
