@@ -14,12 +14,13 @@ STOP_S = 10.0
 class ImportSettings(Struct, frozen=True, kw_only=True):
     """The first message to the importing process.
 
-    url: the address of the store. unavailable: it is known to be unreachable, and that was logged.
+    url: the address of the store; bytes, as the spool's path, because the names of files need not
+    be valid Unicode. unavailable: the store is known to be unreachable, and that was logged.
     logging: with a format other than `auto`, because the process's stdout is a pipe.
     """
 
-    url: str
-    spool: str
+    url: bytes
+    spool: bytes
     max_spool_bytes: int
     keep_days: int
     logging: Logging
@@ -33,7 +34,7 @@ class LogLevel(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class StopImport(Struct, frozen=True, kw_only=True, tag=True):
-    """Import what is left and exit: every writer has closed its file."""
+    """Import the rest and exit: every writer has closed its file."""
 
 
 class ImportProgress(Struct, frozen=True, kw_only=True):

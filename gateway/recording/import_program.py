@@ -2,7 +2,7 @@
 
 The leader starts it and sends it orders on its standard input: its settings, changes of the log
 level, and the order to stop. It reports its progress on its standard output. When the input ends
-without an order, the leader has died: the process then imports what is left and exits, too.
+without an order, the leader has died: the process then imports the rest and exits, too.
 """
 
 import gc
@@ -46,9 +46,9 @@ def main() -> None:
         return
     settings = settings_decoder.decode(first)
     configure_logging(settings.logging, line_style(settings.logging))
-    store = open_store(Secret(settings.url))
+    store = open_store(Secret(os.fsdecode(settings.url)))
     importer = Importer(
-        Spool(Path(settings.spool), max_bytes=settings.max_spool_bytes),
+        Spool(Path(os.fsdecode(settings.spool)), max_bytes=settings.max_spool_bytes),
         store,
         keep_days=settings.keep_days,
         unavailable=settings.unavailable,
@@ -86,7 +86,7 @@ def _obey(stopping: threading.Event, done: threading.Event, store: SqlStore) -> 
                 case StopImport():
                     break
         else:
-            _log.warning("lost the leader process; importing what is left and exiting")
+            _log.warning("lost the leader process; importing the rest and exiting")
     finally:
         stopping.set()
     if not done.wait(STOP_S):

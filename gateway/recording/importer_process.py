@@ -105,7 +105,7 @@ class ImporterProcess:
         with self._lock:
             self._stopping.set()
             if self._process is not None:
-                _send(self._process, StopImport())
+                _send(self._process, as_line(StopImport()))
         self._thread.join(STOP_S + EXIT_S)
         with self._lock:
             self._killed = True
@@ -122,7 +122,7 @@ class ImporterProcess:
             how = self._once()
             if self._stopping.is_set() and (last or self._killed or not how):
                 if how:
-                    message = "the importing process %s; the next start imports what is left"
+                    message = "the importing process %s; the next start imports the rest"
                     _log.error(message, how)
                 return
             crashes = 1 if time.monotonic() - began > STEADY_S else crashes + 1
@@ -131,7 +131,7 @@ class ImporterProcess:
             self._stopping.wait(pause)
 
     def _once(self) -> str:
-        """Run one process until it exits; return how it failed, "" if it did what it was told."""
+        """Run one process until it exits; return how it failed, "" if it followed its orders."""
         try:
             status = self._run()
         except OSError as exc:
@@ -159,15 +159,16 @@ class ImporterProcess:
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
         """Start a process and send it all orders so far. Raises OSError."""
+        orders = as_line(replace(self._settings, unavailable=self.status.unavailable))
+        if self._stopping.is_set():
+            orders += as_line(StopImport())
         process = subprocess.Popen(
             (sys.executable, "-m", "gateway.recording.import_program"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=child_environment(),
         )
-        _send(process, replace(self._settings, unavailable=self.status.unavailable))
-        if self._stopping.is_set():
-            _send(process, StopImport())
+        _send(process, orders)
         return process
 
     def _follow(self, process: "subprocess.Popen[bytes]") -> None:
@@ -178,16 +179,14 @@ class ImporterProcess:
             self.status = self.status.after(earlier, progress_decoder.decode(line))
             if level != _strowger.level:
                 level = _strowger.level
-                _send(process, LogLevel(level=level))
+                _send(process, as_line(LogLevel(level=level)))
 
 
-def _send(
-    process: "subprocess.Popen[bytes]", order: ImportSettings | LogLevel | StopImport
-) -> None:
-    """Send a line; nothing happens if the process has died, which its exit status tells."""
+def _send(process: "subprocess.Popen[bytes]", orders: bytes) -> None:
+    """Send lines; nothing happens if the process has died, as its exit status shows."""
     assert process.stdin is not None
     with suppress(OSError):
-        os.write(process.stdin.fileno(), as_line(order))
+        os.write(process.stdin.fileno(), orders)
 
 
 def _block_signals() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -66,8 +67,8 @@ def import_running(config: Config) -> Generator[Records]:
         unavailable = True
     importer = ImporterProcess(
         ImportSettings(
-            url=config.store.url.reveal(),
-            spool=str(spool.folder),
+            url=os.fsencode(config.store.url.reveal()),
+            spool=os.fsencode(spool.folder),
             max_spool_bytes=config.store.max_spool_bytes,
             keep_days=config.store.keep_days,
             logging=replace(config.logging, format=line_style(config.logging)),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,14 @@ from gateway.recording.import_messages import (
 )
 from gateway.recording.spool import Spool
 from tests.gateway.commanded import SOON_S, Commanded, commanded, importer_of, importer_started
-from tests.gateway.recording.test_serving_records import ALONE, TWO, answered, known, used
+from tests.gateway.recording.test_serving_records import (
+    ALONE,
+    TWO,
+    answered,
+    killed_after,
+    known,
+    used,
+)
 from tests.gateway.serving import one_model
 from tests.gateway.store.rows import request_row
 from tests.stand_ins.provider import provider
@@ -165,6 +173,33 @@ async def test_the_importer_of_a_killed_gateway_exits_and_the_next_start_imports
     assert sum(row.requests for row in used(tmp_path)) == len(ids)
 
 
+async def test_a_reload_changes_the_log_level_of_the_importer_too(tmp_path: Path) -> None:
+    async with (
+        provider() as remote,
+        commanded(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
+    ):
+        torn(tmp_path, "r0")
+        await up.said("ignored the last 1 bytes")
+        up.edit(one_model(remote.base_url, f"{ALONE}\nlogging: {{level: error}}"))
+        async with asyncio.timeout(SOON_S):
+            for number in count(1):
+                warnings = len(up.lines)
+                torn(tmp_path, f"r{number}")
+                await until_imported(up, number + 1)
+                await asyncio.sleep(0.2)
+                if len(up.lines) == warnings:
+                    break
+
+
+async def test_records_are_imported_in_a_folder_whose_name_is_not_unicode(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"na\xffme")
+    folder.mkdir()
+    async with provider() as remote:
+        answers = await killed_after(one_model(remote.base_url), folder, 3, signal.SIGTERM, 0.0)
+
+    assert answers == sum(row.requests for row in used(folder)) == 3
+
+
 async def test_the_metrics_show_an_importer_that_does_nothing(tmp_path: Path) -> None:
     async with (
         provider() as remote,
@@ -189,8 +224,8 @@ async def test_the_metrics_show_an_importer_that_does_nothing(tmp_path: Path) ->
 
 def settings(folder: Path, level: str = "info") -> ImportSettings:
     return ImportSettings(
-        url=f"sqlite:///{folder / 'strowger.db'}",
-        spool=str(folder / "strowger-spool"),
+        url=os.fsencode(f"sqlite:///{folder / 'strowger.db'}"),
+        spool=os.fsencode(folder / "strowger-spool"),
         max_spool_bytes=1 << 30,
         keep_days=90,
         logging=Logging(format="json", level=level),  # pyright: ignore[reportArgumentType]
@@ -232,7 +267,7 @@ def test_an_importer_without_a_leader_says_so_and_imports_what_is_there(tmp_path
         _, said = process.communicate(timeout=SOON_S)
 
     assert process.returncode == 0
-    assert b"lost the leader process; importing what is left and exiting" in said
+    assert b"lost the leader process; importing the rest and exiting" in said
     assert known(tmp_path, ["r1", "r2"]) == {"r1", "r2"}
 
 
