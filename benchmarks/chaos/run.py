@@ -133,15 +133,14 @@ class Chaos:
         self._upstreams[place] = await self._upstream(place)
 
     def _kill_worker(self) -> None:
-        """Kill one of the gateway's own children; there are no engines."""
+        """Kill a worker or the importing process, unless one is missing; there are no engines."""
         tasks = Path(f"/proc/{self._gateway.pid}/task")
-        workers = [
+        children = [
             int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()
         ]
-        if len(workers) > 1:
+        if len(children) > 2:
             self.timeline.kills.append(time.monotonic())
-            worker = self._draw.choice(sorted(workers))
-            os.kill(worker, signal.SIGKILL)
+            os.kill(self._draw.choice(sorted(children)), signal.SIGKILL)
 
     def _configure(self) -> None:
         self._policies.append(self._policies.pop(0))
