@@ -64,7 +64,7 @@ class _Application(Litestar):
         return [*plugins, MsgspecDIPlugin()]
 
 
-def build_app(gateway: Gateway, *, at_once: bool = True) -> ASGIApp:
+def build_app(gateway: Gateway, *, at_once: bool = True) -> Dispatcher:
     """Build the application. The gateway's parts are read at each request.
 
     at_once: False builds the Litestar part with its first request, which takes 0.1 s: for tests

@@ -17,7 +17,7 @@ from schemas.tensors import Tensor
 Prompt = str | tuple[int, ...]
 
 
-class ChatRequest(Struct, frozen=True, kw_only=True, tag_field="task", tag="chat", gc=False):
+class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
     """A conversation to continue.
 
     include_usage: the client asked for usage at the end of its stream.

@@ -20,6 +20,9 @@ from tests.stand_ins.provider import provider
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "adapters", "gateway")
+UNDERNEATH = ("gateway/eventloop/", "gateway/http/server/")
+"""The server and the event loop's batch: they know nothing of chats, as the libraries below them,
+and are in use all through a request. docs/architecture.md shows them in a picture."""
 OUTSIDE = ""
 """The caller of what the server, the event loop or a parser calls."""
 
@@ -52,7 +55,8 @@ def recorded(entries: list[Entry]) -> Generator[None, None, None]:
         if name not in files:
             path = Path(name)
             inside = path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in PACKAGES
-            files[name] = str(path.relative_to(ROOT)) if inside else OUTSIDE
+            file = str(path.relative_to(ROOT)) if inside else OUTSIDE
+            files[name] = OUTSIDE if file.startswith(UNDERNEATH) else file
         return files[name]
 
     def on_event(frame: FrameType, event: str, argument: object) -> None:

@@ -2,11 +2,12 @@
 
 from typing import Protocol
 
-from litestar.types import HTTPScope, Receive, ReceiveMessage
+from litestar.types import HTTPScope, ReceiveMessage
 from msgspec import Struct
 
 from gateway.asgi.client_timeouts import check_receive_deadline
 from gateway.asgi.disconnect import ClientGone
+from gateway.asgi.exchange import HotExchange
 from schemas.errors import BodyTooLarge, UnsupportedMediaType
 
 
@@ -75,9 +76,7 @@ class BodyMemory(Protocol):
     def release(self, size: int) -> None: ...
 
 
-async def read_body(
-    head: Head, scope: HTTPScope, receive: Receive, limit: int, memory: BodyMemory
-) -> bytes:
+async def read_body(head: Head, exchange: HotExchange, limit: int, memory: BodyMemory) -> bytes:
     """Return the body; claim memory as pieces arrive. The caller releases it, also after an error.
 
     Raises BodyTooLarge over `limit` bytes, RequestTimeout when pieces arrive too slowly,
@@ -85,15 +84,17 @@ async def read_body(
     """
     if head.length > limit:
         raise BodyTooLarge(f"the body has {head.length} bytes; the maximum is {limit}")
-    first = await receive()
-    if first["type"] == "http.request" and not first["more_body"] and len(first["body"]) <= limit:
-        memory.buffer(len(first["body"]))
-        return first["body"]
+    whole = exchange.whole_body()
+    if whole is not None and len(whole) <= limit:
+        memory.buffer(len(whole))
+        return whole
     pieces = _Pieces(limit, memory)
-    more = pieces.add(first)
+    if whole is not None:
+        pieces.claim(whole)
+    more = pieces.add(await exchange.receive())
     while more:
-        check_receive_deadline(scope)
-        more = pieces.add(await receive())
+        check_receive_deadline(exchange.scope)
+        more = pieces.add(await exchange.receive())
     return pieces.whole()
 
 
@@ -110,13 +111,16 @@ class _Pieces:
         """Return whether more pieces follow."""
         if message["type"] != "http.request":
             raise ClientGone("the client closed the connection before the body's end")
-        piece = message["body"]
+        self.claim(message["body"])
+        return message["more_body"]
+
+    def claim(self, piece: bytes) -> None:
+        """Add a piece within the limits."""
         if self._size + len(piece) > self._limit:
             raise BodyTooLarge(f"the body is larger than the maximum of {self._limit} bytes")
         self._memory.buffer(len(piece))
         self._size += len(piece)
         self._pieces.append(piece)
-        return message["more_body"]
 
     def whole(self) -> bytes:
         return b"".join(self._pieces)

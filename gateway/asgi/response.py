@@ -1,12 +1,10 @@
 """Send an answer: whole or as a stream, or the error in its place."""
 
 import math
-from typing import cast
 from urllib.parse import quote
 
-from litestar.types import Message, Send
-
 from gateway.asgi.cors import Headers
+from gateway.asgi.exchange import HotExchange
 from gateway.clock import now
 from gateway.routing.request_record import RequestRecord
 from schemas.errors import (
@@ -36,14 +34,16 @@ class ResponseWriter:
     extra: headers for every answer of this request (CORS). expose: send x-gateway-* headers.
     """
 
-    __slots__ = ("_expose", "_extra", "_send", "_trip", "busy", "last_sent", "started")
+    __slots__ = ("_exchange", "_expose", "_extra", "_record", "busy", "last_sent", "started")
 
-    def __init__(self, send: Send, record: RequestRecord, extra: Headers, *, expose: bool) -> None:
+    def __init__(
+        self, exchange: HotExchange, record: RequestRecord, extra: Headers, *, expose: bool
+    ) -> None:
         self.started = False
         self.busy = False
         self.last_sent = 0.0
-        self._send = send
-        self._trip = record
+        self._exchange = exchange
+        self._record = record
         self._extra = extra
         self._expose = expose
 
@@ -58,9 +58,7 @@ class ResponseWriter:
             headers += extra
         headers.append((b"content-length", b"%d" % len(body)))
         self.started = True
-        start = {"type": "http.response.start", "status": status, "headers": headers}
-        await self._send(cast(Message, start))
-        await self._send(cast(Message, {"type": "http.response.body", "body": body}))
+        await self._exchange.whole(status, headers, body)
 
     async def empty(self, status: int, extra: Headers) -> None:
         """Send a head without a body."""
@@ -72,7 +70,7 @@ class ResponseWriter:
         extra: Headers = []
         if error.retry_after is not None:
             extra.append((b"retry-after", str(math.ceil(error.retry_after)).encode()))
-        if self._trip.attempts_sent > 1:
+        if self._record.attempts_sent > 1:
             extra.append((b"x-should-retry", b"false"))
         if isinstance(error, MethodNotAllowed):
             extra.append((b"allow", ", ".join(error.allow).encode()))
@@ -97,20 +95,18 @@ class ResponseWriter:
 
     async def _start(self, status: int, headers: Headers) -> None:
         self.started = True
-        start = {"type": "http.response.start", "status": status, "headers": headers}
-        await self._send(cast(Message, start))
+        await self._exchange.start(status, headers)
 
     async def _put(self, data: bytes, *, more: bool) -> None:
         self.busy = True
-        body = {"type": "http.response.body", "body": data, "more_body": more}
         try:
-            await self._send(cast(Message, body))
+            await self._exchange.put(data, more=more)
         finally:
             self.busy = False
             self.last_sent = now()
 
     def _headers(self) -> Headers:
-        record = self._trip
+        record = self._record
         headers = [(b"x-request-id", (record.client_request_id or record.request_id).encode())]
         if self._expose:
             headers.append((b"x-gateway-request-id", record.request_id.encode()))

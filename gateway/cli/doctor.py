@@ -20,7 +20,6 @@ PACKAGES = (
     "litestar",
     "msgspec",
     "httpx",
-    "uvicorn",
     "uvloop",
     "httptools",
     "torch",

@@ -1,16 +1,16 @@
 """The thin ASGI entry: hot paths go straight to their endpoints, everything else to Litestar."""
 
 from collections.abc import Callable, Mapping
-from typing import cast
 
-from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from gateway.asgi.client_timeouts import with_receive_deadline
+from gateway.asgi.exchange import AsgiExchange
+from gateway.http.cross_site_refusal import refuse
 from gateway.http.endpoint import Endpoint
-from gateway.http.error_envelopes import envelope
 from gateway.state import Gateway
 from gateway.surfaces.hot_route import TemplatedPaths
-from schemas.errors import Forbidden, GatewayError
+from schemas.errors import Forbidden
 
 
 class Dispatcher:
@@ -30,7 +30,7 @@ class Dispatcher:
 
         rest: builds the app for everything else, once.
         """
-        self._hot = dict(hot)
+        self.hot = dict(hot)
         self._paths = paths
         self._build_rest = rest
         self._rest: ASGIApp | None = None
@@ -42,35 +42,23 @@ class Dispatcher:
             self._rest = self._build_rest()
         return self._rest
 
+    def find_hot(self, path: str) -> Endpoint | None:
+        """Return the endpoint of a hot path; `None` if it is Litestar's."""
+        endpoint = self.hot.get(path)
+        return endpoint if endpoint is not None else self.hot.get(self._paths.find(path)[0])
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            path = scope["path"]
+            endpoint = self.find_hot(scope["path"])
+            if endpoint is not None:
+                await endpoint(scope, receive, send)
+                return
             door = self._gateway.runtime.door
             if door is not None:
                 try:
                     door.check(scope)
                 except Forbidden as exc:
-                    await _refuse(exc, scope, send)
+                    await refuse(exc, AsgiExchange(scope, receive, send))
                     return
-            endpoint = self._hot.get(path)
-            if endpoint is None:
-                route, _ = self._paths.find(path)
-                endpoint = self._hot.get(route)
-            if endpoint is not None:
-                await endpoint(scope, receive, send)
-                return
             receive = with_receive_deadline(scope, receive)
         await (self._rest or self.complete())(scope, receive, send)
-
-
-async def _refuse(error: GatewayError, scope: HTTPScope, send: Send) -> None:
-    """Answer with the error format of the path's surface; the body is not read."""
-    body = b"" if scope["method"] == "HEAD" else envelope(scope["path"])(error)
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(body)),
-        (b"connection", b"close"),
-    ]
-    start = {"type": "http.response.start", "status": error.status, "headers": headers}
-    await send(cast(Message, start))
-    await send(cast(Message, {"type": "http.response.body", "body": body}))

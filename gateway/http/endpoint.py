@@ -18,9 +18,12 @@ from gateway.access.key_shares import Slot
 from gateway.asgi.body_complexity import BodyComplexity, measure
 from gateway.asgi.decompression import ENCODINGS, inflate
 from gateway.asgi.disconnect import DisconnectGuard
+from gateway.asgi.exchange import AsgiExchange, HotExchange
 from gateway.asgi.request_body import Head, check_encoding, check_type, read_body, read_head
 from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
+from gateway.eventloop.inline_task import in_task
+from gateway.http.cross_site_refusal import refuse
 from gateway.routing.execution import pipeline
 from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.plan import Plan
@@ -54,9 +57,20 @@ class Endpoint:
         self._paths = TemplatedPaths((route,)) if route.templated else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI, for another server that mounts the application."""
         assert scope["type"] == "http"
-        gateway = self._gateway
+        await self.answer(AsgiExchange(scope, receive, send))
+
+    async def answer(self, exchange: HotExchange) -> None:
+        """Answer one request. Raises nothing but CancelledError."""
+        gateway, scope = self._gateway, exchange.scope
         runtime, admission = gateway.runtime, gateway.admission
+        if runtime.door is not None:
+            try:
+                runtime.door.check(scope)
+            except Forbidden as exc:
+                await refuse(exc, exchange)
+                return
         head = read_head(scope)
         record = RequestRecord(
             request_id=new_request_id(),
@@ -70,14 +84,14 @@ class Endpoint:
         record.client = runtime.clients.of(scope)
         extra = gateway.cors.headers(head.origin) if head.origin else []
         expose = runtime.config.server.expose_headers
-        response = ResponseWriter(send, record, extra, expose=expose)
+        response = ResponseWriter(exchange, record, extra, expose=expose)
         status = 500
         try:
             if scope["method"] != "POST":
-                await self._other_method(scope["method"], head, gateway, response, send)
+                await self._other_method(scope["method"], head, gateway, response)
                 status = 0
                 return
-            status = await self._serve(scope, head, gateway, runtime, record, response, receive)
+            status = await self._serve(exchange, head, gateway, runtime, record, response)
         except GatewayError as exc:
             status = exc.status
             record.record_error(exc)
@@ -106,15 +120,15 @@ class Endpoint:
 
     async def _serve(
         self,
-        scope: HTTPScope,
+        exchange: HotExchange,
         head: Head,
         gateway: Gateway,
         runtime: Runtime,
         record: RequestRecord,
         response: ResponseWriter,
-        receive: Receive,
     ) -> int:
         """Answer with 200, or raise the error for the caller. Return the status."""
+        scope = exchange.scope
         gateway.admission.admit(runtime)
         try:
             caller = runtime.keyring.caller(scope["headers"])
@@ -135,9 +149,7 @@ class Endpoint:
             others_in_flight=gateway.admission.others_in_flight,
         )
         try:
-            request = await self._request(
-                scope, head, gateway, runtime, caller, record, receive, held
-            )
+            request = await self._request(exchange, head, gateway, runtime, caller, record, held)
             record.model, record.task = request.model, request.task
             route = runtime.table.find(request.model, caller.may_use)
             record.route = route.name
@@ -146,7 +158,7 @@ class Endpoint:
                 record.stream = request.stream
             planned = _plan(scope, gateway, runtime, request, record)
             try:
-                await self._answer(planned, request, record, response, gateway, runtime, receive)
+                await self._answer(planned, request, record, response, gateway, runtime, exchange)
             except GatewayError as exc:
                 _place(exc, request)
                 raise
@@ -159,13 +171,12 @@ class Endpoint:
 
     async def _request(
         self,
-        scope: HTTPScope,
+        exchange: HotExchange,
         head: Head,
         gateway: Gateway,
         runtime: Runtime,
         caller: Caller,
         record: RequestRecord,
-        receive: Receive,
         held: Slot,
     ) -> Request:
         """Parse the request. A large or compressed body is processed in a thread, in turn.
@@ -173,7 +184,8 @@ class Endpoint:
         Raises as `read_body`, `inflate`, `weighed` and the surface's `parse` do.
         """
         server = runtime.config.server
-        body = await read_body(head, scope, receive, server.max_body_bytes, held)
+        scope = exchange.scope
+        body = await read_body(head, exchange, server.max_body_bytes, held)
         inbound = Inbound(
             body=body,
             max_choices=server.max_choices,
@@ -184,7 +196,7 @@ class Endpoint:
         if len(body) <= LARGE and not encoded:
             return self._surface.parse(inbound)
         record.large = True
-        with DisconnectGuard(receive):
+        with DisconnectGuard(exchange):
             async with gateway.large_bodies.slot(record.caller):
                 if encoded:
                     whole = await inflate(body, head.encoding, server.max_body_bytes, held)
@@ -203,12 +215,12 @@ class Endpoint:
         response: ResponseWriter,
         gateway: Gateway,
         runtime: Runtime,
-        receive: Receive,
+        exchange: HotExchange,
     ) -> None:
         """Answer the request; afterwards start its mirror copy, if the plan has one."""
         real: Answer | Embeddings
         if isinstance(request, EmbeddingsRequest):
-            with DisconnectGuard(receive):
+            with DisconnectGuard(exchange):
                 vectors = await pipeline.embed(planned, request, record, tenant=record.caller)
             real = vectors
             vector_renderer = self._surface.renderer(request, record.request_id)
@@ -218,7 +230,7 @@ class Endpoint:
             renderer = self._surface.renderer(request, record.request_id)
             if request.stream:
                 copied = None if planned.mirror is None else Fold()
-                with DisconnectGuard(receive) as guard:
+                with DisconnectGuard(exchange) as guard:
                     await self._stream(
                         planned, request, record, response, renderer, gateway, guard, copied
                     )
@@ -226,7 +238,7 @@ class Endpoint:
                     return
                 real = copied.answer()
             else:
-                with DisconnectGuard(receive):
+                with DisconnectGuard(exchange):
                     answer = await pipeline.collect(planned, request, record, tenant=record.caller)
                 real = answer
                 body = renderer.answer(answer)
@@ -293,6 +305,7 @@ class Endpoint:
         commit_after_s = gateway.runtime.config.server.commit_after_s
         if commit_after_s is None:
             return await anext(source)
+        await in_task()
         first = asyncio.ensure_future(anext(source))
         try:
             await asyncio.wait({first}, timeout=commit_after_s)
@@ -316,7 +329,7 @@ class Endpoint:
         await response.error(error, body)
 
     async def _other_method(
-        self, method: str, head: Head, gateway: Gateway, response: ResponseWriter, send: Send
+        self, method: str, head: Head, gateway: Gateway, response: ResponseWriter
     ) -> None:
         if method == "OPTIONS":
             extra = [(b"allow", b"POST, OPTIONS")]

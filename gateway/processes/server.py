@@ -1,23 +1,20 @@
 """The serving part of one process: the HTTP server, its configurations, and the drain."""
 
 import asyncio
-import contextlib
 import gc
 import logging
 import socket
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast
-
-import uvicorn
 
 from gateway.app import build_app
 from gateway.asgi.client_timeouts import SlowClientReaper
-from gateway.asgi.protocol import GatewayHttp
 from gateway.background import keep_running
 from gateway.config.schema import Config
 from gateway.engine_process.process import EngineView
 from gateway.experiments.service.experiment_service import ExperimentService
+from gateway.eventloop.metrics import TurnCollector
+from gateway.http.server.server import HttpServer
 from gateway.processes.reload_target import Proposal
 from gateway.processes.runtime_generations import Generations
 from gateway.recording.metrics import RecorderCollector
@@ -31,14 +28,6 @@ from gateway.telemetry.logs import set_level
 from schemas.errors import InvalidConfig
 
 _log = logging.getLogger("strowger")
-
-
-class _UvicornServer(uvicorn.Server):
-    """uvicorn without its signal handling: ours drains first."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
 
 
 class Server:
@@ -78,22 +67,10 @@ class Server:
         self._leader_lost = False
         self.on_new_runtime: Callable[[Runtime], None] = _ignore
         self._stop = asyncio.Event()
-        self._server = _UvicornServer(
-            uvicorn.Config(
-                build_app(self.gateway),
-                http=GatewayHttp,
-                ws="none",
-                lifespan="on",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=1,
-                timeout_keep_alive=75,
-            )
-        )
+        self._server = HttpServer(build_app(self.gateway))
+        self.gateway.log.metrics.registry.register(TurnCollector(self._server.turn))
         self._patience = SlowClientReaper(
-            cast("set[GatewayHttp]", self._server.server_state.connections),
+            self._server.connections,
             lambda: self.gateway.runtime.config.server.client_timeout_s,
         )
 
@@ -106,7 +83,7 @@ class Server:
         ]
         _tune_garbage_collector()
         try:
-            await self._server.serve(sockets=[listener])
+            await self._server.serve(listener)
         finally:
             for one in beside:
                 one.cancel()
@@ -124,16 +101,13 @@ class Server:
     def on_leader_lost(self) -> None:
         """The leader is gone: release the address immediately and exit after the last stream."""
         self._leader_lost = True
-        if self._server.started:
-            for one in self._server.servers:
-                one.close()
+        self._server.stop_listening()
         self._stop.set()
 
     def stop_now(self) -> None:
         """Stop without waiting for requests in flight."""
         self._stop.set()
-        self._server.force_exit = True
-        self._server.should_exit = True
+        self._server.stop(at_once=True)
 
     async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
         """See Target.prepare."""
@@ -188,7 +162,7 @@ class Server:
         except TimeoutError:
             in_flight = self.gateway.admission.in_flight
             _log.warning("cutting %d requests that outlasted drain_timeout_s", in_flight)
-        self._server.should_exit = True
+        self._server.stop()
 
 
 def _ignore(runtime: Runtime) -> None:

@@ -21,7 +21,7 @@ _encoder = msgspec.json.Encoder()
 _log = logging.getLogger("strowger")
 
 
-class AccessLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     """The outcome of one request. Times in milliseconds; `time` in Unix seconds.
 
     status:       499 if the client disconnected.

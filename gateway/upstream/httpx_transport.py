@@ -16,6 +16,7 @@ import httpx
 
 from adapters.base import Outbound
 from gateway.config.schema import Tls
+from gateway.eventloop.inline_task import in_task
 from gateway.upstream.origin import origin_of
 from gateway.upstream.request_validation import check
 from gateway.upstream.socket_options import SOCKET_OPTIONS
@@ -114,6 +115,7 @@ class HttpxTransport:
             await self.aclose()
 
     async def _send(self, outbound: Outbound, connect_by: float, head_by: float) -> httpx.Response:
+        await in_task()
         scope = asyncio.timeout_at(min(connect_by, head_by))
         progress = _Progress(scope, head_by)
         try:

@@ -11,6 +11,7 @@ import msgspec
 from adapters.base import Supports
 from gateway.clock import now
 from gateway.config.schema_connection import Timeouts
+from gateway.eventloop.inline_task import in_task
 from gateway.upstream.base import Call
 from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
 from gateway.upstream.local_embeddings import to_embeddings
@@ -158,6 +159,7 @@ class LocalUpstream:
         """Return the live link. One task connects; the others wait and share its result."""
         if self._link is not None and self._link.alive:
             return self._link
+        await in_task()
         try:
             async with asyncio.timeout_at(by):
                 await self._connecting.acquire()

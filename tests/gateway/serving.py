@@ -7,18 +7,17 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 import msgspec
-import uvicorn
 from msgspec import Struct
 
 from gateway.app import build_app
 from gateway.asgi.client_timeouts import SlowClientReaper
-from gateway.asgi.protocol import GatewayHttp
 from gateway.config.load import read_config
 from gateway.config.schema import Config
 from gateway.engine_process.process import EngineView
+from gateway.http.server.server import HttpServer
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.store.rows import Recorder
@@ -87,28 +86,20 @@ async def serving(
         equip(state)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            build_app(state, at_once=next(_STARTED) == 0),
-            http=GatewayHttp,
-            ws="none",
-            lifespan="off" if state.experiments is None else "on",
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=1,
-        )
+    server = HttpServer(
+        build_app(state, at_once=next(_STARTED) == 0), lifespan=state.experiments is not None
     )
     await runtime.start()
-    running = asyncio.create_task(server._serve([listener]))  # pyright: ignore[reportPrivateUsage]
-    connections = cast("set[GatewayHttp]", server.server_state.connections)
-    reaper = SlowClientReaper(connections, lambda: state.runtime.config.server.client_timeout_s)
+    running = asyncio.create_task(server.serve(listener))
+    reaper = SlowClientReaper(
+        server.connections, lambda: state.runtime.config.server.client_timeout_s
+    )
     watching = asyncio.create_task(reaper.watch())
     try:
-        while not server.started:  # noqa: ASYNC110  uvicorn has no event for it
-            await asyncio.sleep(0.005)
+        await server.listening.wait()
         yield Serving(url=f"http://127.0.0.1:{listener.getsockname()[1]}", state=state, log=log)
     finally:
-        server.should_exit = True
+        server.stop()
         await running
         watching.cancel()
         await state.mirrors.cancel()

@@ -8,6 +8,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gateway.clock import now
+from gateway.eventloop.inline_task import in_task
 from gateway.routing.execution.attempt import Attempt, events_of, vectors_of
 from gateway.routing.execution.attempt_sequence import PrimaryAttempt
 from gateway.routing.planning.route import Hedging
@@ -71,6 +72,7 @@ async def _first(
     ask: Callable[[Attempt], Coroutine[None, None, _Shown]],
 ) -> _Shown:
     """The result of the faster of at most two attempts, which becomes the attempt's `current`."""
+    await in_task()
     first = asyncio.create_task(ask(attempt.current))
     try:
         await asyncio.wait({first}, timeout=hedging.after_s)

@@ -99,26 +99,28 @@ def parse_chat(
         if wire.stream_options is UNSET
         else read_stream_options(wire.stream_options, extra)
     )
+    # By position, in the order of the fields: a call with more than 15 keywords goes through a
+    # dictionary, which takes twice the time.
     return ChatRequest(
-        model=_model(wire.model, model),
-        messages=messages,
-        sampling=_sampling(wire, max_tokens, wire.logprobs, wire.top_logprobs),
-        tools=tools,
-        tool_choice=choice,
-        parallel_tool_calls=UNSET if calls is None or tools is UNSET else calls,
-        response_format=form,
-        reasoning_effort=UNSET if wire.reasoning_effort is None else wire.reasoning_effort,
-        stream=wire.stream or False,
-        include_usage=include_usage,
-        continuous_usage=continuous_usage,
-        user=UNSET if wire.user is None else wire.user,
-        metadata=UNSET if wire.metadata is UNSET else _metadata(wire.metadata),
-        priority=UNSET if wire.priority is None else wire.priority,
-        timeout_s=UNSET if wire.timeout is None else wire.timeout,
-        max_tokens_field=max_tokens_field,
-        extra=extra,
-        nested=nested,
-        optional=optional,
+        _model(wire.model, model),
+        messages,
+        _sampling(wire, max_tokens, wire.logprobs, wire.top_logprobs),
+        tools,
+        choice,
+        UNSET if calls is None or tools is UNSET else calls,  # parallel_tool_calls
+        form,
+        UNSET if wire.reasoning_effort is None else wire.reasoning_effort,
+        wire.stream or False,
+        include_usage,
+        continuous_usage,
+        UNSET if wire.user is None else wire.user,
+        UNSET if wire.metadata is UNSET else _metadata(wire.metadata),
+        UNSET if wire.priority is None else wire.priority,
+        UNSET if wire.timeout is None else wire.timeout,
+        max_tokens_field,
+        extra,
+        nested,
+        optional,
     )
 
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from gateway.eventloop.inline_task import in_task
+
 T = TypeVar("T")
 
 
@@ -20,6 +22,7 @@ class BlockingCalls:
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return or raise what `call` does; raise TimeoutError if it takes too long."""
+        await in_task()
         async with asyncio.timeout(self._limit_s):
             return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 

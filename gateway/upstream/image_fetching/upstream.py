@@ -8,6 +8,7 @@ from contextlib import aclosing
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from gateway.eventloop.inline_task import in_task
 from gateway.upstream.base import Call, Upstream
 from gateway.upstream.image_fetching.budget import ByteMeter
 from gateway.upstream.image_fetching.image import Image, ImageSource
@@ -66,6 +67,7 @@ class ImageFetching:
     ) -> AsyncGenerator[list[Event], None]:
         """Reserve memory for the maximum first, then keep what the images use until the answer
         ends."""
+        await in_task()
         memory, tenant = self._fetcher.memory, call.tenant
         claimed = memory.bounded(tenant, self._fetcher.max_bytes)
         try:

@@ -18,6 +18,8 @@ from typing import Protocol, cast
 import httptools
 from httptools.parser.errors import HttpParserError, HttpParserUpgrade
 
+from gateway.eventloop.inline_task import Waiter, waiter_of
+from gateway.eventloop.turn import current_turn
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.exchange_state import (
     ON_END,
@@ -72,7 +74,6 @@ class HttpConnection(asyncio.Protocol):
         "_head_only",
         "_informational",
         "_limits",
-        "_loop",
         "_lost",
         "_owner",
         "_parser",
@@ -82,6 +83,7 @@ class HttpConnection(asyncio.Protocol):
         "_sent_at",
         "_skipping",
         "_transport",
+        "_turn",
         "_waiter",
         "buffered",
         "by",
@@ -102,8 +104,8 @@ class HttpConnection(asyncio.Protocol):
         self._owner = owner
         self._deadlines = deadlines
         self._limits = limits
-        self._loop = asyncio.get_running_loop()
-        self.clock = self._loop.time
+        self._turn = current_turn()
+        self.clock = self._turn.loop.time
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport  # from connection_made
         self._lost = self._eof = False
@@ -115,7 +117,7 @@ class HttpConnection(asyncio.Protocol):
         self.buffered = 0
         self._barren = 0  # bytes since the last body data; bounds heads and trailers
         self._sent_at = 0.0
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: Waiter | None = None
         self._error: UpstreamError | StaleConnection | None = None
         self.state = READY
         self._reusable = True
@@ -144,8 +146,8 @@ class HttpConnection(asyncio.Protocol):
         self.state = ON_SEND[self.state]
         self._head_only = head_only
         self._sent_at = now
-        self._transport.write(request)
-        waiter = self._waiter = self._loop.create_future()
+        self._turn.write(self._transport, request)
+        waiter = self._waiter = waiter_of(self._turn)
         self.by = head_by
         self._deadlines.add(self)
         try:
@@ -210,6 +212,7 @@ class HttpConnection(asyncio.Protocol):
         """Close the socket now, even if data is still unsent."""
         self._reusable = False
         if not self._lost:
+            self._turn.drop(self._transport)
             self._transport.abort()
 
     def drop(self) -> None:
@@ -220,7 +223,7 @@ class HttpConnection(asyncio.Protocol):
 
     def expire(self) -> None:
         """Fail the waiting coroutine: `by` has passed."""
-        if self._waiter is not None and not self._waiter.done():
+        if self._waiter is not None:
             self._fail(self._late())
 
     # Called by asyncio
@@ -332,9 +335,7 @@ class HttpConnection(asyncio.Protocol):
         if self.buffered > BUFFER_BYTES and not self._paused:
             self._paused = True
             self._transport.pause_reading()
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        self._wake()
 
     def on_message_complete(self) -> None:
         if self._skipping:
@@ -347,7 +348,7 @@ class HttpConnection(asyncio.Protocol):
 
     async def _more(self, by: float) -> None:
         """Wait until there are bytes of the body, or its end, or an error."""
-        waiter = self._waiter = self._loop.create_future()
+        waiter = self._waiter = waiter_of(self._turn)
         self.by = by
         self._deadlines.add(self)
         try:
@@ -361,8 +362,9 @@ class HttpConnection(asyncio.Protocol):
 
     def _wake(self) -> None:
         waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        if waiter is not None:
+            self._waiter = None
+            waiter.wake()
 
     def _fail(self, error: UpstreamError, cause: Exception | None = None) -> None:
         if self._error is None:

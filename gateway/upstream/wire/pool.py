@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
+from gateway.eventloop.inline_task import in_task
 from gateway.upstream.wire.connection import HttpConnection
 from gateway.upstream.wire.deadlines import Deadlines
 from schemas.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
@@ -54,6 +55,7 @@ class Pool:
 
         Raises UpstreamTimeout at `by`, UpstreamUnreachable if none can be opened.
         """
+        await in_task()  # dialling has time limits of its own
         if self._closed:
             raise self._refusal()
         connection = self.take_idle()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from adapters.base import Outbound
 from gateway.config.schema import Tls
+from gateway.eventloop.inline_task import in_task
 from gateway.upstream.origin import origin_of
 from gateway.upstream.tls import TlsContexts
 from gateway.upstream.wire.connection import HttpConnection, StaleConnection
@@ -119,6 +120,7 @@ class WireTransport:
         try:
             await connection.send(request, head_by, head_only=head_only)
         except StaleConnection:
+            await in_task()
             connection = await self._pool.replace(connect_by)
             await connection.send(request, head_by, head_only=head_only)
         return WireReply(connection)

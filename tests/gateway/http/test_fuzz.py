@@ -19,7 +19,6 @@ from litestar import Litestar
 
 from gateway.access import wrong_keys as guesses
 from gateway.app import build_app
-from gateway.http.dispatcher import Dispatcher
 from gateway.state import Gateway
 from gateway.surfaces.routes import HOT_ROUTES
 from tests.gateway.http.fuzzing import Fuzz, Sent
@@ -40,7 +39,7 @@ Told = tuple[int, str, bytes]
 
 def routes(gateway: Gateway) -> list[tuple[str, str]]:
     """Methods and paths of all routes."""
-    app: object = cast(Dispatcher, build_app(gateway)).complete()
+    app: object = build_app(gateway).complete()
     while not isinstance(app, Litestar):
         app = vars(app)["_inner"]
     found = [(how, route.path) for route in app.routes for how in getattr(route, "methods", ())]

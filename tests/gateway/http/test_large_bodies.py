@@ -262,7 +262,7 @@ async def test_one_key_never_takes_all_places(tmp_path: Path) -> None:
     async with gateway(tmp_path, config) as (running, _), httpx.AsyncClient() as client:
         slow = [await connect(running.url) for _ in range(30)]
         for one in slow:
-            more = f"content-length: 99\r\nauthorization: {A['authorization']}\r\n"
+            more = f"content-length: 20000\r\nauthorization: {A['authorization']}\r\n"
             await one.say(head(more) + b'{"mo', pause=0)
         refused = await slow[-1].receives_all()
         url = f"{running.url}/v1/chat/completions"
@@ -300,7 +300,7 @@ async def test_a_single_key_may_take_everything(tmp_path: Path) -> None:
     config = "auth: {mode: keys, keys: [{name: a, key: the-key-of-a}]}\nserver: {max_in_flight: 2}"
     async with gateway(tmp_path, config) as (running, _), httpx.AsyncClient() as client:
         slow = await connect(running.url)
-        more = f"content-length: 99\r\nauthorization: {A['authorization']}\r\n"
+        more = f"content-length: 20000\r\nauthorization: {A['authorization']}\r\n"
         await slow.say(head(more) + b'{"mo')
         answer = await client.post(f"{running.url}/v1/chat/completions", json=CHAT, headers=A)
 

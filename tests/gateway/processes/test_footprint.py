@@ -20,13 +20,13 @@ UNUSED = {
     "pydantic": "Litestar brings a plug-in for it, which no route of ours uses: 9 MB",
     "redis": "store.redis_url calls for it",
     "rich": "tables of other commands than serve: 3 MB",
-    "websockets": "uvicorn's, of a protocol that we do not support",
+    "uvicorn": "the server is ours; others may mount the application under it",
+    "websockets": "of a protocol that we do not support",
 }
 """Top-level modules, and why a gateway with providers that need only keys does not load them."""
 
 LED = {
     "litestar": "the leader serves no requests",
-    "uvicorn": "the leader serves no requests",
 }
 """What besides these the process that leads several workers does not load."""
 

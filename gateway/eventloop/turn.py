@@ -1,0 +1,114 @@
+"""One turn of the event loop, one batch: first everything is read, then worked on, then written.
+
+The event loop reads all sockets that are ready and calls their protocols. These only parse and
+queue work here. After the last read, the loop runs the queue as one callback; at its end, all
+answers and requests leave, one write per socket. Nothing waits past its turn, and there is no
+timer. Reading and writing in alternation would cost more: every write wakes a peer, which then
+competes for the processor and answers before the next socket has been read.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from gateway.eventloop.inline_task import InlineTask
+
+_log = logging.getLogger("strowger.eventloop")
+
+
+class Turn:
+    """The batch of one event loop.
+
+    running: the coroutine that runs without a task at this moment.
+    inline_finished, inline_started: coroutines that ended without ever needing a task, and all that
+    were started: for the metrics.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_scheduled",
+        "_work",
+        "_writes",
+        "inline_finished",
+        "inline_started",
+        "loop",
+        "running",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.running: InlineTask | None = None
+        self.inline_started = self.inline_finished = 0
+        self._work: list[Callable[[], None]] = []
+        self._writes: dict[asyncio.Transport, bytes | list[bytes]] = {}
+        self._scheduled = False
+
+    def run_soon(self, call: Callable[[], None]) -> None:
+        """Run `call` after the reads of this turn. Its exceptions are logged, never propagated."""
+        self._work.append(call)
+        if not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self._run)
+
+    def write(self, transport: asyncio.Transport, data: bytes) -> None:
+        """Write at the end of this turn, in one system call with what else goes there."""
+        writes = self._writes
+        held = writes.get(transport)
+        if held is None:
+            writes[transport] = data
+            if not self._scheduled:
+                self._scheduled = True
+                self.loop.call_soon(self._run)
+        elif type(held) is list:
+            held.append(data)
+        else:
+            writes[transport] = [held, data]  # pyright: ignore[reportArgumentType]  it is bytes
+
+    def flush(self, transport: asyncio.Transport) -> None:
+        """Write now what is held for this transport: it is about to be closed."""
+        held = self._writes.pop(transport, None)
+        if held is not None:
+            _write(transport, held)
+
+    def drop(self, transport: asyncio.Transport) -> None:
+        """Forget what is held for this transport: it is gone."""
+        self._writes.pop(transport, None)
+
+    def _run(self) -> None:
+        work = self._work
+        # Work that is queued during this loop runs in this turn: the list grows as it is read.
+        for call in work:
+            try:
+                call()
+            except Exception:  # noqa: BLE001  one request's bug never stops the others
+                _log.exception("internal error in the event loop; other requests continue")
+        work.clear()
+        self._scheduled = False
+        writes = self._writes
+        if writes:
+            self._writes = {}
+            for transport, held in writes.items():
+                try:
+                    _write(transport, held)
+                except Exception:  # noqa: BLE001  as above
+                    _log.exception("internal error while writing; other connections continue")
+
+
+def _write(transport: asyncio.Transport, held: bytes | list[bytes]) -> None:
+    if not transport.is_closing():
+        transport.write(b"".join(held) if type(held) is list else held)  # pyright: ignore[reportArgumentType]
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turn] = WeakKeyDictionary()
+
+
+def current_turn() -> Turn:
+    """Return the batch of the running event loop. For connections, once each: it is a look-up."""
+    loop = asyncio.get_running_loop()
+    turn = _turns.get(loop)
+    if turn is None:
+        turn = _turns[loop] = Turn(loop)
+    return turn

@@ -1,0 +1,17 @@
+"""Refuse a request before anything of it is read."""
+
+from gateway.asgi.exchange import HotExchange
+from gateway.http.error_envelopes import envelope
+from schemas.errors import GatewayError
+
+
+async def refuse(error: GatewayError, exchange: HotExchange) -> None:
+    """Answer in the error format of the path's surface, and close."""
+    scope = exchange.scope
+    body = b"" if scope["method"] == "HEAD" else envelope(scope["path"])(error)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),
+    ]
+    await exchange.whole(error.status, headers, body)

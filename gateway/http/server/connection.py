@@ -1,0 +1,394 @@
+"""One connection of a client: bytes become requests, and answers become bytes, in order.
+
+A hot request is collected here and handed on when it is complete, in however many reads it
+arrives. Requests with large bodies, and those that wait for `100 Continue`, are handed on with
+their head, so that they are refused or admitted before their body is in memory.
+"""
+
+import asyncio
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+
+from litestar.types import HTTPScope
+
+from gateway.asgi.client_timeouts import LEAST_RATE, set_receive_deadline, unread_bytes
+from gateway.eventloop.inline_task import InlineTask, Waiter, waiter_of
+from gateway.http.server.application import HotHandler
+from gateway.http.server.asgi_run import run_asgi
+from gateway.http.server.exchange import HIGH_WATER, Exchange
+from gateway.http.server.request_parser import BadRequest, RequestParser, split_target
+
+if TYPE_CHECKING:
+    from gateway.http.server.server import HttpServer
+
+MOST_WAITING = 4
+"""Pipelined requests per connection before reading from it stops."""
+
+MOST_COLLECTED = 16 * 1024
+"""Bytes of a hot request's body that are collected before its handler starts: no more than a head
+may have, because the API key is unchecked until then, and no key's memory share covers them."""
+
+LINGER_S = 30.0
+"""Seconds for a client to finish sending after it was answered; nginx's lingering_time."""
+
+HALF_CLOSED_S = 0.05
+"""Seconds for an answer to a client that has closed its side of the connection."""
+
+IDLE_S = 75.0
+"""Seconds for which a connection without a request is kept: nginx's keepalive_timeout."""
+
+_TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
+
+
+class _Wait(NamedTuple):
+    """What the client has to do next: finish the head after the `last` request, or that request's
+    body, read its answer, close the connection after that, or send another request."""
+
+    last: Exchange | None
+    owes: Literal["head", "body", "reading", "leaving", "nothing"]
+
+
+class ClientConnection(asyncio.Protocol):
+    """A connection, whose requests are answered in order.
+
+    A disconnect is noticed even if the client has already sent its next request. A slow client is
+    cut off; otherwise it would hold its connection and its request's slot without limit. A client
+    that is answered before it has sent everything receives its answer. A message that cannot be
+    parsed never disturbs the answers to earlier ones.
+
+    write_paused: the client does not read what was sent to it.
+    """
+
+    def __init__(self, server: "HttpServer") -> None:
+        self.turn = server.turn
+        self.heads = server.heads
+        self.write_paused = False
+        self._server = server
+        self._parser = RequestParser(self)
+        self._transport: asyncio.Transport  # from connection_made
+        self._local: tuple[str, int | None] | None = None
+        self._peer: tuple[str, int] | None = None
+        self._scheme = "http"
+        # Requests: the one that is answered now, those behind it, and the one that arrived last.
+        self._running: Exchange | None = None
+        self._waiting: deque[Exchange] = deque()
+        self._last: Exchange | None = None
+        self._drainers: list[Waiter] = []
+        self._read_paused = False
+        # How the connection ends: the answer was sent and the client may finish sending; nothing
+        # more is read; the client has closed its side; our side is closed.
+        self._leaving = self._deaf = self._ended = self._left = False
+        # What `check_deadline` saw last, and since when.
+        self._seen: _Wait | None = None
+        self._since = 0.0
+        self._body_bytes = self._unread = 0
+
+    # Called by asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass of it
+        self._server.connections.add(self)
+        self._local = _address(transport.get_extra_info("sockname"))
+        peer = _address(transport.get_extra_info("peername"))
+        self._peer = None if peer is None else (peer[0], peer[1] or 0)
+        self._scheme = "https" if transport.get_extra_info("sslcontext") else "http"
+
+    def data_received(self, data: bytes) -> None:
+        if self._leaving or self._deaf:
+            return
+        try:
+            self._parser.feed(data)
+        except BadRequest as exc:
+            self._refuse(exc.answer)
+
+    def eof_received(self) -> bool:
+        """The client sends nothing more: it has gone, or it waits for its answer.
+
+        The two cannot be distinguished. A request that arrived whole keeps its connection for
+        HALF_CLOSED_S, which is enough for answers that the gateway gives by itself.
+        """
+        self._ended = True
+        last = self._last
+        if last is None or last.more_body or self._leaving or last.disconnected:
+            return False
+        self.turn.flush(self._transport)
+        if last.complete:
+            return False
+        last.keep_alive = False
+        self.turn.loop.call_later(HALF_CLOSED_S, self.close)
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(self)
+        self.turn.drop(self._transport)
+        running, last, self._last = self._running, self._last, None
+        for exchange in (running, last):
+            if exchange is not None:
+                exchange.disconnect()
+        self._waiting.clear()
+        if last is not None and not last.begun:
+            self._begin(last)  # for its record: it arrived in part
+        self._running = None  # an exchange refers to its connection: no cycles
+        self.resume_writing()
+        self._parser.close()
+
+    def pause_writing(self) -> None:
+        self.write_paused = True
+
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        drainers, self._drainers = self._drainers, []
+        for one in drainers:
+            one.wake()
+
+    # Called by the parser
+
+    def on_head(self) -> None:
+        """See RequestSink."""
+        parser = self._parser
+        target = parser.target
+        known = self._server.hot.get(target)
+        path, raw_path, query = (known[0], target, b"") if known else split_target(target)
+        version = parser.version
+        scope: HTTPScope = {  # pyright: ignore[reportAssignmentType]  Litestar adds the rest
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": version,
+            "server": self._local,
+            "client": self._peer,
+            "scheme": self._scheme,
+            "root_path": "",
+            "headers": parser.headers,
+            "state": {},
+            "method": parser.method,
+            "path": path,
+            "raw_path": raw_path,
+            "query_string": query,
+        }
+        exchange = self._last = Exchange(
+            self,
+            scope,
+            known[1] if known else self._server.application.find_hot(path),
+            keep_alive=version != "1.0" and parser.should_keep_alive(),
+            expects=parser.expects_continue,
+        )
+        large = len(parser.length) > 4 and int(parser.length) > MOST_COLLECTED
+        if exchange.hot is None or parser.expects_continue or large:
+            self._begin(exchange)
+
+    def on_body(self, body: bytes) -> None:
+        """See RequestSink."""
+        self._body_bytes += len(body)
+        exchange = self._last
+        if exchange is None or exchange.complete:
+            return
+        exchange.feed(body)
+        if exchange.size > MOST_COLLECTED and not exchange.begun:
+            self._begin(exchange)
+        if exchange.size > HIGH_WATER:
+            self._pause_reading()
+
+    def on_message_complete(self) -> None:
+        """See RequestSink."""
+        exchange = self._last
+        if exchange is None:
+            return
+        exchange.finish()
+        if not exchange.begun:
+            self._begin(exchange)
+
+    # Called by exchanges
+
+    def write(self, data: bytes) -> None:
+        """Send bytes of an answer at the end of this turn of the event loop."""
+        if not self._left:
+            self.turn.write(self._transport, data)
+
+    async def drained(self, exchange: Exchange) -> None:
+        """Wait until the client reads, or is gone."""
+        while self.write_paused and not exchange.disconnected:
+            waiter = waiter_of(self.turn)
+            self._drainers.append(waiter)
+            await waiter
+
+    def resume_reading(self) -> None:
+        """Read again if a body was too far ahead of its reader."""
+        if self._read_paused and len(self._waiting) <= MOST_WAITING:
+            self._read_paused = False
+            self._transport.resume_reading()
+
+    def on_answered(self, exchange: Exchange) -> None:
+        """The last byte of an answer was sent: the next request's turn, or the connection ends."""
+        if self._closing():
+            return
+        if not exchange.keep_alive:
+            self.close()
+            return
+        if self._waiting:
+            self._start(self._waiting.popleft())
+        self.resume_reading()
+
+    def close(self) -> None:
+        """Close without losing data.
+
+        When data arrives at a closed socket, the system discards what the client has not read yet:
+        a rejection of a body that is too large would be lost, and most clients would send the body
+        again. So if the client is not done, only our side ends; then the client has to close, or a
+        second call does. https://www.rfc-editor.org/rfc/rfc9112#section-9.6
+        """
+        transport = self._transport
+        self.turn.flush(transport)
+        if self._left or transport.is_closing() or not transport.can_write_eof():
+            transport.close()
+        elif self._may_linger():
+            self._left = True
+            transport.write_eof()
+        else:
+            transport.close()
+
+    # Called by the server
+
+    def shutdown(self) -> None:
+        """Close when the last request that has begun to arrive is answered."""
+        if self._last is None or self._last.complete:
+            self.close()
+        else:
+            self._last.keep_alive = False
+
+    def cut(self) -> None:
+        """Cancel the request that is being answered."""
+        if self._running is not None and self._running.cancel is not None:
+            self._running.cancel()
+
+    def abort(self) -> None:
+        """Close the socket now, even if data is still unsent."""
+        self._transport.abort()
+
+    def check_deadline(self, at: float, limit_s: float) -> None:
+        """Check that heads finish in time, bodies keep their rate, and answers are read."""
+        wait = self._wait()
+        if wait is None or wait != self._seen or self._makes_progress(wait, limit_s):
+            self._seen, self._since, self._body_bytes = wait, at, 0
+            self._unread = unread_bytes(self._transport) if wait and wait.owes == "reading" else 0
+            return
+        limits = {"leaving": min(limit_s, LINGER_S), "nothing": IDLE_S}
+        if at - self._since >= limits.get(wait.owes, limit_s):
+            self._give_up(wait, limit_s)
+
+    # Requests, in order
+
+    def _begin(self, exchange: Exchange) -> None:
+        """Hand the request on, behind earlier ones of this connection."""
+        exchange.begun = True
+        if self._running is None or self._running.complete:
+            self._start(exchange)
+            return
+        self._waiting.append(exchange)
+        if len(self._waiting) > MOST_WAITING:
+            self._pause_reading()
+
+    def _start(self, exchange: Exchange) -> None:
+        self._running = exchange
+        if exchange.hot is not None:
+            self.turn.run_soon(partial(self._run_hot, exchange, exchange.hot))
+            return
+        task = self.turn.loop.create_task(run_asgi(self._server.application, exchange))
+        exchange.cancel = task.cancel
+        self._server.tasks.add(task)
+        task.add_done_callback(self._server.tasks.discard)
+
+    def _run_hot(self, exchange: Exchange, handler: HotHandler) -> None:
+        inline = InlineTask(self.turn, handler.answer(exchange), exchange.fail)
+        exchange.cancel = inline.cancel
+        inline.start()
+
+    def _pause_reading(self) -> None:
+        if not self._read_paused:
+            self._read_paused = True
+            self._transport.pause_reading()
+
+    def _refuse(self, answer: bytes) -> None:
+        """Answer a message that cannot be parsed, after the answers before it, and close."""
+        running, last = self._running, self._last
+        self._deaf = True
+        if self._parser.in_body and last is not None and not last.begun:
+            # No handler has started for this request, so its error is an ordinary answer.
+            last.disconnected = True
+            self._last = last = running
+            self._parser.in_body = False
+        if running is None or running.complete:
+            if not self._parser.in_body:
+                self.turn.write(self._transport, answer)
+            self.close()
+        elif self._parser.in_body and last is running:
+            if not running.started:
+                self.turn.write(self._transport, answer)
+            running.disconnect()
+            self.close()
+        else:
+            if self._parser.in_body:
+                self._waiting.pop()
+            (self._waiting[-1] if self._waiting else running).keep_alive = False
+
+    # Slow clients
+
+    def _may_linger(self) -> bool:
+        """Return whether the client has more to send; if so, its data is discarded from then on."""
+        unfinished = (
+            self._deaf
+            or self._parser.head_started
+            or (self._last is not None and self._last.more_body)
+        )
+        self._leaving = unfinished and not self._ended
+        if self._leaving and self._read_paused:
+            self._read_paused = False
+            self._transport.resume_reading()
+        return self._leaving
+
+    def _closing(self) -> bool:
+        return self._left or self._transport.is_closing()
+
+    def _wait(self) -> _Wait | None:
+        """Return `None` if the gateway is next."""
+        last = self._last
+        if self._leaving or (last is not None and last.complete and last.more_body):
+            return _Wait(last=last, owes="leaving")
+        closing = self._closing()
+        if self.write_paused or (closing and self._transport.get_write_buffer_size()):
+            return _Wait(last=last, owes="reading")
+        if closing:
+            return None
+        if last is None or last.complete:
+            owes = "head" if last is None or self._parser.head_started else "nothing"
+            return _Wait(last=last, owes=owes)
+        ours = not last.more_body or self._waiting or self._read_paused
+        return None if ours else _Wait(last=last, owes="body")
+
+    def _makes_progress(self, wait: _Wait, limit_s: float) -> bool:
+        """Return whether the client made enough progress for another interval."""
+        if wait.owes == "body":
+            return self._body_bytes >= LEAST_RATE * limit_s
+        return wait.owes == "reading" and unread_bytes(self._transport) < self._unread
+
+    def _give_up(self, wait: _Wait, limit_s: float) -> None:
+        if wait.owes in ("reading", "leaving"):
+            self._transport.abort()
+        elif wait.owes == "body" and wait.last is not None:
+            set_receive_deadline(wait.last.scope, limit_s)
+            wait.last.give_up()
+            if not wait.last.begun:
+                self._begin(wait.last)
+        else:
+            if self._parser.head_started:
+                self.turn.write(self._transport, _TOO_LATE)
+            self.close()
+
+
+def _address(found: object) -> tuple[str, int | None] | None:
+    """Return host and port, as ASGI has them; for a Unix socket its path and `None`."""
+    if isinstance(found, tuple):
+        host, port = cast("tuple[object, ...]", found)[:2]
+        return str(host), int(cast(int, port))
+    return (found, None) if isinstance(found, str) and found else None

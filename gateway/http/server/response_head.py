@@ -1,0 +1,54 @@
+"""Render the head of a response. https://www.rfc-editor.org/rfc/rfc9112#section-4"""
+
+import time
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Final
+
+Headers = list[tuple[bytes, bytes]]
+
+_PHRASES: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
+_CACHED: Final = 16
+"""Status lines kept per second; more different ones are rendered each time."""
+
+
+class ResponseHeads:
+    """Renders heads; the status line and the date are rendered once per second and status."""
+
+    __slots__ = ("_begun", "_second")
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._begun: dict[int, bytes] = {}
+
+    def render(self, status: int, headers: Headers, last: bytes) -> bytes:
+        """Return the head with its blank line.
+
+        last: the line of the framing, without its end, or b"". Raises ValueError if a header
+        contains a line break or a NUL, which would let its author write headers of his own.
+        """
+        second = int(time.time())
+        if second != self._second:
+            self._second = second
+            self._begun.clear()
+        begun = self._begun.get(status)
+        if begun is None:
+            begun = self._begin(status, second)
+        lines = [begun]
+        lines += [b"%b: %b" % field for field in headers]
+        if last:
+            lines.append(last)
+        count = len(lines) + 1
+        lines += (b"", b"")
+        head = b"\r\n".join(lines)
+        if head.count(b"\n") != count + 1 or head.count(b"\r") != count + 1 or b"\0" in head:
+            raise ValueError("a response header contains a line break or a NUL")
+        return head
+
+    def _begin(self, status: int, second: int) -> bytes:
+        phrase = _PHRASES.get(status, b"")
+        date = formatdate(second, usegmt=True).encode()
+        begun = b"HTTP/1.1 %d %b\r\ndate: %b" % (status, phrase, date)
+        if len(self._begun) < _CACHED:
+            self._begun[status] = begun
+        return begun
