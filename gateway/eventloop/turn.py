@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("strowger.eventloop")
 
+_MOST_BEFORE_WRITING = 64
+"""Requests that are worked on before writing, so that thousands at once do not wait for the last:
+64 take 5 to 10 ms."""
+
 
 class Turn:
     """The batch of one event loop.
@@ -80,21 +84,27 @@ class Turn:
     def _run(self) -> None:
         work = self._work
         # Work that is queued during this loop runs in this turn: the list grows as it is read.
-        for call in work:
+        for number, call in enumerate(work, 1):
             try:
                 call()
             except Exception:  # noqa: BLE001  one request's bug never stops the others
                 _log.exception("internal error in the event loop; other requests continue")
+            if number % _MOST_BEFORE_WRITING == 0:
+                self._write_all()
         work.clear()
         self._scheduled = False
+        self._write_all()
+
+    def _write_all(self) -> None:
         writes = self._writes
-        if writes:
-            self._writes = {}
-            for transport, held in writes.items():
-                try:
-                    _write(transport, held)
-                except Exception:  # noqa: BLE001  as above
-                    _log.exception("internal error while writing; other connections continue")
+        if not writes:
+            return
+        self._writes = {}
+        for transport, held in writes.items():
+            try:
+                _write(transport, held)
+            except Exception:  # noqa: BLE001  one connection's bug never stops the others
+                _log.exception("internal error while writing; other connections continue")
 
 
 def _write(transport: asyncio.Transport, held: bytes | list[bytes]) -> None:
