@@ -11,7 +11,8 @@ import msgspec
 from adapters.base import Supports
 from gateway.clock import now
 from gateway.config.schema_connection import Timeouts
-from gateway.eventloop.inline_task import in_task
+from gateway.eventloop.inline_task import Waiter, in_task, waiter_of
+from gateway.eventloop.turn import Turn, current_turn
 from gateway.upstream.base import Call
 from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
 from gateway.upstream.local_embeddings import to_embeddings
@@ -231,14 +232,15 @@ _Part = TypeVar("_Part", Batch, Vectors)
 
 
 class _Pending(Generic[_Part]):
-    """Queue of one request's frames, from the connection to the task that reads them."""
+    """Queue of one request's frames, from the connection to the coroutine that reads them."""
 
-    def __init__(self, id: int) -> None:
+    def __init__(self, id: int, turn: Turn) -> None:
         self.id = id
+        self._turn = turn
         self.over = False
         self._parts: list[_Part] = []
         self._error: GatewayError | None = None
-        self._waiter: asyncio.Future[bool] | None = None
+        self._waiter: Waiter | None = None
 
     def put(self, part: _Part) -> None:
         self._parts.append(part)
@@ -255,13 +257,14 @@ class _Pending(Generic[_Part]):
 
         Raises the error given to `fail`.
         """
-        loop = asyncio.get_running_loop()
+        loop = self._turn.loop
         if not self._parts and self._error is None:
-            self._waiter = loop.create_future()
+            self._waiter = waiter_of(self._turn)
             timer = loop.call_at(by, self._wake)
             try:
                 await self._waiter
             finally:
+                self._waiter = None
                 timer.cancel()
         elif by <= loop.time():
             return []
@@ -271,15 +274,16 @@ class _Pending(Generic[_Part]):
         return parts
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(True)
+        if self._waiter is not None:
+            self._waiter.wake()
 
 
 class _Link(asyncio.Protocol):
     """One connection. When it is lost, every request on it fails."""
 
     def __init__(self, upstream: str) -> None:
-        loop = asyncio.get_running_loop()
+        self._turn = current_turn()
+        loop = self._turn.loop
         self.alive = False
         self.reaches: dict[str, Reach] = {}
         self.ready: asyncio.Future[None] = loop.create_future()
@@ -293,7 +297,7 @@ class _Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def submit(self, request: GenerateRequest, call: Call) -> _Pending[Batch]:
-        pending = _Pending[Batch](next(self._ids))
+        pending = _Pending[Batch](next(self._ids), self._turn)
         self._pending[pending.id] = pending
         self._send(
             pending,
@@ -308,7 +312,7 @@ class _Link(asyncio.Protocol):
         return pending
 
     def embed(self, request: EmbeddingsRequest, call: Call) -> _Pending[Vectors]:
-        pending = _Pending[Vectors](next(self._ids))
+        pending = _Pending[Vectors](next(self._ids), self._turn)
         self._embedding[pending.id] = pending
         body = encode_request(request)
         embed = Embed(id=pending.id, request=body, model=call.model, tenant=call.tenant)
@@ -330,6 +334,7 @@ class _Link(asyncio.Protocol):
 
     def close(self) -> None:
         if self._transport is not None:
+            self._turn.flush(self._transport)
             self._transport.close()
 
     def give_up(self) -> None:
@@ -392,4 +397,4 @@ class _Link(asyncio.Protocol):
 
     def _write(self, message: ToEngine) -> None:
         if self._transport is not None:
-            self._transport.write(frame(message))
+            self._turn.write(self._transport, frame(message))
