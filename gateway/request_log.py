@@ -51,8 +51,8 @@ class RequestLog:
         """
         self._finished.append((record, status, ended, prices))
         if len(self._finished) >= _BATCH:
-            self.flush()
-        elif self._timer is None:
+            self._process_finished()
+        if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_FLUSH_S, self.flush)
 
     def flush(self) -> None:
@@ -60,6 +60,10 @@ class RequestLog:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._process_finished()
+        self.access_log.hand_over()
+
+    def _process_finished(self) -> None:
         finished, self._finished = self._finished, []
         if not finished:
             return
@@ -93,6 +97,7 @@ class RequestLog:
             place = line.route, line.pattern or line.mirror
             self.metrics.count_usage(place, row.role, row)
         self.access_log.add((line,))
+        self.access_log.hand_over()
         if self.recorder is not None and row is not None:
             self.recorder.add(row)
 

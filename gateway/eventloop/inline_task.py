@@ -65,7 +65,7 @@ class InlineTask:
         """Continue it after the reads of this turn."""
         if not self._queued:
             self._queued = True
-            self._turn.run_soon(self._resume)
+            self._turn.wake_soon(self._resume)
 
     def cancel(self) -> None:
         """Raise CancelledError at its current wait, or at its next one if it is running."""

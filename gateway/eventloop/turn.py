@@ -34,6 +34,7 @@ class Turn:
     __slots__ = (
         "__weakref__",
         "_scheduled",
+        "_woken",
         "_work",
         "_writes",
         "inline_finished",
@@ -47,12 +48,24 @@ class Turn:
         self.running: InlineTask | None = None
         self.inline_started = self.inline_finished = 0
         self._work: list[Callable[[], None]] = []
+        self._woken: list[Callable[[], None]] = []
         self._writes: dict[asyncio.Transport, bytes | list[bytes]] = {}
         self._scheduled = False
 
     def run_soon(self, call: Callable[[], None]) -> None:
         """Run `call` after the reads of this turn. Its exceptions are logged, never propagated."""
         self._work.append(call)
+        if not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self._run)
+
+    def wake_soon(self, call: Callable[[], None]) -> None:
+        """`run_soon` for what continues: it runs before what begins.
+
+        Pieces of the same kind run one after the other, with their code in the processor's caches:
+        in alternation, they take a fifth more time.
+        """
+        self._woken.append(call)
         if not self._scheduled:
             self._scheduled = True
             self.loop.call_soon(self._run)
@@ -82,7 +95,14 @@ class Turn:
         self._writes.pop(transport, None)
 
     def _run(self) -> None:
-        work = self._work
+        woken, work = self._woken, self._work
+        while woken or work:
+            self._call_all(woken)
+            self._call_all(work)
+        self._scheduled = False
+        self._write_all()
+
+    def _call_all(self, work: list[Callable[[], None]]) -> None:
         # Work that is queued during this loop runs in this turn: the list grows as it is read.
         for number, call in enumerate(work, 1):
             try:
@@ -92,8 +112,6 @@ class Turn:
             if number % _MOST_BEFORE_WRITING == 0:
                 self._write_all()
         work.clear()
-        self._scheduled = False
-        self._write_all()
 
     def _write_all(self) -> None:
         writes = self._writes

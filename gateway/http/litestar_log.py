@@ -104,6 +104,7 @@ class LitestarLog:
             message=in_one_line(failed.message),
         )
         gateway.log.access_log.add((line,))
+        gateway.log.access_log.hand_over()
 
 
 def _own_id(scope: HTTPScope) -> str:

@@ -12,8 +12,8 @@ from gateway.asgi.client_timeouts import SlowClientReaper
 from gateway.background import keep_running
 from gateway.config.schema import Config
 from gateway.engine_process.process import EngineView
-from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.eventloop.metrics import TurnCollector
+from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.http.server.server import HttpServer
 from gateway.processes.reload_target import Proposal
 from gateway.processes.runtime_generations import Generations

@@ -77,6 +77,9 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     unpriced: bool = False
 
 
+_MOST_GATHERED = 16
+"""Calls of `add` until the thread gets their lines without `hand_over`."""
+
 _Batch = bytes | threading.Event | None
 """Bytes to write; an event to set; `None` to end."""
 
@@ -84,8 +87,9 @@ _Batch = bytes | threading.Event | None
 class AccessLog:
     """Encode lines on the event loop, in batches; a thread writes them.
 
-    A blocked reader of the log fills the queue. Beyond `limit` lines, lines are dropped, and their
-    number is logged as soon as the queue has room again.
+    Call `hand_over` within the time that lines may wait. A blocked reader of the log fills the
+    queue. Beyond `limit` lines, lines are dropped, and their number is logged as soon as the queue
+    has room again.
     """
 
     def __init__(
@@ -102,6 +106,7 @@ class AccessLog:
         self._limit = limit
         self._turn = turn or nullcontext()
         self._batches: queue.SimpleQueue[_Batch] = queue.SimpleQueue()
+        self._gathered: list[bytes] = []
         self._queued = 0
         self._written = 0
         self._lost = 0
@@ -124,16 +129,30 @@ class AccessLog:
             data = _encoder.encode({"lost_access_lines": self._lost}) + b"\n" + data
             self._lost = 0
         self._queued += len(lines)
-        self._batches.put(data)
+        self._gathered.append(data)
+        if len(self._gathered) >= _MOST_GATHERED:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Let the thread write the queued lines.
+
+        Not for each call of `add`: every hand-over wakes the thread, which competes with the event
+        loop for the interpreter lock.
+        """
+        if self._gathered:
+            self._batches.put(b"".join(self._gathered))
+            self._gathered.clear()
 
     def flush(self) -> None:
         """Wait until all queued lines are written."""
+        self.hand_over()
         done = threading.Event()
         self._batches.put(done)
         done.wait()
 
     def close(self) -> None:
         """Write all queued lines and stop the thread."""
+        self.hand_over()
         self._batches.put(None)
         self._thread.join()
 
