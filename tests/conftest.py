@@ -63,7 +63,7 @@ SLOW = (
     "tests/gateway/failures/test_last_resort.py",
     "tests/gateway/processes/test_soak.py",
     "tests/gateway/failures/test_timeouts.py",
-    "tests/gateway/asgi/test_wire_limits.py",
+    "tests/gateway/http/server/test_wire_limits.py",
     "tests/gateway/processes/test_footprint.py",
     "tests/stand_ins/test_mindie_server.py",
 )

@@ -7,6 +7,7 @@ from typing import Protocol, cast
 
 from litestar.types import HTTPScope, Receive, ReceiveMessage
 
+from gateway.asgi.disconnect import ClientGone
 from gateway.clock import now
 from schemas.errors import RequestTimeout
 
@@ -88,13 +89,22 @@ def check_receive_deadline(scope: HTTPScope) -> None:
         )
 
 
-def with_receive_deadline(scope: HTTPScope, receive: Receive) -> Receive:
-    """Wrap `receive` to raise RequestTimeout, for readers that do not check for lateness."""
+def with_body_errors(scope: HTTPScope, receive: Receive) -> Receive:
+    """Wrap `receive` for readers of a body that check neither its pace nor that it is whole.
+
+    It raises RequestTimeout when the request is late, and ClientGone when the body ends too early.
+    """
+    more_body = True
 
     async def received() -> ReceiveMessage:
+        nonlocal more_body
         message = await receive()
-        if message["type"] == "http.request" and message["more_body"]:
-            check_receive_deadline(scope)
+        if message["type"] == "http.request":
+            more_body = message["more_body"]
+            if more_body:
+                check_receive_deadline(scope)
+        elif more_body:
+            raise ClientGone("the client closed the connection before the body's end")
         return message
 
     return received

@@ -4,13 +4,16 @@ from collections.abc import Callable, Mapping
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from gateway.asgi.client_timeouts import with_receive_deadline
+from gateway.asgi.client_timeouts import with_body_errors
 from gateway.asgi.exchange import AsgiExchange
 from gateway.http.cross_site_refusal import refuse
 from gateway.http.endpoint import Endpoint
 from gateway.state import Gateway
 from gateway.surfaces.hot_route import TemplatedPaths
 from schemas.errors import Forbidden
+
+_ALL_METHODS = b"GET, HEAD, POST, OPTIONS"
+"""What some route accepts: https://www.rfc-editor.org/rfc/rfc9110#section-9.3.7, for `*`."""
 
 
 class Dispatcher:
@@ -60,5 +63,8 @@ class Dispatcher:
                 except Forbidden as exc:
                     await refuse(exc, AsgiExchange(scope, receive, send))
                     return
-            receive = with_receive_deadline(scope, receive)
+            if scope["path"] == "*" and scope["method"] == "OPTIONS":
+                await AsgiExchange(scope, receive, send).whole(204, [(b"allow", _ALL_METHODS)], b"")
+                return
+            receive = with_body_errors(scope, receive)
         await (self._rest or self.complete())(scope, receive, send)

@@ -38,7 +38,6 @@ HALF_CLOSED_S = 0.05
 IDLE_S = 75.0
 """Seconds for which a connection without a request is kept: nginx's keepalive_timeout."""
 
-_TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
@@ -101,7 +100,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             self._parser.feed(data)
         except BadRequest as exc:
-            self._refuse(exc.answer)
+            self._refuse(self.heads.refusal(exc.status, exc.why))
 
     def eof_received(self) -> bool:
         """The client sends nothing more: it has gone, or it waits for its answer.
@@ -151,11 +150,10 @@ class ClientConnection(asyncio.Protocol):
         target = parser.target
         known = self._server.hot.get(target)
         path, raw_path, query = (known[0], target, b"") if known else split_target(target)
-        version = parser.version
         scope: HTTPScope = {  # pyright: ignore[reportAssignmentType]  Litestar adds the rest
             "type": "http",
             "asgi": _ASGI,
-            "http_version": version,
+            "http_version": parser.version,
             "server": self._local,
             "client": self._peer,
             "scheme": self._scheme,
@@ -171,7 +169,7 @@ class ClientConnection(asyncio.Protocol):
             self,
             scope,
             known[1] if known else self._server.application.find_hot(path),
-            keep_alive=version != "1.0" and parser.should_keep_alive(),
+            keep_alive=parser.keep_alive,
             expects=parser.expects_continue,
         )
         large = len(parser.length) > 4 and int(parser.length) > MOST_COLLECTED
@@ -382,7 +380,7 @@ class ClientConnection(asyncio.Protocol):
                 self._begin(wait.last)
         else:
             if self._parser.head_started:
-                self.turn.write(self._transport, _TOO_LATE)
+                self.turn.write(self._transport, self.heads.refusal(408))
             self.close()
 
 

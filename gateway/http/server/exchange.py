@@ -132,6 +132,7 @@ class Exchange:
             return {"type": "http.disconnect"}
         body, self._pieces, self.size = b"".join(self._pieces), [], 0
         self._end_read = not self.more_body
+        self.expects_continue = False  # it did not wait
         self._connection.resume_reading()
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
@@ -202,7 +203,10 @@ class Exchange:
             self.abandon()
 
     def _head(self, status: int, headers: Headers, last: bytes) -> bytes:
-        self.expects_continue = False
+        if self.expects_continue and self.more_body:
+            # The client may send the body or leave it out: what comes next has no certain meaning.
+            # https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+            self.expects_continue = self.keep_alive = False
         for name, value in headers:
             if name == b"connection" and value == b"close":
                 self.keep_alive = False

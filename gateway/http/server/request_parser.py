@@ -1,5 +1,6 @@
 """Read requests from the bytes of a connection, within the limits that protect the gateway."""
 
+import re
 from typing import Protocol, cast
 from urllib.parse import unquote
 
@@ -8,8 +9,8 @@ import httptools
 from gateway.http.server.target import authority_of, well_formed
 
 MOST_HEAD_BYTES = 64 * 1024
-"""Limit for the head of a request as far as it arrives in pieces, and for everything that is not
-body data: trailers, chunk extensions, empty lines. Without it, only memory would be the limit."""
+"""Limit for the head of a request, and for everything that is not body data: trailers, chunk
+extensions, empty lines. Without it, only memory would be the limit."""
 
 _FRAMING = 16
 """Bytes allowed per byte of a body: the framing of one-byte chunks takes five or six."""
@@ -17,25 +18,26 @@ _FRAMING = 16
 _ALL = 1 << 40
 _TWO_HOSTS = b"\0"
 _OFFER = frozenset({b"upgrade", b"http2-settings"})
-_TOO_LONG = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"connection: close\r\ncontent-length: 0\r\n\r\n"
-)
+_REQUEST_LINE = re.compile(rb"[!#-'*+\-.0-9A-Z^-z|~]{1,999} [!-~]+ HTTP/1\.[0-9]\r\n")
 
 
 class BadRequest(Exception):
-    """The bytes are not a request. answer: whole, as bytes; the connection is closed after it."""
+    """The bytes are not a request that this server answers; the connection is closed after this.
 
-    def __init__(self, answer: bytes) -> None:
-        super().__init__()
-        self.answer = answer
+    status, why: for the answer. why: ASCII, may be empty.
+    """
+
+    def __init__(self, status: int, why: str = "") -> None:
+        super().__init__(why)
+        self.status = status
+        self.why = why
 
 
 class RequestSink(Protocol):
     """Receives what was read."""
 
     def on_head(self) -> None:
-        """A head is complete: `target`, `headers`, `length`, `expects_continue` are its own."""
+        """A head is complete: what the parser says of a head is about this one."""
         ...
 
     def on_body(self, body: bytes) -> None: ...
@@ -52,19 +54,25 @@ class RequestParser:
     The target and the Host must be valid.
 
     in_body: a head is complete, its message is not.
+    version: as far as it matters for the answer: "1.0", or "1.1" for all of HTTP/1 after that.
     headers: lower-case names. length: the content-length as sent, or b"".
+    keep_alive: the client lets the connection carry another request; what comes after a request
+    without it is read past.
     """
 
     def __init__(self, sink: RequestSink) -> None:
         self.target = b""
+        self.version = ""
         self.headers: list[tuple[bytes, bytes]] = []
         self.length = b""
         self.expects_continue = False
+        self.keep_alive = True
         self.in_body = False
         self._sink = sink
         self._parser = self._fresh()
         self._host: bytes | None = None
-        self._fault = ""
+        self._fault: BadRequest | None = None
+        self._over = False
         # Bytes received since the last complete head or message, minus the credit of body bytes.
         self._silent = self._credit = 0
 
@@ -74,16 +82,8 @@ class RequestParser:
         return self._silent > 0 and not self.in_body
 
     @property
-    def version(self) -> str:
-        return self._parser.get_http_version()
-
-    @property
     def method(self) -> str:
         return self._parser.get_method().decode("ascii")
-
-    def should_keep_alive(self) -> bool:
-        """Whether the client lets the connection carry another request."""
-        return self._parser.should_keep_alive()
 
     def close(self) -> None:
         """Break the reference cycle through the parser's callbacks."""
@@ -92,20 +92,26 @@ class RequestParser:
     def feed(self, data: bytes) -> None:
         """Read. Raises BadRequest; nothing may be fed after that."""
         self._credit = 0
+        self._silent += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as exc:
             self._ignore_offer(data[cast(int, exc.args[0]) :])
             return
         except httptools.HttpParserError as exc:
-            raise bad_request(self._fault or "Invalid HTTP request received.") from exc
-        self._silent = max(self._silent + len(data) - self._credit, 0)
+            if self._over:
+                return
+            raise self._refusal(exc, data) from exc
+        self._silent = max(self._silent - self._credit, 0)
         if self._silent > MOST_HEAD_BYTES:
-            raise BadRequest(_TOO_LONG)
+            raise self._too_long()
 
     # Called by httptools
 
     def on_message_begin(self) -> None:
+        if not self.keep_alive:
+            self._over = True
+            raise EOFError  # stops the parser, for good
         self.target = self.length = b""
         self.headers = []
         self.expects_continue = False
@@ -117,6 +123,7 @@ class RequestParser:
         if self.in_body:
             return  # a trailer
         name = name.lower()
+        value = value.rstrip()  # the parser strips only the other side
         if name == b"host":
             self._host = value if self._host is None else _TWO_HOSTS
         elif name == b"content-length":
@@ -127,10 +134,20 @@ class RequestParser:
 
     def on_headers_complete(self) -> None:
         host, self._host = self._host, None
-        if self._parser.should_upgrade():
+        parser = self._parser
+        if parser.should_upgrade():
             return  # `_ignore_offer` reads this head again
+        version = self.version = parser.get_http_version()
+        if version != "1.1":
+            self._check_version(version)
+        if self._silent > MOST_HEAD_BYTES:
+            self._check_size()
         if host is None or not well_formed(host) or self.target[:1] != b"/":
             self._check_target(host)
+        if not self.length:
+            self._check_coding()
+        # A trailer may say `connection: close`, too, so this is asked before there is one.
+        self.keep_alive = parser.should_keep_alive() and self.version != "1.0"
         self._credit = _ALL
         self.in_body = True
         self._sink.on_head()
@@ -148,31 +165,71 @@ class RequestParser:
 
     def _fresh(self) -> httptools.HttpRequestParser:
         parser = httptools.HttpRequestParser(self)
-        # Without it, the parser fails for bytes after a request with `connection: close`, and the
-        # answer to that request would be lost.
-        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        # This class decides itself which versions it takes, and which request is the last one: the
+        # parser would take a trailer's word for it.
+        parser.set_dangerous_leniencies(lenient_version=True, lenient_keep_alive=True)
         return parser
 
+    def _check_version(self, version: str) -> None:
+        """Raise BadRequest unless it is HTTP/1."""
+        if version[0] == "0":
+            raise self._fails(400, "HTTP/0.9 is not supported; use HTTP/1.1.")
+        if version[0] != "1":
+            raise self._fails(505, "This port speaks HTTP/1.1 only.")
+        if version == "1.0":
+            self.expects_continue = False
+        else:
+            self.version = "1.1"
+
+    def _check_size(self) -> None:
+        """Raise BadRequest if the head is too long; what was received may contain more."""
+        lines = sum(len(name) + len(value) for name, value in self.headers)
+        if len(self.target) + lines + 4 * len(self.headers) > MOST_HEAD_BYTES:
+            raise self._too_long()
+
+    def _too_long(self) -> BadRequest:
+        return self._fails(431 if len(self.target) < MOST_HEAD_BYTES else 414)
+
+    def _check_coding(self) -> None:
+        """Raise BadRequest for a coding under the chunks; without chunks, the parser refuses it."""
+        codings = [value for name, value in self.headers if name == b"transfer-encoding"]
+        if codings and b",".join(codings).lower() != b"chunked" and _ends_chunked(codings[-1]):
+            raise self._fails(501, "The only transfer-encoding that is supported is chunked.")
+
     def _check_target(self, host: bytes | None) -> None:
-        """Raise ValueError, and store the reason, if HTTP/1.1 forbids the target or the Host."""
-        if host is None and self._parser.get_http_version() == "1.1":
-            self._fault = "The Host header is missing; HTTP/1.1 requires it."
-        elif host is _TWO_HOSTS:
-            self._fault = "There is more than one Host header."
-        elif host is not None and not well_formed(host):
-            self._fault = "The Host header is not a valid host and port."
-        elif (absolute := authority_of(self.target)) is not None:
+        """Raise BadRequest if HTTP/1.1 forbids the target or the Host."""
+        if host is None and self.version == "1.1":
+            raise self._fails(400, "The Host header is missing; HTTP/1.1 requires it.")
+        if host is _TWO_HOSTS:
+            raise self._fails(400, "There is more than one Host header.")
+        if host is not None and not well_formed(host):
+            raise self._fails(400, "The Host header is not a valid host and port.")
+        if (absolute := authority_of(self.target)) is not None:
             authority, self.target = absolute
             if not authority or not well_formed(authority):
-                self._fault = "The request target's host is not a valid host and port."
+                raise self._fails(400, "The request target's host is not a valid host and port.")
             others = [field for field in self.headers if field[0] != b"host"]
             self.headers[:] = [(b"host", authority), *others]
         elif self.target[:1] != b"/" and (
             self.target != b"*" or self._parser.get_method() != b"OPTIONS"
         ):
-            self._fault = "The request target must be a path that begins with a slash."
-        if self._fault:
-            raise ValueError(self._fault)
+            raise self._fails(400, "The request target must be a path that begins with a slash.")
+
+    def _fails(self, status: int, why: str = "") -> BadRequest:
+        """Return what to raise, and store it: the parser passes on no exception of a callback."""
+        self._fault = BadRequest(status, why)
+        return self._fault
+
+    def _refusal(self, exc: httptools.HttpParserError, data: bytes) -> BadRequest:
+        """Return what to answer when the parser fails in this data."""
+        if self._fault is not None:
+            return self._fault
+        unknown = isinstance(exc, httptools.HttpParserInvalidMethodError)
+        method = unknown or "Invalid method" in str(exc)  # one of RTSP's
+        first = self._silent == len(data) and not self._credit
+        if method and first and _REQUEST_LINE.match(data.lstrip(b"\r\n")):
+            return BadRequest(501, "The method is unknown.")
+        return BadRequest(400, "Invalid HTTP request received.")
 
     def _ignore_offer(self, rest: bytes) -> None:
         """Parse the same head again without the offer of another protocol, and what followed it.
@@ -181,19 +238,16 @@ class RequestParser:
         """
         method, version = self._parser.get_method(), self._parser.get_http_version()
         if method == b"CONNECT":
-            raise bad_request("This server is not a proxy.")
+            raise BadRequest(400, "This server is not a proxy.")
         lines = [b"%b %b HTTP/%b" % (method, self.target, version.encode())]
         lines += [b"%b: %b" % field for field in self.headers if field[0] not in _OFFER]
         self._parser = self._fresh()
+        self._silent = 0
         self.feed(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
 
-def bad_request(why: str) -> BadRequest:
-    """Return the error for a client that does not speak HTTP/1.1."""
-    return BadRequest(
-        b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
-        b"connection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(why), why.encode("ascii"))
-    )
+def _ends_chunked(codings: bytes) -> bool:
+    return codings.lower().rpartition(b",")[2].strip() == b"chunked"
 
 
 def split_target(target: bytes) -> tuple[str, bytes, bytes]:

@@ -45,6 +45,15 @@ class ResponseHeads:
             raise ValueError("a response header contains a line break or a NUL")
         return head
 
+    def refusal(self, status: int, why: str = "") -> bytes:
+        """Return a whole answer to what cannot be answered as a request; it ends the connection.
+
+        why: ASCII, the body.
+        """
+        kind = [(b"content-type", b"text/plain; charset=utf-8")] if why else []
+        length = (b"content-length", b"%d" % len(why))
+        return self.render(status, [*kind, length], b"connection: close") + why.encode("ascii")
+
     def _begin(self, status: int, second: int) -> bytes:
         phrase = _PHRASES.get(status, b"")
         date = formatdate(second, usegmt=True).encode()

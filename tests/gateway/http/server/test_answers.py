@@ -65,6 +65,39 @@ async def test_an_answer_has_one_date_and_says_no_header_twice(front: Front, kin
     assert len(names) == len(set(names))
 
 
+REFUSALS = {
+    400: get().replace(b"host", b"most"),
+    414: get("/" + "a" * 70_000),
+    431: get(fields="x: " + "a" * 70_000 + "\r\n"),
+    501: get(method="BREW"),
+    505: get(version="2.0"),
+}
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+async def test_a_refusal_of_the_server_itself_has_a_date_and_a_length(
+    front: Front, status: int
+) -> None:
+    wire = await front.dial()
+
+    await wire.send(REFUSALS[status])
+    reply = await wire.reply()
+
+    assert (reply.status, reply.framing, reply["connection"]) == (status, "length", "close")
+    date = parsedate_to_datetime(reply["date"])
+    assert abs((datetime.now(UTC) - date).total_seconds()) < 30
+
+
+async def test_the_methods_of_the_whole_server_can_be_asked_for(front: Front) -> None:
+    wire = await front.dial()
+
+    await wire.send(get("*", method="OPTIONS"))
+    reply = await wire.reply()
+
+    assert (reply.status, reply["allow"]) == (204, "GET, HEAD, POST, OPTIONS")
+    assert await wire.kept()
+
+
 @pytest.mark.parametrize("path", ["/v1/models", "/healthz", "/health", "/docs", "/nowhere"])
 async def test_head_is_get_without_the_body(front: Front, path: str) -> None:
     wire = await front.dial()

@@ -1,5 +1,6 @@
 """Clients that end their side, close, or vanish, at every moment of a request."""
 
+import asyncio
 import logging
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.gateway.http.server.front import (
     BODIES,
     BODY,
+    FEEDBACK,
     HOT,
     INDEX,
     IS_LATE,
@@ -91,6 +93,42 @@ async def test_a_client_that_leaves_within_a_request_leaves_nothing(
     assert not front.remote.requests
     assert not caplog.records
     assert (await front.outcome(get())) == (200, True)
+
+
+READ_BY_LITESTAR = {
+    "before a body": post(BODY, path=FEEDBACK)[: -len(BODY)],
+    "within a body": post(BODY, path=FEEDBACK)[:-5],
+    "within a chunk": in_chunks(b"20\r\n{", path=FEEDBACK),
+    "before the last chunk": in_chunks(b"2\r\n{}\r\n", path=FEEDBACK),
+}
+
+
+@HOWEVER
+@pytest.mark.parametrize("when", READ_BY_LITESTAR)
+async def test_a_client_that_leaves_within_a_body_that_litestar_reads_is_no_error(
+    front: Front, when: str, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or any client could fill the log."""
+    wire = await front.dial()
+    before = await internal_errors(front)
+
+    with caplog.at_level(logging.INFO):
+        await wire.send(READ_BY_LITESTAR[when])
+        await asyncio.sleep(0.01)
+        LEAVE[how](wire)
+        if how == "ends its side":
+            assert await wire.ended()
+        assert await internal_errors(front) == before
+
+    assert not caplog.records
+
+
+async def internal_errors(front: Front) -> list[bytes]:
+    """What the metrics say of them."""
+    wire = await front.dial()
+    await wire.send(get("/metrics"))
+    lines = (await wire.reply()).body.splitlines()
+    return [line for line in lines if line.startswith(b"strowger_internal_errors")]
 
 
 @HOWEVER

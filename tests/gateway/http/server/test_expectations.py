@@ -7,6 +7,7 @@ from tests.gateway.http.server.front import (
     BODY,
     FEEDBACK,
     HOT,
+    INDEX,
     ROOM,
     WAITS,
     Front,
@@ -14,7 +15,7 @@ from tests.gateway.http.server.front import (
     in_chunks,
     post,
 )
-from tests.gateway.http.server.wire import chunked, cut
+from tests.gateway.http.server.wire import PROBE, chunked, cut
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +30,13 @@ def parted(request: bytes) -> list[bytes]:
 
 @PATHS
 @pytest.mark.parametrize(
-    "expects", [EXPECTS, "Expect: 100-Continue\r\n", EXPECTS + "connection: close\r\n"]
+    "expects",
+    [
+        EXPECTS,
+        "Expect: 100-Continue\r\n",
+        "expect: 100-continue \t \r\n",
+        EXPECTS + "connection: close\r\n",
+    ],
 )
 @pytest.mark.parametrize("how", ["by length", "in chunks"])
 async def test_a_client_that_waits_is_asked_for_its_body_once(
@@ -128,16 +135,58 @@ async def test_a_request_that_is_refused_by_its_head_asks_for_no_body(
     assert (await wire.reply()).status == status
 
 
-async def test_a_body_that_is_sent_after_the_refusal_is_read_past(front: Front) -> None:
-    head, body = parted(post(BODY, EXPECTS, "/nowhere"))
+ANSWERED_UNREAD = {
+    "refused": (parted(post(BODY, EXPECTS).replace(b"application/json", b"text/plain"))[0], 415),
+    "refused by Litestar": (parted(post(BODY, EXPECTS, "/nowhere"))[0], 404),
+    "refused, in chunks": (in_chunks(b"", EXPECTS, "/nowhere"), 404),
+    "not read": (get(fields=f"content-length: {len(PROBE)}\r\n{EXPECTS}"), 200),
+}
+
+
+@pytest.mark.parametrize("what", ["the body", "the next request"])
+@pytest.mark.parametrize("why", ANSWERED_UNREAD)
+async def test_what_comes_after_an_answer_instead_of_100_is_neither_body_nor_request(
+    front: Front, why: str, what: str
+) -> None:
+    """Whether the client sends its body after such an answer is up to the client."""
+    head, status = ANSWERED_UNREAD[why]
     wire = await front.dial()
 
     await wire.send(head)
-    refused = await wire.reply()
+    reply = await wire.reply()
+    await wire.send(BODY if what == "the body" else PROBE)
+
+    assert (reply.status, reply["connection"]) == (status, "close")
+    assert await wire.ended()
+
+
+@PATHS
+async def test_a_refused_client_that_did_not_wait_keeps_its_connection(
+    front: Front, path: str
+) -> None:
+    request = post(b"{", EXPECTS, path)
+
+    assert await front.outcome(request) == (400, True)
+
+
+@PATHS
+@pytest.mark.parametrize("how", ["by length", "in chunks"])
+async def test_a_client_of_http_1_0_is_never_asked(front: Front, path: str, how: str) -> None:
+    whole = post(BODIES[path], EXPECTS, path) if how == "by length" else chunks_to(path, EXPECTS)
+    head, body = parted(whole.replace(b"HTTP/1.1", b"HTTP/1.0", 1))
+    wire = await front.dial()
+
+    await wire.send(head)
+    assert await wire.silent()
     await wire.send(body)
 
-    assert refused.status == 404
-    assert await wire.kept()
+    assert (await wire.reply()).status == 200
+    assert await wire.ended()
+
+
+@pytest.mark.parametrize(("path", "status"), [(HOT, 400), (INDEX, 200)])
+async def test_a_body_without_bytes_is_not_asked_for(front: Front, path: str, status: int) -> None:
+    assert await front.outcome(post(b"", EXPECTS, path)) == (status, True)
 
 
 async def test_a_request_behind_another_is_asked_for_its_body_in_its_turn(front: Front) -> None:

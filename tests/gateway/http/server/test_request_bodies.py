@@ -1,6 +1,7 @@
 """Bodies: by length and in chunks, cut anywhere; and what nothing may follow."""
 
 import json
+import logging
 
 import pytest
 
@@ -60,6 +61,9 @@ def coded(body: bytes) -> dict[str, bytes]:
         "an extension of the last chunk": b"%b\r\n%b\r\n0;last=1\r\n\r\n" % (size, body),
         "trailers": chunked(body, trailers=b"x-checksum: 1\r\nx-more: 2\r\n"),
         "a trailer that is called host": chunked(body, trailers=b"host: elsewhere\r\n"),
+        "a trailer that says close": chunked(body, trailers=b"connection: close\r\n"),
+        "a trailer that expects": chunked(body, trailers=b"expect: 100-continue\r\n"),
+        "trailers that offer": chunked(body, trailers=b"connection: upgrade\r\nupgrade: h2c\r\n"),
     }
 
 
@@ -204,6 +208,28 @@ async def test_a_body_whose_end_is_uncertain_is_refused_with_all_that_follows(
     assert not front.remote.requests
 
 
+UNKNOWN_CODINGS = {
+    "gzip in chunks": codings("gzip, chunked"),
+    "gzip in chunks without a blank": codings("gzip,chunked"),
+    "gzip in chunks in two lines": codings("gzip") + codings("chunked"),
+    "gzip in chunks in capitals": codings("GZIP, CHUNKED"),
+    "chunks that do nothing in chunks": codings("identity, chunked"),
+    "a coding with a parameter in chunks": codings("foo;q=1, chunked"),
+}
+
+
+@PATHS
+@pytest.mark.parametrize("how", UNKNOWN_CODINGS)
+async def test_a_body_in_another_coding_than_chunks_is_not_implemented(
+    front: Front, path: str, how: str
+) -> None:
+    head = post(b"", UNKNOWN_CODINGS[how], path, length=False)
+
+    assert await front.outcome(head + chunked(BODIES[path]) + PROBE) == (501, False)
+    assert await front.outcome(head) == (501, False)
+    assert not front.remote.requests
+
+
 CHUNKED_WRONGLY = {
     "a size in letters": b"ZZ\r\n",
     "no size": b"\r\n",
@@ -227,13 +253,15 @@ CHUNKED_WRONGLY = {
 @pytest.mark.parametrize("apart", [False, True], ids=["in one write", "the chunks apart"])
 @pytest.mark.parametrize("how", CHUNKED_WRONGLY)
 async def test_chunks_that_are_wrong_are_refused_with_all_that_follows(
-    front: Front, path: str, how: str, apart: bool
+    front: Front, path: str, how: str, apart: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     request = in_chunks(CHUNKED_WRONGLY[how] + b"hello\r\n0\r\n\r\n" + PROBE, path=path)
     head = request.index(b"\r\n\r\n") + 4
 
-    outcome = await front.outcome(*(cut(request, head) if apart else [request]))
+    with caplog.at_level(logging.WARNING):
+        outcome = await front.outcome(*(cut(request, head) if apart else [request]))
 
     assert outcome == (400, False)
     assert not front.remote.requests
+    assert not caplog.records
     assert front.idle

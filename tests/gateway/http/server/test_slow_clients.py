@@ -180,10 +180,11 @@ async def test_a_head_that_is_not_whole_in_time_is_refused(dial: Dial) -> None:
     await used.say(whole()[:40])
     await new.say(b"POST /v1/chat", b"/completions HTTP/1.1\r\nx: ")
     dripping = asyncio.create_task(new.say(*[b"a"] * 200, pause=0.05))
-    reported = [await new.receives(), await used.receives()]
+    reported = [await new.receives_all(), await used.receives_all()]
     dripping.cancel()
 
-    assert reported == [(408, b"")] * 2
+    assert [(status, body) for status, _, body in reported] == [(408, b"")] * 2
+    assert all(any(one.startswith("date: ") for one in lines) for _, lines, _ in reported)
     assert [await one.over() for one in (new, used, silent)] == [True] * 3
 
 
@@ -282,6 +283,19 @@ async def test_a_client_that_does_not_read_its_answer_is_left(gateway: Gateway, 
     gone = remote.hung_up
 
     await client.say(whole(STREAMED))
+    await until(lambda: remote.hung_up > gone and free(running))
+
+    assert running.access_lines()[-1].status == 499
+
+
+async def test_so_is_one_that_has_ended_its_side(gateway: Gateway, dial: Dial) -> None:
+    """What it does not read would otherwise wait in memory for as long as the client likes."""
+    running, remote = gateway
+    client = await dial(connect_narrow)
+    gone = remote.hung_up
+
+    await client.say(whole(STREAMED))
+    client.writer.write_eof()
     await until(lambda: remote.hung_up > gone and free(running))
 
     assert running.access_lines()[-1].status == 499
