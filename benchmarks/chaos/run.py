@@ -8,6 +8,7 @@ import sqlite3
 import sys
 import time
 from asyncio.subprocess import DEVNULL, Process
+from contextlib import closing
 from pathlib import Path
 
 from benchmarks.chaos.fleet import Fleet
@@ -180,7 +181,7 @@ async def run(folder: Path, seconds: float, seed: int, clients: int) -> Found:
 
 
 def _recorded(database: Path) -> set[str]:
-    with sqlite3.connect(database) as reading:
+    with closing(sqlite3.connect(database)) as reading:
         return {str(row[0]) for row in reading.execute("SELECT request_id FROM requests")}
 
 

@@ -106,13 +106,15 @@ def test_rows_wait_in_the_spool_until_the_disk_takes_them_each_once(
     setattr(disk, trouble, False)
     file.append(frames("after"))
     after = sum(importer.import_once() for _ in range(2))
+    rows = [(row.requests, row.attempts) for row in store.usage()]
+    store.close()
 
     assert (before, during, after) == (2 * REQUESTS, [0, 0, 0], 4 * REQUESTS)
     assert told == [{}, [(REQUESTS, REQUESTS)]], "what is there can be read"
     assert (waiting, away.unavailable) == (len(frames("during")), True)
     assert not importer.unavailable
     assert spool.waiting_bytes(importer.progress().positions) == 0
-    assert [(row.requests, row.attempts) for row in store.usage()] == [(3 * REQUESTS, 3 * REQUESTS)]
+    assert rows == [(3 * REQUESTS, 3 * REQUESTS)]
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert words in caplog.records[0].message
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -86,10 +87,12 @@ def told(store: SqlStore) -> tuple[object, ...]:
 def import_until_done(spool: Spool, driver: Breaking) -> tuple[object, ...]:
     """Each pass by a new process, which knows nothing of the one before it."""
     for _ in range(50):
-        Importer(spool, SqlStore(driver)).import_once()
+        with closing(SqlStore(driver)) as store:
+            Importer(spool, store).import_once()
         if not spool.files():
             driver.faults = {}
-            return told(SqlStore(driver))
+            with closing(SqlStore(driver)) as store:
+                return told(store)
     raise AssertionError("the import came to no end")
 
 
@@ -161,6 +164,7 @@ def test_an_unreachable_store_is_logged_once_and_loses_nothing(
     before = [importer.import_once() for _ in range(3)]
     folder.mkdir()
     after = [importer.import_once() for _ in range(2)]
+    store.close()
 
     assert (before, after) == ([0, 0, 0], [13, 0])
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
@@ -189,6 +193,8 @@ def test_ten_thousand_requests_are_imported_in_seconds(tmp_path: Path) -> None:
     store = SqlStore(SqliteDriver(tmp_path / "store.db"))
 
     imported = Importer(spool, store).import_once()
+    (counts,) = store.request_counts("e")
+    store.close()
 
     assert imported == 20_000
-    assert store.request_counts("e")[0].requests == 10_000
+    assert counts.requests == 10_000
