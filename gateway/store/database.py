@@ -140,7 +140,7 @@ class Database:
         self._prepared = False
         self._idle: LifoQueue[Connection] = LifoQueue()
         self._in_use: set[Connection] = set()
-        self._doubtful = False
+        self._doubtful = self._closed = False
         self._lock = Lock()
 
     @contextmanager
@@ -163,11 +163,15 @@ class Database:
             self._prepared = True
 
     def close(self) -> None:
-        """Close without waiting: interrupt other threads' transactions, which rolls them back."""
-        self._close_idle()
+        """Close without waiting: interrupt other threads' transactions, which rolls them back.
+
+        A transaction that is between two statements goes on, and closes its connection at its end.
+        """
         with self._lock:
+            self._closed = True
             for connection in self._in_use:
                 connection.interrupt()
+        self._close_idle()
 
     @contextmanager
     def _transaction(self, begin: tuple[str, ...]) -> Generator[Session]:
@@ -208,9 +212,10 @@ class Database:
         finally:
             with self._lock:
                 self._in_use.discard(connection)
-            if kept:
-                self._idle.put(connection)
-            else:
+                kept = kept and not self._closed
+                if kept:
+                    self._idle.put(connection)
+            if not kept:
                 connection.close()
 
     def _close_idle(self) -> None:

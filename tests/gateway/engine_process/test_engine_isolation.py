@@ -1,6 +1,7 @@
 """No client of the local engine can harm another one over HTTP."""
 
 import json
+import sys
 from pathlib import Path
 
 import httpx
@@ -25,6 +26,8 @@ models:
 Json = dict[str, object]
 CHAT, COMPLETIONS, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 LONG = "abcdefghij" * 100_000
+TOO_DEEP = 500 if sys.version_info < (3, 12) else 1_200
+"""For a template, but not for the JSON parser. Up to Python 3.11, calls of C functions counted."""
 
 
 def user(text: str, **more: object) -> Json:
@@ -76,7 +79,7 @@ REFUSED: dict[str, tuple[str, Json, str]] = {
     ),
     "nested arguments": (
         CHAT,
-        called('{"a":' * 500 + "1" + "}" * 500),
+        called('{"a":' * TOO_DEEP + "1" + "}" * TOO_DEEP),
         "messages",
     ),
     "arguments nested deeper": (

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,10 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SqlStore:
-    return open_store(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
+def store(tmp_path: Path) -> Generator[SqlStore]:
+    found = open_store(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
+    yield found
+    found.close()
 
 
 def requests(store: SqlStore) -> int:

@@ -3,6 +3,7 @@
 # transformers annotates its own members in part only:
 # pyright: reportUnknownMemberType=false
 
+import sys
 from datetime import UTC, datetime
 from typing import cast
 
@@ -201,14 +202,18 @@ def test_an_ordinary_conversation_has_the_tokens_of_its_text() -> None:
     assert ids == tokenizer.encode(chat.render(turns), special=False)
 
 
-@pytest.mark.parametrize("depth", [950, 100_000])
+TOO_DEEP = 950 if sys.version_info < (3, 12) else 1_200
+"""For a template, but not for the JSON parser. Up to Python 3.11, calls of C functions counted."""
+
+
+@pytest.mark.parametrize("depth", [TOO_DEEP, 100_000])
 def test_arguments_that_are_nested_too_deep_are_the_callers_fault(depth: int) -> None:
     call = ToolCall(id="1", name="f", arguments='{"a":' * depth + "1" + "}" * depth)
     turn = Message(role="assistant", tool_calls=(call,))
 
     chat = ChatTemplate("{{ messages[0].tool_calls | tojson }}", {})
 
-    with pytest.raises(InvalidRequest, match="nested too deeply"):
+    with pytest.raises(InvalidRequest, match="nested too deep"):
         chat.rendered((turn,), reads(byte_level()).controls)
 
 
