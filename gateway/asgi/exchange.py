@@ -1,6 +1,6 @@
 """The two ends of a hot request: the gateway's own server, or an ASGI server that mounts it."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Protocol, cast
 
 from litestar.types import HTTPScope, Message, Receive, ReceiveMessage, Send
@@ -18,6 +18,8 @@ class HotExchange(Protocol):
     """A request and its answer, as an endpoint sees them."""
 
     scope: HTTPScope
+    fields: Mapping[bytes, bytes]
+    """The headers; of several with one name, the last."""
 
     @property
     def turn(self) -> Turn | None:
@@ -62,6 +64,7 @@ class AsgiExchange:
 
     def __init__(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         self.scope = scope
+        self.fields = dict(scope["headers"])
         self.receive = receive
         self._send = send
         self._gone: Callable[[], None] | None = None

@@ -1,8 +1,9 @@
 """Read a request's head and body, within the limits that protect the gateway."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
-from litestar.types import HTTPScope, ReceiveMessage
+from litestar.types import ReceiveMessage
 from msgspec import Struct
 
 from gateway.asgi.client_timeouts import check_receive_deadline
@@ -21,27 +22,15 @@ class Head(Struct, frozen=True, kw_only=True, gc=False):
     encoding: bytes = b""
 
 
-def read_head(scope: HTTPScope) -> Head:
-    content_type = origin = encoding = b""
-    length = -1
-    request_id = ""
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            content_type = value
-        elif name == b"content-length":
-            length = int(value)
-        elif name == b"x-request-id":
-            request_id = value.decode("latin-1")
-        elif name == b"origin":
-            origin = value
-        elif name == b"content-encoding":
-            encoding = value.strip().lower()
+def read_head(fields: Mapping[bytes, bytes]) -> Head:
+    """fields: the request's headers by name."""
+    get = fields.get
     return Head(
-        content_type=content_type,
-        length=length,
-        request_id=request_id,
-        origin=origin,
-        encoding=encoding,
+        content_type=get(b"content-type", b""),
+        length=int(get(b"content-length", -1)),
+        request_id=get(b"x-request-id", b"").decode("latin-1"),
+        origin=get(b"origin", b""),
+        encoding=get(b"content-encoding", b"").strip().lower(),
     )
 
 

@@ -71,7 +71,7 @@ class Endpoint:
             except Forbidden as exc:
                 await refuse(exc, exchange)
                 return
-        head = read_head(scope)
+        head = read_head(exchange.fields)
         record = RequestRecord(
             request_id=new_request_id(),
             started=now(),

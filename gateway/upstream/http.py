@@ -90,8 +90,8 @@ class HttpUpstream:
         first_by = min(started + self._timeouts.first_token_s, over) if outbound.stream else over
         reply = await self._exchange(outbound, started, first_by)
         try:
-            await self._check(reply, first_by)
-            if not outbound.stream or _is_json(reply):
+            kind = await self._check(reply, first_by)
+            if not outbound.stream or kind.startswith("application/json"):
                 if request.stream:
                     request = msgspec.structs.replace(request, stream=False)
                 decoder = self._decoder(request, reply)
@@ -181,12 +181,16 @@ class HttpUpstream:
             head_by=head_by,
         )
 
-    async def _check(self, reply: Reply, by: float) -> None:
-        """Raise the error of a status of 300 or more, or of an answer that is a web page."""
+    async def _check(self, reply: Reply, by: float) -> str:
+        """Return the content-type, in lower case.
+
+        Raises the error of a status of 300 or more, or of an answer that is a web page.
+        """
         if 200 <= reply.status < 300:
-            if _type_of(reply).startswith("text/html"):
+            kind = reply.headers.get("content-type", "").lower()
+            if kind.startswith("text/html"):
                 raise UpstreamBroken("a web page instead of an answer", upstream=self.name)
-            return
+            return kind
         if reply.status < 400:
             raise UpstreamBroken(
                 f"a redirect (status {reply.status}); check base_url", upstream=self.name
@@ -211,11 +215,3 @@ async def _read_out(reply: Reply, by: float) -> None:
     with contextlib.suppress(UpstreamError):
         while await reply.chunk(by):
             pass
-
-
-def _is_json(reply: Reply) -> bool:
-    return _type_of(reply).startswith("application/json")
-
-
-def _type_of(reply: Reply) -> str:
-    return reply.headers.get("content-type", "").lower()

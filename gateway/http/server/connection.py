@@ -168,6 +168,7 @@ class ClientConnection(asyncio.Protocol):
         exchange = self._last = Exchange(
             self,
             scope,
+            parser.fields,
             known[1] if known else self._server.application.find_hot(path),
             keep_alive=parser.keep_alive,
             expects=parser.expects_continue,

@@ -1,6 +1,6 @@
 """One request of a connection, and the answer to it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from litestar.types import HTTPScope, ReceiveMessage
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 HIGH_WATER = 64 * 1024
 """Bytes of a body that wait to be read before reading from the socket stops."""
 
+_CLOSE = (b"connection", b"close")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -41,6 +42,7 @@ class Exchange:
         "complete",
         "disconnected",
         "expects_continue",
+        "fields",
         "hot",
         "keep_alive",
         "late",
@@ -55,12 +57,14 @@ class Exchange:
         self,
         connection: "ClientConnection",
         scope: HTTPScope,
+        fields: Mapping[bytes, bytes],
         hot: "HotHandler | None",
         *,
         keep_alive: bool,
         expects: bool,
     ) -> None:
         self.scope = scope
+        self.fields = fields
         self.hot = hot
         self.turn = connection.turn
         self.keep_alive = keep_alive
@@ -207,13 +211,10 @@ class Exchange:
             # The client may send the body or leave it out: what comes next has no certain meaning.
             # https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
             self.expects_continue = self.keep_alive = False
-        for name, value in headers:
-            if name == b"connection" and value == b"close":
-                self.keep_alive = False
-                break
-        else:
-            if not self.keep_alive:
-                headers = [*headers, (b"connection", b"close")]
+        if _CLOSE in headers:
+            self.keep_alive = False
+        elif not self.keep_alive:
+            headers = [*headers, _CLOSE]
         return self._connection.heads.render(status, headers, last)
 
     def _complete(self) -> None:

@@ -64,13 +64,13 @@ class RequestParser:
         self.target = b""
         self.version = ""
         self.headers: list[tuple[bytes, bytes]] = []
+        self.fields: dict[bytes, bytes] = {}
         self.length = b""
         self.expects_continue = False
         self.keep_alive = True
         self.in_body = False
         self._sink = sink
         self._parser = self._fresh()
-        self._host: bytes | None = None
         self._fault: BadRequest | None = None
         self._over = False
         # Bytes received since the last complete head or message, minus the credit of body bytes.
@@ -120,23 +120,20 @@ class RequestParser:
         self.target = self.target + url if self.target else url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.in_body:
-            return  # a trailer
-        name = name.lower()
-        value = value.rstrip()  # the parser strips only the other side
-        if name == b"host":
-            self._host = value if self._host is None else _TWO_HOSTS
-        elif name == b"content-length":
-            self.length = value
-        elif name == b"expect" and value.lower() == b"100-continue":
-            self.expects_continue = True
-        self.headers.append((name, value))
+        if not self.in_body:  # not a trailer
+            # The parser strips only the other side.
+            self.headers.append((name.lower(), value.rstrip()))
 
     def on_headers_complete(self) -> None:
-        host, self._host = self._host, None
-        parser = self._parser
+        parser, headers = self._parser, self.headers
         if parser.should_upgrade():
             return  # `_ignore_offer` reads this head again
+        fields = self.fields = dict(headers)
+        host = fields.get(b"host")
+        if len(fields) != len(headers) and [name for name, _ in headers].count(b"host") > 1:
+            host = _TWO_HOSTS
+        self.length = fields.get(b"content-length", b"")
+        self.expects_continue = fields.get(b"expect", b"").lower() == b"100-continue"
         version = self.version = parser.get_http_version()
         if version != "1.1":
             self._check_version(version)
@@ -210,6 +207,7 @@ class RequestParser:
                 raise self._fails(400, "The request target's host is not a valid host and port.")
             others = [field for field in self.headers if field[0] != b"host"]
             self.headers[:] = [(b"host", authority), *others]
+            self.fields[b"host"] = authority
         elif self.target[:1] != b"/" and (
             self.target != b"*" or self._parser.get_method() != b"OPTIONS"
         ):

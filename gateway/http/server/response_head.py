@@ -8,6 +8,7 @@ from typing import Final
 Headers = list[tuple[bytes, bytes]]
 
 _PHRASES: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
+_AS_LINE: Final = b": ".join
 _CACHED: Final = 16
 """Status lines kept per second; more different ones are rendered each time."""
 
@@ -34,14 +35,17 @@ class ResponseHeads:
         begun = self._begun.get(status)
         if begun is None:
             begun = self._begin(status, second)
-        lines = [begun]
-        lines += [b"%b: %b" % field for field in headers]
+        lines = [begun, *map(_AS_LINE, headers)]
         if last:
             lines.append(last)
         count = len(lines) + 1
         lines += (b"", b"")
         head = b"\r\n".join(lines)
-        if head.count(b"\n") != count + 1 or head.count(b"\r") != count + 1 or b"\0" in head:
+        if (
+            head.count(b"\n") != count + 1
+            or head.count(b"\r") != count + 1
+            or head.find(b"\0") >= 0
+        ):
             raise ValueError("a response header contains a line break or a NUL")
         return head
 
