@@ -53,6 +53,10 @@ class HotExchange(Protocol):
         """Send a piece of the body. Waits while the client does not read."""
         ...
 
+    def put_now(self, data: bytes) -> bool:
+        """Send a piece that is not the last; false, and nothing is sent, if it had to wait."""
+        ...
+
 
 class AsgiExchange:
     """See HotExchange: under another ASGI server.
@@ -108,6 +112,10 @@ class AsgiExchange:
         """See HotExchange."""
         body = {"type": "http.response.body", "body": data, "more_body": more}
         await self._send(cast(Message, body))
+
+    def put_now(self, data: bytes) -> bool:
+        """See HotExchange."""
+        return False
 
     def _listen(self) -> _Waiting:
         return cast(_Waiting, self.receive().__await__())

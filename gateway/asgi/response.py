@@ -90,6 +90,13 @@ class ResponseWriter:
     async def frame(self, data: bytes) -> None:
         await self._put(data, more=True)
 
+    def frame_now(self, data: bytes) -> bool:
+        """Send a frame, as most of them, without a coroutine; false if `frame` has to wait."""
+        if self.busy or not self._exchange.put_now(data):
+            return False
+        self.last_sent = now()
+        return True
+
     async def end(self, data: bytes) -> None:
         await self._put(data, more=False)
 

@@ -282,7 +282,8 @@ class Endpoint:
                 if data := renderer.events(held):
                     await response.frame(data)
                 async for batch in source:
-                    if data := renderer.events(batch):
+                    data = renderer.events(batch)
+                    if data and not response.frame_now(data):
                         await response.frame(data)
         except GatewayError as exc:
             if not response.started:

@@ -166,6 +166,13 @@ class Exchange:
             await self._connection.drained(self)
         self.send_piece(data, more=more)
 
+    def put_now(self, data: bytes) -> bool:
+        """See HotExchange."""
+        if self._connection.write_paused:
+            return False
+        self.send_piece(data, more=True)
+        return True
+
     def begin_answer(self, status: int, headers: Headers, *, sized: bool = False) -> None:
         """Send the head. sized: `headers` has a content-length."""
         if self.disconnected:

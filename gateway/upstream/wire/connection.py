@@ -169,7 +169,18 @@ class HttpConnection(asyncio.Protocol):
         chunks = self._chunks
         if not chunks:
             if self.state is BODY:
-                await self._more(by)
+                # Bytes of the body, its end, or an error.
+                waiter = self._waiter = waiter_of(self._turn)
+                self.by = by
+                self._deadlines.add(self)
+                try:
+                    await waiter
+                except asyncio.CancelledError:
+                    self._fail(UpstreamBroken("the exchange was cancelled", upstream=self.upstream))
+                    raise
+                finally:
+                    self._waiter = None
+                    self._deadlines.discard(self)
             if not chunks:
                 if self._error is not None:
                     raise self._error
@@ -345,20 +356,6 @@ class HttpConnection(asyncio.Protocol):
             self._wake()
 
     # Helpers
-
-    async def _more(self, by: float) -> None:
-        """Wait until there are bytes of the body, or its end, or an error."""
-        waiter = self._waiter = waiter_of(self._turn)
-        self.by = by
-        self._deadlines.add(self)
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            self._fail(UpstreamBroken("the exchange was cancelled", upstream=self.upstream))
-            raise
-        finally:
-            self._waiter = None
-            self._deadlines.discard(self)
 
     def _wake(self) -> None:
         waiter = self._waiter
