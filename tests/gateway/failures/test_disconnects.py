@@ -75,7 +75,7 @@ async def test_five_hundred_aborts_leave_nothing_behind(tmp_path: Path) -> None:
                 *(hang_up_after(gateway, stream=True, wait_for=b"la ") for _ in range(50))
             )
 
-        await remote.until(lambda: remote.open == 0 and remote.hung_up == 500, 20)
+        await remote.until(lambda: remote.open == 0 and remote.hung_up == 500)
         assert len(await lines(gateway, 500)) == 500
         assert gateway.state.admission.in_flight == 0
         assert gateway.state.shares.buffered == 0
