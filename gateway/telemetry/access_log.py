@@ -80,8 +80,8 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
 _MOST_GATHERED = 16
 """Calls of `add` until the thread gets their lines without `hand_over`."""
 
-_Batch = bytes | threading.Event | None
-"""Bytes to write; an event to set; `None` to end."""
+_Batch = list[bytes] | threading.Event | None
+"""Pieces to write; an event to set; `None` to end."""
 
 
 class AccessLog:
@@ -140,8 +140,8 @@ class AccessLog:
         loop for the interpreter lock.
         """
         if self._gathered:
-            self._batches.put(b"".join(self._gathered))
-            self._gathered.clear()
+            self._batches.put(self._gathered)
+            self._gathered = []
 
     def flush(self) -> None:
         """Wait until all queued lines are written."""
@@ -163,13 +163,13 @@ class AccessLog:
                 continue
             try:
                 with self._turn:
-                    self._out.write(batch)
+                    self._out.writelines(batch)
                     self._out.flush()
             except (OSError, ValueError) as exc:
                 self._fail(exc)
             else:
                 self._failing = False
-            self._written += batch.count(b"\n")
+            self._written += sum([lines.count(b"\n") for lines in batch])
 
     def _fail(self, why: Exception) -> None:
         """Log the first of several failures. The thread continues: the disk may get space again."""
