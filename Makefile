@@ -78,7 +78,7 @@ fmt: setup-dev  ## Fix and format the code
 demo: setup  ## Run an A/B test of two bundled models with simulated users, up to the verdict
 	$(BIN)/python docs/examples/ab-test/demo.py
 
-bench: setup-dev  ## Run all benchmarks (needs nginx and wrk)
+bench: setup-dev  ## Run all benchmarks (needs nginx; a quarter of an hour for the gateway's)
 	$(BIN)/python -m benchmarks
 
 soak: setup-dev  ## Run a million requests, ten thousand abandoned streams, a thousand concurrent streams
