@@ -107,7 +107,7 @@ class Turn:
         for number, call in enumerate(work, 1):
             try:
                 call()
-            except Exception:  # noqa: BLE001  one request's bug never stops the others
+            except (Exception, asyncio.CancelledError):  # noqa: BLE001  one bug never stops others
                 _log.exception("internal error in the event loop; other requests continue")
             if number % _MOST_BEFORE_WRITING == 0:
                 self._write_all()

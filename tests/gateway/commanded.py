@@ -134,6 +134,6 @@ def importer_of(gateway: int) -> int | None:
 async def importer_started(gateway: int) -> int:
     """Wait until a gateway has an importing process; its process id."""
     async with asyncio.timeout(SOON_S):
-        while (pid := importer_of(gateway)) is None:  # noqa: ASYNC110  another process tells nothing
+        while (pid := importer_of(gateway)) is None:  # noqa: ASYNC110  nothing reports it
             await asyncio.sleep(0.02)
     return pid

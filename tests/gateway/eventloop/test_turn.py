@@ -62,6 +62,10 @@ async def test_a_bug_in_one_request_or_connection_never_stops_the_others(
     def fails() -> None:
         raise ValueError("a bug")
 
+    def cancels() -> None:
+        raise asyncio.CancelledError
+
+    turn.run_soon(cancels)
     turn.run_soon(fails)
     turn.run_soon(partial(journal.append, "worked"))
     turn.write(broken, b"1")
@@ -70,6 +74,10 @@ async def test_a_bug_in_one_request_or_connection_never_stops_the_others(
 
     assert journal == ["worked", "whole writes 2"]
     assert caplog.text.count("ValueError: a bug") == 2
+
+    turn.run_soon(partial(journal.append, "the next turn"))
+    await asyncio.sleep(0)
+    assert journal[-1] == "the next turn"
 
 
 async def test_thousands_at_once_do_not_wait_for_the_last() -> None:

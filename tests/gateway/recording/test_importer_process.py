@@ -48,7 +48,7 @@ async def figure(up: Commanded, name: str) -> float:
 
 async def until_imported(up: Commanded, rows: int) -> None:
     async with asyncio.timeout(SOON_S):
-        while await figure(up, "strowger_records_imported_total") < rows:  # noqa: ASYNC110  nothing else tells
+        while await figure(up, "strowger_records_imported_total") < rows:  # noqa: ASYNC110  nothing else reports
             await asyncio.sleep(0.05)
 
 
@@ -60,7 +60,7 @@ async def until_gone(pid: int) -> None:
 
 
 @pytest.mark.parametrize("workers", [ALONE, TWO])
-async def test_records_are_imported_while_the_gateway_serves_and_the_metrics_tell(
+async def test_records_are_imported_while_the_gateway_serves_and_the_metrics_send_line(
     workers: str, tmp_path: Path
 ) -> None:
     async with (
@@ -243,11 +243,11 @@ def importing(folder: Path) -> Generator["subprocess.Popen[bytes]"]:
         stderr=subprocess.PIPE,
     )
     with process:
-        tell(process, as_line(settings(folder)))
+        send_line(process, as_line(settings(folder)))
         yield process
 
 
-def tell(process: "subprocess.Popen[bytes]", line: bytes) -> None:
+def send_line(process: "subprocess.Popen[bytes]", line: bytes) -> None:
     assert process.stdin is not None
     process.stdin.write(line)
     process.stdin.flush()
@@ -277,7 +277,7 @@ def test_an_importer_that_is_told_to_stop_imports_what_is_there_without_a_word(
     torn(tmp_path, "r1")
 
     with importing(tmp_path) as process:
-        tell(process, as_line(LogLevel(level=40)) + as_line(StopImport()))
+        send_line(process, as_line(LogLevel(level=40)) + as_line(StopImport()))
         _, said = process.communicate(timeout=SOON_S)
 
     assert (process.returncode, said) == (0, b""), "the warning of the torn file is not an error"
@@ -291,7 +291,7 @@ def test_an_importer_reports_what_it_has_imported(tmp_path: Path) -> None:
         assert process.stdout is not None
         reports = (progress_decoder.decode(line) for line in process.stdout)
         progress = next(one for one in reports if one.whole_s_ago is not None)
-        tell(process, as_line(StopImport()))
+        send_line(process, as_line(StopImport()))
 
     assert progress == ImportProgress(
         unavailable=False,

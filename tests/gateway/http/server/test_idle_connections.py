@@ -4,7 +4,8 @@ nothing: times are given to the check, instead of being waited for.
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 
 import pytest
 from litestar.types import Receive, Scope, Send
@@ -16,6 +17,7 @@ from gateway.http.server.server import HttpServer
 
 pytestmark = pytest.mark.anyio
 
+Writer = asyncio.StreamWriter
 LIMIT_S = 30.0
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
@@ -34,35 +36,9 @@ class Hello:
         await send({"type": "http.response.body", "body": b"hello", "more_body": False})
 
 
-async def test_an_idle_connection_is_kept_for_a_while_and_then_closed() -> None:
-    server = HttpServer(Hello(), lifespan=False)
-    listener = socket.create_server(("127.0.0.1", 0))
-    listener.setblocking(False)
-    running = asyncio.create_task(server.serve(listener))
-    await server.listening.wait()
-    reader, writer = await asyncio.open_connection(*listener.getsockname())
-    start = now()
-
-    def check(after_s: float) -> None:
-        for connection in tuple(server.connections):
-            connection.check_deadline(start + after_s, LIMIT_S)
-
-    for round_s in (0.0, IDLE_S - 1):
-        writer.write(REQUEST)
-        head = await reader.readuntil(b"hello")
-        assert head.startswith(b"HTTP/1.1 200 OK\r\n")
-        check(round_s)
-        check(round_s + IDLE_S - 1)
-        assert len(server.connections) == 1
-    check(2 * IDLE_S)
-
-    assert await reader.read() == b""
-    writer.close()
-    server.stop()
-    await running
-
-
-async def test_a_connection_on_which_nothing_arrives_is_closed_earlier() -> None:
+@asynccontextmanager
+async def connected() -> AsyncGenerator[tuple[HttpServer, asyncio.StreamReader, Writer]]:
+    """The server and one connection to it."""
     server = HttpServer(Hello(), lifespan=False)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
@@ -71,12 +47,37 @@ async def test_a_connection_on_which_nothing_arrives_is_closed_earlier() -> None
     reader, writer = await asyncio.open_connection(*listener.getsockname())
     while not server.connections:  # noqa: ASYNC110  nothing reports it
         await asyncio.sleep(0.001)
-    (connection,) = server.connections
-
-    connection.check_deadline(100.0, LIMIT_S)
-    connection.check_deadline(100.0 + LIMIT_S, LIMIT_S)
-
-    assert await reader.read() == b""
+    yield server, reader, writer
     writer.close()
     server.stop()
     await running
+
+
+async def test_an_idle_connection_is_kept_for_a_while_and_then_closed() -> None:
+    async with connected() as (server, reader, writer):
+        start = now()
+
+        def check(after_s: float) -> None:
+            for connection in tuple(server.connections):
+                connection.check_deadline(start + after_s, LIMIT_S)
+
+        for round_s in (0.0, IDLE_S - 1):
+            writer.write(REQUEST)
+            head = await reader.readuntil(b"hello")
+            assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+            check(round_s)
+            check(round_s + IDLE_S - 1)
+            assert len(server.connections) == 1
+        check(2 * IDLE_S)
+
+        assert await reader.read() == b""
+
+
+async def test_a_connection_on_which_nothing_arrives_is_closed_earlier() -> None:
+    async with connected() as (server, reader, _):
+        (connection,) = server.connections
+
+        connection.check_deadline(100.0, LIMIT_S)
+        connection.check_deadline(100.0 + LIMIT_S, LIMIT_S)
+
+        assert await reader.read() == b""
