@@ -11,6 +11,7 @@ from gateway.routing.planning.prices import Prices
 from gateway.routing.request_record import RequestRecord
 from gateway.store.rows import AttemptRow, Recorder
 from gateway.telemetry.access_log import AccessLine, AccessLog, as_json
+from gateway.telemetry.line_groups import grouped
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from gateway.telemetry.recent_requests import MAX_MESSAGE_CHARS, RecentRequest
@@ -74,14 +75,15 @@ class RequestLog:
         ]
         records = [one[0] for one in finished]
         attempts: list[AttemptRow] = []
-        self.metrics.count(lines)
+        groups = grouped(lines)
+        self.metrics.count(groups)
+        self.series.add(groups)
         for (record, _, _, prices), line in zip(finished, lines, strict=True):
             if len(line.attempts) > 1:
                 rows = list(attempts_of(record, line.time, prices))
                 self.metrics.count_attempts_usage(line, rows)
                 attempts += rows
         self._since_asked += len(lines)
-        self.series.add(lines)
         self._recent.extend(map(_recent_request, records, lines))
         if self.recorder is None:
             self.access_log.add(lines)
@@ -95,7 +97,7 @@ class RequestLog:
         self.metrics.mirrors.book(line)
         if row is not None:
             place = line.route, line.pattern or line.mirror
-            self.metrics.count_usage(place, row.role, row)
+            self.metrics.count_usage(place, row)
         self.access_log.add((line,))
         self.access_log.hand_over()
         if self.recorder is not None and row is not None:

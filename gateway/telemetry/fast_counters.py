@@ -6,8 +6,7 @@ https://prometheus.github.io/client_python/collector/custom/
 """
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry
@@ -35,11 +34,6 @@ class FastCounter(Collector):
         except KeyError:
             self._values[labels] = 0.0 + amount
 
-    def add_all(self, many: Iterable[Labels]) -> None:
-        """Add 1 for each. Counting first is faster: a batch has few distinct label values."""
-        for labels, count in Counter(many).items():
-            self.add(labels, count)
-
     def describe(self) -> Iterator[CounterMetricFamily]:
         name, meaning, labels = self._about
         yield CounterMetricFamily(name, meaning, labels=labels)
@@ -52,7 +46,10 @@ class FastCounter(Collector):
 
 
 class FastHistogram(Collector):
-    """A histogram. buckets: upper bounds, ascending; a bucket without a bound follows the last."""
+    """A histogram of durations, which are observed in milliseconds and rendered in seconds.
+
+    buckets: upper bounds in seconds, ascending; a bucket without a bound follows the last.
+    """
 
     def __init__(
         self,
@@ -65,18 +62,22 @@ class FastHistogram(Collector):
     ) -> None:
         self._about = name, meaning, tuple(labels)
         self._bounds = tuple(float(bound) for bound in buckets)
+        self._bounds_ms = tuple(bound * 1e3 for bound in buckets)
         self._counts: dict[Labels, list[int]] = {}
-        self._sums: dict[Labels, float] = {}
+        self._sums_ms: dict[Labels, float] = {}
         registry.register(self)
 
-    def observe(self, labels: Labels, value: float) -> None:
-        """value: in the metric's unit."""
-        counts = self._counts.get(labels)
+    def observe(self, labels: Labels, many_ms: Sequence[float]) -> None:
+        """Observe durations, in milliseconds."""
+        if not many_ms:
+            return
+        counts, bounds_ms = self._counts.get(labels), self._bounds_ms
         if counts is None:
-            counts = self._counts[labels] = [0] * (len(self._bounds) + 1)
-            self._sums[labels] = 0.0
-        counts[bisect_left(self._bounds, value)] += 1
-        self._sums[labels] += value
+            counts = self._counts[labels] = [0] * (len(bounds_ms) + 1)
+            self._sums_ms[labels] = 0.0
+        for ms in many_ms:
+            counts[bisect_left(bounds_ms, ms)] += 1
+        self._sums_ms[labels] += sum(many_ms)
 
     def describe(self) -> Iterator[HistogramMetricFamily]:
         name, meaning, labels = self._about
@@ -87,5 +88,6 @@ class FastHistogram(Collector):
         for family in self.describe():
             for labels, counts in self._counts.items():
                 buckets = list(zip(bounds, accumulate(counts), strict=True))
-                family.add_metric([str(label) for label in labels], buckets, self._sums[labels])
+                sum_s = self._sums_ms[labels] / 1e3
+                family.add_metric([str(label) for label in labels], buckets, sum_s)
             yield family

@@ -4,16 +4,17 @@ Label values come from the configuration (route and backend names), never from a
 request, so that clients cannot increase their number. https://prometheus.io/docs/practices/naming/
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from gateway.store.rows import AttemptRow, Role
+from gateway.store.rows import AttemptRow, Source
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.engine_metrics import EngineCollector
 from gateway.telemetry.experiment_metrics import ExperimentMetrics
 from gateway.telemetry.fast_counters import FastCounter, FastHistogram, Labels
 from gateway.telemetry.internal_errors import InternalErrors
+from gateway.telemetry.line_groups import LineGroup
 from gateway.telemetry.mirror_metrics import MirrorMetrics
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -81,57 +82,59 @@ class Metrics:
             registry=self.registry,
         )
 
-    def count(self, lines: Sequence[AccessLine]) -> None:
-        requests: list[Labels] = []
-        tries: list[Labels] = []
-        hedges: list[Labels] = []
-        parts: list[Labels] = []
-        for line in lines:
+    def count(self, groups: Iterable[LineGroup]) -> None:
+        for group in groups:
+            line, count = group.lines[0], len(group.lines)
             route, attempts, target = line.route, line.attempts, ""
-            if len(attempts) == 1:
-                target = attempts[0].pattern or attempts[0].backend
-                tries.append((target, attempts[0].outcome))
-            elif attempts:
+            if attempts:
                 served = [one for one in attempts if one.backend == line.backend]
                 last = served[0] if served else attempts[-1]
                 target = last.pattern or last.backend
-                tries += [(one.pattern or one.backend, one.outcome) for one in attempts]
-                hedges += [(route, one.outcome) for one in attempts if one.hedge]
+            for one in attempts:
+                self._attempts.add((one.pattern or one.backend, one.outcome), count)
+                if one.hedge:
+                    self._hedges.add((route, one.outcome), count)
             place = route, target
-            requests.append((line.surface, route, target, line.status))
-            self._seconds.observe(place, line.ms / 1e3)
-            if line.ttft_ms is not None:
-                self._first.observe(place, line.ttft_ms / 1e3)
+            self._requests.add((line.surface, route, target, line.status), count)
+            self._seconds.observe(place, group.ms)
+            self._first.observe(place, group.first_ms)
             if len(attempts) == 1 and line.usage_source:
-                # AttemptRecord.recorded_role inlined: an only attempt is neither hedge nor mirror
-                served = attempts[0].outcome in ("ok", "cancelled")
-                self.count_usage(place, "served" if served else "failed", line)
+                self._count_tokens(
+                    (*place, attempts[0].recorded_role),
+                    line.usage_source,
+                    group.prompt_tokens,
+                    group.completion_tokens,
+                )
+                costs = [one.cost_usd for one in group.lines if one.cost_usd is not None]
+                if costs:
+                    self._cost.add((*place, attempts[0].recorded_role), sum(costs))
             if line.experiment:
-                parts.append((line.experiment, line.variant, "yes" if line.fallback else "no"))
+                fallback = "yes" if line.fallback else "no"
+                part = line.experiment, line.variant, fallback
+                self.experiments.requests.add(part, count)
             if line.unpriced:
-                self._unpriced.add(place)
-        self._requests.add_all(requests)
-        self._attempts.add_all(tries)
-        self._hedges.add_all(hedges)
-        self.experiments.requests.add_all(parts)
+                self._unpriced.add(place, count)
 
     def count_attempts_usage(self, line: AccessLine, rows: Iterable[AttemptRow]) -> None:
         """Count the usage of each of several attempts; the access line has only the last one's."""
         for row in rows:
             pattern = line.attempts[row.number - 1].pattern
-            self.count_usage((line.route, pattern or row.backend), row.role, row)
+            self.count_usage((line.route, pattern or row.backend), row)
 
-    def count_usage(
-        self, place: tuple[str, str], role: Role, used: AccessLine | AttemptRow
-    ) -> None:
+    def count_usage(self, place: tuple[str, str], row: AttemptRow) -> None:
         """Count the usage of one attempt. place: model, and backend as configured."""
-        source = used.usage_source if isinstance(used, AccessLine) else used.source
-        if used.prompt_tokens:
-            self._tokens.add((*place, role, "prompt", source), used.prompt_tokens)
-        if used.completion_tokens:
-            self._tokens.add((*place, role, "completion", source), used.completion_tokens)
-        if used.cost_usd is not None:
-            self._cost.add((*place, role), used.cost_usd)
+        labels = (*place, row.role)
+        self._count_tokens(labels, row.source, row.prompt_tokens, row.completion_tokens)
+        if row.cost_usd is not None:
+            self._cost.add(labels, row.cost_usd)
+
+    def _count_tokens(
+        self, labels: Labels, source: Source, prompt: int | None, completion: int | None
+    ) -> None:
+        if prompt:
+            self._tokens.add((*labels, "prompt", source), prompt)
+        if completion:
+            self._tokens.add((*labels, "completion", source), completion)
 
 
 def _money(registry: CollectorRegistry) -> tuple[FastCounter, FastCounter]:

@@ -12,10 +12,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.line_groups import CELL_S, LineGroup
 
 Window = Literal["5m", "15m", "1h"]
-CELL_S = 5
 CELLS = 60
 STEPS: dict[Window, int] = {"5m": 5, "15m": 15, "1h": 60}
 """Seconds of one cell of each window."""
@@ -41,10 +40,13 @@ class QuantileSketch:
     def __init__(self, counts: Mapping[int, int] | None = None) -> None:
         self.counts: dict[int, int] = dict(counts or {})
 
-    def add(self, ms: float) -> None:
-        index = ceil(log(max(_LEAST_MS, ms)) * _PER_LOG)
+    def add(self, many: Iterable[float]) -> None:
+        """Add durations in milliseconds."""
         counts = self.counts
-        counts[index] = counts.get(index, 0) + 1
+        for ms in many:
+            at_least = ms if ms > _LEAST_MS else _LEAST_MS  # noqa: FURB136  a call less
+            index = ceil(log(at_least) * _PER_LOG)
+            counts[index] = counts.get(index, 0) + 1
 
     def merge(self, counts: Mapping[int, int]) -> None:
         own = self.counts
@@ -157,13 +159,13 @@ class TimeSeries:
         self._opened = 0
         self._past: dict[Window, deque[_Span]] = {window: deque(maxlen=CELLS) for window in STEPS}
 
-    def add(self, lines: Iterable[AccessLine]) -> None:
-        """Count lines in the order in which they ended; a late line counts for the current cell."""
-        for line in lines:
-            time = int(line.time) // CELL_S * CELL_S
+    def add(self, groups: Iterable[LineGroup]) -> None:
+        """Count groups in the order in which they ended; a late one counts for the current cell."""
+        for group in groups:
+            time = int(group.lines[0].time) // CELL_S * CELL_S
             if time > self._opened:
                 self._close(time)
-            self._count(line)
+            self._count(group)
 
     def by_backend(self, window: Window, now: float) -> tuple[BackendSeries, ...]:
         """The last 60 cells of a window as of `now`, Unix seconds; the last cell is incomplete."""
@@ -192,29 +194,29 @@ class TimeSeries:
             sums = self._open[model, backend] = _Sums()
         return sums
 
-    def _count(self, line: AccessLine) -> None:
+    def _count(self, group: LineGroup) -> None:
+        line, count = group.lines[0], len(group.lines)
         ended: _Sums | None = None
         for attempt in line.attempts:
             sums = self._at(line.route, attempt.pattern or attempt.backend)
             if not attempt.role:
                 ended = sums
             if not attempt.refused:
-                sums.attempts += 1
+                sums.attempts += count
                 if attempt.outcome not in _BLAMELESS:
-                    sums.failed += 1
+                    sums.failed += count
         sums = ended or self._at(line.route, "")
-        sums.requests += 1
+        sums.requests += count
         status = line.status
         if status >= 500 or status == 429 or (status < 400 and line.error):
-            sums.errors += 1
+            sums.errors += count
         elif status < 400:
-            sums.latency.add(line.ms)
-            if line.ttft_ms is not None:
-                sums.ttft.add(line.ttft_ms)
+            sums.latency.add(group.ms)
+            sums.ttft.add(group.first_ms)
         elif status != 499:
-            sums.refused += 1
-        sums.prompt_tokens += line.prompt_tokens or 0
-        sums.completion_tokens += line.completion_tokens or 0
+            sums.refused += count
+        sums.prompt_tokens += group.prompt_tokens
+        sums.completion_tokens += group.completion_tokens
 
 
 def merge_series(parts: Sequence[Sequence[BackendSeries]]) -> tuple[BackendSeries, ...]:

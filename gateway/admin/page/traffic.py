@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from gateway.admin.page.formatting import ms, number, share
 from gateway.admin.page.line_chart import Line, Plot, draw
+from gateway.telemetry.line_groups import CELL_S
 from gateway.telemetry.time_series import (
-    CELL_S,
     CELLS,
     STEPS,
     BackendSeries,

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.routing.request_record import AttemptRecord
 from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.line_groups import grouped
 from gateway.telemetry.time_series import (
     CELLS,
     STEPS,
@@ -57,7 +58,9 @@ def cells(
 def test_a_request_counts_where_it_ended_and_an_attempt_where_it_was_made() -> None:
     series = TimeSeries()
 
-    series.add([line(T + 1, AttemptRecord(backend="a/m", outcome="upstream_error"), ok("b/m"))])
+    series.add(
+        grouped([line(T + 1, AttemptRecord(backend="a/m", outcome="upstream_error"), ok("b/m"))])
+    )
 
     by_backend = cells(series, T + 2)
     (a,), (b,) = by_backend["a/m"], by_backend["b/m"]
@@ -82,7 +85,7 @@ def test_failures_of_backends_are_separate_from_errors_of_callers(
 ) -> None:
     series = TimeSeries()
 
-    series.add([line(T, ok(), status=status, error=error)])
+    series.add(grouped([line(T, ok(), status=status, error=error)]))
 
     (cell,) = cells(series, T)["a/m"]
     assert (cell.errors, cell.refused) == expected
@@ -91,7 +94,9 @@ def test_failures_of_backends_are_separate_from_errors_of_callers(
 def test_a_mirrors_answer_is_an_attempt_and_not_where_the_request_ended() -> None:
     series = TimeSeries()
 
-    series.add([line(T, ok("a/m"), AttemptRecord(backend="b/m", outcome="ok", role="mirror"))])
+    series.add(
+        grouped([line(T, ok("a/m"), AttemptRecord(backend="b/m", outcome="ok", role="mirror"))])
+    )
 
     by_backend = cells(series, T)
     assert by_backend["a/m"][0].requests == 1
@@ -101,7 +106,9 @@ def test_a_mirrors_answer_is_an_attempt_and_not_where_the_request_ended() -> Non
 def test_an_attempt_that_lost_a_race_did_not_fail() -> None:
     series = TimeSeries()
 
-    series.add([line(T, AttemptRecord(backend="a/m", outcome="lost", role="hedge"), ok("b/m"))])
+    series.add(
+        grouped([line(T, AttemptRecord(backend="a/m", outcome="lost", role="hedge"), ok("b/m"))])
+    )
 
     (cell,) = cells(series, T)["a/m"]
     assert (cell.attempts, cell.failed, cell.requests) == (1, 0, 0)
@@ -110,7 +117,9 @@ def test_an_attempt_that_lost_a_race_did_not_fail() -> None:
 def test_a_refusal_without_a_call_is_not_an_attempt() -> None:
     series = TimeSeries()
 
-    series.add([line(T, AttemptRecord(backend="a/m", refused=True), status=400, error="x")])
+    series.add(
+        grouped([line(T, AttemptRecord(backend="a/m", refused=True), status=400, error="x")])
+    )
 
     assert cells(series, T)["a/m"][0].attempts == 0
 
@@ -119,7 +128,7 @@ def test_a_refusal_without_a_call_is_not_an_attempt() -> None:
 def test_every_window_has_sixty_cells_and_forgets_what_is_older(window: Window) -> None:
     series, step = TimeSeries(), STEPS[window]
     for number in range(2 * CELLS * step // 5):
-        series.add([line(T + 5 * number, ok())])
+        series.add(grouped([line(T + 5 * number, ok())]))
 
     now = T + 2 * CELLS * step - 1
     (found,) = cells(series, now, window).values()
@@ -130,7 +139,7 @@ def test_every_window_has_sixty_cells_and_forgets_what_is_older(window: Window) 
 
 def test_after_a_pause_only_what_is_within_the_window_is_left() -> None:
     series = TimeSeries()
-    series.add([line(T, ok())])
+    series.add(grouped([line(T, ok())]))
 
     later = T + 400
 
@@ -141,7 +150,7 @@ def test_after_a_pause_only_what_is_within_the_window_is_left() -> None:
 def test_a_line_that_comes_late_is_counted_all_the_same() -> None:
     series = TimeSeries()
 
-    series.add([line(T + 5, ok()), line(T + 4, ok())])
+    series.add(grouped([line(T + 5, ok()), line(T + 4, ok())]))
 
     assert [cell.requests for cell in cells(series, T + 6)["a/m"]] == [2]
 
@@ -154,8 +163,8 @@ def test_several_processes_add_up_to_what_one_would_have_counted() -> None:
     ]
     parts, alone = [TimeSeries(), TimeSeries(), TimeSeries()], TimeSeries()
     for number, one in enumerate(lines):
-        parts[number % 3].add([one])
-        alone.add([one])
+        parts[number % 3].add(grouped([one]))
+    alone.add(grouped(lines))
 
     together = merge_series([part.by_backend("15m", T + 150) for part in parts])
 
@@ -168,8 +177,7 @@ def test_quantiles_are_within_five_per_cent_of_the_true_ones() -> None:
     values = sorted(draw.lognormvariate(4, 2) for _ in range(5000))
     sketch = QuantileSketch()
 
-    for value in values:
-        sketch.add(value)
+    sketch.add(values)
 
     for share in (0.01, 0.5, 0.9, 0.99, 1.0):
         true = values[int(share * (len(values) - 1))]
@@ -183,6 +191,6 @@ def test_no_values_have_no_quantile() -> None:
 def test_no_time_at_all_is_a_time_too() -> None:
     sketch = QuantileSketch()
 
-    sketch.add(0.0)
+    sketch.add([0.0])
 
     assert sketch.quantile(0.5) == pytest.approx(0.01, rel=0.05)

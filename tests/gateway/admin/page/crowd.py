@@ -15,6 +15,7 @@ import httpx
 from gateway.routing.request_record import AttemptRecord
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.line_groups import grouped
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Behaviour, Received, provider
 
@@ -93,7 +94,7 @@ def remember(up: Serving, now: float, *, seconds: int = 300, seed: int = 3) -> N
         for _ in range(_poisson(7 + 3 * sin(second / 23) + draw.random() * 2, draw))
         for at in [now - seconds + second + draw.random()]
     ]
-    up.state.log.series.add(sorted(lines, key=lambda line: line.time))
+    up.state.log.series.add(grouped(sorted(lines, key=lambda line: line.time)))
 
 
 async def ask(up: Serving, times: int) -> None:
