@@ -138,6 +138,8 @@ class Supports(Struct, frozen=True, kw_only=True):
             (adapters.client_fields.patterns).
     carries: which of those reach the backend; `None`: unknown.
     max_tokens: the limit set on a request without one, if the backend requires a limit.
+    dialect: the dialect other than OpenAI's of which it reads blocks, tools and fields as a client
+            wrote them (schemas.requests.Original); "": none.
     lacks: returns the chat fields that a model of the provider, by name, does not honour.
     """
 
@@ -158,6 +160,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     client_fields: ClientFields = ANY
     carries: Carries | None = None
     max_tokens: Ceilings | None = None
+    dialect: str = ""
     lacks: Callable[[str], frozenset[str]] | None = None
 
 

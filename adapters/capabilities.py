@@ -131,7 +131,10 @@ def unsupported(
             for field in sorted(sent - fields)
             if not is_neutral(request, field)
         ]
-    if request.extra and not supports.extra:
+    foreign = _is_foreign(request, supports)
+    if foreign:
+        faults += _foreign_content(request, supports, {fault.field for fault in faults})
+    if request.extra and (foreign or not supports.extra):
         known = supports.extra_fields.get(task, _NONE)
         faults += [
             Unsupported(field=field, reason="is not known", hint=is_hint(request, field))
@@ -201,6 +204,35 @@ def has_nested(request: Request) -> bool:
         for one in request.messages
         if isinstance(one.content, tuple)
     )
+
+
+def _is_foreign(request: Request, supports: Supports) -> bool:
+    """Return whether it is in a dialect that is neither OpenAI's nor the backend's."""
+    return (
+        isinstance(request, ChatRequest)
+        and request.original is not None
+        and request.original.dialect != supports.dialect
+    )
+
+
+def _foreign_content(
+    request: Request, supports: Supports, named: Collection[str]
+) -> Iterator[Unsupported]:
+    """Yield the content and tools that exist only in another dialect, by their types."""
+    assert isinstance(request, ChatRequest)
+    parts = [
+        part
+        for message in request.messages
+        if isinstance(message.content, tuple)
+        for part in message.content
+        if isinstance(part, OpaquePart)
+    ]
+    tools = [tool for tool in request.tools or () if isinstance(tool, OpaqueTool)]
+    for field, found in (("messages.opaque", parts), ("tools.opaque", tools)):
+        kinds = sorted({one.type for one in found if one.dialect not in ("", supports.dialect)})
+        if kinds and field not in named:
+            reason = f"({', '.join(kinds)}) is not supported: only its vendor's own API has it"
+            yield Unsupported(field=field, reason=reason)
 
 
 def _withheld(

@@ -34,7 +34,7 @@ from gateway.http.resources.feedback import feedback
 from gateway.http.resources.kserve_models import kserve_models
 from gateway.http.resources.openai_models import openai_models
 from gateway.http.resources.operations import operations
-from gateway.http.unserved_apis import instead_of, shortened, with_v1
+from gateway.http.unserved_apis import MESSAGES, instead_of, shortened, with_v1
 from gateway.openapi.hot_routes import documented
 from gateway.state import Gateway
 from gateway.surfaces.hot_route import TemplatedPaths
@@ -216,7 +216,8 @@ def _elsewhere(app: Litestar, path: str) -> str:
     """
     whole = with_v1(path)
     if whole != path and any(route.path == whole for route in app.routes):
-        return f"; did you mean {whole}? Set the client's base_url to end in /v1"
+        end = "to the address without /v1" if whole.startswith(MESSAGES) else "to end in /v1"
+        return f"; did you mean {whole}? Set the client's base_url {end}"
     return instead_of(path)
 
 
@@ -232,6 +233,7 @@ def _gateway_error(request: _Request, exc: GatewayError) -> Response[bytes]:
         headers["connection"] = "close"
     if exc.status == 401:
         headers["www-authenticate"] = "Bearer"
+    exc.request_id = str(request.scope["state"].get(REQUEST_ID, ""))
     if exc.status in (401, 403):
         request.scope["state"][DENIED] = exc.message
     request.scope["state"][FAILED] = FailedRequest(exc.code, exc.param or "", exc.message)

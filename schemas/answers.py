@@ -9,6 +9,7 @@ from schemas.events import (
     Event,
     Finished,
     Logits,
+    NativeDelta,
     OpaqueDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -141,7 +142,14 @@ class Fold:
         )
 
     def _add_rarer(
-        self, event: Tokens | ReasoningDelta | RefusalDelta | ToolDelta | OpaqueDelta | Logits
+        self,
+        event: Tokens
+        | ReasoningDelta
+        | RefusalDelta
+        | ToolDelta
+        | OpaqueDelta
+        | NativeDelta
+        | Logits,
     ) -> None:
         self.deltas += len(event.ids) if isinstance(event, Tokens) else 1
         match event:
@@ -164,6 +172,9 @@ class Fold:
                 self._arguments.setdefault(key, []).append(event.arguments)
             case OpaqueDelta():
                 self._choice(event.index).opaque.update(event.fields)
+            case NativeDelta():
+                # A complete answer has all blocks in its opaque fields.
+                self._choice(event.index)
             case Logits(of="context"):
                 self._context = event.tensor
             case Logits():

@@ -44,6 +44,7 @@ class GatewayError(Exception):
     code:        a stable machine-readable code, for the envelope's `code`.
     param:       the path of the offending field, if there is one.
     retry_after: seconds that the client, or our next attempt, should wait; `None` if unknown.
+    request_id:  of the request that failed, "" until the error is sent.
     kind:        the entry in `retry.on` that allows another attempt; `None` is never retried.
     logged:      the message for the gateway's log and for `str`; it may contain addresses, which
                  the client's message does not.
@@ -51,6 +52,7 @@ class GatewayError(Exception):
 
     status: int = 500
     code: str = "internal_error"
+    request_id: str = ""
     kind: ClassVar[RetryKind | None] = None
 
     def __init__(

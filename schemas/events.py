@@ -102,6 +102,19 @@ class OpaqueDelta(Struct, frozen=True, kw_only=True, tag="opaque", gc=False):
     index: int = 0
 
 
+class NativeDelta(Struct, frozen=True, kw_only=True, tag="native", gc=False):
+    """A piece of a content block that our schema has no event for, at its place in the answer.
+
+    Only sent for requests in the backend's own dialect (schemas.requests.Original).
+    block: a block as it begins. delta: a further piece of the current block, whatever its kind. The
+    current block ends if there is neither.
+    """
+
+    index: int = 0
+    block: Raw | None = None
+    delta: Raw | None = None
+
+
 class Tokens(Struct, frozen=True, kw_only=True, tag="tokens", gc=False):
     """Generated token ids, with the text that they complete ("" while a character is incomplete).
 
@@ -185,6 +198,7 @@ Event = (
     | RefusalDelta
     | ToolDelta
     | OpaqueDelta
+    | NativeDelta
     | Tokens
     | Logits
     | Finished
@@ -197,6 +211,7 @@ CONTENT = (
     RefusalDelta,
     ToolDelta,
     OpaqueDelta,
+    NativeDelta,
     Tokens,
     Logits,
     Finished,

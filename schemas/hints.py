@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from msgspec import Raw
+import msgspec
+from msgspec import DecodeError, Raw, Struct
 
 from schemas.requests import Request, TokenRequest
 
@@ -22,7 +23,22 @@ _CACHES: Final = (
     "safety_identifier",
     "verbosity",
 )
-_TIERS: Final = frozenset({"auto", "default"})
+_TIERS: Final = frozenset({"auto", "default", "standard_only"})
+_CLAUDES: Final = ("anthropic-beta", "cache_control", "diagnostics")
+"""Of Anthropic's Messages API: the first is a header, which selects versions of its features."""
+_CLEARS: Final = "clear_"
+"""How the types of edits begin that only shorten a conversation before it is read."""
+
+
+class _Edit(Struct):
+    type: str = ""
+
+
+class _Management(Struct):
+    edits: tuple[_Edit, ...] = ()
+
+
+_management = msgspec.json.Decoder(_Management).decode
 
 
 def _always(_: Raw) -> bool:
@@ -37,9 +53,34 @@ def _is_any_tier(value: Raw) -> bool:
     return bytes(value).strip(b'"').decode("utf-8", "replace") in _TIERS
 
 
+def _is_standard(value: Raw) -> bool:
+    return bytes(value) == b'"standard"'
+
+
+def _is_off(value: Raw) -> bool:
+    """Whether it only asks for no reasoning: a backend may have no word for that."""
+    return bytes(value).translate(None, b" \t\r\n") == b'{"type":"disabled"}'
+
+
+def _only_clears(value: Raw) -> bool:
+    """Whether all edits of a `context_management` only leave out older content.
+
+    https://platform.claude.com/docs/en/build-with-claude/context-editing
+    """
+    try:
+        edits = _management(value).edits
+    except (DecodeError, RecursionError):
+        return False
+    return all(one.type.startswith(_CLEARS) for one in edits)
+
+
 EXTRA: Final[Mapping[str, Callable[[Raw], bool]]] = MappingProxyType(
     {
         **dict.fromkeys(_CACHES, _always),
+        **dict.fromkeys(_CLAUDES, _always),
+        "speed": _is_standard,
+        "thinking": _is_off,
+        "context_management": _only_clears,
         "store": _is_false,
         "service_tier": _is_any_tier,
         "stream_options.include_obfuscation": _always,

@@ -2,7 +2,8 @@
 
 Each value keeps the client's JSON in `raw` next to the typed view, because a dialect that uses the
 client's own format must forward fields outside our schema. `raw` is `UNSET` if the gateway made the
-value.
+value, as it does for clients of other dialects than OpenAI's. Their fields outside our schema
+(`cache_control`, `is_error`) are in `marks`, an object with nothing else.
 """
 
 from collections.abc import Collection
@@ -23,6 +24,7 @@ Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 class TextPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="text", gc=False):
     text: str
     raw: Raw | UnsetType = UNSET
+    marks: Raw | UnsetType = UNSET
 
 
 class ImagePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="image", gc=False):
@@ -31,6 +33,7 @@ class ImagePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="image"
     url: str
     detail: str | UnsetType = UNSET
     raw: Raw | UnsetType = UNSET
+    marks: Raw | UnsetType = UNSET
 
     @property
     def remote(self) -> bool:
@@ -47,10 +50,14 @@ class AudioPart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="audio"
 
 
 class OpaquePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaque", gc=False):
-    """A part of an unknown type; forwarded to OpenAI dialects, rejected by name by all others."""
+    """A part of an unknown type; forwarded to its own dialect, rejected by name by all others.
+
+    dialect: `anthropic`, or "" for OpenAI's.
+    """
 
     type: str
     raw: Raw
+    dialect: str = ""
 
 
 Part = TextPart | ImagePart | AudioPart | OpaquePart
@@ -103,7 +110,7 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
     signature:    the vendor's proof that came with that reasoning (`reasoning_signature`).
     thoughts:     the same block by block (`reasoning_details`); read them with `thoughts_of`.
     tool_call_id: for role `tool`, the call that this answers.
-    raw:          the whole message as sent.
+    raw:          the whole message as sent. marks: see the module.
     """
 
     role: Role
@@ -115,6 +122,7 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
     signature: str | UnsetType = UNSET
     thoughts: tuple[Thought, ...] = ()
     raw: Raw | UnsetType = UNSET
+    marks: Raw | UnsetType = UNSET
 
 
 class FunctionTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="function", gc=False):
@@ -125,6 +133,7 @@ class FunctionTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fun
     parameters: Raw | UnsetType = UNSET
     strict: bool | None | UnsetType = UNSET
     raw: Raw | UnsetType = UNSET
+    marks: Raw | UnsetType = UNSET
 
 
 class OpaqueTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaque", gc=False):
@@ -132,6 +141,7 @@ class OpaqueTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="opaqu
 
     type: str
     raw: Raw
+    dialect: str = ""
 
 
 Tool = FunctionTool | OpaqueTool

@@ -17,6 +17,22 @@ from schemas.tensors import Tensor
 Prompt = str | tuple[int, ...]
 
 
+class Original(Struct, frozen=True, kw_only=True, gc=False):
+    """A request as its client wrote it, in a dialect other than OpenAI's.
+
+    An adapter of the same dialect sends a field's JSON unchanged as long as the request still has
+    the value that was read from it, because vendors cache prompts by their bytes.
+
+    dialect: `anthropic`.
+    fields:  the client's JSON, by the dialect's own field names.
+    read:    the request that was read from it.
+    """
+
+    dialect: str
+    fields: dict[str, Raw]
+    read: "ChatRequest"
+
+
 class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
     """A conversation to continue.
 
@@ -26,6 +42,7 @@ class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
     max_tokens_field: the name under which the client sent `sampling.max_tokens`.
     nested:        messages, tools, `tool_choice` or `response_format` have fields that our schema
                    does not have (schemas.unknown_fields).
+    original:      what the client sent, if it used a dialect other than OpenAI's.
     """
 
     task: ClassVar[Literal["chat"]] = "chat"
@@ -48,6 +65,7 @@ class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
     extra: dict[str, Raw] = {}
     nested: bool = False
     optional: tuple[str, ...] = ()
+    original: Original | None = None
 
 
 class CompletionRequest(

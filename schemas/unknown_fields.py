@@ -15,11 +15,14 @@ from msgspec.structs import replace
 
 from schemas.errors import InvalidRequest
 from schemas.messages import (
+    FunctionTool,
+    ImagePart,
     Message,
     OpaquePart,
     OpaqueTool,
     Part,
     ResponseFormat,
+    TextPart,
     Tool,
     ToolChoice,
 )
@@ -53,6 +56,12 @@ _EMPTY: Final = Raw(b"{}")
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _items: Final = msgspec.json.Decoder(list[Raw])
 _encode: Final = msgspec.json.Encoder().encode
+
+_MARKED: Final = (TextPart, ImagePart, FunctionTool)
+"""Values that a client of another dialect than OpenAI's may have marked."""
+
+_Found = tuple[str, str, object, str]
+"""See `_unknown`."""
 
 _Piece = TypeVar("_Piece", Part, Tool, ToolChoice, ResponseFormat)
 _AnyRequest = TypeVar("_AnyRequest", bound=Request)
@@ -98,21 +107,16 @@ def below_top(request: Request) -> Iterator[Unknown]:
     for index, message in enumerate(request.messages):
         if isinstance(message.raw, Raw):
             found = _unknown(parsed(message.raw, "messages"), "messages[]", "")
-        elif isinstance(message.content, tuple):
-            found = [
-                one
-                for part in message.content
-                if isinstance(part.raw, Raw)
-                for one in _unknown(parsed(part.raw, "messages"), "messages[].content[]", "")
-            ]
+        elif isinstance(message.content, tuple) or isinstance(message.marks, Raw):
+            found = _of_parts(message)
         else:
             continue
         for parent, name, value, kind in found:
             of = f"{message.role} {kind}" if kind else message.role
             yield Unknown(parent=parent, name=name, value=value, place=index, of=of)
     for index, tool in enumerate(request.tools or ()):
-        if isinstance(tool.raw, Raw):
-            for parent, name, value, kind in _unknown(parsed(tool.raw, "tools"), "tools[]", ""):
+        for raw in _json_of(tool):
+            for parent, name, value, kind in _unknown(parsed(raw, "tools"), "tools[]", ""):
                 yield Unknown(parent=parent, name=name, value=value, place=index, of=kind)
     for field, one in (
         ("tool_choice", request.tool_choice),
@@ -121,6 +125,24 @@ def below_top(request: Request) -> Iterator[Unknown]:
         if not isinstance(one, UnsetType) and isinstance(one.raw, Raw):
             for parent, name, value, kind in _unknown(parsed(one.raw, field), field, ""):
                 yield Unknown(parent=parent, name=name, value=value, of=kind)
+
+
+def _of_parts(message: Message) -> Iterator[_Found]:
+    """Yield the unknown fields of a message that the gateway made."""
+    if isinstance(message.marks, Raw):
+        yield from _unknown(parsed(message.marks, "messages"), "messages[]", "")
+    if isinstance(message.content, tuple):
+        for part in message.content:
+            for raw in _json_of(part):
+                kind = "" if raw is part.raw else type(part).__name__
+                yield from _unknown(parsed(raw, "messages"), "messages[].content[]", kind)
+
+
+def _json_of(piece: Part | Tool) -> Iterator[Raw]:
+    if isinstance(piece.raw, Raw):
+        yield piece.raw
+    elif isinstance(piece, _MARKED) and isinstance(piece.marks, Raw):
+        yield piece.marks
 
 
 def parsed(raw: Raw, field: str) -> object:
@@ -217,6 +239,8 @@ def _message_edited(message: Message, parent: str, change: Change) -> Message:
     changes: dict[str, object] = {}
     if isinstance(message.raw, Raw):
         changes["raw"] = _edited(message.raw, "messages[]", parent, change)
+    if isinstance(message.marks, Raw):
+        changes["marks"] = _edited(message.marks, "messages[]", parent, change)
     if isinstance(message.content, tuple):
         place = "messages[].content[]"
         parts = [_piece_edited(one, place, parent, change) for one in message.content]
@@ -225,9 +249,11 @@ def _message_edited(message: Message, parent: str, change: Change) -> Message:
 
 
 def _piece_edited(piece: _Piece, place: str, parent: str, change: Change) -> _Piece:
-    if not isinstance(piece.raw, Raw):
-        return piece
-    return replace(piece, raw=_edited(piece.raw, place, parent, change))
+    if isinstance(piece.raw, Raw):
+        return replace(piece, raw=_edited(piece.raw, place, parent, change))
+    if isinstance(piece, _MARKED) and isinstance(piece.marks, Raw):
+        return replace(piece, marks=_edited(piece.marks, place, parent, change))
+    return piece
 
 
 def _edited(raw: Raw, place: str, parent: str, change: Change) -> Raw:
@@ -253,7 +279,7 @@ def _zero(_: str) -> int:
     return 0
 
 
-def _unknown(value: object, path: str, kind: str) -> Iterator[tuple[str, str, object, str]]:
+def _unknown(value: object, path: str, kind: str) -> Iterator[_Found]:
     """Yield parent, name, value, and the type of the part, call or tool that contains it."""
     known = KNOWN.get(path)
     if isinstance(value, Members):
@@ -272,6 +298,8 @@ def _message_without(message: Message, targets: frozenset[str]) -> Message:
     changes: dict[str, object] = {}
     if isinstance(message.raw, Raw):
         changes["raw"] = _cut(message.raw, "messages[]", targets)
+    if isinstance(message.marks, Raw):
+        changes["marks"] = _cut(message.marks, "messages[]", targets)
     if isinstance(message.content, tuple):
         place = "messages[].content[]"
         changes["content"] = tuple([_without(one, place, targets) for one in message.content])
@@ -280,6 +308,8 @@ def _message_without(message: Message, targets: frozenset[str]) -> Message:
 
 def _without(one: _Piece, place: str, targets: frozenset[str]) -> _Piece:
     if not isinstance(one.raw, Raw):
+        if isinstance(one, _MARKED) and isinstance(one.marks, Raw):
+            return replace(one, marks=_cut(one.marks, place, targets))
         return one
     raw = _cut(one.raw, place, targets)
     if raw is one.raw:

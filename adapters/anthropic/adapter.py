@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from adapters.anthropic.decode import AnthropicDecoder
-from adapters.anthropic.encode import SAMPLING, messages_body
+from adapters.anthropic.encode import BETA, SAMPLING, betas, messages_body
 from adapters.anthropic.errors import error_from
 from adapters.anthropic.json_object import json_tool
+from adapters.anthropic.original_fields import DIALECT, is_native
 from adapters.base import PROVEN, Ceilings, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.adapter import accept, merged_headers
@@ -64,6 +65,7 @@ TRANSLATED = {
 
 OWN = frozenset(
     {
+        BETA,
         "cache_control",
         "compaction",
         "container",
@@ -114,6 +116,7 @@ SUPPORTS = Supports(
     max_tokens=CEILINGS,
     thoughts=PROVEN,
     proofs=frozenset({CLAUDE}),
+    dialect=DIALECT,
 )
 
 LATER = msgspec.structs.replace(
@@ -155,19 +158,33 @@ class AnthropicAdapter:
             raise self._not_offered(request)
         return Outbound(
             target=self._target,
-            headers=self._headers[request.stream],
+            headers=self._headers_for(request),
             body=messages_body(request, model, self._supports.chat or CHAT),
             stream=request.stream,
         )
 
     def decoder(self, request: GenerateRequest) -> AnthropicDecoder:
-        return AnthropicDecoder(self._endpoint, stream=request.stream, json_tool=json_tool(request))
+        return AnthropicDecoder(
+            self._endpoint,
+            stream=request.stream,
+            json_tool=json_tool(request),
+            native=is_native(request),
+        )
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
         raise self._not_offered(request)
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         return error_from(self._endpoint, status, headers, body)
+
+    def _headers_for(self, request: ChatRequest) -> tuple[tuple[str, str], ...]:
+        """Add the client's `anthropic-beta` to the operator's."""
+        headers = self._headers[request.stream]
+        if BETA not in request.extra:
+            return headers
+        merged = dict(headers)
+        merged[BETA] = ",".join(filter(None, (merged.get(BETA), betas(request))))
+        return tuple(merged.items())
 
     def _not_offered(self, request: Request) -> InvalidRequest:
         return InvalidRequest(

@@ -3,12 +3,13 @@
 import msgspec
 from msgspec import Raw
 
-from adapters.anthropic.wire import BlockDelta, ContentBlock
+from adapters.anthropic.wire import BlockDelta, ContentBlock, read_delta
 from adapters.openai.wire import NULL, UNREADABLE, read_object
-from schemas.events import Event, ReasoningDelta, TextDelta, ToolDelta
+from schemas.events import Event, NativeDelta, ReasoningDelta, TextDelta, ToolDelta
 from schemas.messages import CLAUDE
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+_CALL = frozenset({"id", "input", "name", "type"})
 RANKS = {"thinking": 0, "redacted_thinking": 0, "text": 1, "tool_use": 2}
 
 _encode = msgspec.json.Encoder().encode
@@ -20,13 +21,25 @@ class OpenBlock:
     """tool, thought: the index of this block among those of its kind, if it is one.
 
     answers: a call whose arguments are the answer's text, not a call for the client.
+    native: the client speaks this API; what our events do not have becomes a NativeDelta.
     """
 
     def __init__(
-        self, block: ContentBlock, raw: Raw, *, tool: int, thought: int, answers: bool = False
+        self,
+        block: ContentBlock,
+        raw: Raw,
+        *,
+        tool: int,
+        thought: int,
+        answers: bool = False,
+        native: bool = False,
     ) -> None:
         self.kind = block.type
         self._answers = answers
+        self._native = native
+        self._verbatim = native and (
+            block.type not in RANKS or bool(block.citations) or _has_more(raw)
+        )
         self._block = block
         self._raw = raw
         self._tool = tool
@@ -60,6 +73,9 @@ class OpenBlock:
     def begin(self) -> list[Event]:
         block = self._block
         self._citations.extend(block.citations or ())
+        if self._verbatim:
+            self._texts += [block.text] if block.text else []
+            return [NativeDelta(block=self._raw)]
         match self.kind:
             case "tool_use" if self._answers:
                 return []
@@ -83,8 +99,23 @@ class OpenBlock:
             case _:
                 return []
 
-    def add(self, delta: BlockDelta) -> list[Event]:
-        """Add a delta. A proof is held until the block ends, because it must come last."""
+    def passed_on(self, data: bytes) -> list[Event]:
+        """Return the delta's event as it is, if the client reads it."""
+        return [NativeDelta(delta=read_delta(data))] if self._native else []
+
+    def add(self, delta: BlockDelta, data: bytes = b"") -> list[Event]:
+        """Add a delta. A proof is held until the block ends, because it must come last.
+
+        data: the event that contains it.
+        """
+        found = self._add(delta)
+        if self._verbatim and data:
+            return self.passed_on(data)
+        if self._native and delta.citation != NULL:
+            return [TextDelta(text=""), *self.passed_on(data)]  # the first opens the block
+        return found
+
+    def _add(self, delta: BlockDelta) -> list[Event]:
         if delta.text and self.kind == "text":
             self._texts.append(delta.text)
             return [TextDelta(text=delta.text)]
@@ -115,6 +146,8 @@ class OpenBlock:
         if self._closed:
             return []
         self._closed = True
+        if self._verbatim:
+            return []
         if self._answers and not self._json:
             return [TextDelta(text=self._input())]
         if self.kind == "tool_use" and not self._json:
@@ -146,6 +179,13 @@ class OpenBlock:
         """Return the arguments; some servers send them complete at the start."""
         raw = self._block.input
         return "{}" if raw == NULL else msgspec.json.format(raw, indent=-1).decode()
+
+
+def _has_more(raw: Raw) -> bool:
+    """Return whether a call has members that our events do not have, such as `caller`."""
+    if b'"tool_use"' not in bytes(raw):
+        return False
+    return not read_object(raw).keys() <= _CALL
 
 
 def _joined(first: Raw, pieces: list[Raw]) -> Raw:

@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from adapters.data_uri import inline_image, registered
 from adapters.openai.wire import NULL, UNREADABLE
 from schemas.errors import InvalidRequest
-from schemas.messages import ImagePart, OpaquePart, Part, TextPart, Thought
+from schemas.messages import ImagePart, Message, OpaquePart, Part, TextPart, Thought
 
 Block = dict[str, object]
 
@@ -63,8 +63,11 @@ _NONE = _Marks()
 _NAMES = (b'"cache_control"', b'"citations"', b'"context"', b'"is_error"')
 
 
-def marks(raw: Raw | UnsetType) -> _Marks:
+def marks(piece: Message | TextPart | ImagePart | OpaquePart) -> _Marks:
     """Read the marks; none if they are unreadable: only understood values are sent."""
+    raw = piece.raw
+    if isinstance(raw, UnsetType):
+        raw = UNSET if isinstance(piece, OpaquePart) else piece.marks
     if isinstance(raw, UnsetType):
         return _NONE
     text = bytes(raw)
@@ -111,12 +114,14 @@ def thought_block(thought: Thought) -> Block | None:
 def _block(part: Part, field: str) -> Block | Raw:
     match part:
         case TextPart():
-            return text_block(part.text, marks(part.raw).cache_control)
+            return text_block(part.text, marks(part).cache_control)
         case ImagePart():
-            return _marked(_image(part, field), part.raw)
+            return _marked(_image(part, field), part)
         case OpaquePart(type="file"):
-            return _marked(_document(part.raw, f"{field}.file"), part.raw)
-        case OpaquePart() if part.type in NATIVE or part.type.endswith("_tool_result"):
+            return _marked(_document(part.raw, f"{field}.file"), part)
+        case OpaquePart() if (
+            part.dialect or part.type in NATIVE or part.type.endswith("_tool_result")
+        ):
             return part.raw
         case _:
             raise InvalidRequest(
@@ -124,8 +129,8 @@ def _block(part: Part, field: str) -> Block | Raw:
             )
 
 
-def _marked(block: Block, raw: Raw | UnsetType) -> Block:
-    found = marks(raw)
+def _marked(block: Block, part: ImagePart | OpaquePart) -> Block:
+    found = marks(part)
     if found.cache_control != NULL:
         block["cache_control"] = found.cache_control
     if block["type"] == "document":

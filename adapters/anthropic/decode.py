@@ -68,13 +68,16 @@ class AnthropicDecoder:
     """Decodes one answer. stream: whether a stream was requested.
 
     json_tool: the tool whose arguments are the answer's text (adapters.anthropic.json_object), or
-    "".
+    "". native: the client speaks this API, so blocks that our events do not have are passed on.
     """
 
-    def __init__(self, endpoint: Endpoint, *, stream: bool, json_tool: str = "") -> None:
+    def __init__(
+        self, endpoint: Endpoint, *, stream: bool, json_tool: str = "", native: bool = False
+    ) -> None:
         self._endpoint = endpoint
         self._json_tool = json_tool
         self._stream = stream
+        self._native = native
         self._started = False
         self._shown = False
         self.ended = False
@@ -108,7 +111,7 @@ class AnthropicDecoder:
         found = self._start(message)
         for index, raw in enumerate(message.content):
             found += self._open(index, raw)
-            found += self._blocks[index].close()
+            found += self._close(self._blocks[index])
         end = BlockDelta(stop_reason=message.stop_reason, stop_sequence=message.stop_sequence)
         self._note(end, NULL)
         self._store_fields(data)
@@ -124,7 +127,7 @@ class AnthropicDecoder:
             case "content_block_start":
                 return self._open(event.index, event.content_block)
             case "content_block_stop":
-                return self._opened(event.index).close()
+                return self._close(self._opened(event.index))
             case "message_start":
                 self._store_fields(data)
                 return self._start(event.message or MessageHead())
@@ -158,7 +161,8 @@ class AnthropicDecoder:
         if self._started:
             return []
         self._started = True
-        return [ours.Started(id=message.id, model=message.model)]
+        extra = {"usage": message.usage.copy()} if self._native and message.usage != NULL else {}
+        return [ours.Started(id=message.id, model=message.model, extra=extra)]
 
     def _open(self, index: int, raw: Raw) -> list[ours.Event]:
         if index in self._blocks:
@@ -170,7 +174,14 @@ class AnthropicDecoder:
         except UNREADABLE as exc:
             raise self._unreadable(raw) from exc
         answers = kind == "tool_use" and block.name == self._json_tool != ""
-        opened = OpenBlock(block, raw, tool=self._tools, thought=self._thoughts, answers=answers)
+        opened = OpenBlock(
+            block,
+            raw,
+            tool=self._tools,
+            thought=self._thoughts,
+            answers=answers,
+            native=self._native,
+        )
         self._blocks[index] = opened
         self._tools += opened.calls
         self._thoughts += opened.thinks
@@ -179,9 +190,13 @@ class AnthropicDecoder:
     def _piece(self, event: Event, data: bytes) -> list[ours.Event]:
         block = self._opened(event.index)
         if event.delta.type in DELTAS:
-            return self._showing(block.add(event.delta))
+            return self._showing(block.add(event.delta, data))
         block.note(other_delta(data))
-        return []
+        return self._showing(block.passed_on(data))
+
+    def _close(self, block: OpenBlock) -> list[ours.Event]:
+        found = block.close()
+        return [*found, ours.NativeDelta()] if self._native else found
 
     def _showing(self, found: list[ours.Event]) -> list[ours.Event]:
         """Note whether the events contain more than reasoning, which alone is not an answer."""
@@ -213,11 +228,11 @@ class AnthropicDecoder:
         reason = FINISH.get(word, "stop")
         if reason == "tool_calls" and not self._tools:
             reason = "stop"
-        if reason == "content_filter":
+        if reason == "content_filter" and not self._native:
             found += self._refusal()
-        elif not self._shown:
+        elif not (self._shown or self._native):
             found.append(ours.TextDelta(text=""))
-        if self._exceeds_openai():
+        if not self._stream if self._native else self._exceeds_openai():
             blocks = [block.whole() for block in self._in_order()]
             self._fields[CONTENT_BLOCKS] = Raw(_encode(blocks))
         if self._fields:

@@ -15,6 +15,7 @@ from msgspec import Raw, UnsetType
 from adapters.anthropic.content_blocks import Block
 from adapters.anthropic.json_object import add_json_tool
 from adapters.anthropic.messages import conversation
+from adapters.anthropic.original_fields import same_conversation, unchanged_fields
 from adapters.openai.wire import NULL, UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
@@ -64,10 +65,16 @@ OWN_CHOICES = (b'"any"', b'"auto"', b'"none"', b'"tool"')
 TIERS = (b'"auto"', b'"standard_only"')
 """Values of `service_tier`, as JSON. https://docs.anthropic.com/en/api/service-tiers"""
 
+BETA = "anthropic-beta"
+"""A header of the API, which clients of other dialects send as a field."""
+
+_BETAS = re.compile(r"[\x21-\x7e]+(?:[ ,]+[\x21-\x7e]+)*")
+
 _NO_PARAMETERS: Mapping[str, object] = {"type": "object", "properties": {}}
 _OBJECT = Raw(b'"object"')
 
 _encode = msgspec.json.Encoder().encode
+_text = msgspec.json.Decoder(str).decode
 
 
 def messages_body(request: ChatRequest, model: str, supported: Collection[str]) -> bytes:
@@ -80,18 +87,32 @@ def messages_body(request: ChatRequest, model: str, supported: Collection[str]) 
             "max_tokens: is required; send it, or set it in the model's defaults",
             param="max_tokens",
         )
-    dialogue = conversation(request.messages)
-    body: Block = {"model": model, "messages": dialogue.turns}
-    if dialogue.system:
-        body["system"] = dialogue.system
+    sent = unchanged_fields(request)
+    body: Block = {"model": model}
+    if not same_conversation(request, sent):
+        dialogue = conversation(request.messages)
+        body["messages"] = dialogue.turns
+        if dialogue.system:
+            body["system"] = dialogue.system
     _add_sampling(body, request, supported)
-    if request.tools:
+    if request.tools and "tools" not in sent:
         body["tools"] = [_tool(one, f"tools[{at}]") for at, one in enumerate(request.tools)]
+    if request.tools and "tool_choice" not in sent:
         choice = _choice(request)
         if choice is not None:
             body["tool_choice"] = choice
     if not isinstance(request.user, UnsetType):
         body["metadata"] = {"user_id": request.user}
+    if "thinking" not in sent and "output_config" not in sent:
+        _add_output(body, request, model)
+    body |= sent
+    if request.stream:
+        body["stream"] = True
+    _add_extra(body, {k: raw for k, raw in request.extra.items() if k not in sent})
+    return _encode(body)
+
+
+def _add_output(body: Block, request: ChatRequest, model: str) -> None:
     output: Block = {}
     if not isinstance(request.reasoning_effort, UnsetType):
         _add_thinking(body, output, request, model)
@@ -101,10 +122,20 @@ def messages_body(request: ChatRequest, model: str, supported: Collection[str]) 
         output["format"] = form
     if output:
         body["output_config"] = output
-    if request.stream:
-        body["stream"] = True
-    _add_extra(body, request.extra)
-    return _encode(body)
+
+
+def betas(request: ChatRequest) -> str:
+    """Return the value of the header. Raises InvalidRequest if it cannot be one."""
+    raw = request.extra.get(BETA)
+    if raw is None:
+        return ""
+    try:
+        value = _text(raw)
+    except UNREADABLE:
+        value = ""
+    if not _BETAS.fullmatch(value):
+        raise InvalidRequest(f"{BETA}: must be a text of names and commas", param=BETA)
+    return value
 
 
 def _add_sampling(body: Block, request: ChatRequest, supported: Collection[str]) -> None:
@@ -137,6 +168,9 @@ def _tool(one: Tool, field: str) -> Block | Raw:
     body["input_schema"] = _schema(one, f"{field}.function.parameters")
     if isinstance(one.strict, bool):
         body["strict"] = one.strict
+    if isinstance(one.marks, Raw):
+        known = read_object(one.marks)
+        body |= {name: raw for name, raw in known.items() if name in TOOL_FIELDS}
     if isinstance(one.raw, Raw):
         fields = read_object(one.raw)
         function = fields.get("function", NULL)
@@ -252,6 +286,8 @@ def _add_extra(body: Block, extra: Mapping[str, Raw]) -> None:
             "service_tier: this backend supports auto and standard_only", param="service_tier"
         )
     for name, raw in extra.items():
+        if name == BETA:
+            continue
         ours = body.get(name)
         body[name] = raw if ours is None else _merged(name, cast("Block", ours), raw)
 

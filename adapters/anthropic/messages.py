@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 from msgspec import Raw, Struct, UnsetType
+from msgspec.structs import replace
 
 from adapters.anthropic.content_blocks import Block, blocks, marks, thought_block
 from adapters.openai.wire import NULL, UNREADABLE, read_object
@@ -123,7 +124,7 @@ def _assistant(one: Message, field: str) -> list[Block | Raw]:
     if isinstance(content, str):
         content = (TextPart(text=content),)
     kept = tuple(
-        TextPart(text=part.text if part.text.strip() else "", raw=part.raw)
+        replace(part, text=part.text if part.text.strip() else "")
         if isinstance(part, TextPart)
         else part
         for part in content or ()
@@ -151,7 +152,7 @@ def _result(one: Message, field: str) -> Block:
         block["content"] = one.content
     elif one.content:
         block["content"] = blocks(one.content, f"{field}.content")
-    failed = marks(one.raw).is_error
+    failed = marks(one).is_error
     if failed is not None:
         block["is_error"] = failed
     return block
@@ -159,7 +160,7 @@ def _result(one: Message, field: str) -> Block:
 
 def _marked(content: list[Block | Raw], one: Message) -> list[Block | Raw]:
     """Apply a mark on the message to its last block."""
-    cache = marks(one.raw).cache_control
+    cache = marks(one).cache_control
     if cache == NULL or not content:
         return content
     last = content[-1]

@@ -48,6 +48,10 @@ class _OtherDelta(Struct, frozen=True, kw_only=True):
     delta: dict[str, Raw] = {}
 
 
+class _RawDelta(Struct, frozen=True, kw_only=True):
+    delta: Raw = NULL
+
+
 READ = frozenset(
     (
         *("content", "delta", "error", "id", "message", "model", "role", "type", "usage"),
@@ -115,6 +119,7 @@ class _Counts(Struct, frozen=True, kw_only=True):
     output_tokens_details: _OutputDetails | None = None
 
 
+_read_raw_delta = msgspec.json.Decoder(_RawDelta).decode
 _read_other_delta = msgspec.json.Decoder(_OtherDelta).decode
 read_kind = msgspec.json.Decoder(Kind).decode
 read_message = msgspec.json.Decoder(MessageHead).decode
@@ -132,6 +137,11 @@ def other_delta(data: bytes) -> dict[str, Raw]:
     """
     fields = _read_other_delta(data).delta
     return {name: raw.copy() for name, raw in fields.items() if name != "type" and raw != NULL}
+
+
+def read_delta(data: bytes) -> Raw:
+    """Return the delta of an event. Raises msgspec's errors for an unreadable one."""
+    return _read_raw_delta(data).delta.copy()
 
 
 def about(data: bytes) -> dict[str, Raw]:

@@ -16,7 +16,17 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from adapters.data_uri import inline_image
 from adapters.openai.wire import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
-from schemas.messages import AudioPart, ImagePart, OpaquePart, Part, TextPart, Thought, ToolCall
+from schemas.messages import (
+    AudioPart,
+    FunctionTool,
+    ImagePart,
+    Message,
+    OpaquePart,
+    Part,
+    TextPart,
+    Thought,
+    ToolCall,
+)
 
 Block = dict[str, object]
 
@@ -92,11 +102,18 @@ def content_blocks(part: Part, field: str, names: "Titles") -> list[Block]:
             block: Block = {"audio": {"format": part.format, "source": {"bytes": part.data}}}
         case OpaquePart():
             block = _document(part, field, names)
-    return [block, *cache_point(part.raw, field)]
+    return [block, *cache_point(marks_of(part), field)]
 
 
 def text_block(text: str) -> Block:
     return {"text": text}
+
+
+def marks_of(piece: Message | Part | FunctionTool) -> Raw | UnsetType:
+    """Return the JSON that may contain fields outside our schema."""
+    if isinstance(piece, AudioPart | OpaquePart) or isinstance(piece.raw, Raw):
+        return piece.raw
+    return piece.marks
 
 
 def cache_point(raw: Raw | UnsetType, field: str) -> list[Block]:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from adapters.bedrock.content_blocks import Block, cache_point, tool_name
+from adapters.bedrock.content_blocks import Block, cache_point, marks_of, tool_name
 from adapters.bedrock.messages import conversation
 from adapters.bedrock.reasoning_effort import Reasoning, reasoning
 from adapters.openai.wire import UNREADABLE, read_object
@@ -223,7 +223,7 @@ def _choice(choice: ToolChoice) -> Block:
 def _tool(tool: Tool, field: str) -> list[Block]:
     if isinstance(tool, OpaqueTool):
         raise InvalidRequest(f"{field}: this backend accepts only functions", param=field)
-    return [{"toolSpec": _spec(tool)}, *cache_point(tool.raw, field)]
+    return [{"toolSpec": _spec(tool)}, *cache_point(marks_of(tool), field)]
 
 
 def _spec(tool: FunctionTool) -> Block:

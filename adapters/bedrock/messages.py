@@ -16,6 +16,7 @@ from adapters.bedrock.content_blocks import (
     call_block,
     call_id,
     content_blocks,
+    marks_of,
     status_of,
     text_block,
     thought_block,
@@ -62,7 +63,7 @@ def conversation(messages: tuple[Message, ...]) -> BedrockConversation:
                 role = "user"
                 blocks = _result(message, field, titles)
                 tools = True
-        blocks += cache_point(message.raw, field) if blocks else []
+        blocks += cache_point(marks_of(message), field) if blocks else []
         if turns and turns[-1].role == role:
             turns[-1].content += blocks
         elif blocks:
@@ -84,7 +85,7 @@ def _instructions(message: Message, field: str) -> list[Block]:
                 f"{place}: this backend accepts only text as instructions", param=place
             )
         blocks += content_blocks(part, place, Titles())
-    return blocks + (cache_point(message.raw, field) if blocks else [])
+    return blocks + (cache_point(marks_of(message), field) if blocks else [])
 
 
 def _speaker_blocks(message: Message, field: str, titles: Titles) -> list[Block]:
@@ -122,7 +123,7 @@ def _result(message: Message, field: str, titles: Titles) -> list[Block]:
         "toolUseId": call_id(message.tool_call_id),
         "content": [block for block in blocks if "cachePoint" not in block],
     }
-    status = status_of(message.raw, field)
+    status = status_of(marks_of(message), field)
     if status:
         result["status"] = status
     return [{"toolResult": result}, *(block for block in blocks if "cachePoint" in block)]

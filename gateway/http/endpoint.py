@@ -53,6 +53,7 @@ class Endpoint:
         self._gateway = gateway
         self._route = route
         self._surface = route.surface
+        self._id_header = route.surface.request_id_header
         self._default_model = route.default_model
         self._paths = TemplatedPaths((route,)) if route.templated else None
 
@@ -83,6 +84,8 @@ class Endpoint:
         admission.enter(runtime)
         record.client = runtime.clients.of(scope)
         extra = gateway.cors.headers(head.origin) if head.origin else []
+        if self._id_header:
+            extra = [*extra, (self._id_header, record.request_id.encode())]
         expose = runtime.config.server.expose_headers
         response = ResponseWriter(exchange, record, extra, expose=expose)
         status = 500
@@ -93,7 +96,8 @@ class Endpoint:
                 return
             status = await self._serve(exchange, head, gateway, runtime, record, response)
         except GatewayError as exc:
-            status = exc.status
+            exc.status = status = self._surface.statuses.get(exc.status, exc.status)
+            exc.request_id = record.request_id
             record.record_error(exc)
             if isinstance(exc, ModelNotFound) and exc.hidden:
                 record.error = Forbidden.code
@@ -111,6 +115,7 @@ class Endpoint:
             record.error = "internal_error"
             failure = GatewayError("internal error; the gateway's log has the request id")
             failure.__cause__ = exc
+            failure.request_id = record.request_id
             await self._fail(failure, response)
             release_traceback(failure)
         finally:
@@ -289,6 +294,7 @@ class Endpoint:
             if not response.started:
                 raise
             _place(exc, request)
+            exc.request_id = record.request_id
             record.record_error(exc)
             guard.disarm()
             await response.end(renderer.error(exc))
@@ -325,7 +331,7 @@ class Endpoint:
             return
         body = self._surface.error(error)
         if response.started:
-            await response.end(frame(body))
+            await response.end(self._surface.error_event + frame(body))
             return
         await response.error(error, body)
 

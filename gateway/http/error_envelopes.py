@@ -5,6 +5,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from gateway.surfaces.anthropic.errors import MessagesError
+from gateway.surfaces.anthropic.errors import error_body as messages_error
 from gateway.surfaces.databricks.errors import DatabricksError
 from gateway.surfaces.databricks.errors import error_body as databricks_error
 from gateway.surfaces.kserve import bodies as kserve_bodies
@@ -20,6 +22,7 @@ _INFER_TOKEN: Final = "/infer_token"
 Envelope = Callable[[GatewayError], bytes]
 
 ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
+    ("/v1/messages", messages_error),
     (_INFER_TOKEN, mindie.error_body),
     ("/serving-endpoints", databricks_error),
     ("/api/2.0/", databricks_error),
@@ -31,6 +34,7 @@ ENVELOPES: Final[tuple[tuple[str, Envelope], ...]] = (
 
 
 STRUCTS: Final[Mapping[Envelope, type[Struct]]] = {
+    messages_error: MessagesError,
     mindie.error_body: MindIEError,
     databricks_error: DatabricksError,
     kserve_bodies.error_body: kserve_bodies.KServeError,

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 CHAT: Final = "/v1/chat/completions"
+MESSAGES: Final = "/v1/messages"
 COMPLETIONS: Final = "/v1/completions"
 EMBEDDINGS: Final = "/v1/embeddings"
 MODELS: Final = "GET /v1/models"
@@ -36,9 +37,14 @@ MISSING: Final[tuple[Missing, ...]] = (
         f"POST {CHAT}; clients that offer both have a setting for chat completions",
     ),
     _row(
-        r"/v1/(messages(/.*)?|complete)",
-        "Anthropic's Messages API",
-        f"POST {CHAT} with an OpenAI client, also for Anthropic's models",
+        r"/v1/messages/batches(/.*)?",
+        "Anthropic's Batches API",
+        f"one POST {MESSAGES} per request",
+    ),
+    _row(
+        r"/v1/complete",
+        "Anthropic's completions",
+        f"POST {MESSAGES}",
     ),
     _row(
         r"/(v1beta|v1alpha|v1beta1)/openai/.*",

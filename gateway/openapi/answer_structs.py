@@ -49,6 +49,28 @@ class ChatMessageOfAnswer(Struct, frozen=True, kw_only=True):
     tool_calls: list[CallOfTool] | UnsetType = UNSET
 
 
+class MessagesCounts(Struct, frozen=True, kw_only=True):
+    """input_tokens: without those that were read from a cache or written to it."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_creation_input_tokens: int | None | UnsetType = UNSET
+    cache_read_input_tokens: int | None | UnsetType = UNSET
+
+
+class MessagesAnswer(Struct, frozen=True, kw_only=True):
+    """content: blocks of type text, thinking, redacted_thinking, tool_use, and the vendor's own."""
+
+    id: str
+    type: Literal["message"]
+    role: Literal["assistant"]
+    model: str
+    content: list[dict[str, Raw]]
+    stop_reason: str
+    stop_sequence: str | None
+    usage: MessagesCounts
+
+
 class ChatLogprobs(Struct, frozen=True, kw_only=True):
     content: list[ChatLogprob] | None
     refusal: list[ChatLogprob] | None

@@ -25,6 +25,9 @@ Tree = MutableMapping[str, object]
 _MODEL: Final = "/v2/models/{path}"
 """One handler of the framework serves all GET routes of a model."""
 
+ERROR_PATHS: Final = ("/v1", "/v1/messages", "/v2", "/infer_token", "/serving-endpoints")
+"""One path for each format of errors."""
+
 _REF: Final = "#/components/schemas/{name}"
 _SAYS: Final[Mapping[int, str]] = {
     200: "Success",
@@ -41,6 +44,7 @@ _SAYS: Final[Mapping[int, str]] = {
     500: "Internal error, a bug; the gateway's log has the request id",
     502: "The last backend that was tried failed or is unreachable",
     503: "The gateway is temporarily unable to serve the request",
+    529: "No backend is available, or the backend is overloaded",
     504: "Deadline exceeded",
 }
 _HEADERS: Final[Mapping[int, tuple[str, ...]]] = {
@@ -107,7 +111,7 @@ def _schemas(into: Tree) -> Mapping[type[Struct], Tree]:
     structs = [
         *(answer for described in ROUTES.values() for answer in described.answers),
         *(route.body for route in HOT_ROUTES),
-        *(error_struct(path) for path in ("/v1", "/v2", "/infer_token", "/serving-endpoints")),
+        *(error_struct(path) for path in ERROR_PATHS),
     ]
     kinds = list(dict.fromkeys(structs))
     found, components = msgspec.json.schema_components(kinds, ref_template=_REF)
@@ -140,7 +144,7 @@ def _responses(
     error: Tree = {JSON: {"schema": refs[error_struct(path)]}}
     for status in sorted({*EVERY, *known.statuses}):
         responses[str(status)] = _response(status, error)
-    if 502 in known.statuses:
+    if 504 in known.statuses:
         responses["4XX"] = {**_response(400, error), "description": _UPSTREAM}
     return responses
 

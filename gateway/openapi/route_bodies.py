@@ -10,6 +10,7 @@ from gateway.openapi.answer_structs import (
     FeedbackTaken,
     InferAnswer,
     Liveness,
+    MessagesAnswer,
     Readiness,
     TextCompletion,
 )
@@ -32,6 +33,7 @@ EVERY: Final = (403, 405, 500)
 """403: a gateway without keys rejects unknown hosts and pages of other sites."""
 KEYED: Final = (401, 429)
 ANSWERING: Final = (400, 401, 404, 408, 413, 415, 429, 502, 503, 504)
+BY_ANTHROPIC: Final = (400, 401, 404, 408, 413, 415, 429, 504, 529)
 
 
 class RouteDescription(Struct, frozen=True, kw_only=True):
@@ -70,6 +72,9 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
     "POST /v1/chat/completions": _CHAT,
     "POST /v1/completions": _COMPLETION,
     "POST /v1/embeddings": _EMBEDDINGS,
+    "POST /v1/messages": RouteDescription(
+        answers=(MessagesAnswer,), media=(EVENTS,), statuses=BY_ANTHROPIC
+    ),
     "POST /infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
     "POST /v1/models/{model}/infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
     "POST /serving-endpoints/chat/completions": _CHAT,

@@ -4,7 +4,8 @@ A surface translates and does nothing else: no socket, clock or log. The request
 body, gets a renderer, feeds it the backend's events, and sends the bytes that it returns.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol, overload
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 JSON = "application/json"
 Headers = list[tuple[bytes, bytes]]
 EVENT_STREAM = "text/event-stream; charset=utf-8"
+SAME_STATUSES: Mapping[int, int] = MappingProxyType({})
 
 
 class Inbound(Struct, frozen=True, kw_only=True, gc=False):
@@ -88,6 +90,9 @@ class Surface(Protocol):
     accepts:     content types of bodies besides JSON.
     keep_alive:  a frame that clients ignore, for silent streams.
     media_type, stream_media_type: of whole bodies (errors included), and of streams.
+    error_event: the line before the data of an error in a stream; b"" for none.
+    statuses:    statuses of errors that the dialect's clients do not know, and what they get.
+    request_id_header: the dialect's own header for the request's id; b"" for none.
     """
 
     @property
@@ -102,6 +107,12 @@ class Surface(Protocol):
     def media_type(self) -> str: ...
     @property
     def stream_media_type(self) -> str: ...
+    @property
+    def error_event(self) -> bytes: ...
+    @property
+    def statuses(self) -> Mapping[int, int]: ...
+    @property
+    def request_id_header(self) -> bytes: ...
 
     def json_length(self, inbound: Inbound) -> int:
         """Return the number of bytes at the start of the body that are JSON."""

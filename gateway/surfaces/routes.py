@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from gateway.surfaces.anthropic.surface import ROUTES as ANTHROPIC
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.databricks.surface import ROUTES as DATABRICKS
 from gateway.surfaces.decoding import UNREADABLE, check_utf8, invalid_request
@@ -18,6 +19,7 @@ from schemas.requests import Request
 
 HOT_ROUTES: Final[tuple[HotRoute, ...]] = (
     *OPENAI,
+    *ANTHROPIC,
     *MINDIE,
     *DATABRICKS,
     *KSERVE,
@@ -30,6 +32,7 @@ _BY_CONTENT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("prompt", "/v1/completions"),
         ("input", "/v1/embeddings"),
     ),
+    "anthropic": (("messages", "/v1/messages"),),
     "mindie": (("input_id", "/infer_token"),),
     "kserve": (
         ("inputs", "/v2/models/{model}/infer"),

@@ -27,7 +27,7 @@ from schemas.errors import (
     UpstreamLost,
 )
 from schemas.events import Event
-from schemas.requests import EmbeddingsRequest, GenerateRequest
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 
 _T = TypeVar("_T")
 HEAD_BYTES = 4
@@ -145,7 +145,7 @@ FAILURE = UpstreamFailed.__name__
 _encoder = msgspec.msgpack.Encoder()
 _request: msgspec.json.Decoder[GenerateRequest] = msgspec.json.Decoder(GenerateRequest)
 _inputs: msgspec.json.Decoder[EmbeddingsRequest] = msgspec.json.Decoder(EmbeddingsRequest)
-encode_request = msgspec.json.Encoder().encode
+_encode_json = msgspec.json.Encoder().encode
 
 
 class BrokenFrame(ValueError):
@@ -155,6 +155,13 @@ class BrokenFrame(ValueError):
 def frame(message: ToEngine | ToWorker) -> bytes:
     body = _encoder.encode(message)
     return len(body).to_bytes(HEAD_BYTES, "big") + body
+
+
+def encode_request(request: GenerateRequest | EmbeddingsRequest) -> bytes:
+    """Encode the values without the client's own JSON, which the engine does not read."""
+    if isinstance(request, ChatRequest) and request.original is not None:
+        request = msgspec.structs.replace(request, original=None)
+    return _encode_json(request)
 
 
 def decode_request(body: bytes) -> GenerateRequest:

@@ -2,7 +2,14 @@
 
 from typing import Final, overload
 
-from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
+from gateway.surfaces.base import (
+    EVENT_STREAM,
+    JSON,
+    SAME_STATUSES,
+    EmbeddingsRenderer,
+    Inbound,
+    Renderer,
+)
 from gateway.surfaces.databricks.errors import error_body
 from gateway.surfaces.databricks.parse import parse_invocation, parse_task
 from gateway.surfaces.databricks.render import DatabricksEmbeddingsRenderer, DatabricksRenderer
@@ -30,6 +37,9 @@ class DatabricksSurface:
     keep_alive = BLANK_LINE
     media_type = JSON
     stream_media_type = EVENT_STREAM
+    error_event = b""
+    statuses = SAME_STATUSES
+    request_id_header = b""
 
     def __init__(self, task: Task | None = None) -> None:
         self.task: Task | None = task

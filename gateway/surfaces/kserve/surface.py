@@ -6,7 +6,14 @@ extensions for binary data and for generating text. gRPC is not supported.
 
 from typing import Final, overload
 
-from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
+from gateway.surfaces.base import (
+    EVENT_STREAM,
+    JSON,
+    SAME_STATUSES,
+    EmbeddingsRenderer,
+    Inbound,
+    Renderer,
+)
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.kserve.binary import OCTETS, decompress, json_length
 from gateway.surfaces.kserve.bodies import VERSION, error_body
@@ -37,6 +44,9 @@ class InferSurface:
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM
+    error_event = b""
+    statuses = SAME_STATUSES
+    request_id_header = b""
 
     def json_length(self, inbound: Inbound) -> int:
         return json_length(inbound)
@@ -66,6 +76,9 @@ class GenerateSurface:
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM
+    error_event = b""
+    statuses = SAME_STATUSES
+    request_id_header = b""
 
     def __init__(self, *, streams: bool) -> None:
         """streams: this is generate_stream, which answers with server-sent events."""

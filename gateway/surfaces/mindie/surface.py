@@ -2,7 +2,14 @@
 
 from typing import Final, overload
 
-from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
+from gateway.surfaces.base import (
+    EVENT_STREAM,
+    JSON,
+    SAME_STATUSES,
+    EmbeddingsRenderer,
+    Inbound,
+    Renderer,
+)
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.mindie.errors import error_body
 from gateway.surfaces.mindie.parse import parse_infer_token
@@ -25,6 +32,9 @@ class MindieSurface:
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM
+    error_event = b""
+    statuses = SAME_STATUSES
+    request_id_header = b""
 
     def json_length(self, inbound: Inbound) -> int:
         return len(inbound.body)

@@ -30,6 +30,7 @@ from schemas.events import (
     Finished,
     FinishReason,
     Logits,
+    NativeDelta,
     OpaqueDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -175,7 +176,7 @@ class ChatRenderer(OpenAIRenderer):
             case Started():
                 self._chunks.started(event)
                 self._before.clear()
-            case Logits():
+            case Logits() | NativeDelta():
                 pass
             case _:
                 assert_never(event)

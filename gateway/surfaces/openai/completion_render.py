@@ -22,6 +22,7 @@ from schemas.events import (
     Finished,
     FinishReason,
     Logits,
+    NativeDelta,
     OpaqueDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -89,7 +90,7 @@ class CompletionRenderer(OpenAIRenderer):
             case Started():
                 self._chunks.started(event)
                 self._before.clear()
-            case ToolDelta() | Logits():
+            case ToolDelta() | Logits() | NativeDelta():
                 pass  # a completion has no tools, and the dialect no field for logits
             case _:
                 assert_never(event)

@@ -102,7 +102,7 @@ def parse_chat(
     # By position, in the order of the fields: a call with more than 15 keywords goes through a
     # dictionary, which takes twice the time.
     return ChatRequest(
-        _model(wire.model, model),
+        model_name(wire.model, model),
         messages,
         _sampling(wire, max_tokens, wire.logprobs, wire.top_logprobs),
         tools,
@@ -175,7 +175,7 @@ def parse_completion(
         else read_stream_options(wire.stream_options, extra)
     )
     return CompletionRequest(
-        model=_model(wire.model, model),
+        model=model_name(wire.model, model),
         prompts=prompts,
         batch=batch,
         sampling=_sampling(wire, wire.max_tokens, None if top is None else True, top),
@@ -207,7 +207,7 @@ def parse_embeddings(
             where = f"input[{place}]" if batch else "input"
             raise InvalidRequest(f"{where} must not be empty", param=where)
     return EmbeddingsRequest(
-        model=_model(wire.model, model),
+        model=model_name(wire.model, model),
         inputs=inputs,
         batch=batch,
         instruction=UNSET if wire.instruction is None else wire.instruction,
@@ -219,7 +219,7 @@ def parse_embeddings(
     )
 
 
-def _model(named: str | None, path: str) -> str:
+def model_name(named: str | None, path: str) -> str:
     if path:
         return path
     if named is None:

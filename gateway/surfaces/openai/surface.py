@@ -2,7 +2,14 @@
 
 from typing import Final, overload
 
-from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
+from gateway.surfaces.base import (
+    EVENT_STREAM,
+    JSON,
+    SAME_STATUSES,
+    EmbeddingsRenderer,
+    Inbound,
+    Renderer,
+)
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.openai.bodies import (
     OpenAIEmbeddingsRenderer,
@@ -50,6 +57,9 @@ class OpenAISurface:
     keep_alive = KEEP_ALIVE
     media_type = JSON
     stream_media_type = EVENT_STREAM
+    error_event = b""
+    statuses = SAME_STATUSES
+    request_id_header = b""
 
     def __init__(
         self, task: Task, *, reasoning: ReasoningNames = "both", running_usage: bool = False

@@ -58,6 +58,12 @@ CALLS: tuple[tuple[str, str, Json | None], ...] = (
         },
     ),
     ("POST /v1/chat/completions", "", {"model": "chat", "messages": HELLO, "stream": True}),
+    ("POST /v1/messages", "", {"model": "chat", "messages": HELLO, "max_tokens": 9}),
+    (
+        "POST /v1/messages",
+        "",
+        {"model": "chat", "messages": HELLO, "max_tokens": 9, "stream": True},
+    ),
     ("POST /v1/completions", "", {"model": "chat", "prompt": "17 + 25 =", "logprobs": 1}),
     ("POST /v1/completions", "", {"model": "chat", "prompt": ["a", "b"], "echo": True}),
     ("POST /v1/embeddings", "", {"model": "embed", "input": ["the fox", "dog"]}),

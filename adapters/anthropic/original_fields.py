@@ -1,0 +1,80 @@
+"""Finds the JSON of a client of this API that can be sent unchanged.
+
+Anthropic caches prompts by their bytes, so system, messages and tools are encoded anew only if
+something in them had to change.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Raw
+
+from schemas.messages import Message
+from schemas.requests import ChatRequest, GenerateRequest
+
+DIALECT: Final = "anthropic"
+
+_NOTHING: Final[dict[str, Raw]] = {}
+
+
+def is_native(request: GenerateRequest) -> bool:
+    """Return whether the client speaks this API, so that it reads all kinds of blocks."""
+    if not isinstance(request, ChatRequest) or request.original is None:
+        return False
+    return request.original.dialect == DIALECT
+
+
+def unchanged_fields(request: ChatRequest) -> dict[str, Raw]:
+    """Return the client's JSON by field, without the fields whose values have changed since."""
+    original = request.original
+    if original is None or original.dialect != DIALECT:
+        return _NOTHING
+    read = original.read
+    fields = original.fields.copy()
+    if request.messages is not read.messages:
+        now, before = _split(request.messages), _split(read.messages)
+        _drop(fields, not _same(now[0], before[0]), "system")
+        moved = any(one.role == "system" for one in now[1])
+        _drop(fields, moved or not _same(now[1], before[1]), "messages")
+    tools = request.tools is read.tools
+    chosen = (
+        request.tool_choice is read.tool_choice
+        and request.parallel_tool_calls is read.parallel_tool_calls
+    )
+    output = (
+        request.reasoning_effort is read.reasoning_effort
+        and request.response_format is read.response_format
+    )
+    _drop(fields, not tools, "tools")
+    _drop(fields, not (tools and chosen), "tool_choice")
+    _drop(fields, not output, "thinking", "output_config")
+    _drop(fields, request.user is not read.user, "metadata")
+    return fields
+
+
+def same_conversation(request: ChatRequest, fields: dict[str, Raw]) -> bool:
+    """Return whether system and messages are as the client sent them.
+
+    fields: the result of `unchanged_fields`.
+    """
+    return "messages" in fields and (
+        request.original is not None and request.messages is request.original.read.messages
+    )
+
+
+def _drop(fields: dict[str, Raw], changed: bool, *names: str) -> None:
+    if changed:
+        for name in names:
+            fields.pop(name, None)
+
+
+def _split(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
+    """Return the system messages before the conversation, and the conversation."""
+    turns = 0
+    while turns < len(messages) and messages[turns].role == "system":
+        turns += 1
+    return messages[:turns], messages[turns:]
+
+
+def _same(one: Sequence[Message], other: Sequence[Message]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))

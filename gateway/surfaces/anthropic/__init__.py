@@ -1,0 +1,1 @@
+"""The Anthropic surface: the Messages API."""

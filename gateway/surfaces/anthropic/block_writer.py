@@ -1,0 +1,187 @@
+"""Write content blocks as frames, one block after the other.
+
+Clients expect each block to end before the next begins, but a backend may send the arguments of
+several calls in turns. What arrives for another block while a call's arguments are incomplete is
+held back until the call is complete, or the answer is.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import DecodeError, Raw
+
+from gateway.surfaces.anthropic import proofs
+from gateway.surfaces.anthropic.frames import (
+    TEXT_END,
+    block_delta,
+    block_start,
+    block_stop,
+    delta_start,
+    encode,
+)
+from schemas.events import NativeDelta, ReasoningDelta, ToolDelta
+
+_Key = tuple[str, int]
+_Held = ReasoningDelta | ToolDelta | NativeDelta | str
+
+_TEXT: Final[_Key] = ("text", 0)
+_NATIVE: Final[_Key] = ("native", 0)
+_NONE: Final[_Key] = ("", 0)
+
+_EMPTY_TEXT: Final = b'{"type":"text","text":""}'
+_EMPTY_THOUGHT: Final = b'{"type":"thinking","thinking":"","signature":""}'
+
+_json: Final = msgspec.json.Decoder(Raw)
+
+
+class BlockWriter:
+    """Mutable state: the open block, its number, and what is held back.
+
+    calls: tools that were called. Each method appends frames to `out`.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._index = -1
+        self._open = _NONE
+        self._before = b""
+        self._arguments: list[str] = []
+        self._held: list[_Held] = []
+
+    def text(self, text: str, out: list[bytes]) -> None:
+        if self._open is _TEXT:
+            if text:
+                out += (self._before, encode(text), TEXT_END)
+        elif self._must_wait():
+            self._held.append(text)
+        else:
+            self._begin(_TEXT, _EMPTY_TEXT, out)
+            self._before = delta_start(self._index, b"text_delta", b"text")
+            self.text(text, out)
+
+    def thought(self, event: ReasoningDelta, out: list[bytes]) -> None:
+        key = ("thinking", event.block)
+        if self._open != key:
+            if self._must_wait():
+                self._held.append(event)
+                return
+            if event.data:
+                data = encode(proofs.written(event.data, event.format))
+                self._begin(key, b'{"type":"redacted_thinking","data":%b}' % data, out)
+                return
+            self._begin(key, _EMPTY_THOUGHT, out)
+        if event.text:
+            start = delta_start(self._index, b"thinking_delta", b"thinking")
+            out += (start, encode(event.text), TEXT_END)
+        if event.signature:
+            start = delta_start(self._index, b"signature_delta", b"signature")
+            proof = proofs.written(event.signature, event.format)
+            out += (start, encode(proof), TEXT_END)
+
+    def tool(self, event: ToolDelta, out: list[bytes]) -> None:
+        key = ("tool", event.tool)
+        if self._open != key:
+            if self._must_wait():
+                self._held.append(event)
+                return
+            if event.signature:
+                self._sign_call(event, out)
+            self.calls += 1
+            self._begin(key, tool_use(event.id, event.name, b"{}"), out)
+            self._before = delta_start(self._index, b"input_json_delta", b"partial_json")
+            self._arguments = []
+        if event.arguments:
+            self._arguments.append(event.arguments)
+            out += (self._before, encode(event.arguments), TEXT_END)
+            self._release(out)
+
+    def native(self, event: NativeDelta, out: list[bytes]) -> None:
+        if event.block is not None:
+            if self._must_wait():
+                self._held.append(event)
+                return
+            self.calls += b'"tool_use"' in bytes(event.block)
+            self._begin(_NATIVE, bytes(event.block), out)
+        elif event.delta is not None:
+            if self._index >= 0:
+                out.append(block_delta(self._index, bytes(event.delta)))
+        else:
+            self._end(out)
+
+    def finish(self, out: list[bytes]) -> None:
+        """End the open block, and write what is held back, complete or not."""
+        self._end(out)
+        while self._held:
+            self._write_held(out)
+            self._end(out)
+
+    def _must_wait(self) -> bool:
+        """Whether the open block is a call whose arguments are incomplete."""
+        return bool(self._held) or (self._open[0] == "tool" and not self._is_complete())
+
+    def _is_complete(self) -> bool:
+        if not self._arguments:
+            return True  # a call without arguments
+        try:
+            _json.decode("".join(self._arguments))
+        except (DecodeError, RecursionError):
+            return False
+        return True
+
+    def _release(self, out: list[bytes]) -> None:
+        if self._held and self._is_complete():
+            self._end(out)
+            self._write_held(out)
+
+    def _write_held(self, out: list[bytes]) -> None:
+        """Write what is held back, up to a call that is incomplete with all its pieces."""
+        held, self._held = self._held, []
+        for place, event in enumerate(held):
+            if isinstance(event, ToolDelta) and self._open != ("tool", event.tool):
+                # The pieces of one call belong together, wherever they are in the queue.
+                rest = held[place:]
+                mine = [e for e in rest if isinstance(e, ToolDelta) and e.tool == event.tool]
+                for piece in mine:
+                    self.tool(piece, out)
+                others = [e for e in rest if e not in mine]
+                self._held = others
+                if others and self._is_complete():
+                    self._end(out)
+                    self._write_held(out)
+                return
+            self._write(event, out)
+
+    def _write(self, event: _Held, out: list[bytes]) -> None:
+        match event:
+            case str():
+                self.text(event, out)
+            case ReasoningDelta():
+                self.thought(event, out)
+            case ToolDelta():
+                self.tool(event, out)
+            case NativeDelta():
+                self.native(event, out)
+
+    def _sign_call(self, event: ToolDelta, out: list[bytes]) -> None:
+        """Write Gemini's signature of a call in a block of its own, which clients return."""
+        signature = encode(proofs.written_for_call(event.signature, event.id))
+        self._begin(_NATIVE, _EMPTY_THOUGHT, out)
+        out += (delta_start(self._index, b"signature_delta", b"signature"), signature, TEXT_END)
+
+    def _begin(self, key: _Key, block: bytes, out: list[bytes]) -> None:
+        self._end(out)
+        self._index += 1
+        self._open = key
+        out.append(block_start(self._index, block))
+
+    def _end(self, out: list[bytes]) -> None:
+        if self._open is _NONE:
+            return
+        if self._open[0] == "tool" and not self._arguments:
+            out += (self._before, b'"{}"', TEXT_END)
+        self._open = _NONE
+        out.append(block_stop(self._index))
+
+
+def tool_use(id: str, name: str, input: bytes) -> bytes:
+    return b'{"type":"tool_use","id":%b,"name":%b,"input":%b}' % (encode(id), encode(name), input)

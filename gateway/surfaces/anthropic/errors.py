@@ -1,0 +1,79 @@
+"""Errors in Anthropic's envelope, with its closed list of types and statuses.
+
+https://docs.anthropic.com/en/api/errors
+"""
+
+from types import MappingProxyType
+from typing import Final, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from gateway.surfaces.openai.stream_chunks import encode
+from schemas.errors import GatewayError
+
+ErrorType = Literal[
+    "invalid_request_error",
+    "authentication_error",
+    "billing_error",
+    "permission_error",
+    "not_found_error",
+    "request_too_large",
+    "rate_limit_error",
+    "timeout_error",
+    "api_error",
+    "overloaded_error",
+]
+TYPES: Final = MappingProxyType[int, ErrorType](
+    {
+        400: "invalid_request_error",
+        401: "authentication_error",
+        402: "billing_error",
+        403: "permission_error",
+        404: "not_found_error",
+        413: "request_too_large",
+        429: "rate_limit_error",
+        504: "timeout_error",
+        529: "overloaded_error",
+    }
+)
+"""By status; other 4xx are the client's fault, all other 5xx ours."""
+
+STATUSES: Final = MappingProxyType({502: 500, 503: 529})
+"""Statuses that the API does not have, and those that its clients know instead."""
+
+
+class MessagesErrorDetail(Struct, frozen=True, kw_only=True):
+    """param, code: not Anthropic's: the invalid field, and the gateway's stable identifier."""
+
+    type: ErrorType
+    message: str
+    param: str | UnsetType = UNSET
+    code: str | UnsetType = UNSET
+
+
+class MessagesError(Struct, frozen=True, kw_only=True):
+    """An error, in Anthropic's envelope."""
+
+    type: Literal["error"] = "error"
+    error: MessagesErrorDetail
+    request_id: str | None = None
+
+
+def error_body(exc: GatewayError) -> bytes:
+    """Return `{"type": "error", "error": {"type", "message"}, "request_id"}`."""
+    return encode(
+        MessagesError(
+            error=MessagesErrorDetail(
+                type=error_type(exc.status),
+                message=exc.message,
+                param=exc.param or UNSET,
+                code=exc.code or UNSET,
+            ),
+            request_id=exc.request_id or None,
+        )
+    )
+
+
+def error_type(status: int) -> ErrorType:
+    status = STATUSES.get(status, status)
+    return TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")

@@ -1,0 +1,258 @@
+"""Render answers of the Messages API, whole and streamed.
+
+https://docs.anthropic.com/en/api/messages
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import DecodeError, Raw
+
+from gateway.surfaces.anthropic import proofs
+from gateway.surfaces.anthropic.block_writer import BlockWriter, tool_use
+from gateway.surfaces.anthropic.errors import error_body
+from gateway.surfaces.anthropic.frames import (
+    ERROR,
+    STOP,
+    encode,
+    message_delta,
+    message_start,
+)
+from gateway.surfaces.anthropic.usage import NO_USAGE, usage_json
+from gateway.surfaces.base import Headers
+from gateway.surfaces.openai.stream_chunks import members, with_members
+from gateway.surfaces.sse import frame, one_line
+from schemas.answers import Answer, Choice
+from schemas.errors import GatewayError
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    NativeDelta,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    Tokens,
+    ToolDelta,
+    Usage,
+)
+from schemas.messages import Thought, ToolCall
+from schemas.requests import ChatRequest
+
+BLOCKS: Final = "content_blocks"
+"""An answer's own blocks, in order, from a backend of this dialect; as whole answers have them."""
+
+STOP_REASONS: Final[Mapping[FinishReason, str]] = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "content_filter": "refusal",
+}
+OWN_REASONS: Final = frozenset(
+    {
+        *STOP_REASONS.values(),
+        "stop_sequence",
+        "pause_turn",
+        "model_context_window_exceeded",
+    }
+)
+"""A backend's own reasons that clients of this API know."""
+
+_BESIDE: Final = frozenset({"context_management"})
+"""Fields that `message_delta` has beside `delta`."""
+
+_OURS: Final = frozenset(
+    {
+        BLOCKS,
+        "id",
+        "type",
+        "role",
+        "model",
+        "content",
+        "stop_reason",
+        "stop_sequence",
+        "usage",
+    }
+)
+
+_object: Final = msgspec.json.Decoder(dict[str, Raw])
+
+
+class MessagesRenderer:
+    """Render one answer. Mutable state: usage, the end, and the blocks of a stream."""
+
+    def __init__(self, request: ChatRequest, *, id: str) -> None:
+        self._id = id
+        self._model = request.model
+        self._started = Started()
+        self._begun = False
+        self._refused = False
+        self._usage: Usage | None = None
+        self._end: Finished | None = None
+        self._opaque: dict[str, Raw] = {}
+        self._blocks = BlockWriter()
+
+    def headers(self, backend: str) -> Headers:
+        return []
+
+    def answer(self, answer: Answer) -> bytes:
+        choice = answer.choices[0]
+        if choice.finish is None:
+            raise GatewayError("an answer rendered before it was finished")
+        blocks = choice.opaque.get(BLOCKS)
+        content = _content(choice) if blocks is None else bytes(blocks)
+        reason, match = _stop(
+            choice.finish, called=bool(choice.tool_calls), refused=choice.refusal is not None
+        )
+        model = answer.started.model or self._model
+        whole = b"".join(
+            (
+                self._head(model),
+                b',"content":',
+                content,
+                b',"stop_reason":"%b","stop_sequence":%b' % (reason.encode(), encode(match)),
+                b',"usage":',
+                usage_json(answer.usage),
+                b"}",
+            )
+        )
+        extra = {**answer.started.extra, **choice.opaque}
+        return with_members(whole, extra, _OURS) if extra else whole
+
+    def events(self, batch: Sequence[Event]) -> bytes:
+        out: list[bytes] = []
+        for event in batch:
+            if type(event) is TextDelta:
+                if not self._begun:
+                    self._begin(out)
+                self._blocks.text(event.text, out)
+            else:
+                self._event(event, out)
+        return b"".join(out)
+
+    def finish(self) -> bytes:
+        """Return how the answer ended; its counts may come after the reason."""
+        out: list[bytes] = []
+        self._begin(out)
+        self._blocks.finish(out)
+        finished = self._end or Finished(reason="stop")
+        called = self._blocks.calls > 0
+        reason, match = _stop(finished, called=called, refused=self._refused)
+        opaque = {name: raw for name, raw in self._opaque.items() if name not in _OURS}
+        inside = {name: raw for name, raw in opaque.items() if name not in _BESIDE}
+        beside = {name: raw for name, raw in opaque.items() if name in _BESIDE}
+        delta = b'{"stop_reason":"%b","stop_sequence":%b}' % (reason.encode(), encode(match))
+        out += (
+            message_delta(
+                with_members(delta, inside, ()), members(beside, ()), usage_json(self._usage)
+            ),
+            STOP,
+        )
+        return b"".join(out)
+
+    def error(self, exc: GatewayError) -> bytes:
+        return ERROR + frame(error_body(exc))
+
+    def _event(self, event: Event, out: list[bytes]) -> None:
+        match event:
+            case Usage():
+                self._usage = event
+                return
+            case Started():
+                self._started = event
+                return
+            case Finished():
+                self._end = event
+            case OpaqueDelta():
+                self._opaque |= event.fields
+            case _:
+                pass
+        self._begin(out)
+        match event:
+            case Tokens():
+                self._blocks.text(event.text, out)
+            case RefusalDelta():
+                self._refused = True
+                self._blocks.text(event.text, out)
+            case ReasoningDelta():
+                self._blocks.thought(event, out)
+            case ToolDelta():
+                self._blocks.tool(event, out)
+            case NativeDelta():
+                self._blocks.native(event, out)
+            case _:
+                pass
+
+    def _begin(self, out: list[bytes]) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        extra = self._started.extra
+        usage = extra.get("usage")
+        head = b"".join(
+            (
+                self._head(self._started.model or self._model),
+                b',"content":[],"stop_reason":null,"stop_sequence":null,"usage":',
+                NO_USAGE if usage is None else one_line(bytes(usage)),
+                b"}",
+            )
+        )
+        out.append(message_start(with_members(head, extra, _OURS) if extra else head))
+
+    def _head(self, model: str) -> bytes:
+        return b'{"id":"%b","type":"message","role":"assistant","model":%b' % (
+            self._id.encode(),
+            encode(model),
+        )
+
+
+def _content(choice: Choice) -> bytes:
+    """Return the blocks in the order of this API: reasoning, text, calls."""
+    blocks = [_thought(thought) for thought in choice.thoughts]
+    texts = [encode(text) for text in (choice.text, choice.refusal) if text]
+    blocks += [b'{"type":"text","text":%b}' % text for text in texts]
+    for call in choice.tool_calls:
+        blocks += _call(call)
+    return b"[%b]" % b",".join(blocks)
+
+
+def _thought(thought: Thought) -> bytes:
+    if thought.data:
+        data = encode(proofs.written(thought.data, thought.format))
+        return b'{"type":"redacted_thinking","data":%b}' % data
+    proof = proofs.written(thought.signature, thought.format)
+    return _thinking(thought.text, proof)
+
+
+def _thinking(text: str, proof: str) -> bytes:
+    return b'{"type":"thinking","thinking":%b,"signature":%b}' % (encode(text), encode(proof))
+
+
+def _call(call: ToolCall) -> list[bytes]:
+    arguments = (call.arguments or "{}").encode()
+    try:
+        _object.decode(arguments)
+    except (DecodeError, RecursionError):
+        # Cut off by a limit, or not what the tool takes: clients need an object.
+        arguments = b"{}"
+    block = tool_use(call.id, call.name, arguments)
+    if not call.signature:
+        return [block]
+    return [_thinking("", proofs.written_for_call(call.signature, call.id)), block]
+
+
+def _stop(finish: Finished, *, called: bool, refused: bool) -> tuple[str, str | None]:
+    """Return the reason, and the stop sequence that was generated."""
+    match = finish.stop_match if isinstance(finish.stop_match, str) else None
+    reason = STOP_REASONS[finish.reason]
+    if finish.native in OWN_REASONS:
+        reason = finish.native
+    elif reason == "end_turn" and match is not None:
+        reason = "stop_sequence"
+    if reason == "end_turn":
+        reason = "tool_use" if called else "refusal" if refused else reason
+    return reason, match if reason == "stop_sequence" else None

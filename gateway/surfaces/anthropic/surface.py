@@ -1,0 +1,60 @@
+"""The Anthropic surface and its routes."""
+
+from typing import Final, overload
+
+from gateway.surfaces.anthropic.errors import STATUSES, error_body
+from gateway.surfaces.anthropic.frames import ERROR, PING
+from gateway.surfaces.anthropic.parse import parse_messages
+from gateway.surfaces.anthropic.render import MessagesRenderer
+from gateway.surfaces.anthropic.wire import MessagesWire
+from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
+from gateway.surfaces.hot_route import HotRoute
+from schemas.errors import GatewayError
+from schemas.fields import Task
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+
+__all__ = ("MESSAGES", "ROUTES", "MessagesSurface", "error_body")
+
+
+class MessagesSurface:
+    """Conversations as Anthropic's clients write them; see `gateway.surfaces.base.Surface`."""
+
+    name = "anthropic"
+    task: Task = "chat"
+    accepts: tuple[bytes, ...] = ()
+    keep_alive = PING
+    media_type = JSON
+    stream_media_type = EVENT_STREAM
+    error_event = ERROR
+    statuses = STATUSES
+    request_id_header = b"request-id"
+
+    def json_length(self, inbound: Inbound) -> int:
+        return len(inbound.body)
+
+    def parse(self, inbound: Inbound) -> Request:
+        return parse_messages(inbound.body, model=inbound.model, headers=inbound.headers)
+
+    @overload
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
+    @overload
+    def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
+    def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
+        if not isinstance(request, ChatRequest):
+            raise GatewayError("the Messages API has only conversations")
+        return MessagesRenderer(request, id=f"msg_{request_id}")
+
+    def error(self, exc: GatewayError) -> bytes:
+        return error_body(exc)
+
+
+MESSAGES: Final = MessagesSurface()
+
+ROUTES: Final = (
+    HotRoute(
+        path="/v1/messages",
+        surface=MESSAGES,
+        body=MessagesWire,
+        summary="Answer a conversation, as Anthropic does",
+    ),
+)
