@@ -35,11 +35,11 @@ class Choice(Struct, kw_only=True, gc=False):
     text: str | None = None
     thoughts: list[Thought] = []
     refusal: str | None = None
-    tool_calls: list[ToolCall]
-    logprobs: list[TokenLogprob]
+    tool_calls: list[ToolCall] = []
+    logprobs: list[TokenLogprob] = []
     refusal_logprobs: list[TokenLogprob] = []
-    token_ids: list[int]
-    opaque: dict[str, Raw]
+    token_ids: list[int] = []
+    opaque: dict[str, Raw] = {}
     generation_logits: Tensor | None = None
     finish: Finished | None = None
 
@@ -67,32 +67,38 @@ class Embeddings(Struct, frozen=True, kw_only=True, gc=False):
     usage: Usage = Usage()
 
 
-class Fold:
+_NOT_STARTED = Started()
+
+
+class Fold(Struct, eq=False):
     """Collects events into an Answer. `add` never looks back: each event costs O(its own size).
 
     deltas: number of content events so far (`schemas.events.CONTENT`); token events count by their
     ids. usage: the latest received.
     """
 
-    def __init__(self) -> None:
-        self.deltas = 0
-        self.usage: Usage | None = None
-        self._started = Started()
-        self._context: Tensor | None = None
-        self._choices: dict[int, Choice] = {}
-        self._text: dict[int, list[str]] = {}
-        self._thoughts: dict[tuple[int, int], list[ReasoningDelta]] = {}
-        self._arguments: dict[tuple[int, int], list[str]] = {}
-        self._tools: dict[tuple[int, int], ToolDelta] = {}
+    deltas: int = 0
+    usage: Usage | None = None
+    _started: Started = _NOT_STARTED
+    _context: Tensor | None = None
+    _choices: dict[int, Choice] = {}
+    _text: dict[int, list[str]] = {}
+    _thoughts: dict[tuple[int, int], list[ReasoningDelta]] = {}
+    _arguments: dict[tuple[int, int], list[str]] = {}
+    _tools: dict[tuple[int, int], ToolDelta] = {}
 
     def add(self, events: Iterable[Event]) -> None:
         for event in events:
             if type(event) is TextDelta:
                 self.deltas += 1
-                choice = self._choice(event.index)
                 if event.logprobs:
-                    choice.logprobs.extend(event.logprobs)
-                self._text.setdefault(event.index, []).append(event.text)
+                    self._choice(event.index).logprobs.extend(event.logprobs)
+                pieces = self._text.get(event.index)
+                if pieces is None:
+                    self._choice(event.index)
+                    self._text[event.index] = [event.text]
+                else:
+                    pieces.append(event.text)
             elif type(event) is Finished:
                 self.deltas += 1
                 self._choice(event.index).finish = event
@@ -132,11 +138,12 @@ class Fold:
         return self._whole()
 
     def _whole(self) -> Answer:
+        choices = list(self._choices.values())
+        if len(choices) > 1:
+            choices.sort(key=lambda choice: choice.index)
         return Answer(
             started=self._started,
-            choices=[self._choices[index] for index in sorted(self._choices)]
-            if len(self._choices) > 1
-            else list(self._choices.values()),
+            choices=choices,
             usage=self.usage,
             context_logits=self._context,
         )
@@ -183,16 +190,7 @@ class Fold:
     def _choice(self, index: int) -> Choice:
         choice = self._choices.get(index)
         if choice is None:
-            choice = Choice(
-                index=index,
-                thoughts=[],
-                tool_calls=[],
-                logprobs=[],
-                refusal_logprobs=[],
-                token_ids=[],
-                opaque={},
-            )
-            self._choices[index] = choice
+            choice = self._choices[index] = Choice(index=index)
         return choice
 
 

@@ -7,7 +7,7 @@ others need a second, slower decoding.
 from collections.abc import Mapping
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.decoder_limits import NOTES, check_room
@@ -36,9 +36,10 @@ _NOT_STARTED = Started()
 _NONE: Mapping[str, Raw] = {}
 
 
-class AnswerHead:
+class AnswerHead(Struct, eq=False):
     """Mutable: whether the answer has started, and the fields received so far.
 
+    upstream: the provider's name. stream: whether a stream was requested.
     extra: the unknown fields; some may be set before the first frame.
     id: "" until the answer has started, and if the backend sends none.
     known: the last frame's fields besides the choices contain nothing new.
@@ -46,17 +47,17 @@ class AnswerHead:
             itself.
     """
 
-    def __init__(self, upstream: str, *, stream: bool) -> None:
-        self.extra: dict[str, Raw] = {}
-        self.known = self.strict = False
-        self.id = ""
-        self._upstream = upstream
-        self._stream = stream
-        # `_open`: an unknown field was seen. `_news`: `read` found one that `emit_start` reports.
-        self._begun = False
-        self._started = _NOT_STARTED
-        self._open = False
-        self._news = False
+    upstream: str
+    stream: bool
+    extra: dict[str, Raw] = {}
+    known: bool = False
+    strict: bool = False
+    id: str = ""
+    # `_open`: an unknown field was seen. `_news`: `read` found one that `emit_start` reports.
+    _begun: bool = False
+    _started: Started = _NOT_STARTED
+    _open: bool = False
+    _news: bool = False
 
     def read(self, data: bytes) -> OpenChunk:
         """Sets `known`. Raises one of `UNREADABLE`, and then `known` is false.
@@ -84,27 +85,26 @@ class AnswerHead:
         Azure first sends a frame without id or choices; its fields are held until the next one.
         """
         fields = _unread(chunk, data)
-        news = (bool(fields) and self._note(fields)) or self._news
+        news = self._news
+        if fields and self._note(fields):
+            news = True
         self._news = False
         if self._begun:
             if news:
                 self._started = replace(self._started, extra={**self.extra})
                 events.append(self._started)
             return
-        if not chunk.choices and self._stream:
+        if not chunk.choices and self.stream:
             return
         self._begun, self.strict = True, not self._open
-        try:
-            head = read_head(data)
-        except UNREADABLE:
-            head = _odd_head(data)
+        head = chunk if isinstance(chunk, Chunk) else _head_of(data)
+        self.id = head.id or ""
         self._started = Started(
-            id=head.id or "",
+            id=self.id,
             model=head.model or "",
             created=head.created or 0,
             extra={**self.extra},
         )
-        self.id = self._started.id
         events.append(self._started)
 
     def _note(self, fields: Mapping[str, Raw]) -> bool:
@@ -114,7 +114,7 @@ class AnswerHead:
             if name in KNOWN:
                 continue
             if raw != self.extra.get(name) and raw != NULL:
-                check_room(self.extra, NOTES, "fields", self._upstream)
+                check_room(self.extra, NOTES, "fields", self.upstream)
                 self.extra[name] = raw.copy()
                 news = True
         return news
@@ -130,9 +130,12 @@ def _unread(chunk: OpenChunk, data: bytes) -> Mapping[str, Raw]:
     return {"system_fingerprint": mark, "service_tier": tier}
 
 
-def _odd_head(data: bytes) -> Head:
-    """Return the head of a frame whose fields are not of the expected types."""
-    fields = read_object(data)
+def _head_of(data: bytes) -> Head:
+    """Return the head of a frame, even if its fields are not of the expected types."""
+    try:
+        return read_head(data)
+    except UNREADABLE:
+        fields = read_object(data)
     return Head(
         id=as_text(fields.get("id", NULL)),
         model=as_text(fields.get("model", NULL)),
@@ -153,34 +156,36 @@ def usage_from(raw: Raw) -> Usage:
         return Usage(raw=kept)
     prompt = counts.prompt_tokens_details or _NO_PROMPT_DETAILS
     completion = counts.completion_tokens_details or _NO_COMPLETION_DETAILS
-    reasoning = _first(completion.reasoning_tokens, counts.reasoning_tokens)
+    # Of several names for a count, the first that is not `None`; 0 counts.
+    reasoning = completion.reasoning_tokens
+    if reasoning is None:
+        reasoning = counts.reasoning_tokens
+    cached = prompt.cached_tokens
+    if cached is None:
+        cached = counts.cache_read_input_tokens
+    if cached is None:
+        cached = counts.prompt_cache_hit_tokens
+    if cached is None:
+        cached = counts.cached_tokens
+    written = prompt.cache_write_tokens
+    if written is None:
+        written = counts.cache_creation_input_tokens
     return Usage(
         prompt_tokens=counts.prompt_tokens,
-        completion_tokens=_with_reasoning(counts, reasoning),
+        completion_tokens=_with_reasoning(counts, reasoning)
+        if reasoning
+        else counts.completion_tokens,
         total_tokens=counts.total_tokens,
-        cached_tokens=_first(
-            prompt.cached_tokens,
-            counts.cache_read_input_tokens,
-            counts.prompt_cache_hit_tokens,
-            counts.cached_tokens,
-        ),
-        cache_write_tokens=_first(prompt.cache_write_tokens, counts.cache_creation_input_tokens),
+        cached_tokens=cached,
+        cache_write_tokens=written,
         reasoning_tokens=reasoning,
         raw=kept,
     )
 
 
-def _with_reasoning(counts: UsageCounts, reasoning: int | None) -> int | None:
+def _with_reasoning(counts: UsageCounts, reasoning: int) -> int | None:
     """Add reasoning if the total shows that it is counted separately, as xAI does."""
     prompt, completion, total = counts.prompt_tokens, counts.completion_tokens, counts.total_tokens
-    if not reasoning or prompt is None or completion is None:
+    if prompt is None or completion is None:
         return completion
     return completion + reasoning if total == prompt + completion + reasoning else completion
-
-
-def _first(*counts: int | None) -> int | None:
-    """Return the first that is not `None`; 0 counts."""
-    for count in counts:
-        if count is not None:
-            return count
-    return None

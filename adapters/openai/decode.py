@@ -8,7 +8,7 @@ the usage, which comes last, may be missing. A complete body produces the same e
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from adapters.base import STRAY, Endpoint
 from adapters.decoder_limits import CHOICES, TOOLS, check_room
@@ -38,6 +38,7 @@ from schemas.events import (
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
+    TokenLogprob,
     Usage,
 )
 
@@ -45,18 +46,15 @@ _EMPTY_OBJECT = Raw(b"{}")
 _NO_VERDICTS: Mapping[str, Raw] = {}
 
 
-class ChoiceState:
+class ChoiceState(Struct, eq=False):
     """State of one choice until it finishes. tools: `None` without any call."""
 
-    __slots__ = ("blank", "block", "filters", "finished", "shown", "tools")
-
-    def __init__(self) -> None:
-        self.tools: ToolCalls | None = None
-        self.shown = False
-        self.blank = False
-        self.block = 0
-        self.filters: Mapping[str, Raw] = _NO_VERDICTS
-        self.finished = False
+    tools: ToolCalls | None = None
+    shown: bool = False
+    blank: bool = False
+    block: int = 0
+    filters: Mapping[str, Raw] = _NO_VERDICTS
+    finished: bool = False
 
     def verdicts(self, choice: Choice) -> dict[str, Raw]:
         """Return the content filters' results if they are not empty and have changed."""
@@ -78,6 +76,7 @@ _TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
 """Fields whose text only an error has; `error` itself also occurs next to choices."""
 
 _NOTHING = WireMessage()
+_UNFINISHED = Choice()
 _encode = msgspec.json.Encoder().encode
 
 
@@ -170,9 +169,10 @@ class OpenAIDecoder:
 
     def usage(self, chunk: OpenChunk) -> Usage | None:
         """Return the totals so far if this chunk changes them; variants may count differently."""
-        if chunk.usage == NULL or chunk.usage == self._usage:
+        usage = chunk.usage
+        if usage is NULL or usage == self._usage or usage == NULL:
             return None
-        self._usage = chunk.usage.copy()
+        self._usage = usage.copy()
         return usage_from(self._usage)
 
     def _odd(self, event: str, data: bytes) -> OpenChunk | None:
@@ -224,44 +224,55 @@ class OpenAIDecoder:
         return events
 
     def _choice(self, choice: Choice, events: list[Event]) -> None:
-        state = self._choices.get(choice.index)
+        index, states = choice.index, self._choices
+        state = states.get(index)
         if state is None:
-            if len(self._choices) >= CHOICES:  # checked here to spare the call in most answers
+            if len(states) >= CHOICES:  # checked here to spare the call in most answers
                 most = max(self._expected, CHOICES)
-                check_room(self._choices, most, "choices", self._endpoint.name)
-            state = self._choices[choice.index] = ChoiceState()
+                check_room(states, most, "choices", self._endpoint.name)
+            state = states[index] = ChoiceState()
         message = choice.delta or choice.message or _NOTHING
         self._message(choice, message, state, events)
         if choice.finish_reason is not None and not state.finished:
-            self._finish(choice.index, state, choice, events)
+            self._finish(index, state, choice, events)
 
     def _message(
         self, choice: Choice, message: WireMessage, state: ChoiceState, events: list[Event]
     ) -> None:
         index = choice.index
         before = len(events)
-        reasoning = message.reasoning or message.reasoning_content or ""
-        signature = message.reasoning_signature or ""
+        reasoning = message.reasoning or message.reasoning_content
+        signature = message.reasoning_signature
         if reasoning or signature:
             events.append(
-                ReasoningDelta(text=reasoning, index=index, signature=signature, block=state.block)
+                ReasoningDelta(
+                    text=reasoning or "",
+                    index=index,
+                    signature=signature or "",
+                    block=state.block,
+                )
             )
             state.block += bool(signature)
-        text = choice.text if message.content is None else message.content
-        logprobs = () if choice.logprobs is None else token_logprobs(choice.logprobs)
+        text = message.content
+        if text is None:
+            text = choice.text
+        logprobs: tuple[TokenLogprob, ...] = ()
+        refused: tuple[TokenLogprob, ...] = ()
+        if choice.logprobs is not None:
+            logprobs, refused = token_logprobs(choice.logprobs), refusal_logprobs(choice.logprobs)
         if text or logprobs:
             events.append(TextDelta(text=text or "", index=index, logprobs=logprobs))
-        state.blank = state.blank or text is not None
-        refused = () if choice.logprobs is None else refusal_logprobs(choice.logprobs)
+        if text is not None:
+            state.blank = True
         if message.refusal or refused:
             events.append(RefusalDelta(text=message.refusal or "", index=index, logprobs=refused))
-        others = self._calls(message.tool_calls, index, state, events) if message.tool_calls else ()
         opaque = choice.opaque
-        if others:
+        if message.tool_calls and (others := self._calls(message.tool_calls, index, state, events)):
             opaque = {**(opaque or {}), "tool_calls": Raw(_encode(others))}
         if opaque:
             events.append(OpaqueDelta(fields=opaque, index=index))
-        state.shown = state.shown or len(events) > before
+        if len(events) > before:
+            state.shown = True
         # `is not NULL`: the default object means that the field was absent, a cheaper test than ==.
         if choice.more or (
             choice.content_filter_results is not NULL or choice.content_filter_offsets is not NULL
@@ -288,31 +299,32 @@ class OpenAIDecoder:
                 raise UpstreamBroken(what, upstream=self._endpoint.name)
         return tools.others()
 
-    def _finish(
-        self, index: int, state: ChoiceState, choice: Choice | None, events: list[Event]
-    ) -> None:
-        word = (choice.finish_reason or "") if choice else ""
+    def _finish(self, index: int, state: ChoiceState, choice: Choice, events: list[Event]) -> None:
+        word = choice.finish_reason or ""
         lower = word.lower()
         if lower in self.failed:
             raise UpstreamFailed(
                 f"the answer ended with {word!r}", upstream=self._endpoint.name, code=lower
             )
         reason = self.finish.get(lower, "stop")
-        if reason == "stop" and state.tools:
-            reason = "tool_calls"
-        if state.blank and not state.shown and not state.tools:
-            events.append(TextDelta(text="", index=index))
         if state.tools:
+            if reason == "stop":
+                reason = "tool_calls"
             events.extend(state.tools.close())
+        elif state.blank and not state.shown:
+            events.append(TextDelta(text="", index=index))
         state.finished = True
-        native = (choice.native_finish_reason if choice else None) or word
+        native = choice.native_finish_reason or word
+        stop_match = choice.stop_reason
+        if stop_match is None:
+            stop_match = choice.matched_stop
         events.append(
             Finished(
                 reason=reason,
                 index=index,
                 native="" if native == reason else native,
-                stop_match=_stop_match(choice) if choice else None,
-                seed=choice.seed if choice else None,
+                stop_match=stop_match,
+                seed=choice.seed,
             )
         )
 
@@ -322,7 +334,7 @@ class OpenAIDecoder:
             raise UpstreamBroken("the answer has no choices", upstream=self._endpoint.name)
         for index, state in self._choices.items():
             if not state.finished:
-                self._finish(index, state, None, events)
+                self._finish(index, state, _UNFINISHED, events)
         self.ended = True
 
     def _end(self) -> Sequence[Event]:
@@ -333,11 +345,7 @@ class OpenAIDecoder:
             if not state.finished:
                 if not state.shown:
                     raise UpstreamBroken("stream ended empty", upstream=self._endpoint.name)
-                self._finish(index, state, None, events)
+                self._finish(index, state, _UNFINISHED, events)
         if not self._choices:
             raise UpstreamBroken("stream ended empty", upstream=self._endpoint.name)
         return events
-
-
-def _stop_match(choice: Choice) -> str | int | None:
-    return choice.matched_stop if choice.stop_reason is None else choice.stop_reason
