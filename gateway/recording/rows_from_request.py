@@ -27,7 +27,8 @@ def access_line(
         record.usage, record.deltas, record.task, record.estimated_prompt_tokens
     )
     price = prices.of(record.backend) if prices.any and source else None
-    first, home = record.first_content_at, record.participation.assigned_backend
+    first, part = record.first_content_at, record.participation
+    home = part.assigned_backend
     # By position, in the order of the fields: a call with more than 15 keywords goes through a
     # dictionary, which costs more than the rest of this function.
     return AccessLine(
@@ -47,8 +48,8 @@ def access_line(
         record.model,
         record.route,
         record.backend,
-        record.participation.experiment,
-        record.participation.variant,
+        part.experiment,
+        part.variant,
         home != "" and record.backend not in ("", home),  # fallback
         record.stream,
         record.error,

@@ -9,6 +9,7 @@ Headers = list[tuple[bytes, bytes]]
 
 _PHRASES: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
 _AS_LINE: Final = b": ".join
+_END: Final = (b"", b"")
 _CACHED: Final = 16
 """Status lines kept per second; more different ones are rendered each time."""
 
@@ -38,14 +39,11 @@ class ResponseHeads:
         lines = [begun, *map(_AS_LINE, headers)]
         if last:
             lines.append(last)
-        count = len(lines) + 1
-        lines += (b"", b"")
+        lines += _END
         head = b"\r\n".join(lines)
-        if (
-            head.count(b"\n") != count + 1
-            or head.count(b"\r") != count + 1
-            or head.find(b"\0") >= 0
-        ):
+        # One break less than lines joined, and the one between the status line and the date.
+        breaks = len(lines)
+        if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
             raise ValueError("a response header contains a line break or a NUL")
         return head
 

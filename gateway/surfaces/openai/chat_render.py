@@ -41,7 +41,7 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
-from schemas.messages import Thought, ToolCall
+from schemas.messages import ToolCall
 from schemas.requests import ChatRequest
 
 ReasoningNames = Literal["reasoning", "reasoning_content", "both"]
@@ -266,15 +266,19 @@ class ChatRenderer(OpenAIRenderer):
         )
 
     def _whole_thought(self, choice: Choice) -> _Delta:
-        last = choice.thoughts[-1] if choice.thoughts else Thought()
+        last = choice.thoughts[-1]
         signature = flat_signature(last.signature, last.format)
         return self._thought(choice.reasoning, signature, reasoning_details(choice.thoughts))
 
     def _message(self, choice: Choice) -> _Message:
-        thought = self._whole_thought(choice) if choice.thoughts else _EMPTY
         calls: list[Struct | Raw] = [_whole_call(call) for call in choice.tool_calls]
         if CALLS in choice.opaque:
             calls = merge_tool_calls(calls, choice.opaque[CALLS])
+        if not choice.thoughts:
+            return _Message(
+                content=_content(choice), refusal=choice.refusal, tool_calls=calls or UNSET
+            )
+        thought = self._whole_thought(choice)
         return _Message(
             content=_content(choice),
             refusal=choice.refusal,

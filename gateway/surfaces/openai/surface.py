@@ -116,7 +116,7 @@ class OpenAISurface:
 
 def _created_at(request_id: str) -> int:
     """Return the Unix seconds at which a UUIDv7 was created, RFC 9562 section 5.7."""
-    return int(request_id.replace("-", "")[:12], 16) // 1000
+    return int(request_id[:8] + request_id[9:13], 16) // 1000
 
 
 def _no_tokens() -> GatewayError:
