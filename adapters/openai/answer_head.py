@@ -44,7 +44,7 @@ class AnswerHead(Struct, eq=False):
     id: "" until the answer has started, and if the backend sends none.
     known: the last frame's fields besides the choices contain nothing new.
     strict: the answer has started, and no frame had an unknown field; then the decoder reads frames
-            itself.
+            that are only text itself.
     """
 
     upstream: str

@@ -25,9 +25,9 @@ from adapters.openai.wire import (
     OpenChunk,
     ToolPiece,
     WireMessage,
-    read_chunk,
     read_loose,
     read_object,
+    read_text_chunk,
 )
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
@@ -98,10 +98,29 @@ class OpenAIDecoder:
         self._stream = stream
         self.ended = False
         self._usage = NULL
+        self._only_text = False  # the last frame was a piece of text of a choice that has begun
         self._head = AnswerHead(endpoint.name, stream=stream)
         self._choices: dict[int, ChoiceState] = {}
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        if self._only_text and not event:
+            # What `_chunk` returns for a frame with nothing but a piece of text, in a sixth of the
+            # time. Tried only after such a frame, so that others are not decoded twice.
+            try:
+                piece = read_text_chunk(data)
+            except UNREADABLE:
+                self._only_text = False
+            else:
+                extra = self._head.extra
+                mark, tier, usage = piece.system_fingerprint, piece.service_tier, piece.usage
+                if (
+                    (usage is self._usage or usage == self._usage)
+                    and (mark is NULL or mark == extra.get("system_fingerprint", NULL))
+                    and (tier is NULL or tier == extra.get("service_tier", NULL))
+                ):
+                    choice = piece.choices[0]
+                    if choice.index in self._choices:
+                        return (TextDelta(text=choice.delta.content, index=choice.index),)
         if self.ended:
             return ()
         if data == DONE:
@@ -109,41 +128,6 @@ class OpenAIDecoder:
         if event == "error":
             raise error_inside(self._endpoint, data)
         head = self._head
-        if head.strict:
-            # Inlined: AnswerHead.read, and below it the event that `_chunk` returns for a frame
-            # with nothing but a piece of text, as nearly every frame is. Calls and lists cost as
-            # much again as decoding the frame.
-            try:
-                chunk = read_chunk(data)
-            except UNREADABLE:
-                pass  # `head.read` finds out what the frame is
-            else:
-                mark, tier, usage = chunk.system_fingerprint, chunk.service_tier, chunk.usage
-                known = (mark is NULL or mark == head.extra.get("system_fingerprint", NULL)) and (
-                    tier is NULL or tier == head.extra.get("service_tier", NULL)
-                )
-                choices = chunk.choices
-                if known and len(choices) == 1 and (usage is self._usage or usage == self._usage):
-                    choice = choices[0]
-                    delta = choice.delta
-                    state = self._choices.get(choice.index)
-                    if (
-                        state is not None
-                        and delta is not None
-                        and (text := delta.content)
-                        and choice.finish_reason is None
-                        and choice.logprobs is None
-                        and not delta.reasoning
-                        and not delta.reasoning_content
-                        and not delta.tool_calls
-                        and not delta.refusal
-                        and choice.content_filter_results is NULL
-                        and choice.content_filter_offsets is NULL
-                    ):
-                        state.shown = True
-                        return (TextDelta(text=text, index=choice.index),)
-                head.known = known
-                return self._chunk(chunk, data)
         try:
             chunk = head.read(data)
         except UNREADABLE:
@@ -153,7 +137,11 @@ class OpenAIDecoder:
             if odd is None:
                 return ()
             chunk = odd
-        return self._chunk(chunk, data)
+        events = self._chunk(chunk, data)
+        if head.strict and len(events) == 1:
+            first = events[0]
+            self._only_text = type(first) is TextDelta and not first.logprobs
+        return events
 
     def close(self) -> Sequence[Event]:
         """Without `[DONE]` the body is complete only if every choice in it has finished."""

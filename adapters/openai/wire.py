@@ -6,8 +6,10 @@ field of a message, an error inside a stream or an object in place of a string i
 https://github.com/openai/openai-openapi
 """
 
+from typing import Annotated
+
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Meta, Raw, Struct, field
 
 NULL = Raw(b"null")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -121,6 +123,52 @@ class Chunk(OpenChunk, frozen=True, kw_only=True, forbid_unknown_fields=True, gc
     obfuscation: Raw = NULL
 
 
+class TextPiece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """A piece of a message that is nothing but text."""
+
+    content: Annotated[str, Meta(min_length=1)]
+    role: str | None = None
+    refusal: None = None
+    reasoning: None = None
+    reasoning_content: None = None
+    reasoning_signature: None = None
+    tool_calls: None = None
+    function_call: None = None
+    audio: None = None
+    annotations: None = None
+
+
+class TextChoice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """A choice that goes on with nothing but text."""
+
+    delta: TextPiece
+    index: int = 0
+    logprobs: None = None
+    finish_reason: None = None
+    native_finish_reason: None = None
+    stop_reason: None = None
+    matched_stop: None = None
+    token_ids: None = None
+
+
+class TextChunk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """A `Chunk` whose only choice goes on with text, as nearly every frame of a stream.
+
+    That a frame decodes as this type replaces a dozen tests of a `Chunk`'s members.
+    """
+
+    choices: tuple[TextChoice]
+    usage: Raw = NULL
+    system_fingerprint: Raw = NULL
+    service_tier: Raw = NULL
+    error: None = None
+    id: str | None = None
+    object: str | None = None
+    created: int | None = None
+    model: str | None = None
+    obfuscation: Raw = NULL
+
+
 class Head(Struct, frozen=True, kw_only=True, gc=False):
     """The top-level fields of the first frame, or of a complete answer."""
 
@@ -189,6 +237,7 @@ class EmbeddingList(Struct, frozen=True, kw_only=True):
 
 
 read_chunk = msgspec.json.Decoder(Chunk).decode
+read_text_chunk = msgspec.json.Decoder(TextChunk).decode
 read_open_chunk = msgspec.json.Decoder(OpenChunk).decode
 read_head = msgspec.json.Decoder(Head).decode
 read_loose = msgspec.json.Decoder(LooseChunk).decode

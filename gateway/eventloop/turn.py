@@ -120,7 +120,8 @@ class Turn:
         self._writes = {}
         for transport, held in writes.items():
             try:
-                _write(transport, held)
+                if not transport.is_closing():
+                    transport.write(b"".join(held) if type(held) is list else held)  # pyright: ignore[reportArgumentType]
             except Exception:  # noqa: BLE001  one connection's bug never stops the others
                 _log.exception("internal error while writing; other connections continue")
 

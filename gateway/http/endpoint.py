@@ -7,9 +7,9 @@ only. Everything that Litestar's layers would do is done here.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from litestar.types import HTTPScope, Receive, Scope, Send
 
@@ -24,6 +24,7 @@ from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
 from gateway.eventloop.inline_task import in_task
 from gateway.http.cross_site_refusal import refuse
+from gateway.http.stream_output import StreamOutput
 from gateway.routing.execution import pipeline
 from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.plan import Plan
@@ -36,6 +37,7 @@ from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from gateway.surfaces.sse import frame
 from schemas.answers import Answer, Embeddings, Fold, folded
 from schemas.errors import Forbidden, GatewayError, MethodNotAllowed, ModelNotFound
+from schemas.event_source import EventSource
 from schemas.events import Event
 from schemas.prompt_too_long import CONTEXT_LENGTH, PLACES
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
@@ -277,19 +279,19 @@ class Endpoint:
         """Send frames as events arrive. Raises before the first byte; later errors are frames."""
         source = pipeline.stream(planned, request, record, tenant=record.caller)
         if copied is not None:
-            source = folded(source, copied)
+            # It knows no sinks, so every event passes through it.
+            source = cast("EventSource", folded(source, copied))
         try:
             async with aclosing(source):
                 held = await self._first(source, response, gateway)
                 if not response.started:
                     await response.start(renderer.headers(record.backend))
                     gateway.keepalive.add(response, self._surface.keep_alive)
-                if data := renderer.events(held):
-                    await response.frame(data)
-                async for batch in source:
-                    data = renderer.events(batch)
-                    if data and not response.frame_now(data):
-                        await response.frame(data)
+                output = StreamOutput(renderer, response)
+                with suppress(StopAsyncIteration):
+                    while True:
+                        await output.write(held)
+                        held = await source.asend(output.push)
         except GatewayError as exc:
             if not response.started:
                 raise

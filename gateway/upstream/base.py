@@ -43,6 +43,9 @@ class Upstream(Protocol):
     def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[list[Event], None]:
         """Yield a batch of events per read. Closing the generator early closes the connection.
 
+        An implementation may be an EventSource. Those that are not, and generators that change the
+        events of others, need to know nothing of sinks.
+
         Raises UpstreamError or UpstreamRejected, before or between batches; an answer without
         its end mark raises UpstreamBroken instead of ending.
         """

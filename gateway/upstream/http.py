@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import msgspec
@@ -27,11 +27,12 @@ from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.embedding_batches import join_answers, split_batches
 from gateway.upstream.error_body import error_body, hide_addresses, with_date
+from gateway.upstream.event_reader import EventReader
 from gateway.upstream.lora_scope import scope_lora_ids
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, UpstreamBroken, UpstreamError, UpstreamTimeout
-from schemas.events import CONTENT, Event
+from schemas.errors import GatewayError, UpstreamBroken, UpstreamError
+from schemas.event_source import EventSource
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenRequest
 
 ANSWER_BYTES = 256 * 1024 * 1024
@@ -73,9 +74,7 @@ class HttpUpstream:
         self._marked: dict[type[Decoder], bool] = {}
         self._addresses = tuple(addresses)
 
-    async def generate(
-        self, request: GenerateRequest, call: Call
-    ) -> AsyncGenerator[list[Event], None]:
+    async def generate(self, request: GenerateRequest, call: Call) -> EventSource:
         """See Upstream.generate."""
         sent: GenerateRequest = request
         if isinstance(request, TokenRequest):
@@ -98,33 +97,26 @@ class HttpUpstream:
                 body = await reply.body(over, ANSWER_BYTES)
                 yield [*decoder.feed("", body), *decoder.close()]
                 return
-            parser = FRAMING[self.adapter.framing](self.name)
-            decoder = self._decoder(request, reply)
-            marked = self._end_marked(decoder)
-            by, content = first_by, False
-            while chunk := await reply.chunk(by):
-                events: list[Event] = []
+            reader = self._reader(request, reply, first_by, over)
+            while piece := await reply.chunk(reader.by):
                 try:
-                    for name, data in parser.feed(chunk):
-                        events.extend(decoder.feed(name, data))
+                    events = reader.read(piece)
                 except UpstreamError:
                     # Before content, another backend can still answer, so these events are dropped.
-                    if content and events:
-                        yield events
+                    if reader.content and reader.partial:
+                        yield [*reader.partial]
                     raise
-                if events:
-                    yield events
-                    content = content or any(isinstance(event, CONTENT) for event in events)
-                    if content:
-                        by = min(now() + self._timeouts.between_tokens_s, over)
-                if not (content and events) and now() >= by:
-                    # Bytes arrive (SSE comments, for example), but no content.
-                    raise UpstreamTimeout("sent no content in time", upstream=self.name)
-                if marked is not None and marked.ended:
+                sink = (yield [*events]) if events else None
+                if not (events and reader.content):
+                    reader.check_time()
+                while sink is not None and not reader.ended:
+                    reader.use(sink)
+                    await reply.relay(reader.push, reader.by)
+                    sink = (yield []) if reader.sink_is_full else None
+                if reader.ended:
                     await _read_out(reply, min(now() + AFTER_END_S, over))
                     return
-            tail = [event for name, data in parser.close() for event in decoder.feed(name, data)]
-            yield [*tail, *decoder.close()]
+            yield reader.close()
         except GatewayError as exc:
             hide_addresses(exc, self._addresses)
             raise
@@ -173,6 +165,20 @@ class HttpUpstream:
         if self._head_reader is not None:
             return self._head_reader.decoder_of(request, reply.headers)
         return self.adapter.decoder(request)
+
+    def _reader(
+        self, request: GenerateRequest, reply: Reply, first_by: float, over: float
+    ) -> EventReader:
+        decoder = self._decoder(request, reply)
+        return EventReader(
+            FRAMING[self.adapter.framing](self.name),
+            decoder,
+            self._end_marked(decoder),
+            self.name,
+            first_by=first_by,
+            between_s=self._timeouts.between_tokens_s,
+            over=over,
+        )
 
     async def _exchange(self, outbound: Outbound, started: float, head_by: float) -> Reply:
         return await self._transport.exchange(

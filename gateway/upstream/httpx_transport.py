@@ -21,6 +21,7 @@ from gateway.upstream.origin import origin_of
 from gateway.upstream.request_validation import check
 from gateway.upstream.socket_options import SOCKET_OPTIONS
 from gateway.upstream.tls import client_context
+from gateway.upstream.transport import Step, relay_chunks
 from gateway.upstream.wire.head import Limits, ReplyHeaders
 from schemas.errors import (
     GatewayError,
@@ -191,6 +192,10 @@ class HttpxReply:
                 self._error = UpstreamBroken(FAILED, upstream=self._upstream, detail=_reason(exc))
             await self._stream.aclose()
             raise self._error from exc
+
+    async def relay(self, step: Step, by: float) -> None:
+        """See Reply."""
+        await relay_chunks(self, step, by)
 
     async def body(self, by: float, limit: int) -> bytes:
         """See Reply."""

@@ -5,10 +5,13 @@ Two implementations: `gateway.upstream.wire` (our HTTP/1.1 client, the hot path)
 Times named `by` are readings of `asyncio.get_running_loop().time()`, in seconds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from adapters.base import Outbound
+
+Step = Callable[[bytes], float | None]
+"""Takes a piece of a body. Returns the `by` of the next piece; `None` if it wants no more now."""
 
 
 class Reply(Protocol):
@@ -23,6 +26,14 @@ class Reply(Protocol):
 
         b"" is the end of the body. Raises UpstreamTimeout at `by`, UpstreamBroken when the
         connection is lost before the body's end.
+        """
+        ...
+
+    async def relay(self, step: Step, by: float) -> None:
+        """Call `step` with the pieces of the body as they arrive, until it returns `None`.
+
+        Returns also at the body's end. Raises what `step` raises, and as `chunk`, which a caller
+        calls next in any case: relaying may leave the end, or the error, to it.
         """
         ...
 
@@ -53,3 +64,10 @@ class Transport(Protocol):
     async def aclose(self) -> None:
         """Close idle connections now and busy ones when their replies are closed."""
         ...
+
+
+async def relay_chunks(reply: Reply, step: Step, by: float) -> None:
+    """Reply.relay of the replies that have no faster one."""
+    next_by: float | None = by
+    while next_by is not None and (piece := await reply.chunk(next_by)):
+        next_by = step(piece)

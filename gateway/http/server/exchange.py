@@ -168,9 +168,13 @@ class Exchange:
 
     def put_now(self, data: bytes) -> bool:
         """See HotExchange."""
-        if self._connection.write_paused:
+        connection = self._connection
+        if connection.write_paused:
             return False
-        self.send_piece(data, more=True)
+        if self._chunked and data and not (self.disconnected or self.complete):
+            connection.write(b"%x\r\n%b\r\n" % (len(data), data))  # `send_piece` inlined
+        else:
+            self.send_piece(data, more=True)
         return True
 
     def begin_answer(self, status: int, headers: Headers, *, sized: bool = False) -> None:
@@ -180,7 +184,7 @@ class Exchange:
         last = b""
         if not sized and status not in (204, 304):
             if self.scope["http_version"] == "1.1":
-                self._chunked = True
+                self._chunked = self.scope["method"] != "HEAD"
                 last = b"transfer-encoding: chunked"
             else:
                 self.keep_alive = False

@@ -4,8 +4,9 @@
 is complete, so a failure at any point before its end can still fail over.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import cast
 
 from gateway.clock import now
@@ -20,13 +21,14 @@ from gateway.routing.execution.token_timing import Intervals
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from schemas.answers import Answer, Embeddings, Fold
-from schemas.events import CONTENT, Event, Tokens, Usage
+from schemas.event_source import EventSink, EventSource
+from schemas.events import CONTENT, Event, TextDelta, Tokens, Usage
 from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
 
 _CONTENT = frozenset(CONTENT)
 
 
-def _count(record: RequestRecord, batch: list[Event]) -> bool:
+def _count(record: RequestRecord, batch: Sequence[Event]) -> bool:
     """Count the batch in the request's record; true if it has content for the client."""
     content = False
     for event in batch:
@@ -43,32 +45,36 @@ def _count(record: RequestRecord, batch: list[Event]) -> bool:
 
 async def stream(
     plan: Plan, request: GenerateRequest, record: RequestRecord, *, tenant: str = ""
-) -> AsyncGenerator[list[Event], None]:
+) -> EventSource:
     """The answer in batches; the first holds everything up to the first content.
 
-    Raises GatewayError before the first batch, when the client has received nothing, or after it,
-    which cuts the stream. Closing the generator early cancels the attempt.
+    A sink that is sent to it takes the batches after that from the backend directly, if the backend
+    is an EventSource. Raises GatewayError before the first batch, when the client has received
+    nothing, or after it, which cuts the stream. Closing the generator early cancels the attempt.
     """
     attempt = first_attempt(plan, request, record, tenant)
     if attempt is None:
         attempt = await AttemptSequence(plan, request, record, tenant).first()
     while True:
         held: list[Event] = []
+        counted: EventSink | None = None
         tokens = isinstance(attempt.request, TokenRequest)
         intervals = Intervals(record.started) if tokens else None
         try:
             async with aclosing(_events(attempt)) as source:
-                async for batch in source:
+                while (batch := await _next(source, counted)) is not None:
                     content = _count(record, batch)
                     if intervals is not None:
                         batch = intervals.timed(batch, now())
-                    if attempt.committed:
-                        yield batch
-                        continue
-                    held.extend(batch)
-                    if content:
+                    if not attempt.committed:
+                        held.extend(batch)
+                        if not content:
+                            continue
                         attempt.commit()
-                        yield held
+                        batch = held
+                    sink = yield batch
+                    if intervals is None and sink is not None:
+                        counted = partial(_count_and_pass, record, sink)
             if not attempt.committed:
                 yield held
         except BaseException as error:
@@ -78,6 +84,24 @@ async def stream(
             (attempt.replacement or attempt).succeed(now())
             return
         attempt = await attempt.rest.next(attempt)
+
+
+async def _next(
+    source: AsyncGenerator[list[Event], None], sink: EventSink | None
+) -> list[Event] | None:
+    """Return the next batch, `None` at the end. A source that knows no sinks ignores this one."""
+    try:
+        return await cast("EventSource", source).asend(sink)
+    except StopAsyncIteration:
+        return None
+
+
+def _count_and_pass(record: RequestRecord, sink: EventSink, batch: Sequence[Event]) -> bool:
+    if len(batch) == 1 and type(batch[0]) is TextDelta:
+        record.deltas += 1  # `_count` inlined for most batches; the first content has been seen
+    else:
+        _count(record, batch)
+    return sink(batch)
 
 
 async def collect(

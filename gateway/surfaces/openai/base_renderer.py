@@ -74,6 +74,13 @@ class OpenAIRenderer(ABC):
         return []
 
     def events(self, batch: Sequence[Event]) -> bytes:
+        if len(batch) == 1:
+            # `_render` inlined for one plain piece of text, as most batches are.
+            event = batch[0]
+            if type(event) is TextDelta and event.text and not event.logprobs:
+                before = self._before.get(event.index)
+                if before is not None:
+                    return b"".join((before, encode(event.text), self._after))
         out: list[bytes] = []
         if self._running_usage:
             for part in _counted_parts(batch):

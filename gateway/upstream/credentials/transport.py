@@ -8,7 +8,7 @@ from adapters.base import Outbound
 from gateway.clock import now
 from gateway.upstream.credentials.base import Credentials, Headers
 from gateway.upstream.error_body import ERROR_BODY_BYTES, error_body
-from gateway.upstream.transport import Reply, Transport
+from gateway.upstream.transport import Reply, Step, Transport, relay_chunks
 
 REFUSALS = frozenset({401, 403})
 SHORTEST_SECRET = 8
@@ -72,6 +72,10 @@ class ReadReply:
         """See Reply."""
         given, self._given = self._given, True
         return b"" if given else self._body
+
+    async def relay(self, step: Step, by: float) -> None:
+        """See Reply."""
+        await relay_chunks(self, step, by)
 
     async def body(self, by: float, limit: int) -> bytes:
         """See Reply. May be called repeatedly."""

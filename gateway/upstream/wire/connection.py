@@ -13,13 +13,16 @@ routing has to handle. The second connection is always fresh, so there is no thi
 """
 
 import asyncio
-from typing import Protocol, cast
+from typing import cast
 
 import httptools
 from httptools.parser.errors import HttpParserError, HttpParserUpgrade
 
 from gateway.eventloop.inline_task import Waiter, waiter_of
 from gateway.eventloop.turn import current_turn
+from gateway.upstream.transport import Step
+from gateway.upstream.wire import faults
+from gateway.upstream.wire.connection_owner import ConnectionOwner
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.exchange_state import (
     ON_END,
@@ -29,8 +32,9 @@ from gateway.upstream.wire.exchange_state import (
     ON_SEND,
     ExchangeState,
 )
+from gateway.upstream.wire.faults import StaleConnection
 from gateway.upstream.wire.head import Limits, ReplyHeaders, head_of
-from schemas.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from schemas.errors import UpstreamBroken, UpstreamError
 
 STALE_S = 1.0
 BUFFER_BYTES = 256 * 1024
@@ -39,26 +43,6 @@ _NONE = ReplyHeaders(b"")
 
 # Globals of this module: looked up faster than members of an enum.
 READY, SENT, BODY, COMPLETE, FAILED = ExchangeState
-
-
-class StaleConnection(Exception):
-    """The server never processed the request; send it again on a fresh connection."""
-
-
-class ConnectionOwner(Protocol):
-    """Owner of a connection's slot."""
-
-    def keep(self, connection: "HttpConnection") -> None:
-        """The exchange is over and the connection can carry another."""
-        ...
-
-    def free(self) -> None:
-        """The exchange is over and so is its connection."""
-        ...
-
-    def forget(self, connection: "HttpConnection") -> None:
-        """An idle connection is gone."""
-        ...
 
 
 class HttpConnection(asyncio.Protocol):
@@ -75,6 +59,7 @@ class HttpConnection(asyncio.Protocol):
         "_informational",
         "_limits",
         "_lost",
+        "_most_barren",
         "_owner",
         "_parser",
         "_paused",
@@ -82,6 +67,8 @@ class HttpConnection(asyncio.Protocol):
         "_reused",
         "_sent_at",
         "_skipping",
+        "_step",
+        "_step_error",
         "_transport",
         "_turn",
         "_waiter",
@@ -104,6 +91,7 @@ class HttpConnection(asyncio.Protocol):
         self._owner = owner
         self._deadlines = deadlines
         self._limits = limits
+        self._most_barren = limits.head_bytes
         self._turn = current_turn()
         self.clock = self._turn.loop.time
         self._parser = httptools.HttpResponseParser(self)
@@ -118,6 +106,8 @@ class HttpConnection(asyncio.Protocol):
         self._barren = 0  # bytes since the last body data; bounds heads and trailers
         self._sent_at = 0.0
         self._waiter: Waiter | None = None
+        self._step: Step | None = None  # it takes the body's pieces in place of `_chunks`
+        self._step_error: Exception | None = None
         self._error: UpstreamError | StaleConnection | None = None
         self.state = READY
         self._reusable = True
@@ -142,7 +132,7 @@ class HttpConnection(asyncio.Protocol):
         now = self.clock()
         if head_by <= now or not self._reusable or self._lost:
             self.release()
-            raise self._unsent(head_by <= now)
+            raise faults.unsent(self.upstream, late=head_by <= now)
         self.state = ON_SEND[self.state]
         self._head_only = head_only
         self._sent_at = now
@@ -169,26 +159,55 @@ class HttpConnection(asyncio.Protocol):
         chunks = self._chunks
         if not chunks:
             if self.state is BODY:
-                # Bytes of the body, its end, or an error.
-                waiter = self._waiter = waiter_of(self._turn)
-                self.by = by
-                self._deadlines.add(self)
-                try:
-                    await waiter
-                except asyncio.CancelledError:
-                    self._fail(UpstreamBroken("the exchange was cancelled", upstream=self.upstream))
-                    raise
-                finally:
-                    self._waiter = None
-                    self._deadlines.discard(self)
+                await self._news(by)
             if not chunks:
                 if self._error is not None:
                     raise self._error
                 return b""
         elif by <= self.clock():
             chunks.clear()
-            self._fail(self._late())
-            raise cast("UpstreamError", self._error)
+            error = faults.late(self.upstream, begun=True)
+            self._fail(error)
+            raise error
+        return self._take()
+
+    async def relay(self, step: Step, by: float) -> None:
+        """See Reply.relay. `step` runs while data is read: waking a coroutine costs more than it.
+
+        What it writes leaves with the turn, like everything else.
+        """
+        if self._chunks:
+            next_by = step(self._take())
+            if next_by is None:
+                return
+            by = next_by
+        if self.state is not BODY:
+            return
+        self._step, self._step_error = step, None
+        try:
+            await self._news(by)
+        finally:
+            self._step = None
+        if self._step_error is not None:
+            raise self._step_error
+
+    async def _news(self, by: float) -> None:
+        """Wait for bytes of the body that no step takes, its end, or an error."""
+        waiter = self._waiter = waiter_of(self._turn)
+        self.by = by
+        self._deadlines.add(self)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            self._fail(UpstreamBroken("the exchange was cancelled", upstream=self.upstream))
+            raise
+        finally:
+            self._waiter = None
+            self._deadlines.discard(self)
+
+    def _take(self) -> bytes:
+        """Return what has arrived of the body."""
+        chunks = self._chunks
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
         self.buffered = 0
@@ -235,7 +254,7 @@ class HttpConnection(asyncio.Protocol):
     def expire(self) -> None:
         """Fail the waiting coroutine: `by` has passed."""
         if self._waiter is not None:
-            self._fail(self._late())
+            self._fail(faults.late(self.upstream, begun=bool(self.status)))
 
     # Called by asyncio
 
@@ -247,7 +266,6 @@ class HttpConnection(asyncio.Protocol):
         if state is not SENT and state is not BODY:
             self._surplus()
             return
-        buffered = self.buffered
         self._barren += len(data)
         if not self.status:
             self._head = self._head + data if self._head else data
@@ -257,13 +275,10 @@ class HttpConnection(asyncio.Protocol):
             if self.state is COMPLETE:
                 self._surplus()
             else:
-                problem = f"the answer is not HTTP/1.1: {exc}"
-                self._fail(UpstreamBroken(problem, upstream=self.upstream), exc)
+                self._fail(faults.not_http(self.upstream, exc), exc)
             return
-        if self.buffered != buffered:
-            self._barren = 0
-        elif self._barren > self._limits.head_bytes and self.state is not COMPLETE:
-            self._fail(self._too_long())
+        if self._barren > self._most_barren and self.state is not COMPLETE:
+            self._fail(faults.too_long(self.upstream, self._most_barren))
 
     def eof_received(self) -> None:
         self._eof = True
@@ -296,11 +311,7 @@ class HttpConnection(asyncio.Protocol):
             self.state = ON_FAILURE[self.state]
             self._wake()
         else:
-            where = "in the middle of its answer" if self.status else "without an answer"
-            reason = f": {exc}" if exc is not None else ""
-            problem = f"closed the connection {where}"
-            broken = UpstreamBroken(problem, upstream=self.upstream, detail=problem + reason)
-            self._fail(broken, exc)
+            self._fail(faults.lost(self.upstream, exc, begun=bool(self.status)), exc)
 
     # Called by the parser
 
@@ -313,19 +324,16 @@ class HttpConnection(asyncio.Protocol):
             return
         status = self._parser.get_status_code()
         if status < 100:
-            problem = f"answered with status {status:03}, which is not an HTTP status"
-            self._fail(UpstreamBroken(problem, upstream=self.upstream))
+            self._fail(faults.odd_status(self.upstream, status))
             return
         if status < 200:
             self._informational += 1
             self._skipping = True
             if status == 101:
-                problem = "switched protocols without a request to do so"
-                self._fail(UpstreamBroken(problem, upstream=self.upstream))
+                self._fail(faults.switched(self.upstream))
             return
         self.headers = ReplyHeaders(head_of(self._head, self._informational))
-        problem = self.headers.fault(self._limits, status)
-        if problem is not None:
+        if (problem := self.headers.fault(self._limits, status)) is not None:
             self._fail(UpstreamBroken(problem, upstream=self.upstream))
             return
         self.status = status
@@ -340,6 +348,20 @@ class HttpConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         if self.state is not BODY:
+            return
+        self._barren = 0
+        step = self._step
+        if step is not None:
+            try:
+                by = step(body)
+            except Exception as error:  # noqa: BLE001  it is raised in the coroutine
+                self._step_error = error
+                by = None
+            if by is None:
+                self._step = None
+                self._wake()
+            else:
+                self.by = by
             return
         self._chunks.append(body)
         self.buffered += len(body)
@@ -358,8 +380,7 @@ class HttpConnection(asyncio.Protocol):
     # Helpers
 
     def _wake(self) -> None:
-        waiter = self._waiter
-        if waiter is not None:
+        if (waiter := self._waiter) is not None:
             self._waiter = None
             waiter.wake()
 
@@ -377,17 +398,3 @@ class HttpConnection(asyncio.Protocol):
             self.drop()
         else:
             self.abort()
-
-    def _late(self) -> UpstreamError:
-        problem = "the answer stalled" if self.status else "the answer did not begin in time"
-        return UpstreamTimeout(problem, upstream=self.upstream)
-
-    def _unsent(self, late: bool) -> UpstreamError:
-        if late:
-            return UpstreamTimeout("no time is left for an answer", upstream=self.upstream)
-        problem = "closed the connection before the request"
-        return UpstreamUnreachable(problem, upstream=self.upstream)
-
-    def _too_long(self) -> UpstreamError:
-        problem = f"the answer's head or trailer is over {self._limits.head_bytes} bytes"
-        return UpstreamBroken(problem, upstream=self.upstream)

@@ -8,10 +8,12 @@ from gateway.config.schema import Tls
 from gateway.eventloop.inline_task import in_task
 from gateway.upstream.origin import origin_of
 from gateway.upstream.tls import TlsContexts
-from gateway.upstream.wire.connection import HttpConnection, StaleConnection
+from gateway.upstream.transport import Step
+from gateway.upstream.wire.connection import HttpConnection
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.dialing import Dialer
 from gateway.upstream.wire.exchange_state import ExchangeState
+from gateway.upstream.wire.faults import StaleConnection
 from gateway.upstream.wire.head import Limits, RequestHeads
 from gateway.upstream.wire.pool import Pool
 from schemas.errors import GatewayError, UpstreamBroken
@@ -35,6 +37,12 @@ class WireReply:
         if self._connection is None:
             raise GatewayError("the answer was read after it was closed")
         return await self._connection.read(by)
+
+    async def relay(self, step: Step, by: float) -> None:
+        """See Reply."""
+        if self._connection is None:
+            raise GatewayError("the answer was read after it was closed")
+        await self._connection.relay(step, by)
 
     async def body(self, by: float, limit: int) -> bytes:
         """See Reply."""

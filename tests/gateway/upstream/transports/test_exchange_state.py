@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.upstream.wire.connection import HttpConnection, StaleConnection
+from gateway.upstream.wire.connection import HttpConnection
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.exchange_state import TRANSITIONS, ExchangeState
+from gateway.upstream.wire.faults import StaleConnection
 from gateway.upstream.wire.head import Limits
 from schemas.errors import UpstreamError
 

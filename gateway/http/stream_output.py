@@ -1,0 +1,32 @@
+"""The frames of one stream, written as its events arrive."""
+
+from collections.abc import Sequence
+
+from gateway.asgi.response import ResponseWriter
+from gateway.surfaces.base import Renderer
+from schemas.events import Event
+
+
+class StreamOutput:
+    """Renders events and writes the frames: `push` from outside a coroutine, `write` in one."""
+
+    __slots__ = ("_held", "_render", "_response")
+
+    def __init__(self, renderer: Renderer, response: ResponseWriter) -> None:
+        self._render = renderer.events
+        self._response = response
+        self._held = b""
+
+    def push(self, batch: Sequence[Event]) -> bool:
+        """See EventSink. It is full while the client does not read."""
+        data = self._render(batch)
+        if not data or self._response.frame_now(data):
+            return True
+        self._held = data
+        return False
+
+    async def write(self, batch: Sequence[Event]) -> None:
+        """Write what `push` could not, and these events. Waits while the client does not read."""
+        data, self._held = self._held + self._render(batch), b""
+        if data and not self._response.frame_now(data):
+            await self._response.frame(data)

@@ -1,0 +1,128 @@
+"""A streamed body as events, and the time in which its next content has to arrive."""
+
+from collections.abc import Sequence
+
+from adapters.base import Decoder, EndMarked
+from adapters.framing import FrameParser
+from gateway.clock import now
+from schemas.errors import UpstreamError, UpstreamTimeout
+from schemas.event_source import EventSink
+from schemas.events import CONTENT, Event
+
+
+class EventReader:
+    """Reads one body: `read` returns a piece's events, `push` gives them to a sink.
+
+    by: loop time by which the next piece has to arrive; content moves it.
+    content: some has arrived. partial: the events before the frame at which `read` failed.
+    sink_is_full: the sink cannot take more now.
+    """
+
+    __slots__ = (
+        "_between_s",
+        "_decode",
+        "_decoder",
+        "_end",
+        "_over",
+        "_parse",
+        "_parser",
+        "_sink",
+        "_upstream",
+        "by",
+        "content",
+        "partial",
+        "sink_is_full",
+    )
+
+    def __init__(
+        self,
+        parser: FrameParser,
+        decoder: Decoder,
+        end: EndMarked | None,
+        upstream: str,
+        *,
+        first_by: float,
+        between_s: float,
+        over: float,
+    ) -> None:
+        """end: the decoder, if its dialect has an end mark. over: loop time of the last event."""
+        self._parser = parser
+        self._decoder = decoder
+        self._parse, self._decode = parser.feed, decoder.feed
+        self._end = end
+        self._upstream = upstream
+        self._between_s = between_s
+        self._over = over
+        self._sink: EventSink | None = None
+        self.by = first_by
+        self.content = self.sink_is_full = False
+        self.partial: Sequence[Event] = ()
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the end mark has arrived."""
+        return self._end is not None and self._end.ended
+
+    def read(self, piece: bytes) -> Sequence[Event]:
+        """Decode a piece of the body. Raises UpstreamError."""
+        events = self._events(piece)
+        if events and (self.content or any(isinstance(event, CONTENT) for event in events)):
+            self.content = True
+            self.by = min(now() + self._between_s, self._over)
+        return events
+
+    def _events(self, piece: bytes) -> Sequence[Event]:
+        frames = self._parse(piece)
+        if len(frames) == 1:
+            name, data = frames[0]
+            return self._decode(name, data)
+        events: list[Event] = []
+        self.partial = events
+        for name, data in frames:
+            events += self._decode(name, data)
+        self.partial = ()
+        return events
+
+    def check_time(self) -> None:
+        """Raise UpstreamTimeout if bytes arrive (SSE comments, for example), but no content."""
+        if now() >= self.by:
+            raise UpstreamTimeout("sent no content in time", upstream=self._upstream)
+
+    def use(self, sink: EventSink) -> None:
+        """Set the sink that `push` gives events to."""
+        self._sink = sink
+        self.sink_is_full = False
+
+    def push(self, piece: bytes) -> float | None:
+        """Give the piece's events to the sink.
+
+        Returns `by`, or `None` if the coroutine that reads the body has to continue: at the end
+        mark, or because the sink is full. Raises UpstreamError; the sink has the events before it.
+        """
+        sink = self._sink
+        assert sink is not None
+        try:
+            events = self._events(piece)
+        except UpstreamError:
+            if self.partial:
+                sink(self.partial)
+            raise
+        by = self.by
+        if events:
+            by = now() + self._between_s
+            if by > self._over:
+                by = self._over
+            self.by = by
+            if not sink(events):
+                self.sink_is_full = True
+                return None
+        else:
+            self.check_time()
+        end = self._end
+        return None if end is not None and end.ended else by
+
+    def close(self) -> list[Event]:
+        """Return the events that the body's end completes. Raises UpstreamError if it was cut."""
+        decoder = self._decoder
+        tail = [event for name, data in self._parser.close() for event in decoder.feed(name, data)]
+        return [*tail, *decoder.close()]
