@@ -6,7 +6,7 @@ backends of the client's own dialect and rejected by name by all others.
 promises that they are never rejected.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
@@ -33,6 +33,7 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     read: "ChatRequest"
 
 
+@final
 class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
     """A conversation to continue.
 
@@ -102,6 +103,7 @@ class CompletionRequest(
     optional: tuple[str, ...] = ()
 
 
+@final
 class EmbeddingsRequest(
     Struct, frozen=True, kw_only=True, tag_field="task", tag="embeddings", gc=False
 ):

@@ -1,10 +1,9 @@
-"""Read a request's head and body, within the limits that protect the gateway."""
+"""Check what a request says of its body, and read it, within the limits of the gateway."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 from litestar.types import ReceiveMessage
-from msgspec import Struct
 
 from gateway.asgi.client_timeouts import check_receive_deadline
 from gateway.asgi.disconnect import ClientGone
@@ -12,31 +11,14 @@ from gateway.asgi.exchange import HotExchange
 from schemas.errors import BodyTooLarge, UnsupportedMediaType
 
 
-class Head(Struct, frozen=True, kw_only=True, gc=False):
-    """The headers that the request path needs, found in one pass. length: bytes, -1 if unknown."""
+def check_type(sent: bytes, others: tuple[bytes, ...] = ()) -> None:
+    """Raise UnsupportedMediaType unless the body is JSON, one of `others`, or has no type.
 
-    content_type: bytes = b""
-    length: int = -1
-    request_id: str = ""
-    origin: bytes = b""
-    encoding: bytes = b""
-
-
-def read_head(fields: Mapping[bytes, bytes]) -> Head:
-    """fields: the request's headers by name."""
-    get = fields.get
-    return Head(
-        content_type=get(b"content-type", b""),
-        length=int(get(b"content-length", -1)),
-        request_id=get(b"x-request-id", b"").decode("latin-1"),
-        origin=get(b"origin", b""),
-        encoding=get(b"content-encoding", b"").strip().lower(),
-    )
-
-
-def check_type(head: Head, others: tuple[bytes, ...] = ()) -> None:
-    """Raise UnsupportedMediaType unless the body is JSON, one of `others`, or has no type."""
-    kind = head.content_type.partition(b";")[0].strip().lower()
+    sent: the content-type, b"" without one.
+    """
+    if sent == b"application/json":
+        return
+    kind = sent.partition(b";")[0].strip().lower()
     if not kind or kind == b"application/json" or kind.endswith(b"+json") or kind in others:
         return
     allowed = b" or ".join((b"application/json", *others)).decode()
@@ -45,13 +27,22 @@ def check_type(head: Head, others: tuple[bytes, ...] = ()) -> None:
     )
 
 
-def check_encoding(head: Head, known: tuple[bytes, ...]) -> None:
-    """Raise UnsupportedMediaType for a content-encoding that is not in `known`."""
-    if not head.encoding or head.encoding == b"identity" or head.encoding in known:
-        return
+def encoding_of(fields: Mapping[bytes, bytes], known: tuple[bytes, ...]) -> bytes:
+    """Return the content-encoding, b"" for none. fields: the request's headers by name.
+
+    Raises UnsupportedMediaType if it is not in `known`.
+    """
+    sent = fields.get(b"content-encoding")
+    if sent is None:
+        return b""
+    encoding = sent.strip().lower()
+    if not encoding or encoding == b"identity":
+        return b""
+    if encoding in known:
+        return encoding
     allowed = b" or ".join(known).decode()
     raise UnsupportedMediaType(
-        f"content-encoding: got {head.encoding.decode('latin-1')!r}, this route accepts {allowed}, "
+        f"content-encoding: got {encoding.decode('latin-1')!r}, this route accepts {allowed}, "
         "or none",
         param="content-encoding",
     )
@@ -65,21 +56,31 @@ class BodyMemory(Protocol):
     def release(self, size: int) -> None: ...
 
 
-async def read_body(head: Head, exchange: HotExchange, limit: int, memory: BodyMemory) -> bytes:
+def arrived_body(exchange: HotExchange, limit: int, memory: BodyMemory) -> bytes | None:
+    """Return the body if it has arrived; `None` if `read_body` has to wait for it.
+
+    Claims memory, which the caller releases. Raises BodyTooLarge over `limit` bytes, and
+    Unavailable when no memory is left.
+    """
+    whole = exchange.whole_body()
+    if whole is None:
+        return None
+    size = len(whole)
+    if size > limit:
+        raise _too_large(exchange, limit)
+    memory.buffer(size)
+    return whole
+
+
+async def read_body(exchange: HotExchange, limit: int, memory: BodyMemory) -> bytes:
     """Return the body; claim memory as pieces arrive. The caller releases it, also after an error.
 
     Raises BodyTooLarge over `limit` bytes, RequestTimeout when pieces arrive too slowly,
     Unavailable when no memory is left, and ClientGone when the client disconnects half-way.
     """
-    if head.length > limit:
-        raise BodyTooLarge(f"the body has {head.length} bytes; the maximum is {limit}")
-    whole = exchange.whole_body()
-    if whole is not None and len(whole) <= limit:
-        memory.buffer(len(whole))
-        return whole
-    pieces = _Pieces(limit, memory)
-    if whole is not None:
-        pieces.claim(whole)
+    if int(exchange.fields.get(b"content-length", 0)) > limit:
+        raise _too_large(exchange, limit)
+    pieces = _Pieces(exchange, limit, memory)
     more = pieces.add(await exchange.receive())
     while more:
         check_receive_deadline(exchange.scope)
@@ -90,9 +91,10 @@ async def read_body(head: Head, exchange: HotExchange, limit: int, memory: BodyM
 class _Pieces:
     """A body that arrives in several pieces."""
 
-    def __init__(self, limit: int, memory: BodyMemory) -> None:
+    def __init__(self, exchange: HotExchange, limit: int, memory: BodyMemory) -> None:
         self._pieces: list[bytes] = []
         self._size = 0
+        self._exchange = exchange
         self._limit = limit
         self._memory = memory
 
@@ -100,16 +102,20 @@ class _Pieces:
         """Return whether more pieces follow."""
         if message["type"] != "http.request":
             raise ClientGone("the client closed the connection before the body's end")
-        self.claim(message["body"])
-        return message["more_body"]
-
-    def claim(self, piece: bytes) -> None:
-        """Add a piece within the limits."""
+        piece = message["body"]
         if self._size + len(piece) > self._limit:
-            raise BodyTooLarge(f"the body is larger than the maximum of {self._limit} bytes")
+            raise _too_large(self._exchange, self._limit)
         self._memory.buffer(len(piece))
         self._size += len(piece)
         self._pieces.append(piece)
+        return message["more_body"]
 
     def whole(self) -> bytes:
         return b"".join(self._pieces)
+
+
+def _too_large(exchange: HotExchange, limit: int) -> BodyTooLarge:
+    length = exchange.fields.get(b"content-length")
+    if length is None:
+        return BodyTooLarge(f"the body is larger than the maximum of {limit} bytes")
+    return BodyTooLarge(f"the body has {int(length)} bytes; the maximum is {limit}")

@@ -11,7 +11,7 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from gateway.admin.access import ACTOR, DENIED, actor
 from gateway.asgi.cors import Headers
 from gateway.clock import now
-from gateway.routing.request_record import is_loggable_id, milliseconds, new_request_id
+from gateway.routing.request_record import loggable_id, milliseconds, new_request_id
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine, in_one_line
 
@@ -111,6 +111,5 @@ def _own_id(scope: HTTPScope) -> str:
     """Return the client's own id if it may be echoed, else ""."""
     for name, value in scope["headers"]:
         if name == _ID:
-            found = value.decode("latin-1")
-            return found if is_loggable_id(found) else ""
+            return loggable_id(value)
     return ""

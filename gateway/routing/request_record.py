@@ -20,7 +20,7 @@ _UUID_BITS = 0x7 << 76 | 0b10 << 62
 _RANDOM_BITS = 0xFFF << 64 | (1 << 62) - 1
 _random = random.Random(random.SystemRandom().getrandbits(128))
 
-_LOGGABLE = re.compile(r"[\x21-\x7e]{1,128}")
+_LOGGABLE = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
 def new_request_id() -> str:
@@ -34,9 +34,9 @@ def new_request_id() -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def is_loggable_id(request_id: str) -> bool:
-    """Return whether a client's x-request-id may be logged: 1 to 128 visible ASCII characters."""
-    return _LOGGABLE.fullmatch(request_id) is not None
+def loggable_id(sent: bytes) -> str:
+    """Return a client's x-request-id if it may be logged: 1 to 128 visible ASCII characters."""
+    return sent.decode("ascii") if _LOGGABLE.fullmatch(sent) is not None else ""
 
 
 def milliseconds(seconds: float) -> float:

@@ -7,14 +7,12 @@ their head, so that they are refused or admitted before their body is in memory.
 
 import asyncio
 from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from litestar.types import HTTPScope
 
 from gateway.asgi.client_timeouts import LEAST_RATE, set_receive_deadline, unread_bytes
 from gateway.eventloop.inline_task import InlineTask, Waiter, waiter_of
-from gateway.http.server.application import HotHandler
 from gateway.http.server.asgi_run import run_asgi
 from gateway.http.server.exchange import HIGH_WATER, Exchange
 from gateway.http.server.request_parser import BadRequest, RequestParser, split_target
@@ -184,10 +182,11 @@ class ClientConnection(asyncio.Protocol):
         if exchange is None or exchange.complete:
             return
         exchange.feed(body)
-        if exchange.size > MOST_COLLECTED and not exchange.begun:
-            self._begin(exchange)
-        if exchange.size > HIGH_WATER:
-            self._pause_reading()
+        if exchange.size > MOST_COLLECTED:
+            if not exchange.begun:
+                self._begin(exchange)
+            if exchange.size > HIGH_WATER:
+                self._pause_reading()
 
     def on_message_complete(self) -> None:
         """See RequestSink."""
@@ -227,7 +226,8 @@ class ClientConnection(asyncio.Protocol):
             return
         if self._waiting:
             self._start(self._waiting.popleft())
-        self.resume_reading()
+        if self._read_paused:
+            self.resume_reading()
 
     def close(self) -> None:
         """Close without losing data.
@@ -290,18 +290,16 @@ class ClientConnection(asyncio.Protocol):
 
     def _start(self, exchange: Exchange) -> None:
         self._running = exchange
-        if exchange.hot is not None:
-            self.turn.run_soon(partial(self._run_hot, exchange, exchange.hot))
+        hot = exchange.hot
+        if hot is not None:
+            inline = InlineTask(self.turn, hot.answer(exchange), exchange.fail)
+            exchange.cancel = inline.cancel
+            self.turn.run_soon(inline.start)
             return
         task = self.turn.loop.create_task(run_asgi(self._server.application, exchange))
         exchange.cancel = task.cancel
         self._server.tasks.add(task)
         task.add_done_callback(self._server.tasks.discard)
-
-    def _run_hot(self, exchange: Exchange, handler: HotHandler) -> None:
-        inline = InlineTask(self.turn, handler.answer(exchange), exchange.fail)
-        exchange.cancel = inline.cancel
-        inline.start()
 
     def _pause_reading(self) -> None:
         if not self._read_paused:

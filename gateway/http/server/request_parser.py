@@ -55,14 +55,15 @@ class RequestParser:
 
     in_body: a head is complete, its message is not.
     version: as far as it matters for the answer: "1.0", or "1.1" for all of HTTP/1 after that.
-    headers: lower-case names. length: the content-length as sent, or b"".
+    method, headers: as of the last complete head; names in lower case.
+    length: the content-length as sent, or b"".
     keep_alive: the client lets the connection carry another request; what comes after a request
     without it is read past.
     """
 
     def __init__(self, sink: RequestSink) -> None:
         self.target = b""
-        self.version = ""
+        self.method = self.version = ""
         self.headers: list[tuple[bytes, bytes]] = []
         self.fields: dict[bytes, bytes] = {}
         self.length = b""
@@ -81,10 +82,6 @@ class RequestParser:
         """Whether a head has begun to arrive and is not complete."""
         return self._silent > 0 and not self.in_body
 
-    @property
-    def method(self) -> str:
-        return self._parser.get_method().decode("ascii")
-
     def close(self) -> None:
         """Break the reference cycle through the parser's callbacks."""
         del self._parser
@@ -102,9 +99,12 @@ class RequestParser:
             if self._over:
                 return
             raise self._refusal(exc, data) from exc
-        self._silent = max(self._silent - self._credit, 0)
-        if self._silent > MOST_HEAD_BYTES:
+        silent = self._silent - self._credit
+        if silent > MOST_HEAD_BYTES:
             raise self._too_long()
+        if silent < 0:
+            silent = 0
+        self._silent = silent
 
     # Called by httptools
 
@@ -113,16 +113,15 @@ class RequestParser:
             self._over = True
             raise EOFError  # stops the parser, for good
         self.target = self.length = b""
-        self.headers = []
+        self.headers = []  # without the trailers of the message before
         self.expects_continue = False
 
     def on_url(self, url: bytes) -> None:
         self.target = self.target + url if self.target else url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.in_body:  # not a trailer
-            # The parser strips only the other side.
-            self.headers.append((name.lower(), value.rstrip()))
+        # The parser strips only the other side.
+        self.headers.append((name.lower(), value.rstrip()))
 
     def on_headers_complete(self) -> None:
         parser, headers = self._parser, self.headers
@@ -133,7 +132,9 @@ class RequestParser:
         if len(fields) != len(headers) and [name for name, _ in headers].count(b"host") > 1:
             host = _TWO_HOSTS
         self.length = fields.get(b"content-length", b"")
-        self.expects_continue = fields.get(b"expect", b"").lower() == b"100-continue"
+        expect = fields.get(b"expect")
+        self.expects_continue = expect is not None and expect.lower() == b"100-continue"
+        self.method = parser.get_method().decode("ascii")
         version = self.version = parser.get_http_version()
         if version != "1.1":
             self._check_version(version)
@@ -148,6 +149,7 @@ class RequestParser:
         self._credit = _ALL
         self.in_body = True
         self._sink.on_head()
+        self.headers = []  # what follows are trailers: they are in no request's headers
 
     def on_body(self, body: bytes) -> None:
         if self.in_body:
