@@ -5,7 +5,8 @@ in it, and the client's own JSON (messages, tools, unknown fields) is forwarded 
 https://github.com/openai/openai-openapi
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import assert_never
 
@@ -75,7 +76,7 @@ _TASKS: dict[Task, tuple[Mapping[str, str], tuple[str, ...]]] = {
     "embeddings": ({}, EMBEDDINGS_FIELDS),
 }
 
-_encode = msgspec.json.Encoder().encode
+encode_body: Callable[[Body], bytes] = msgspec.json.Encoder().encode
 _options = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -96,7 +97,8 @@ class _Schema(Struct, frozen=True, kw_only=True):
 class BodyFields(Struct, frozen=True, kw_only=True):
     """The fields of one task's bodies, computed once per endpoint.
 
-    sampling:     our names -> the wire's. own: the request's own fields, of the same name.
+    sampling:     our names -> the wire's. own: the request's own fields, of the same name;
+                  own_values returns theirs; absent is what it returns if none was sent.
     max_tokens:   the limit's name if the client used neither; always with
                   `single_max_tokens_field`.
     counted_logprobs: a chat's `logprobs` is the number of likely tokens to return.
@@ -106,6 +108,8 @@ class BodyFields(Struct, frozen=True, kw_only=True):
 
     sampling: Mapping[str, str]
     own: tuple[str, ...]
+    own_values: Callable[[object], tuple[object, ...]]
+    absent: tuple[object, ...]
     max_tokens: MaxTokensField = "max_tokens"
     single_max_tokens_field: bool = False
     counted_logprobs: bool = False
@@ -117,9 +121,12 @@ def body_fields(task: Task, vendor: VendorProfile, supported: Collection[str]) -
     """Unsupported fields are never written, even if routing lets them pass."""
     sampling, own = _TASKS[task]
     names = {**sampling, **vendor.names}
+    own = tuple(name for name in own if name in supported)
     return BodyFields(
         sampling={name: wire for name, wire in names.items() if name in supported},
-        own=tuple(name for name in own if name in supported),
+        own=own,
+        own_values=_getter(own),
+        absent=(UNSET,) * len(own),
         max_tokens=vendor.max_tokens,
         single_max_tokens_field=vendor.single_max_tokens_field,
         counted_logprobs=vendor.counted_logprobs,
@@ -256,10 +263,6 @@ def response_format(form: ResponseFormat) -> Raw | Body:
     }
 
 
-def encode_body(body: Body) -> bytes:
-    return _encode(body)
-
-
 def _function(one: FunctionTool) -> _Function:
     return _Function(
         name=one.name,
@@ -290,20 +293,28 @@ def _add_own(
     request: ChatRequest | CompletionRequest | EmbeddingsRequest,
     allowed: BodyFields,
 ) -> None:
-    for field in allowed.own:
-        value = getattr(request, field)
-        if value is not UNSET:
-            body[field] = value
+    values = allowed.own_values(request)
+    if values != allowed.absent:
+        for field, value in zip(allowed.own, values, strict=True):
+            if value is not UNSET:
+                body[field] = value
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[object], tuple[object, ...]]:
+    """Return what reads these attributes of an object, as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)  # which returns no tuple for a single name
+    return lambda request: tuple([getattr(request, name) for name in names])
 
 
 def _add_stream(body: Body, request: ChatRequest | CompletionRequest, allowed: BodyFields) -> None:
     """Always request usage; the surface hides it from a client that did not request it."""
-    extra = request.extra
+    extra, own = request.extra, None
     if extra:
         body.update(extra)
-    own = extra.get(STREAM_OPTIONS)
-    if own is not None and not stream_members(own):
-        del body[STREAM_OPTIONS]  # without effect, and the vendor may not know it
+        own = extra.get(STREAM_OPTIONS)
+        if own is not None and not stream_members(own):
+            del body[STREAM_OPTIONS]  # without effect, and the vendor may not know it
     if not request.stream:
         return
     body["stream"] = True

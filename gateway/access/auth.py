@@ -24,14 +24,16 @@ class Caller(Struct, frozen=True, kw_only=True):
     def may_use(self, *names: str) -> bool:
         """Return whether the key may use any of the names (the requested one, the model's own)."""
         for pattern in self.models:
-            if pattern in names:
+            if pattern == "*" or pattern in names:
                 return True
-            if pattern.endswith("*") and any(name.startswith(pattern[:-1]) for name in names):
+            if pattern.endswith("*") and _any_begins(names, pattern[:-1]):
                 return True
         return False
 
 
 EVERYONE = Caller()
+
+_CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key"})
 
 
 class Keyring:
@@ -151,10 +153,15 @@ def check_priority(caller: Caller, priority: object) -> None:
         )
 
 
+def _any_begins(names: tuple[str, ...], prefix: str) -> bool:
+    return any(name.startswith(prefix) for name in names)
+
+
 def _credential(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     for name, value in headers:
-        if name == b"authorization" and value[:7].lower() == b"bearer ":
-            return value[7:].strip()
-        if name in (b"api-key", b"x-api-key"):
-            return value
+        if name in _CREDENTIALS:
+            if name != b"authorization":
+                return value
+            if value[:7].lower() == b"bearer ":
+                return value[7:].strip()
     return b""

@@ -1,5 +1,7 @@
 """Limit the requests and the body memory of one API key while other keys exist."""
 
+from msgspec import Struct
+
 from gateway.config.schema import ServerConfig
 from schemas.errors import Throttled, Unavailable
 
@@ -55,27 +57,24 @@ class KeyShares:
         return Slot(self, usage, server, several)
 
 
-class Slot:
+class Slot(Struct, eq=False):
     """The slot and the body memory of one request; `close` gives both back.
 
-    size: bytes of its body in memory.
+    A Struct created by position, because every request creates one (docs/adr/0016).
+
+    usage: of its key. several: other keys exist. size: bytes of its body in memory.
     """
 
-    __slots__ = ("_server", "_several", "_shares", "_usage", "size")
-
-    def __init__(
-        self, shares: KeyShares, usage: KeyUsage, server: ServerConfig, several: bool
-    ) -> None:
-        self.size = 0
-        self._shares = shares
-        self._usage = usage
-        self._server = server
-        self._several = several
+    shares: KeyShares
+    usage: KeyUsage
+    server: ServerConfig
+    several: bool
+    size: int = 0
 
     def buffer(self, size: int) -> None:
         """Claim memory. Raises Throttled over the key's share, Unavailable if no memory is left."""
-        shares, usage, server = self._shares, self._usage, self._server
-        if self._several and usage.buffered + size > server.max_share_per_key * (
+        shares, usage, server = self.shares, self.usage, self.server
+        if self.several and usage.buffered + size > server.max_share_per_key * (
             server.max_buffered_bytes - shares.others_buffered
         ):
             raise Throttled(
@@ -83,20 +82,23 @@ class Slot:
                 "(server.max_share_per_key of server.max_buffered_bytes)",
                 retry_after=1,
             )
-        if shares.buffered + shares.others_buffered + size > server.max_buffered_bytes:
+        buffered = shares.buffered + size
+        if buffered + shares.others_buffered > server.max_buffered_bytes:
             raise Unavailable("too many request bodies are in memory", retry_after=1)
-        shares.buffered += size
+        shares.buffered = buffered
         usage.buffered += size
         self.size += size
 
     def release(self, size: int) -> None:
         """Give back a part of the memory."""
-        self._shares.buffered -= size
-        self._usage.buffered -= size
+        self.shares.buffered -= size
+        self.usage.buffered -= size
         self.size -= size
 
     def close(self) -> None:
         """Give back the slot and all of the memory."""
-        self._usage.in_flight -= 1
-        if self.size:
-            self.release(self.size)
+        usage, size = self.usage, self.size
+        usage.in_flight -= 1
+        if size:
+            self.shares.buffered -= size
+            usage.buffered -= size

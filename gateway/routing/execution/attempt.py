@@ -184,11 +184,11 @@ def start_attempt(candidate: Candidate, record: RequestRecord, at: float) -> Att
     """Record that a backend is asked from now on. The caller updates the breaker."""
     backend = candidate.backend
     backend.load.in_flight += 1
-    if record.deltas or record.usage is not None:
-        record.charge_failed_attempt()
     attempts, entry = record.attempts, AttemptRecord(backend=candidate.name)
     if backend.model == "*":
         entry.pattern = backend.name
+    if attempts and (record.deltas or record.usage is not None):
+        record.charge_failed_attempt()
     if not attempts or not record.attempt_running:
         record.upstream_since = at
     attempts.append(entry)

@@ -315,9 +315,10 @@ def first_attempt(
     """
     # A copy of `AttemptSequence.first`, `_start` and `_fields` inlined: nearly every request needs
     # one attempt, and saves the sequence and its calls (docs/adr/0016). Keep the two in step.
-    if not plan.candidates or plan.hedging is not None:
+    candidates = plan.candidates
+    if not candidates or plan.hedging is not None:
         return None
-    candidate = plan.candidates[0]
+    candidate = candidates[0]
     if candidate.breaker.open_until is not None:
         return None
     at, deadline = now(), record.started + plan.deadline_s

@@ -120,6 +120,8 @@ class RouteTable:
     def __init__(self, routes: Sequence[Route], aliases: Mapping[str, str]) -> None:
         self.routes = {route.name: route for route in routes}
         self.aliases = dict(aliases)
+        named = {alias: self.routes.get(name) for alias, name in aliases.items()}
+        self._exact: dict[str, Route | None] = {**self.routes, **named}
         wild = [route for route in routes if route.name.endswith("*")]
         self._wild = sorted(wild, key=lambda route: len(route.name), reverse=True)
 
@@ -131,16 +133,22 @@ class RouteTable:
         Raises ModelNotFound, with the nearest names among those that the key may use. A model
         that the key may not use gives the same error as one that does not exist.
         """
-        route = self.routes.get(self.aliases.get(model, model))
-        if route is None:
-            wild = (one for one in self._wild if model.startswith(one.name[:-1]))
-            route = next(wild, None)
+        route = self._exact.get(model) or self._matching_wildcard(model)
         if route is not None and (may_use is None or may_use(model, route.name)):
             return route
+        raise self._not_found(model, may_use, hidden=route is not None)
+
+    def _matching_wildcard(self, model: str) -> Route | None:
+        wild = (one for one in self._wild if model.startswith(one.name[:-1]))
+        return next(wild, None)
+
+    def _not_found(
+        self, model: str, may_use: Callable[[str, str], bool] | None, *, hidden: bool
+    ) -> ModelNotFound:
         names = [(name, name) for name in self.routes] + list(self.aliases.items())
         known = [name for name, own in names if may_use is None or may_use(name, own)]
         near = get_close_matches(model, known, n=3)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         error = ModelNotFound(f"model {model!r} not found{hint}", param="model")
-        error.hidden = route is not None
-        raise error
+        error.hidden = hidden
+        return error

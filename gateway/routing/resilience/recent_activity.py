@@ -97,7 +97,8 @@ class PeakAverage:
         if seconds <= self.value:
             if now < self.due:
                 return
-            kept = _kept(now - self._at)
+            # `_kept` inlined; `now` is past `due`, so the age is above 0.
+            kept = math.exp((self._at - now) / TAU_S)
             value = self.value * kept
             if seconds <= value:
                 seconds = value + seconds * (1.0 - kept)

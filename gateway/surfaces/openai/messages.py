@@ -44,18 +44,25 @@ def read_messages(raws: list[Raw], *, strictly: bool = False) -> tuple[Message, 
         raise InvalidRequest(
             f"messages has {len(raws)} entries; the maximum is {MAX_MESSAGES}", param="messages"
         )
-    return tuple([_read(raw, place, strictly) for place, raw in enumerate(raws)])
+    decode = (_strict if strictly else _decoder).decode
+    messages: list[Message] = []
+    for place, raw in enumerate(raws):
+        try:
+            wire = decode(raw)
+        except (DecodeError, RecursionError) as exc:
+            raise invalid_request(exc, f"messages[{place}]", ALLOWED) from exc
+        role, content, name = wire.role, wire.content, wire.name
+        # Most messages: text of someone who can do nothing but speak.
+        if content and type(content) is str and role in _SPEAKERS and not wire.tool_calls:
+            name = UNSET if name is None else name
+            messages.append(Message(role=role, content=content, name=name, raw=raw))
+        else:
+            messages.append(_read(wire, raw, place, strictly))
+    return tuple(messages)
 
 
-def _read(raw: Raw, place: int, strictly: bool) -> Message:
-    try:
-        wire = _strict.decode(raw) if strictly else _decoder.decode(raw)
-    except (DecodeError, RecursionError) as exc:
-        raise invalid_request(exc, f"messages[{place}]", ALLOWED) from exc
+def _read(wire: _MessageWire, raw: Raw, place: int, strictly: bool) -> Message:
     role, content = wire.role, wire.content
-    if content and role in _SPEAKERS and type(content) is str and not wire.tool_calls:
-        name = wire.name
-        return Message(role=role, content=content, name=UNSET if name is None else name, raw=raw)
     if role == "assistant":
         return _read_assistant(wire, raw, place, strictly)
     if wire.tool_calls:

@@ -5,9 +5,7 @@ absent: `UNSET`, never a default of the gateway. That includes the dialect's def
 for completions, which the generating side applies (`COMPLETION_MAX_TOKENS`).
 """
 
-from collections.abc import Callable
 from functools import lru_cache
-from operator import attrgetter
 from typing import Final, Literal, cast
 
 from msgspec import UNSET, Raw, UnsetType
@@ -41,24 +39,6 @@ MAX_CHOICES: Final = 256
 MAX_INPUTS: Final = 2048
 
 _MANY: Final = 100_000
-
-_RARE: Final = (
-    "top_k",
-    "min_p",
-    "typical_p",
-    "min_tokens",
-    "stop_token_ids",
-    "bad_words",
-    "ignore_eos",
-    "repetition_penalty",
-    "no_repeat_ngram_size",
-    "logit_bias",
-    "beam_width",
-    "length_penalty",
-    "early_stopping",
-)
-_NOTHING_RARE: Final = (None,) * len(_RARE)
-_rare: Final[Callable[[SamplingWire], tuple[object, ...]]] = attrgetter(*_RARE)
 
 CHAT_READER: Final = BodyReader(ChatWire, CHAT_ALLOWED, numbers=CHAT_NUMBERS)
 COMPLETION_READER: Final = BodyReader(CompletionWire, COMPLETION_ALLOWED, numbers=PROMPT_NUMBERS)
@@ -253,7 +233,22 @@ def _sampling(
         n=UNSET if wire.n is None else wire.n,
         best_of=UNSET if wire.best_of is None else wire.best_of,
     )
-    if _rare(wire) == _NOTHING_RARE:
+    # The rare fields one by one: that takes half the time of any expression that lists them.
+    if (
+        wire.top_k is None
+        and wire.min_p is None
+        and wire.typical_p is None
+        and wire.min_tokens is None
+        and wire.stop_token_ids is None
+        and wire.bad_words is None
+        and wire.ignore_eos is None
+        and wire.repetition_penalty is None
+        and wire.no_repeat_ngram_size is None
+        and wire.logit_bias is None
+        and wire.beam_width is None
+        and wire.length_penalty is None
+        and wire.early_stopping is None
+    ):
         return common
     return replace(
         common,
