@@ -6,12 +6,12 @@ only. Everything that Litestar's layers would do is done here.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Final, cast
 
-from litestar.types import HTTPScope, Receive, Scope, Send
+from litestar.types import Receive, Scope, Send
 from msgspec import UNSET
 
 from gateway.access.auth import Caller, WrongKey, check_priority, too_many_wrong_keys
@@ -29,6 +29,7 @@ from gateway.http.stream_output import StreamOutput
 from gateway.routing.execution import pipeline
 from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.plan import Plan
+from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.request_facts import RequestFacts, estimated_tokens
 from gateway.routing.planning.route import Route
 from gateway.routing.request_record import RequestRecord, loggable_id, new_request_id
@@ -78,8 +79,7 @@ class Endpoint:
             except Forbidden as exc:
                 await refuse(exc, exchange)
                 return
-        fields = exchange.fields
-        sent_id = fields.get(b"x-request-id")
+        sent_id = exchange.fields.get(b"x-request-id")
         record = RequestRecord(
             request_id=new_request_id(),
             started=now(),
@@ -90,8 +90,7 @@ class Endpoint:
             attempts=[],
         )
         admission.enter(runtime)
-        origin = fields.get(b"origin")
-        extra = gateway.cors.headers(origin) if origin else []
+        extra = gateway.cors.headers(origin) if (origin := exchange.fields.get(b"origin")) else []
         if self._id_header:
             extra = [*extra, (self._id_header, record.request_id.encode())]
         expose = runtime.config.server.expose_headers
@@ -173,7 +172,7 @@ class Endpoint:
                 if request.priority is not UNSET:
                     check_priority(caller, request.priority)
                 record.stream = request.stream
-            planned = _plan(route, scope, gateway, runtime, request, record)
+            planned = _plan(route, request, scope["headers"], gateway, runtime.planner, record)
             try:
                 await self._answer(planned, request, record, response, gateway, runtime, exchange)
             except GatewayError as exc:
@@ -373,10 +372,10 @@ def _weighed(surface: Surface, inbound: Inbound) -> BodyComplexity:
 
 def _plan(
     route: Route,
-    scope: HTTPScope,
-    gateway: Gateway,
-    runtime: Runtime,
     request: Request,
+    headers: Iterable[tuple[bytes, bytes]],
+    gateway: Gateway,
+    planner: Planner,
     record: RequestRecord,
 ) -> Plan:
     """Plan the request, and record why it goes where it goes, but none of its content.
@@ -387,17 +386,15 @@ def _plan(
         uniform_draw=gateway.random.random(),
         now=record.started,
         caller=record.caller,
-        headers=scope["headers"],
+        headers=headers,
         request_id=record.request_id,
     )
-    planner = runtime.planner
     enrolment = planner.enrol(route, request, facts)
     if enrolment is not None:
         record.participation = enrolment.participation
     planned = planner.plan(route, request, facts, enrolment)
     record.candidates = planned.names
-    if planned.rule is not None:
-        record.rule = planned.rule
+    record.rule = planned.rule
     if planned.ruled_out:
         record.ruled_out = planned.ruled_out
     return planned
