@@ -19,7 +19,7 @@ from schemas.fields import (
     sent_fields,
     task_of,
 )
-from schemas.hints import is_hint
+from schemas.hints import HEADERS, is_hint
 from schemas.messages import FunctionTool, OpaquePart, OpaqueTool, Thought, thoughts_of
 from schemas.requests import ChatRequest, Request, TokenRequest
 from schemas.unknown_fields import Unknown
@@ -120,7 +120,9 @@ def unsupported(
     if fields is None:
         return (Unsupported(field=task, reason=_not_offered(supports, task)),)
     sent = sent_fields(request)
-    faults: list[Unsupported] = []
+    foreign = _is_foreign(request, supports)
+    faults = list(_foreign_content(request, supports)) if foreign else []
+    named = {fault.field for fault in faults}
     if not sent <= fields:
         faults += [
             Unsupported(
@@ -128,14 +130,13 @@ def unsupported(
                 reason=_not_supported(field, fields, supports),
                 hint=is_hint(request, field),
             )
-            for field in sorted(sent - fields)
+            for field in sorted(sent - fields - named)
             if not is_neutral(request, field)
         ]
-    foreign = _is_foreign(request, supports)
-    if foreign:
-        faults += _foreign_content(request, supports, {fault.field for fault in faults})
     if request.extra and (foreign or not supports.extra):
         known = supports.extra_fields.get(task, _NONE)
+        if supports.dialect and supports.dialect == _dialect(request):
+            known |= HEADERS
         faults += [
             Unsupported(field=field, reason="is not known", hint=is_hint(request, field))
             for field in sorted(extra_fields(request) - known)
@@ -208,16 +209,17 @@ def has_nested(request: Request) -> bool:
 
 def _is_foreign(request: Request, supports: Supports) -> bool:
     """Return whether it is in a dialect that is neither OpenAI's nor the backend's."""
-    return (
-        isinstance(request, ChatRequest)
-        and request.original is not None
-        and request.original.dialect != supports.dialect
-    )
+    dialect = _dialect(request)
+    return dialect != "" and dialect != supports.dialect
 
 
-def _foreign_content(
-    request: Request, supports: Supports, named: Collection[str]
-) -> Iterator[Unsupported]:
+def _dialect(request: Request) -> str:
+    """Return the client's dialect if it is not OpenAI's."""
+    original = request.original if isinstance(request, ChatRequest) else None
+    return "" if original is None else original.dialect
+
+
+def _foreign_content(request: Request, supports: Supports) -> Iterator[Unsupported]:
     """Yield the content and tools that exist only in another dialect, by their types."""
     assert isinstance(request, ChatRequest)
     parts = [
@@ -230,7 +232,7 @@ def _foreign_content(
     tools = [tool for tool in request.tools or () if isinstance(tool, OpaqueTool)]
     for field, found in (("messages.opaque", parts), ("tools.opaque", tools)):
         kinds = sorted({one.type for one in found if one.dialect not in ("", supports.dialect)})
-        if kinds and field not in named:
+        if kinds:
             reason = f"({', '.join(kinds)}) is not supported: only its vendor's own API has it"
             yield Unsupported(field=field, reason=reason)
 

@@ -24,8 +24,10 @@ _CACHES: Final = (
     "verbosity",
 )
 _TIERS: Final = frozenset({"auto", "default", "standard_only"})
-_CLAUDES: Final = ("anthropic-beta", "cache_control", "diagnostics")
-"""Of Anthropic's Messages API: the first is a header, which selects versions of its features."""
+HEADERS: Final = frozenset({"anthropic-beta"})
+"""Fields that are headers in their dialect: this one selects versions of Anthropic's features."""
+_CLAUDES: Final = (*HEADERS, "cache_control", "diagnostics")
+"""Of Anthropic's Messages API."""
 _CLEARS: Final = "clear_"
 """How the types of edits begin that only shorten a conversation before it is read."""
 

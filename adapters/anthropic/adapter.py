@@ -65,7 +65,6 @@ TRANSLATED = {
 
 OWN = frozenset(
     {
-        BETA,
         "cache_control",
         "compaction",
         "container",

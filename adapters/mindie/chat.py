@@ -17,6 +17,7 @@ from adapters.openai.adapter import OpenAIAdapter, expected_choices
 from adapters.openai.answer_head import usage_from
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body, message, part
+from adapters.openai.tool_results import with_text_results
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import NULL, UNREADABLE, OpenChunk, read_object
 from schemas.errors import InvalidRequest, UpstreamBroken
@@ -82,6 +83,7 @@ class MindIEChat(OpenAIAdapter):
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):
+            request = with_text_results(request)
             _check_tools(request)
             sampling = request.sampling
             if sampling.top_p == 0:

@@ -32,6 +32,7 @@ from adapters.openai.encode import (
     encode_body,
 )
 from adapters.openai.reasoning import with_thoughts
+from adapters.openai.tool_results import with_text_results
 from adapters.openai.trailer_fields import TrailerFieldDecoder
 from adapters.openai.vendor_profile import (
     COMPATIBLE,
@@ -115,6 +116,7 @@ class OpenAIAdapter:
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
             case ChatRequest():
+                request = with_text_results(request)
                 if self.vendor.thoughts is not None:
                     request = with_thoughts(request, self.vendor.thoughts)
                 body = chat_body(request, model, self._body_fields["chat"])

@@ -28,6 +28,7 @@ from schemas.messages import (
     Tool,
     ToolCall,
     ToolChoice,
+    thinking_of,
 )
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
@@ -92,6 +93,15 @@ class _Schema(Struct, frozen=True, kw_only=True):
     description: str | UnsetType = UNSET
     schema: Raw | UnsetType = UNSET
     strict: bool | UnsetType = UNSET
+
+
+class _Detail(Struct, frozen=True, kw_only=True):
+    type: str
+    text: str | UnsetType = UNSET
+    signature: str | UnsetType = UNSET
+    data: str | UnsetType = UNSET
+    format: str | UnsetType = UNSET
+    index: int
 
 
 class BodyFields(Struct, frozen=True, kw_only=True):
@@ -198,7 +208,28 @@ def message(one: Message) -> Body:
         body["reasoning_content"] = one.reasoning
     if one.signature:
         body["reasoning_signature"] = one.signature
+    if one.thoughts:
+        _add_thoughts(body, one)
     return body
+
+
+def _add_thoughts(body: Body, one: Message) -> None:
+    """Write reasoning block by block, if blocks have more than their text, as OpenRouter does."""
+    text = thinking_of(one)
+    if text and not one.reasoning:
+        body["reasoning_content"] = text
+    if any(thought.signature or thought.data for thought in one.thoughts):
+        body["reasoning_details"] = [
+            _Detail(
+                type="reasoning.encrypted" if thought.data else "reasoning.text",
+                text=UNSET if thought.data else thought.text,
+                signature=thought.signature or UNSET,
+                data=thought.data or UNSET,
+                format=thought.format or UNSET,
+                index=place,
+            )
+            for place, thought in enumerate(one.thoughts)
+        ]
 
 
 def _tool_call(call: ToolCall) -> Body:

@@ -12,6 +12,7 @@ from adapters.base import Endpoint, Outbound, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.adapter import OpenAIAdapter
 from adapters.openai.encode import Body, encode_body, message
+from adapters.openai.tool_results import with_text_results
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
 from schemas.messages import Message, ResponseFormat
@@ -47,6 +48,7 @@ class TgiChat(OpenAIAdapter):
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):
+            request = with_text_results(request)
             form = request.response_format
             request = replace(
                 request,

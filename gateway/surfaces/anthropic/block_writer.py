@@ -47,6 +47,7 @@ class BlockWriter:
         self._before = b""
         self._arguments: list[str] = []
         self._held: list[_Held] = []
+        self._ended: set[int] = set()
 
     def text(self, text: str, out: list[bytes]) -> None:
         if self._open is _TEXT:
@@ -81,6 +82,8 @@ class BlockWriter:
     def tool(self, event: ToolDelta, out: list[bytes]) -> None:
         key = ("tool", event.tool)
         if self._open != key:
+            if event.tool in self._ended:
+                return  # what follows a complete object is at most white space
             if self._must_wait():
                 self._held.append(event)
                 return
@@ -121,7 +124,7 @@ class BlockWriter:
 
     def _is_complete(self) -> bool:
         if not self._arguments:
-            return True  # a call without arguments
+            return False  # they may still come; if not, the answer's end completes it
         try:
             _json.decode("".join(self._arguments))
         except (DecodeError, RecursionError):
@@ -177,8 +180,10 @@ class BlockWriter:
     def _end(self, out: list[bytes]) -> None:
         if self._open is _NONE:
             return
-        if self._open[0] == "tool" and not self._arguments:
-            out += (self._before, b'"{}"', TEXT_END)
+        if self._open[0] == "tool":
+            self._ended.add(self._open[1])
+            if not self._arguments:
+                out += (self._before, b'"{}"', TEXT_END)
         self._open = _NONE
         out.append(block_stop(self._index))
 
