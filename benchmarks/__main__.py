@@ -6,6 +6,7 @@ import sys
 BENCHMARKS = {
     "benchmarks.gateway": "the gateway compared with nginx and a minimal handler",
     "benchmarks.wire": "our HTTP client compared with httpx",
+    "benchmarks.surfaces": "every surface compared with a plain chat",
     "benchmarks.surface": "parsing requests, rendering answers",
     "benchmarks.experiment_overhead": "routing, breaker, experiment and recording",
     "benchmarks.request_instructions": "instructions per request, from socket to socket",

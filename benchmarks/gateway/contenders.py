@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from benchmarks.gateway.mock import BODY
+from benchmarks.gateway.mock import BODY, COMPLETION, TOKENS
 from benchmarks.gateway.processes import settle
 from benchmarks.gateway.requests import KEY
 
@@ -43,6 +43,8 @@ _WHOLE = """
   server {{
     listen 127.0.0.1:{port}; keepalive_requests 10000000; default_type application/json;
     location / {{ return 200 '{body}'; }}
+    location = /v1/completions {{ return 200 '{completion}'; }}
+    location = /infer_token {{ return 200 '{tokens}'; }}
   }}
 }}
 """
@@ -109,7 +111,8 @@ def recipes(against: Sequence[Path]) -> list[Recipe]:
 @contextmanager
 def mocks(folder: Path) -> Generator[Mocks]:
     whole = free_port()
-    config = _WHOLE.format(port=whole, body=BODY.decode())
+    answers = {"body": BODY, "completion": COMPLETION, "tokens": TOKENS}
+    config = _WHOLE.format(port=whole, **{name: one.decode() for name, one in answers.items()})
     with ExitStack() as stack:
         _start(stack, LOAD_CORE, _nginx(folder / "whole", 1, config), ROOT, {})
         stream = stack.enter_context(stream_mock())
@@ -184,6 +187,11 @@ def _strowger(place: Place) -> list[str]:
             stream=place.mocks.stream,
         )
     )
+    return serve_command(config)
+
+
+def serve_command(config: Path) -> list[str]:
+    """Return the command that serves a configuration, with the code of its folder."""
     return [sys.executable, "-m", "gateway.cli", "serve", "--config", str(config)]
 
 

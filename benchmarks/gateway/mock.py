@@ -25,6 +25,27 @@ BODY = json.dumps(
         "usage": _USAGE,
     }
 ).encode()
+COMPLETION = json.dumps(
+    {
+        "id": "cmpl-123",
+        "object": "text_completion",
+        "created": 1700000000,
+        "model": "mock-1",
+        "choices": [{"index": 0, "text": _MESSAGE["content"], "finish_reason": "stop"}],
+        "usage": _USAGE,
+    }
+).encode()
+TOKENS = json.dumps(
+    {
+        "generated_text": _MESSAGE["content"],
+        "details": {
+            "finish_reason": "eos_token",
+            "generated_tokens": 11,
+            "generated_token_ids": [*range(100, 111)],
+            "prompt_tokens": 351,
+        },
+    }
+).encode()
 _ANSWER = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
     + str(len(BODY)).encode()

@@ -1,0 +1,173 @@
+"""CPU time per request of every surface, compared with a plain chat in OpenAI's dialect.
+
+python -m benchmarks.surfaces [--rounds 5] [--seconds 2]: one gateway in front of a constant
+provider, 64 connections, whole answers, no two requests with the same body. Rounds alternate
+between the surfaces. Prints medians and ratios. Token requests go to a provider with MindIE's
+token interface; "from text" to one that answers in text, which the gateway tokenizes
+(docs/tokens.md).
+"""
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.gateway.contenders import (
+    LOAD_CORE,
+    ROOT,
+    Place,
+    Recipe,
+    mocks,
+    running,
+    serve_command,
+)
+from benchmarks.gateway.load import answers
+from benchmarks.gateway.processes import cpu_s, used_s
+from benchmarks.gateway.requests import KEY, Halves
+
+_CONFIG: Final = """
+server: {{port: {port}}}
+auth: {{mode: keys, keys: [{{name: bench, key: {key}, models: [chat, ids, text]}}]}}
+providers:
+  - {{name: whole, adapter: openai, base_url: "http://127.0.0.1:{whole}/v1", api_key: k}}
+  - {{name: ids, adapter: mindie, base_url: "http://127.0.0.1:{whole}", api_key: k}}
+  - name: text
+    adapter: openai
+    base_url: "http://127.0.0.1:{whole}/v1"
+    api_key: k
+    tokenizer: {tokenizer}
+models:
+  - {{name: chat, backends: [{{provider: whole, model: mock-1}}]}}
+  - {{name: ids, backends: [{{provider: ids, model: mock-1}}]}}
+  - {{name: text, backends: [{{provider: text, model: mock-1}}]}}
+logging: {{format: json}}
+"""
+_TOKENIZER: Final = ROOT / "local_engine" / "bundled" / "tiny-chat"
+_PROMPT: Final = "Explain in one paragraph why the sky is blue, for a child of ten. " * 18
+_MESSAGES: Final = [
+    {"role": "system", "content": "You are a helpful assistant."},
+    {"role": "user", "content": f"@@@@@@@@@@ {_PROMPT}"},
+]
+_IDS: Final = [1, *range(20, 370)]
+_TEXT: Final = "@@@@@@@@@@"
+_INFER: Final = {
+    "id": _TEXT,
+    "inputs": [
+        {"name": "input_ids", "shape": [1, len(_IDS)], "datatype": "INT32", "data": _IDS},
+        {"name": "request_output_len", "shape": [1, 1], "datatype": "INT32", "data": [64]},
+    ],
+}
+_INFER_TOKEN: Final = {"input_id": _IDS, "parameters": {"max_new_tokens": 64, "seed": _TEXT}}
+Shape = tuple[str, Mapping[str, object]]
+"""A path and a body; `_TEXT` in it is replaced by a number."""
+
+SURFACES: Final[Mapping[str, Shape]] = {
+    "OpenAI, chat": (
+        "/v1/chat/completions",
+        {"model": "chat", "messages": _MESSAGES, "temperature": 0.5},
+    ),
+    "OpenAI, completions": (
+        "/v1/completions",
+        {"model": "chat", "prompt": f"{_TEXT} {_PROMPT}", "temperature": 0.5},
+    ),
+    "Anthropic, messages": (
+        "/v1/messages",
+        {
+            "model": "chat",
+            "max_tokens": 512,
+            "system": "You are a helpful assistant.",
+            "messages": _MESSAGES[1:],
+            "temperature": 0.5,
+        },
+    ),
+    "Databricks, chat": (
+        "/serving-endpoints/chat/invocations",
+        {"messages": _MESSAGES, "temperature": 0.5},
+    ),
+    "KServe, text": (
+        "/v2/models/chat/generate",
+        {"text_input": f"{_TEXT} {_PROMPT}", "max_tokens": 64, "temperature": 0.5},
+    ),
+    "KServe, tokens": ("/v2/models/ids/infer", _INFER),
+    "KServe, tokens from text": ("/v2/models/text/infer", _INFER),
+    "MindIE, tokens": ("/v1/models/ids/infer_token", _INFER_TOKEN),
+    "MindIE, tokens from text": ("/v1/models/text/infer_token", _INFER_TOKEN),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2)
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {int(LOAD_CORE)})
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        recipe = Recipe(name="Strowger", command=_command)
+        subject = stack.enter_context(
+            running(recipe, folder / "gateway", stack.enter_context(mocks(folder)))
+        )
+        _measured(subject.pid, subject.port, 1, 1)  # warm up
+        found = _measured(subject.pid, subject.port, options.rounds, options.seconds)
+    Console(width=100).print(_table(found))
+
+
+def _command(place: Place) -> Sequence[str]:
+    config = place.folder / "strowger.yaml"
+    config.write_text(
+        _CONFIG.format(port=place.port, key=KEY, whole=place.mocks.whole, tokenizer=_TOKENIZER)
+    )
+    return serve_command(config)
+
+
+def _measured(pid: int, port: int, rounds: int, seconds: float) -> dict[str, list[float]]:
+    """CPU microseconds per request, by surface and round."""
+    found: dict[str, list[float]] = {name: [] for name in SURFACES}
+    for turn in range(rounds):
+        names = list(SURFACES) if turn % 2 == 0 else list(reversed(SURFACES))
+        for name in names:
+            before = cpu_s(pid)
+            answered = answers(
+                port, _requests(*SURFACES[name]), lambda load: load.closed_loop(seconds)
+            )
+            used = sum(used_s(before, cpu_s(pid)))
+            found[name].append(used / len(answered.latencies_s) * 1e6)
+    return found
+
+
+def _requests(path: str, body: Mapping[str, object]) -> Iterator[Halves]:
+    whole = json.dumps(body, separators=(",", ":"))
+    quoted = f'"{_TEXT}"' if '"seed"' in whole else _TEXT
+    before, _, after = whole.encode().partition(quoted.encode())
+    length = len(before) + 10 + len(after)
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n"
+        f"authorization: Bearer {KEY}\r\ncontent-length: {length}\r\n\r\n"
+    ).encode()
+    for number in count(1_000_000_000):
+        yield head, b"%b%d%b" % (before, number, after)
+
+
+def _table(found: Mapping[str, Sequence[float]]) -> Table:
+    table = Table(title="CPU per request")
+    for title in ("surface", "µs", "least … most", "× a plain chat"):
+        table.add_column(title, justify="left" if title == "surface" else "right")
+    base = statistics.median(next(iter(found.values())))
+    for name, values in found.items():
+        middle = statistics.median(values)
+        spread = f"{min(values):.0f} … {max(values):.0f}"
+        table.add_row(name, f"{middle:.0f}", spread, f"{middle / base:.2f}")
+    return table
+
+
+if __name__ == "__main__":
+    main()
