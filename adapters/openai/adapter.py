@@ -116,7 +116,8 @@ class OpenAIAdapter:
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
             case ChatRequest():
-                request = with_text_results(request)
+                if request.original is not None:  # saves the call
+                    request = with_text_results(request)
                 if self.vendor.thoughts is not None:
                     request = with_thoughts(request, self.vendor.thoughts)
                 body = chat_body(request, model, self._body_fields["chat"])
