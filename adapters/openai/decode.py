@@ -43,6 +43,7 @@ from schemas.events import (
 )
 
 _EMPTY_OBJECT = Raw(b"{}")
+_EMPTY_LIST = Raw(b"[]")
 _NO_VERDICTS: Mapping[str, Raw] = {}
 
 
@@ -257,6 +258,8 @@ class OpenAIDecoder:
         opaque = choice.opaque
         if message.tool_calls and (others := self._calls(message.tool_calls, index, state, events)):
             opaque = {**(opaque or {}), "tool_calls": Raw(_encode(others))}
+        if message.annotations is not None:
+            opaque = {**(opaque or {}), "annotations": _EMPTY_LIST}
         if opaque:
             events.append(OpaqueDelta(fields=opaque, index=index))
         if len(events) > before:

@@ -55,7 +55,10 @@ class ToolPiece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, g
 
 
 class WireMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """A complete message, or a piece of one. Fields typed `None` may be present, but empty."""
+    """A complete message, or a piece of one. Fields typed `None` may be present, but empty.
+
+    annotations: empty in every plain answer of OpenAI's.
+    """
 
     role: str | None = None
     content: str | None = None
@@ -66,7 +69,7 @@ class WireMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     tool_calls: tuple[ToolPiece, ...] | None = None
     function_call: None = None
     audio: None = None
-    annotations: None = None
+    annotations: tuple[()] | None = None
 
 
 class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

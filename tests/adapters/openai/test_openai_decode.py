@@ -137,6 +137,28 @@ def test_unknown_fields_of_a_message_are_carried() -> None:
     assert not any(isinstance(one, OpaqueDelta) for one in found[3:])
 
 
+def test_an_empty_list_of_annotations_is_forwarded_and_changes_nothing_else() -> None:
+    told: Json = {"role": "assistant", "content": "Hello", "refusal": None, "annotations": []}
+    parts: Json = {**told, "content": [{"type": "text", "text": "Hello"}]}
+
+    found = whole(message(told))
+
+    assert found[1:] == [
+        TextDelta(text="Hello"),
+        OpaqueDelta(fields={"annotations": Raw(b"[]")}),
+        Finished(reason="stop"),
+    ]
+    assert found == whole(message(parts))
+
+
+def test_annotations_are_forwarded_as_they_are() -> None:
+    cited = [{"type": "url_citation", "url_citation": {"url": "https://example.org"}}]
+
+    found = whole(message({"role": "assistant", "content": "Hello", "annotations": cited}))
+
+    assert found[2] == OpaqueDelta(fields={"annotations": Raw(msgspec.json.encode(cited))})
+
+
 def test_unknown_fields_of_the_answer_are_in_its_start() -> None:
     first = dict(ROLE) | {"service_tier": "flex", "system_fingerprint": None, "object": "x"}
 
