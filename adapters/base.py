@@ -17,7 +17,7 @@ from schemas.errors import GatewayError
 from schemas.events import Event
 from schemas.fields import Task
 from schemas.messages import ThoughtKind
-from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 from schemas.secret import Secret
 
 Framing = Literal["sse", "sse-unmarked", "ndjson", "eventstream"]
@@ -235,6 +235,19 @@ class InputsByModel(Protocol):
 
     def inputs_of(self, model: str) -> int:
         """Replaces `Supports.inputs`; the model is the provider's."""
+        ...
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """An adapter whose vendor counts the tokens of a conversation without answering it."""
+
+    def encode_count(self, request: ChatRequest, model: str) -> Outbound:
+        """Encode the question. Raises InvalidRequest as `encode` does."""
+        ...
+
+    def counted(self, body: bytes) -> int:
+        """Read the answer. Raises UpstreamBroken if that fails."""
         ...
 
 

@@ -98,6 +98,9 @@ class Immediate:
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return Embeddings(vectors=())
 
+    async def count_tokens(self, request: ChatRequest, call: Call) -> int:
+        return 0
+
     async def aclose(self) -> None:
         return
 

@@ -8,6 +8,7 @@ GatewayError                      500  a bug of ours
 │  ├─ Forbidden                   403  the key may not use this
 │  ├─ ModelNotFound               404
 │  ├─ RouteNotFound               404
+│  ├─ Uncountable                 404  nothing counts its tokens exactly
 │  ├─ MethodNotAllowed            405
 │  ├─ RequestTimeout              408  its body did not come in time
 │  ├─ BodyTooLarge                413
@@ -113,6 +114,13 @@ class ModelNotFound(CallerError):
 class RouteNotFound(CallerError):
     status = 404
     code = "unknown_url"
+
+
+class Uncountable(CallerError):
+    """Neither the backend's vendor nor a tokenizer counts the request's tokens."""
+
+    status = 404
+    code = "tokens_not_counted"
 
 
 class MethodNotAllowed(CallerError):

@@ -15,15 +15,17 @@ from urllib.parse import urlsplit
 import msgspec
 
 from adapters.anthropic.decode import AnthropicDecoder
-from adapters.anthropic.encode import BETA, SAMPLING, betas, messages_body
+from adapters.anthropic.encode import BETA, SAMPLING, betas, count_body, messages_body
 from adapters.anthropic.errors import error_from
 from adapters.anthropic.json_object import json_tool
 from adapters.anthropic.original_fields import DIALECT, is_native
+from adapters.anthropic.wire import read_count
 from adapters.base import PROVEN, Ceilings, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.adapter import accept, merged_headers
+from adapters.openai.wire import UNREADABLE
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest
+from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.fields import task_of
 from schemas.messages import CLAUDE
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
@@ -161,6 +163,22 @@ class AnthropicAdapter:
             body=messages_body(request, model, self._supports.chat or CHAT),
             stream=request.stream,
         )
+
+    def encode_count(self, request: ChatRequest, model: str) -> Outbound:
+        """See TokenCounter."""
+        return Outbound(
+            target=f"{self._target}/count_tokens",
+            headers=self._headers_for(request),
+            body=count_body(request, model, self._supports.chat or CHAT),
+        )
+
+    def counted(self, body: bytes) -> int:
+        try:
+            return read_count(body)
+        except UNREADABLE as exc:
+            raise UpstreamBroken(
+                "cannot read the count of tokens", upstream=self._endpoint.name
+            ) from exc
 
     def decoder(self, request: GenerateRequest) -> AnthropicDecoder:
         return AnthropicDecoder(

@@ -65,6 +65,23 @@ OWN_CHOICES = (b'"any"', b'"auto"', b'"none"', b'"tool"')
 TIERS = (b'"auto"', b'"standard_only"')
 """Values of `service_tier`, as JSON. https://docs.anthropic.com/en/api/service-tiers"""
 
+COUNTED = frozenset(
+    {
+        "cache_control",
+        "context_management",
+        "mcp_servers",
+        "messages",
+        "model",
+        "output_config",
+        "speed",
+        "system",
+        "thinking",
+        "tool_choice",
+        "tools",
+    }
+)
+"""https://docs.anthropic.com/en/api/messages-count-tokens"""
+
 BETA = "anthropic-beta"
 """A header of the API, which clients of other dialects send as a field."""
 
@@ -87,6 +104,16 @@ def messages_body(request: ChatRequest, model: str, supported: Collection[str]) 
             "max_tokens: is required; send it, or set it in the model's defaults",
             param="max_tokens",
         )
+    return _encode(_body(request, model, supported))
+
+
+def count_body(request: ChatRequest, model: str, supported: Collection[str]) -> bytes:
+    """Encode a chat for `count_tokens`, which takes only what changes the prompt."""
+    body = _body(request, model, supported)
+    return _encode({name: value for name, value in body.items() if name in COUNTED})
+
+
+def _body(request: ChatRequest, model: str, supported: Collection[str]) -> Block:
     sent = unchanged_fields(request)
     body: Block = {"model": model}
     if not same_conversation(request, sent):
@@ -109,7 +136,7 @@ def messages_body(request: ChatRequest, model: str, supported: Collection[str]) 
     if request.stream:
         body["stream"] = True
     _add_extra(body, {k: raw for k, raw in request.extra.items() if k not in sent})
-    return _encode(body)
+    return body
 
 
 def _add_output(body: Block, request: ChatRequest, model: str) -> None:

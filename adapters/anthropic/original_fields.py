@@ -1,6 +1,6 @@
 """Finds the JSON of a client of this API that can be sent unchanged.
 
-Anthropic caches prompts by their bytes, so system, messages and tools are encoded anew only if
+Anthropic caches prompts by their bytes, so system, messages and tools are encoded again only if
 something in them had to change.
 """
 

@@ -47,6 +47,10 @@ class ResponseWriter:
         self._extra = extra
         self._expose = expose
 
+    @property
+    def request_id(self) -> str:
+        return self._record.request_id
+
     async def whole(self, status: int, body: bytes, extra: Headers | None = None) -> None:
         """Send a complete answer, as JSON unless `extra` has another content-type."""
         headers = self._headers()

@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from gateway.access.auth import Caller, WrongKey, check_priority, too_many_wrong_keys
 from gateway.access.key_shares import Slot
-from gateway.asgi.body_complexity import BodyComplexity, measure
+from gateway.asgi.body_complexity import measure
 from gateway.asgi.decompression import ENCODINGS, inflate
 from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.exchange import AsgiExchange, HotExchange
@@ -26,6 +26,7 @@ from gateway.clock import now
 from gateway.eventloop.inline_task import in_task
 from gateway.http.cross_site_refusal import refuse
 from gateway.http.stream_output import StreamOutput
+from gateway.http.token_count import count_tokens
 from gateway.routing.execution import pipeline
 from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.plan import Plan
@@ -35,7 +36,7 @@ from gateway.routing.planning.route import Route
 from gateway.routing.request_record import RequestRecord, loggable_id, new_request_id
 from gateway.runtime import Runtime
 from gateway.state import Gateway
-from gateway.surfaces.base import Inbound, Renderer, Surface, plain
+from gateway.surfaces.base import Inbound, Renderer, plain
 from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from gateway.surfaces.sse import frame
 from schemas.answers import Answer, Embeddings, Fold, folded
@@ -104,7 +105,6 @@ class Endpoint:
             status = await self._serve(exchange, gateway, runtime, record, response)
         except GatewayError as exc:
             exc.status = status = self._surface.statuses.get(exc.status, exc.status)
-            exc.request_id = record.request_id
             record.record_error(exc)
             if isinstance(exc, ModelNotFound) and exc.hidden:
                 record.error = Forbidden.code
@@ -122,7 +122,6 @@ class Endpoint:
             record.error = "internal_error"
             failure = GatewayError("internal error; the gateway's log has the request id")
             failure.__cause__ = exc
-            failure.request_id = record.request_id
             await self._fail(failure, response)
             release_traceback(failure)
         finally:
@@ -221,7 +220,8 @@ class Endpoint:
                     inbound = plain(inbound, whole)
                     held.release(len(body))
                 del body
-                weight = await gateway.large_bodies.run(partial(_weighed, self._surface, inbound))
+                weigh = partial(measure, inbound.body, self._surface.json_length(inbound))
+                weight = await gateway.large_bodies.run(weigh)
                 held.buffer(weight.size)
                 return await gateway.large_bodies.run(partial(self._surface.parse, inbound))
 
@@ -236,6 +236,9 @@ class Endpoint:
         exchange: HotExchange,
     ) -> None:
         """Answer the request; afterwards start its mirror copy, if the plan has one."""
+        if self._route.counts:
+            await count_tokens(planned, request, record, response, exchange)
+            return
         real: Answer | Embeddings
         if type(request) is EmbeddingsRequest:
             with DisconnectGuard(exchange):
@@ -272,9 +275,8 @@ class Endpoint:
         if self._paths is not None:
             return self._paths.find(path)[1]
         name = runtime.default_model if self._default_model else ""
-        if not name:
-            return ""
-        return name if caller.may_use(name, runtime.table.aliases.get(name, name)) else ""
+        may = name and caller.may_use(name, runtime.table.aliases.get(name, name))
+        return name if may else ""
 
     async def _stream(
         self,
@@ -342,6 +344,7 @@ class Endpoint:
     async def _fail(self, error: GatewayError, response: ResponseWriter) -> None:
         if error.status == 499:
             return
+        error.request_id = response.request_id
         body = self._surface.error(error)
         if response.started:
             await response.end(self._surface.error_event + frame(body))
@@ -364,10 +367,6 @@ def _place(error: GatewayError, request: Request) -> None:
     """Name the prompt's field in the error for a prompt that is too long."""
     if error.code == CONTEXT_LENGTH:
         error.param = PLACES[request.task]
-
-
-def _weighed(surface: Surface, inbound: Inbound) -> BodyComplexity:
-    return measure(inbound.body, surface.json_length(inbound))
 
 
 def _plan(

@@ -58,6 +58,12 @@ class MessagesCounts(Struct, frozen=True, kw_only=True):
     cache_read_input_tokens: int | None | UnsetType = UNSET
 
 
+class MessagesTokens(Struct, frozen=True, kw_only=True):
+    """The tokens of the prompt, counted by the vendor or by the model's own tokenizer."""
+
+    input_tokens: int
+
+
 class MessagesAnswer(Struct, frozen=True, kw_only=True):
     """content: blocks of type text, thinking, redacted_thinking, tool_use, and the vendor's own."""
 

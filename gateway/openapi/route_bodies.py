@@ -11,6 +11,7 @@ from gateway.openapi.answer_structs import (
     InferAnswer,
     Liveness,
     MessagesAnswer,
+    MessagesTokens,
     Readiness,
     TextCompletion,
 )
@@ -74,6 +75,9 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
     "POST /v1/embeddings": _EMBEDDINGS,
     "POST /v1/messages": RouteDescription(
         answers=(MessagesAnswer,), media=(EVENTS,), statuses=BY_ANTHROPIC
+    ),
+    "POST /v1/messages/count_tokens": RouteDescription(
+        answers=(MessagesTokens,), statuses=BY_ANTHROPIC
     ),
     "POST /infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
     "POST /v1/models/{model}/infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),

@@ -16,6 +16,7 @@ class HotRoute(Struct, frozen=True, kw_only=True):
 
     path:          may contain `{model}`, which matches slashes too, and `{version}`, one segment.
     body:          the wire struct that documents the request body.
+    counts:        it counts the tokens of requests instead of answering them.
     default_model: neither path nor body names a model; the operator's default is used.
     """
 
@@ -24,6 +25,7 @@ class HotRoute(Struct, frozen=True, kw_only=True):
     body: type[Struct]
     summary: str
     default_model: bool = False
+    counts: bool = False
 
     @property
     def templated(self) -> bool:

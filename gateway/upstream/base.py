@@ -8,7 +8,7 @@ from msgspec import Struct
 from adapters.base import Supports
 from schemas.answers import Embeddings
 from schemas.events import Event
-from schemas.requests import EmbeddingsRequest, GenerateRequest
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 
 
 class Call(Struct, frozen=True, kw_only=True, gc=False):
@@ -52,5 +52,12 @@ class Upstream(Protocol):
         ...
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings: ...
+
+    async def count_tokens(self, request: ChatRequest, call: Call) -> int:
+        """Return the exact number of tokens of the prompt that the backend would read.
+
+        Raises Uncountable if neither the vendor nor a tokenizer counts.
+        """
+        ...
 
     async def aclose(self) -> None: ...

@@ -14,6 +14,7 @@ from adapters.base import (
     HeadReader,
     InputsByModel,
     Outbound,
+    TokenCounter,
 )
 from adapters.capabilities import restricted
 from adapters.framing import FRAMING
@@ -31,9 +32,9 @@ from gateway.upstream.event_reader import EventReader
 from gateway.upstream.lora_scope import scope_lora_ids
 from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, UpstreamBroken, UpstreamError
+from schemas.errors import GatewayError, Uncountable, UpstreamBroken, UpstreamError
 from schemas.event_source import EventSource
-from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenRequest
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request, TokenRequest
 
 ANSWER_BYTES = 256 * 1024 * 1024
 _OPEN = ClientFields()
@@ -134,6 +135,29 @@ class HttpUpstream:
             return await self._embed(request, call, over)
         parts = split_batches(request, most)
         return join_answers([await self._embed(one, call, over) for one in parts])
+
+    async def count_tokens(self, request: ChatRequest, call: Call) -> int:
+        """See Upstream."""
+        counter = self.adapter
+        if not isinstance(counter, TokenCounter):
+            raise Uncountable(
+                f"{self.name}: its vendor does not count tokens; configure a tokenizer with a chat "
+                "template (providers[].tokenizer)"
+            )
+        over = min(now() + self._timeouts.total_s, call.deadline)
+        try:
+            outbound = counter.encode_count(request, call.model)
+        except ENCODE_ERRORS as exc:
+            raise unencodable(request, exc) from exc
+        reply = await self._exchange(outbound, now(), over)
+        try:
+            await self._check(reply, over)
+            return counter.counted(await reply.body(over, ANSWER_BYTES))
+        except GatewayError as exc:
+            hide_addresses(exc, self._addresses)
+            raise
+        finally:
+            await reply.aclose()
 
     async def aclose(self) -> None:
         await self._transport.aclose()

@@ -15,6 +15,7 @@ from gateway.eventloop.inline_task import Waiter, in_task, waiter_of
 from gateway.eventloop.turn import Turn, current_turn
 from gateway.upstream.base import Call
 from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
+from gateway.upstream.local_count import CountsByReading
 from gateway.upstream.local_embeddings import to_embeddings
 from local_engine.protocol.frames import (
     Batch,
@@ -58,7 +59,7 @@ _TIMEOUTS = Timeouts()
 _decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
 
 
-class LocalUpstream:
+class LocalUpstream(CountsByReading):
     """Connects on the first request, and again after the connection is lost."""
 
     def __init__(
@@ -78,8 +79,7 @@ class LocalUpstream:
         """
         self.name, self.timeouts = name, timeouts
         self._path = socket_path
-        self._status, self._state = status, state
-        self._ready_in = ready_in
+        self._status, self._state, self._ready_in = status, state, ready_in
         self._link: _Link | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._failures, self._retry_at = 0, 0.0

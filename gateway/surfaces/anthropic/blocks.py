@@ -143,7 +143,7 @@ def _address(source: Source, where: str) -> str:
 
 
 def _document(block: DocumentBlock, more: Marks, where: str) -> OpaquePart:
-    """Return a document as OpenAI's file part, with Anthropic's fields beside it."""
+    """Return a document as OpenAI's file part, with Anthropic's fields next to it."""
     source = block.source
     if source.type == "text":
         data = b64encode(source.data.encode()).decode()

@@ -53,7 +53,7 @@ def block_stop(index: int) -> bytes:
 
 
 def message_delta(delta: bytes, more: bytes, usage: bytes) -> bytes:
-    """more: members beside `delta`, each after a comma."""
+    """more: members next to `delta`, each after a comma."""
     return b'event: message_delta\ndata: {"type":"message_delta","delta":%b%b,"usage":%b}\n\n' % (
         delta,
         more,

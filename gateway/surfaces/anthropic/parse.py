@@ -1,7 +1,7 @@
 """Parse bodies of the Messages API, or raise an InvalidRequest that names the field.
 
 https://docs.anthropic.com/en/api/messages. Nulls count as absent, and an absent field stays absent.
-The client's own JSON of what backends of this dialect receive unchanged is kept beside the values.
+The client's own JSON of what backends of this dialect receive unchanged is kept next to the values.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,6 +22,9 @@ from schemas.requests import ChatRequest, Original
 from schemas.sampling import Sampling
 
 BETA: Final = b"anthropic-beta"
+
+LEAST: Final = 1
+"""Stands for the `max_tokens` of a request that is only counted: backends may require one."""
 
 _KEPT: Final = (
     "messages",
@@ -51,11 +54,14 @@ def parse_messages(
     Raises InvalidRequest.
     """
     wire, extra = READER.read(body)
-    if wire.max_tokens is None and not counting:
-        raise InvalidRequest("max_tokens is required", param="max_tokens")
+    max_tokens = wire.max_tokens
+    if max_tokens is None:
+        if not counting:
+            raise InvalidRequest("max_tokens is required", param="max_tokens")
+        max_tokens = LEAST
     conversation = MessagesConversation(wire.system, wire.messages)
     tools = read_tools(wire.tools, wire.tool_choice)
-    effort = read_effort(wire.thinking, wire.output_config, wire.max_tokens or 1)
+    effort = read_effort(wire.thinking, wire.output_config, max_tokens)
     stop = tuple([one for one in wire.stop_sequences or () if one])
     beta = b",".join([value for name, value in headers if name == BETA])
     if beta:
@@ -67,7 +73,7 @@ def parse_messages(
             temperature=UNSET if wire.temperature is None else wire.temperature,
             top_p=UNSET if wire.top_p is None else wire.top_p,
             top_k=wire.top_k or UNSET,
-            max_tokens=UNSET if wire.max_tokens is None else wire.max_tokens,
+            max_tokens=max_tokens,
             stop=stop or UNSET,
         ),
         tools=tools.tools,

@@ -63,7 +63,7 @@ OWN_REASONS: Final = frozenset(
 """A backend's own reasons that clients of this API know."""
 
 _BESIDE: Final = frozenset({"context_management"})
-"""Fields that `message_delta` has beside `delta`."""
+"""Fields that `message_delta` has next to `delta`."""
 
 _OURS: Final = frozenset(
     {

@@ -29,11 +29,20 @@ class MessagesSurface:
     statuses = STATUSES
     request_id_header = b"request-id"
 
+    def __init__(self, *, counting: bool = False) -> None:
+        """counting: requests are only counted, so that they need no `max_tokens`."""
+        self._counting = counting
+
     def json_length(self, inbound: Inbound) -> int:
         return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
-        return parse_messages(inbound.body, model=inbound.model, headers=inbound.headers)
+        return parse_messages(
+            inbound.body,
+            model=inbound.model,
+            headers=inbound.headers,
+            counting=self._counting,
+        )
 
     @overload
     def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
@@ -49,6 +58,7 @@ class MessagesSurface:
 
 
 MESSAGES: Final = MessagesSurface()
+COUNTING: Final = MessagesSurface(counting=True)
 
 ROUTES: Final = (
     HotRoute(
@@ -56,5 +66,12 @@ ROUTES: Final = (
         surface=MESSAGES,
         body=MessagesWire,
         summary="Answer a conversation, as Anthropic does",
+    ),
+    HotRoute(
+        path="/v1/messages/count_tokens",
+        surface=COUNTING,
+        body=MessagesWire,
+        summary="Count the tokens of a conversation, as Anthropic does",
+        counts=True,
     ),
 )

@@ -10,7 +10,7 @@ from gateway.upstream.base import Call, Upstream
 from local_engine.text.detokenizer import Detokenizer
 from schemas.answers import Embeddings
 from schemas.events import Event, Finished, TokenLogprob, Tokens
-from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, TokenRequest
 
 
 class Detokenizing:
@@ -34,6 +34,9 @@ class Detokenizing:
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return await self._inner.embed(request, call)
+
+    async def count_tokens(self, request: ChatRequest, call: Call) -> int:
+        return await self._inner.count_tokens(request, call)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

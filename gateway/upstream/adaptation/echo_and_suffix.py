@@ -16,7 +16,13 @@ from gateway.upstream.base import Call, Upstream
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest
 from schemas.events import Event, Finished, TextDelta
-from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateRequest, Prompt
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    GenerateRequest,
+    Prompt,
+)
 
 AROUND = frozenset({"echo", "append_suffix"})
 
@@ -64,6 +70,9 @@ class EchoAndSuffix:
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return await self._inner.embed(request, call)
+
+    async def count_tokens(self, request: ChatRequest, call: Call) -> int:
+        return await self._inner.count_tokens(request, call)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

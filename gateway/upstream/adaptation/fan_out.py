@@ -19,7 +19,7 @@ from gateway.upstream.base import Call, Upstream
 from schemas.answers import Embeddings
 from schemas.events import Event, Started, Usage
 from schemas.fields import Task, task_of
-from schemas.requests import CompletionRequest, EmbeddingsRequest, GenerateRequest
+from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, GenerateRequest
 
 MAX_PARALLEL_CALLS = 8
 """Maximum number of parallel calls per request."""
@@ -61,6 +61,9 @@ class FanOut:
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return await self._inner.embed(request, call)
+
+    async def count_tokens(self, request: ChatRequest, call: Call) -> int:
+        return await self._inner.count_tokens(request, call)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

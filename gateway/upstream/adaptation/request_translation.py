@@ -27,9 +27,9 @@ from gateway.upstream.base import Call, Upstream
 from local_engine.child_process.text_encoder import Offload
 from local_engine.requests.request_limits import length
 from schemas.answers import Embeddings
-from schemas.errors import InvalidRequest
+from schemas.errors import InvalidRequest, Uncountable
 from schemas.events import Event
-from schemas.messages import Message
+from schemas.messages import Message, TextPart
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -91,6 +91,23 @@ class RequestTranslation:
             ]
             request = msgspec.structs.replace(request, inputs=tuple(inputs))
         return await self._inner.embed(request, call)
+
+    async def count_tokens(self, request: ChatRequest, call: Call) -> int:
+        """See Upstream. The template renders neither tools nor images, so it cannot count them."""
+        if self._tokenizer.chat is None:
+            return await self._inner.count_tokens(request, call)
+        texts = all(
+            isinstance(part, TextPart)
+            for one in request.messages
+            if isinstance(one.content, tuple)
+            for part in one.content
+        )
+        if request.tools or not texts or any(one.tool_calls for one in request.messages):
+            raise Uncountable(
+                f"{self.name}: its tokenizer (providers[].tokenizer) counts text, but not tools, "
+                "images and documents"
+            )
+        return len((await self._rendered(request.messages, call.tenant)).ids)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -20,6 +20,7 @@ from schemas.errors import InvalidRequest
 from schemas.events import Event, Finished, TextDelta, Tokens, Usage
 from schemas.fields import Task, task_of
 from schemas.requests import (
+    ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
     GenerateRequest,
@@ -77,6 +78,9 @@ class StopEnforcement:
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return await self._inner.embed(request, call)
+
+    async def count_tokens(self, request: ChatRequest, call: Call) -> int:
+        return await self._inner.count_tokens(request, call)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -59,6 +59,9 @@ class ImageFetching:
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return await self._inner.embed(request, call)
 
+    async def count_tokens(self, request: ChatRequest, call: Call) -> int:
+        return await self._inner.count_tokens(request, call)
+
     async def aclose(self) -> None:
         await self._inner.aclose()
 

@@ -7,12 +7,14 @@ from typing import Literal, cast
 import httpx
 from msgspec import Struct
 
+from gateway.surfaces.anthropic.errors import STATUSES
 from tests.gateway.failures.fault_scenarios import Sees
 
 Json = Mapping[str, object]
-Surface = Literal["openai", "databricks", "mindie", "kserve"]
+Surface = Literal["openai", "anthropic", "databricks", "mindie", "kserve"]
 
 CHAT: Json = {"messages": [{"role": "user", "content": "hi"}]}
+MESSAGES: Json = {**CHAT, "max_tokens": 20}
 TOKENS: Json = {"input_id": [5, 6, 7], "parameters": {"details": True}}
 TENSORS: Json = {
     "inputs": [
@@ -36,7 +38,7 @@ class Task(Struct, frozen=True, kw_only=True):
     @property
     def is_text(self) -> bool:
         """Whether an OpenAI-dialect provider speaks it."""
-        return self.surface in ("openai", "databricks")
+        return self.surface in ("openai", "anthropic", "databricks")
 
     async def ask(self, url: str, model: str) -> httpx.Response:
         body = self.body if "{model}" in self.path else {"model": model, **self.body}
@@ -48,6 +50,10 @@ TASKS: Mapping[str, Task] = {
     "chat": Task(surface="openai", path="/v1/chat/completions", body=CHAT),
     "chat-stream": Task(
         surface="openai", path="/v1/chat/completions", body={**CHAT, "stream": True}, stream=True
+    ),
+    "messages": Task(surface="anthropic", path="/v1/messages", body=MESSAGES),
+    "messages-stream": Task(
+        surface="anthropic", path="/v1/messages", body={**MESSAGES, "stream": True}, stream=True
     ),
     "completion": Task(surface="openai", path="/v1/completions", body={"prompt": "hi"}),
     "completion-stream": Task(
@@ -79,13 +85,13 @@ TASKS: Mapping[str, Task] = {
 
 def client_sees(task: Task, answer: httpx.Response, sees: Sees) -> None:
     """Asserts that it is so."""
-    assert answer.status_code == sees.status, answer.text
+    assert answer.status_code == status(task, sees), answer.text
     if sees.status != 200:
         assert failure(task, answer.json(), sees.error)
     elif not task.stream:
         assert said(task, answer.json())
     else:
-        frames = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line]
+        frames = [data_of(frame) for frame in answer.text.split("\n\n") if frame]
         if sees.error:
             assert failure(task, json.loads(frames[-1]), sees.error)
             assert not ended(task, frames[:-1], answer.text)
@@ -94,11 +100,24 @@ def client_sees(task: Task, answer: httpx.Response, sees: Sees) -> None:
             assert streamed(task, [json.loads(one) for one in frames if one != "[DONE]"])
 
 
+def status(task: Task, sees: Sees) -> int:
+    """The status by which the surface's clients know the failure."""
+    return STATUSES.get(sees.status, sees.status) if task.surface == "anthropic" else sees.status
+
+
+def data_of(frame: str) -> str:
+    """The data of a frame, which has an `event:` line before it in Anthropic's dialect."""
+    return frame.rpartition("\n")[2].removeprefix("data: ")
+
+
 def failure(task: Task, body: Json, code: str) -> bool:
     """Whether this is the surface's error; our own code stands where OpenAI's clients look."""
     match task.surface:
         case "openai":
             return cast("Json", body["error"])["code"] == code
+        case "anthropic":
+            error = cast("Json", body["error"])
+            return (body["type"], error["code"]) == ("error", code) and bool(body["request_id"])
         case "databricks":
             beside = cast("Json", body.get("error", {"code": code}))
             return bool(body["error_code"]) and beside["code"] == code
@@ -111,7 +130,7 @@ def failure(task: Task, body: Json, code: str) -> bool:
 def said(task: Task, body: Json) -> bool:
     """Whether a whole answer has all that the backend said."""
     match task.surface:
-        case "openai" | "databricks":
+        case "openai" | "anthropic" | "databricks":
             return '"hello"' in json.dumps(body) or "[0.5" in json.dumps(body)
         case "mindie":
             return cast("Json", body["details"])["generated_token_ids"] == IDS
@@ -126,6 +145,9 @@ def streamed(task: Task, frames: Sequence[Json]) -> bool:
         case "openai" | "databricks":
             choices = [one for frame in frames for one in cast("Sequence[Json]", frame["choices"])]
             return "".join(map(_piece, choices)) == "hello"
+        case "anthropic":
+            deltas = [cast("Json", frame.get("delta", {})) for frame in frames]
+            return "".join(str(delta.get("text", "")) for delta in deltas) == "hello"
         case "mindie":
             return [cast("Json", frame["token"])["id"] for frame in frames] == IDS
         case "kserve":
@@ -137,6 +159,8 @@ def ended(task: Task, frames: Sequence[str], text: str) -> bool:
     match task.surface:
         case "openai" | "databricks":
             return "[DONE]" in frames or '"finish_reason":"stop"' in text
+        case "anthropic":
+            return '"message_delta"' in text or '"message_stop"' in text
         case "mindie":
             return '"generated_text"' in text
         case "kserve":

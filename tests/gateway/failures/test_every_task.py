@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.gateway.failures.fault_scenarios import Sees
-from tests.gateway.failures.fault_tasks import client_sees, failure
+from tests.gateway.failures.fault_tasks import client_sees, data_of, failure
 from tests.gateway.failures.staging import CASTS, PAUSE_S, Stage, model_of, staged
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +41,13 @@ STREAMS = [name for name, cast in CASTS.items() if cast.task.stream]
 
 def silence(cast: str) -> str:
     """What goes out while there is nothing to say."""
-    return "\n\n" if CASTS[cast].task.surface == "databricks" else ": keep-alive\n\n"
+    match CASTS[cast].task.surface:
+        case "databricks":
+            return "\n\n"
+        case "anthropic":
+            return 'event: ping\ndata: {"type":"ping"}\n\n'
+        case _:
+            return ": keep-alive\n\n"
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +161,7 @@ async def test_the_deadline_holds(stage: Stage) -> None:
 
 
 async def test_a_stream_that_is_silent_is_kept_alive(stage: Stage) -> None:
-    """With a comment, or empty lines for Databricks' clients, which read no comments."""
+    """With a comment, Anthropic's ping, or empty lines for Databricks' clients."""
 
     async def alive(cast: str) -> bool:
         model, task = model_of("begun", cast), CASTS[cast].task
@@ -204,6 +210,6 @@ async def test_a_stream_that_was_begun_early_ends_in_an_error_of_its_dialect(
             continue
         assert answer.text.startswith(silence(cast)), cast
         assert answer.status_code == 200, cast
-        last = answer.text.split("\n\n")[-2].removeprefix("data: ")
+        last = data_of(answer.text.split("\n\n")[-2])
         assert failure(task, json.loads(last), "upstream_failed"), cast
         assert "[DONE]" not in answer.text, cast

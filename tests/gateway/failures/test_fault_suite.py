@@ -176,7 +176,7 @@ async def test_the_client_and_upstream_see(faults: Faults, place: int, one: str)
 def logged(faults: Faults, name: str, answer: httpx.Response, sees: Sees, *, prompt: int) -> None:
     """One log line with every attempt, and with tokens only if a backend answered."""
     (line,) = [one for one in faults.gateway.access_lines() if one.model == name]
-    assert (line.status, line.error) == (sees.status, sees.error)
+    assert (line.status, line.error) == (answer.status_code, sees.error)
     assert len(line.attempts) == sum(sees.asked)
     assert line.backend == answer.headers["x-gateway-backend"]
     if not sees.error:

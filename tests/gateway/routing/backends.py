@@ -10,7 +10,7 @@ from gateway.routing.resilience.retry import RetryBudget
 from gateway.upstream.base import Call
 from schemas.answers import Embeddings
 from schemas.events import Event
-from schemas.requests import EmbeddingsRequest, GenerateRequest
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 
 
 class UnusedUpstream:
@@ -26,6 +26,9 @@ class UnusedUpstream:
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return Embeddings(vectors=())
+
+    async def count_tokens(self, request: ChatRequest, call: Call) -> int:
+        return 0
 
     async def aclose(self) -> None:
         return

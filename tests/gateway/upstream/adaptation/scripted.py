@@ -8,7 +8,7 @@ from gateway.upstream.base import Call
 from schemas.answers import Answer, Embeddings, Fold
 from schemas.errors import GatewayError
 from schemas.events import Event, Finished, Started, TextDelta, Tokens, Usage
-from schemas.requests import EmbeddingsRequest, GenerateRequest
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 
 CALL = Call(model="m", deadline=1e12, request_id="r")
 """A call whose time is never over."""
@@ -54,6 +54,9 @@ class Scripted:
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         self.embedded.append(request)
         return Embeddings(vectors=tuple([0.0] for _ in request.inputs))
+
+    async def count_tokens(self, request: ChatRequest, call: Call) -> int:
+        return 0
 
     async def aclose(self) -> None:
         pass

@@ -53,6 +53,9 @@ class Backend:
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         raise NotImplementedError
 
+    async def count_tokens(self, request: ChatRequest, call: Call) -> int:
+        raise NotImplementedError
+
     async def aclose(self) -> None:
         pass
 

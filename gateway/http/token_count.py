@@ -1,0 +1,58 @@
+"""Answer with the number of tokens of a conversation, as the backend that would answer counts."""
+
+from gateway.asgi.disconnect import DisconnectGuard
+from gateway.asgi.exchange import HotExchange
+from gateway.asgi.response import ResponseWriter
+from gateway.clock import now
+from gateway.routing.execution.attempt import Attempt, start_attempt
+from gateway.routing.participation import NO_PARTICIPATION
+from gateway.routing.planning.plan import Plan
+from gateway.routing.request_record import RequestRecord
+from gateway.upstream.base import Call
+from schemas.errors import GatewayError
+from schemas.events import Usage
+from schemas.requests import ChatRequest, Request
+
+NOTHING = Usage(prompt_tokens=0, completion_tokens=0)
+"""Counting generates nothing, so it costs nothing."""
+
+
+async def count_tokens(
+    plan: Plan,
+    request: Request,
+    record: RequestRecord,
+    response: ResponseWriter,
+    exchange: HotExchange,
+) -> None:
+    """Ask the first backend of the plan: another one would count otherwise.
+
+    Raises Uncountable, and what a backend's failure is.
+    """
+    if not isinstance(request, ChatRequest):
+        raise GatewayError("only conversations are counted")
+    record.task, record.usage, record.participation = "count_tokens", NOTHING, NO_PARTICIPATION
+    candidate, at = (*plan.candidates, *plan.unavailable)[0], now()
+    call = Call(
+        model=candidate.model,
+        deadline=record.started + plan.deadline_s,
+        request_id=record.request_id,
+        tenant=record.caller,
+        large=record.large,
+    )
+    probe = candidate.breaker.begin(at)
+    entry = start_attempt(candidate, record, at)
+    # Committed: a count says nothing about how long an answer takes.
+    attempt = Attempt(
+        candidate, request, call, record, entry, at, plan, probe=probe, committed=True
+    )
+    asked = candidate.request or request
+    assert isinstance(asked, ChatRequest)
+    try:
+        with DisconnectGuard(exchange):
+            found = await candidate.backend.upstream.count_tokens(asked, call)
+    except BaseException as exc:
+        attempt.fail(exc, now())
+        raise
+    attempt.succeed(now())
+    record.usage = NOTHING
+    await response.whole(200, b'{"input_tokens":%d}' % found)
