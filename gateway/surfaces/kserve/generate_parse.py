@@ -4,8 +4,10 @@ https://github.com/triton-inference-server/server/blob/main/docs/protocol/extens
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, TypeVar
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from gateway.surfaces.base import Inbound
@@ -16,7 +18,7 @@ from gateway.surfaces.kserve.requests import (
     GenerateTextRequest,
     GenerateTokensRequest,
 )
-from gateway.surfaces.kserve.sampling import SamplingTerms, check, sampling_of
+from gateway.surfaces.kserve.sampling import SILENT, SamplingTerms, check, sampling_of
 from schemas.errors import InvalidRequest
 from schemas.requests import Draft, LoraRequest
 
@@ -36,7 +38,18 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "seed": ("random_seed", "seed"),
     "stream": ("stream", "streaming"),
 }
-"""The gateway's name of a term, and the fields for it."""
+"""The gateway's name of a term, and the fields for it, if they differ."""
+
+_NUMBERS: Final = (
+    *("max_tokens", "beam_width", "sequences", "temperature", "top_k", "top_p", "top_p_min"),
+    *("top_p_decay", "top_p_reset_id", "min_p", "length_penalty", "early_stopping"),
+    *("repetition_penalty", "presence_penalty", "frequency_penalty", "min_tokens"),
+    *("no_repeat_ngram_size", "seed", "end_id", "pad_id"),
+)
+"""The terms that are numbers, in the order of their errors."""
+
+_PLACE: Final = {field: place for place, field in enumerate(_NUMBERS)}
+_TERM: Final = {name: field for field in _NUMBERS for name in NAMES.get(field, (field,))}
 
 _TOKENS_ONLY: Final = (
     "input_lengths",
@@ -60,8 +73,7 @@ def parse_generate(
             param="stop",
         )
     terms = _terms(wire)
-    names = {ours: _sent(wire, theirs) for ours, theirs in NAMES.items()}
-    check(terms, names, max_choices=inbound.max_choices)
+    check(terms, partial(_name, wire), max_choices=inbound.max_choices)
     reply = _reply(wire, terms, streams=streams)
     if not streams and reply.sequences:
         raise InvalidRequest(
@@ -129,12 +141,13 @@ def _token_request(
 
 
 def _reply(wire: GenerateWire, terms: SamplingTerms, *, streams: bool) -> GenerateReply:
-    stream = _flag(_pick("stream", wire.stream, wire.streaming))
+    stream = wire.stream is not None or wire.streaming is not None
+    stream = stream and bool(_sole(wire, "stream"))
     if stream and not streams:
         raise InvalidRequest(
             "stream: generate returns one answer; to stream, use "
             "/v2/models/{model}/generate_stream",
-            param=_sent(wire, NAMES["stream"]),
+            param=_name(wire, "stream"),
         )
     return GenerateReply(
         id=wire.id or "",
@@ -152,37 +165,34 @@ def _reply(wire: GenerateWire, terms: SamplingTerms, *, streams: bool) -> Genera
 
 
 def _terms(wire: GenerateWire) -> SamplingTerms:
-    most = _number(_pick("max_tokens", wire.max_tokens, wire.request_output_len))
-    if isinstance(most, UnsetType):
+    values = zip(GenerateWire.__struct_fields__, msgspec.structs.astuple(wire), strict=True)
+    fields = {_TERM[name] for name, value in values if value is not None and name in _TERM}
+    if "max_tokens" not in fields:
         raise InvalidRequest("max_tokens is required", param="max_tokens")
-    early = _number(wire.early_stopping)
-    return SamplingTerms(
-        max_tokens=most,
-        beam_width=_number(wire.beam_width),
-        sequences=_number(wire.num_return_sequences),
-        temperature=_number(wire.temperature),
-        top_k=_number(_pick("top_k", wire.top_k, wire.runtime_top_k)),
-        top_p=_number(_pick("top_p", wire.top_p, wire.runtime_top_p)),
-        top_p_min=_number(_pick("top_p_min", wire.top_p_min, wire.runtime_top_p_min)),
-        top_p_decay=_number(_pick("top_p_decay", wire.top_p_decay, wire.runtime_top_p_decay)),
-        top_p_reset_id=_number(
-            _pick("top_p_reset_id", wire.top_p_reset_ids, wire.runtime_top_p_reset_ids)
-        ),
-        min_p=_number(_pick("min_p", wire.min_p, wire.runtime_min_p)),
-        length_penalty=_number(_pick("length_penalty", wire.length_penalty, wire.len_penalty)),
-        early_stopping=early if isinstance(early, UnsetType) else int(early),
-        repetition_penalty=_number(wire.repetition_penalty),
-        presence_penalty=_number(wire.presence_penalty),
-        frequency_penalty=_number(wire.frequency_penalty),
-        min_tokens=_number(_pick("min_tokens", wire.min_length, wire.min_tokens)),
-        no_repeat_ngram_size=_number(wire.no_repeat_ngram_size),
-        seed=_number(_pick("seed", wire.random_seed, wire.seed)),
-        end_id=_number(wire.end_id),
-        pad_id=_number(wire.pad_id),
+    found: dict[str, object] = {
+        field: _sole(wire, field) for field in sorted(fields, key=_PLACE.__getitem__)
+    }
+    sent = tuple(found)
+    return msgspec.structs.replace(
+        SILENT,
+        **found,
+        sent=sent,
         bad_words=_words(wire.bad_words),
         stop=_words(wire.stop_words),
         log_probs=_flag(wire.return_log_probs),
     )
+
+
+def _sole(wire: GenerateWire, term: str) -> object:
+    """Return the number in whichever of a term's fields was sent. Raises InvalidRequest for two."""
+    names = NAMES.get(term, (term,))
+    sent = [name for name in names if getattr(wire, name) is not None]
+    if len(sent) > 1:
+        raise InvalidRequest(
+            f"{' and '.join(sent)} mean the same; send only one of them", param=sent[0]
+        )
+    value = _number(getattr(wire, sent[0]))
+    return int(value) if isinstance(value, bool) else value
 
 
 def _text(wire: GenerateWire) -> str:
@@ -203,18 +213,6 @@ def _words(given: Text) -> tuple[str, ...] | UnsetType:
     return word_list((given,) if isinstance(given, str) else given or ())
 
 
-def _pick(
-    term: str, first: _T | tuple[_T] | None, second: _T | tuple[_T] | None
-) -> _T | tuple[_T] | None:
-    """Return the value of whichever of two fields was sent. Raises InvalidRequest for both."""
-    if first is not None and second is not None:
-        names = NAMES[term]
-        raise InvalidRequest(
-            f"{' and '.join(names)} mean the same; send only one of them", param=names[0]
-        )
-    return second if first is None else first
-
-
 def _number(given: _T | tuple[_T] | None) -> _T | UnsetType:
     if given is None:
         return UNSET
@@ -226,6 +224,7 @@ def _flag(given: bool | tuple[bool] | None, *, silent: bool = False) -> bool:
     return silent if isinstance(value, UnsetType) else value
 
 
-def _sent(wire: GenerateWire, names: tuple[str, ...]) -> str:
-    """Return the name that the client used; else the first."""
+def _name(wire: GenerateWire, term: str) -> str:
+    """Return the name that the client used for a term."""
+    names = NAMES.get(term, (term,))
     return next((name for name in names if getattr(wire, name) is not None), names[0])

@@ -3,13 +3,14 @@
 Source: the seed's table of tensors, https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html
 """
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from gateway.surfaces.kserve.inputs import Inputs
-from gateway.surfaces.kserve.sampling import SamplingTerms
-from gateway.surfaces.kserve.tensors import numbers
+from gateway.surfaces.kserve.sampling import SILENT, SamplingTerms
 from schemas.errors import InvalidRequest
 from schemas.requests import Draft, LoraRequest, PromptTable
 
@@ -28,41 +29,71 @@ NAMES: Final = {
     "length_penalty": ("len_penalty", "length_penalty"),
     "min_tokens": ("min_length", "min_tokens"),
     "seed": ("random_seed", "seed"),
+    "bad_word_ids": ("bad_words_list",),
+    "stop_words": ("stop_words_list",),
+    "log_probs": ("return_log_probs",),
 }
-"""The gateway's name of a term, and its tensor's names: the seed's first, then today's."""
+"""The gateway's name of a term, and its tensor's names, if they differ: the seed's come first."""
+
+_READ: Final[Mapping[str, Callable[..., object]]] = {
+    "beam_width": Inputs.integer,
+    "sequences": Inputs.integer,
+    "temperature": Inputs.number,
+    "top_k": Inputs.integer,
+    "top_p": Inputs.number,
+    "top_p_min": Inputs.number,
+    "top_p_decay": Inputs.number,
+    "top_p_reset_id": Inputs.integer,
+    "min_p": Inputs.number,
+    "length_penalty": Inputs.number,
+    "early_stopping": Inputs.integer,
+    "repetition_penalty": Inputs.number,
+    "presence_penalty": Inputs.number,
+    "frequency_penalty": Inputs.number,
+    "min_tokens": Inputs.integer,
+    "no_repeat_ngram_size": Inputs.integer,
+    "seed": Inputs.integer,
+    "end_id": Inputs.integer,
+    "pad_id": Inputs.integer,
+    "embedding_bias": Inputs.tensor,
+    "bad_word_ids": Inputs.words,
+    "stop_words": Inputs.words,
+    "log_probs": Inputs.flag,
+}
+"""How to read each term but the required max_tokens, in the order of their errors."""
+
+_PLACE: Final = {field: place for place, field in enumerate(_READ)}
+_TERM: Final = {name: field for field in _READ for name in NAMES.get(field, (field,))}
+
+_REFUSED: Final = frozenset(
+    {"streaming", "stream", "stop", "return_perf_metrics", "beam_search_diversity_rate"}
+)
+_LORA: Final = frozenset({"lora_task_id", "lora_weights", "lora_config"})
+_PROMPT_TABLE: Final = frozenset({"prompt_embedding_table", "prompt_vocab_size"})
+_DRAFT: Final = frozenset({"draft_input_ids", "draft_logits"})
 
 
 def sampling_terms(inputs: Inputs, *, text: bool) -> SamplingTerms:
     """text: the prompt is text, so its tokenizer defines the end token."""
-    end_id = inputs.integer("end_id")
-    return SamplingTerms(
-        max_tokens=numbers(inputs.required(*NAMES["max_tokens"]))[0],
-        beam_width=inputs.integer("beam_width"),
-        sequences=inputs.integer("num_return_sequences"),
-        temperature=inputs.number("temperature"),
-        top_k=inputs.integer(*NAMES["top_k"]),
-        top_p=inputs.number(*NAMES["top_p"]),
-        top_p_min=inputs.number(*NAMES["top_p_min"]),
-        top_p_decay=inputs.number(*NAMES["top_p_decay"]),
-        top_p_reset_id=inputs.integer(*NAMES["top_p_reset_id"]),
-        min_p=inputs.number("runtime_min_p"),
-        length_penalty=inputs.number(*NAMES["length_penalty"]),
-        early_stopping=inputs.integer("early_stopping"),
-        repetition_penalty=inputs.number("repetition_penalty"),
-        presence_penalty=inputs.number("presence_penalty"),
-        frequency_penalty=inputs.number("frequency_penalty"),
-        min_tokens=inputs.integer(*NAMES["min_tokens"]),
-        no_repeat_ngram_size=inputs.integer("no_repeat_ngram_size"),
-        seed=inputs.integer(*NAMES["seed"]),
-        end_id=NO_END if isinstance(end_id, UnsetType) and not text else end_id,
-        pad_id=inputs.integer("pad_id"),
-        embedding_bias=inputs.tensor("embedding_bias"),
-        bad_word_ids=inputs.words("bad_words_list"),
-        stop_words=inputs.words("stop_words_list"),
+    found: dict[str, object] = {"max_tokens": inputs.required(*NAMES["max_tokens"])[0]}
+    fields = {_TERM[name] for name in inputs.names if name in _TERM}
+    for field in sorted(fields, key=_PLACE.__getitem__):
+        found[field] = _READ[field](inputs, *NAMES.get(field, (field,)))
+    sent = tuple(found)
+    if not text:
+        found.setdefault("end_id", NO_END)
+    return msgspec.structs.replace(
+        SILENT,
+        **found,
+        sent=sent,
         bad_words=word_list(inputs.texts("bad_words")),
         stop=word_list(inputs.texts("stop_words")),
-        log_probs=inputs.flag("return_log_probs"),
     )
+
+
+def name_of(inputs: Inputs, term: str) -> str:
+    """Return the name of the tensor that the client used for a term."""
+    return inputs.sent(*NAMES.get(term, (term,)))
 
 
 def word_list(given: tuple[str, ...] | UnsetType) -> tuple[str, ...] | UnsetType:
@@ -80,6 +111,8 @@ def pad_token(terms: SamplingTerms) -> int:
 
 
 def reject_streaming(inputs: Inputs) -> None:
+    if not inputs.has_any(_REFUSED):
+        return
     for name in ("streaming", "stream"):
         if inputs.flag(name):
             raise InvalidRequest(
@@ -133,6 +166,8 @@ def checked_prompt(tokens: tuple[int, ...], length: int | UnsetType) -> tuple[in
 
 
 def lora_adapter(inputs: Inputs) -> LoraRequest | UnsetType:
+    if not inputs.has_any(_LORA):
+        return UNSET
     task = inputs.integer("lora_task_id")
     weights, config = inputs.tensor("lora_weights"), inputs.tensor("lora_config")
     if isinstance(task, UnsetType):
@@ -150,6 +185,8 @@ def lora_adapter(inputs: Inputs) -> LoraRequest | UnsetType:
 
 
 def prompt_table(inputs: Inputs) -> PromptTable | UnsetType:
+    if not inputs.has_any(_PROMPT_TABLE):
+        return UNSET
     table, size = inputs.tensor("prompt_embedding_table"), inputs.integer("prompt_vocab_size")
     if isinstance(table, UnsetType):
         if size is not UNSET:
@@ -166,8 +203,8 @@ def prompt_table(inputs: Inputs) -> PromptTable | UnsetType:
 
 
 def draft_tokens(inputs: Inputs) -> Draft | UnsetType:
-    if not inputs.has("draft_input_ids"):
-        if inputs.has("draft_logits"):
-            raise InvalidRequest("draft_logits: requires draft_input_ids", param="draft_logits")
+    if not inputs.has_any(_DRAFT):
         return UNSET
+    if not inputs.has("draft_input_ids"):
+        raise InvalidRequest("draft_logits: requires draft_input_ids", param="draft_logits")
     return Draft(tokens=inputs.tokens("draft_input_ids"), logits=inputs.tensor("draft_logits"))

@@ -3,6 +3,8 @@
 Source: the seed's table of tensors, https://nvidia.github.io/TensorRT-LLM/advanced/inference-request.html
 """
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Final, Literal
 
 from msgspec import UNSET, UnsetType
@@ -11,9 +13,9 @@ from gateway.surfaces.base import Inbound
 from gateway.surfaces.kserve.binary import split_body
 from gateway.surfaces.kserve.bodies import VERSION
 from gateway.surfaces.kserve.infer_fields import (
-    NAMES,
     draft_tokens,
     lora_adapter,
+    name_of,
     pad_token,
     prompt_ids,
     prompt_table,
@@ -21,7 +23,7 @@ from gateway.surfaces.kserve.infer_fields import (
     sampling_terms,
 )
 from gateway.surfaces.kserve.inputs import Inputs, read_inputs
-from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS
+from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS, TensorSpec
 from gateway.surfaces.kserve.requests import (
     InferReply,
     InferRequest,
@@ -33,6 +35,20 @@ from gateway.surfaces.kserve.wire import INFER, InferParameters, InferWire
 from schemas.errors import InvalidRequest
 
 _NO_PARAMETERS: Final = InferParameters()
+_TOKENS_ONLY: Final = tuple(spec.name for spec in INPUTS if spec.of == "tokens")
+_OFFERED: Final[Mapping[Literal["tokens", "text"], Mapping[str, TensorSpec]]] = {
+    "tokens": {spec.name: spec for spec in OUTPUTS if spec.of in ("tokens", "both")},
+    "text": {spec.name: spec for spec in OUTPUTS if spec.of in ("text", "both")},
+}
+_FLAGS: Final = frozenset(spec.flag for spec in OUTPUTS)
+_UNFLAGGED: Final = {
+    (kind, binary): tuple(
+        RequestedOutput(name=spec.name, binary=binary) for spec in offered.values() if not spec.flag
+    )
+    for kind, offered in _OFFERED.items()
+    for binary in (False, True)
+}
+"""The outputs of a request without flags, by what it is made of and whether they are binary."""
 
 
 def parse_infer(inbound: Inbound) -> InferRequest | InferTextRequest:
@@ -47,8 +63,7 @@ def parse_infer(inbound: Inbound) -> InferRequest | InferTextRequest:
     reject_streaming(inputs)
     text = inputs.texts("text_input")
     terms = sampling_terms(inputs, text=not isinstance(text, UnsetType))
-    names = {ours: inputs.sent(*theirs) for ours, theirs in NAMES.items()}
-    check(terms, names, max_choices=inbound.max_choices)
+    check(terms, partial(name_of, inputs), max_choices=inbound.max_choices)
     if isinstance(text, UnsetType):
         return _token_request(inbound.model, wire, inputs, terms)
     return _text_request(inbound.model, wire, inputs, terms, text[0])
@@ -82,11 +97,11 @@ def _token_request(
 def _text_request(
     model: str, wire: InferWire, inputs: Inputs, terms: SamplingTerms, text: str
 ) -> InferTextRequest:
-    for spec in INPUTS:
-        if spec.of == "tokens" and inputs.has(spec.name):
+    for name in _TOKENS_ONLY:
+        if inputs.has(name):
             raise InvalidRequest(
-                f"{spec.name}: only supported in requests with input_ids and without text_input",
-                param=spec.name,
+                f"{name}: only supported in requests with input_ids and without text_input",
+                param=name,
             )
     parameters = wire.parameters or _NO_PARAMETERS
     return InferTextRequest(
@@ -135,8 +150,10 @@ def _outputs(
 ) -> tuple[RequestedOutput, ...]:
     """Return the requested outputs; if none are named, all that the request's flags enable."""
     binary = bool((wire.parameters or _NO_PARAMETERS).binary_data_output)
-    offered = {spec.name: spec for spec in OUTPUTS if spec.of in (kind, "both")}
+    offered = _OFFERED[kind]
     if not wire.outputs:
+        if not inputs.has_any(_FLAGS):
+            return _UNFLAGGED[kind, binary]
         return tuple(
             RequestedOutput(name=spec.name, binary=binary)
             for spec in offered.values()

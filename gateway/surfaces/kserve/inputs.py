@@ -1,6 +1,6 @@
 """The input tensors of one infer request, checked against TensorRT-LLM's table, by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import cast
 
@@ -11,12 +11,13 @@ from gateway.surfaces.kserve.binary import BinaryTail
 from gateway.surfaces.kserve.parameter_tables import INPUT, TensorSpec, shape_text
 from gateway.surfaces.kserve.tensors import (
     Datatype,
+    Integers,
     numbers,
+    read_json,
     scalar,
     strings_of_bytes,
     strings_of_json,
     tensor_of_bytes,
-    tensor_of_json,
 )
 from gateway.surfaces.kserve.wire import InputWire
 from schemas.errors import InvalidRequest
@@ -29,19 +30,34 @@ class Inputs:
     Several names for the same tensor can be read together; sending two of them is an error.
     """
 
-    def __init__(self, tensors: Mapping[str, Tensor], texts: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self,
+        tensors: Mapping[str, Tensor | Integers],
+        texts: Mapping[str, tuple[str, ...]],
+    ) -> None:
         """texts: the tensors of strings, which are BYTES on the wire."""
         self._tensors = tensors
         self._texts = texts
 
-    def required(self, *names: str) -> Tensor:
-        """Return the tensor; raise InvalidRequest if it is missing."""
-        tensor = self.tensor(*names)
+    @property
+    def names(self) -> Iterable[str]:
+        """The tensors of numbers that were sent."""
+        return self._tensors
+
+    def required(self, *names: str) -> Sequence[int]:
+        """Return the integers of the tensor; raise InvalidRequest if it is missing."""
+        tensor = self._one(*names)
         if isinstance(tensor, UnsetType):
             raise InvalidRequest(f"{' or '.join(names)} is required", param=names[0])
-        return tensor
+        return numbers(tensor)
 
-    def tensor(self, *names: str) -> Tensor | UnsetType:
+    def tensor(self, name: str) -> Tensor | UnsetType:
+        tensor = self._tensors.get(name, UNSET)
+        return tensor.packed() if isinstance(tensor, Integers) else tensor
+
+    def _one(self, *names: str) -> Tensor | Integers | UnsetType:
+        if len(names) == 1:
+            return self._tensors.get(names[0], UNSET)
         sent = [name for name in names if name in self._tensors]
         if len(sent) > 1:
             raise InvalidRequest(
@@ -50,12 +66,12 @@ class Inputs:
         return self._tensors[sent[0]] if sent else UNSET
 
     def integer(self, *names: str) -> int | UnsetType:
-        tensor = self.tensor(*names)
+        tensor = self._one(*names)
         return UNSET if isinstance(tensor, UnsetType) else int(scalar(tensor))
 
     def number(self, *names: str) -> float | UnsetType:
         """Return the number; raise InvalidRequest for NaN and infinities."""
-        tensor = self.tensor(*names)
+        tensor = self._one(*names)
         if isinstance(tensor, UnsetType):
             return UNSET
         value = float(scalar(tensor))
@@ -69,14 +85,14 @@ class Inputs:
         return silent if tensor is None else bool(scalar(tensor))
 
     def tokens(self, name: str) -> tuple[int, ...]:
-        return tuple(numbers(self.required(name)))
+        return tuple(self.required(name))
 
     def words(self, name: str) -> tuple[tuple[int, ...], ...] | UnsetType:
         """Return token sequences, packed as two rows. Raises InvalidRequest."""
         tensor = self._tensors.get(name)
         if tensor is None:
             return UNSET
-        ids, width = numbers(tensor), tensor.shape[-1]
+        ids, width = list(numbers(tensor)), tensor.shape[-1]
         offsets = ids[width:]
         ends = offsets.index(-1) if -1 in offsets else width
         if any(offset != -1 for offset in offsets[ends:]):
@@ -96,10 +112,14 @@ class Inputs:
     def has(self, name: str) -> bool:
         return name in self._tensors or name in self._texts
 
+    def has_any(self, names: frozenset[str]) -> bool:
+        """Return whether a tensor of numbers with one of these names was sent."""
+        return not names.isdisjoint(self._tensors)
+
 
 def read_inputs(wires: Sequence[InputWire], tail: BinaryTail) -> Inputs:
     """Read all tensors. Raises InvalidRequest that names the tensor, and what is allowed."""
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor | Integers] = {}
     texts: dict[str, tuple[str, ...]] = {}
     for wire in wires:
         if wire.name in tensors or wire.name in texts:
@@ -119,11 +139,11 @@ def read_inputs(wires: Sequence[InputWire], tail: BinaryTail) -> Inputs:
     return Inputs(tensors, texts)
 
 
-def _tensor(spec: TensorSpec, wire: InputWire, tail: BinaryTail) -> Tensor:
+def _tensor(spec: TensorSpec, wire: InputWire, tail: BinaryTail) -> Tensor | Integers:
     datatype = cast(Datatype, wire.datatype)
     data = _data(wire, tail)
     if isinstance(data, Raw):
-        tensor = tensor_of_json(wire.name, datatype, wire.shape, data)
+        tensor = read_json(wire.name, datatype, wire.shape, data)
     else:
         tensor = tensor_of_bytes(wire.name, datatype, wire.shape, data)
     return _without_batch(tensor, spec) if len(tensor.shape) > spec.rank else tensor
@@ -166,8 +186,10 @@ def _check(spec: TensorSpec, wire: InputWire) -> None:
         )
 
 
-def _without_batch(tensor: Tensor, spec: TensorSpec) -> Tensor:
+def _without_batch(tensor: Tensor | Integers, spec: TensorSpec) -> Tensor | Integers:
     """Return the tensor without its leading batch dimension of one."""
+    if isinstance(tensor, Integers):
+        return Integers(shape=tensor.shape[1:], values=tensor.values)
     if spec.name == "prompt_embedding_table" and len(tensor.shape) == 2:
         return tensor
     return msgspec.structs.replace(tensor, shape=tensor.shape[1:])

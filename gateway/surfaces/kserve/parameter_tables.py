@@ -29,7 +29,7 @@ class TensorSpec(Struct, frozen=True, kw_only=True):
     flag: str = ""
 
     def takes(self, shape: Shape) -> bool:
-        return any(_fits(shape, one) for one in self.shapes)
+        return shape in self.shapes or any(_fits(shape, one) for one in self.shapes)
 
     @property
     def rank(self) -> int:

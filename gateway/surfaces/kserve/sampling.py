@@ -4,7 +4,7 @@ https://nvidia.github.io/TensorRT-LLM/advanced/gpt-runtime.html#sampling-paramet
 and topP its search is greedy, a topP of 0 is off, and beams are not normalised by their length.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Final, Literal, TypeVar
 
@@ -25,8 +25,10 @@ class SamplingTerms(Struct, frozen=True, kw_only=True):
     early_stopping: 1, 0, or anything else for "only by length".
     end_id:         -1 means no end token. pad_id: pads beams of unequal length.
     sequences:      number of answers returned; with several beams, the best ones.
+    sent:           the fields that the client sent.
     """
 
+    sent: tuple[str, ...]
     max_tokens: int
     beam_width: int | UnsetType = UNSET
     sequences: int | UnsetType = UNSET
@@ -64,9 +66,9 @@ class SamplingTerms(Struct, frozen=True, kw_only=True):
         """Number of answers returned to the client."""
         return _or(self.sequences, self.beams)
 
-    @property
-    def greedy(self) -> bool:
-        return self.beams == 1 and _or(self.top_k, 0) == 0 and _or(self.top_p, 0.0) == 0.0
+
+SILENT: Final = SamplingTerms(sent=(), max_tokens=1)
+"""The terms of a client that sends none."""
 
 
 class _Range(Struct, frozen=True, kw_only=True):
@@ -108,25 +110,35 @@ RANGES: Final[Mapping[str, _Range]] = {
 }
 
 
-def check(terms: SamplingTerms, names: Mapping[str, str], *, max_choices: int) -> None:
+def check(terms: SamplingTerms, name_of: Callable[[str], str], *, max_choices: int) -> None:
     """Raise InvalidRequest that names what is out of range.
 
-    names: the client's name of a term, if it differs.
+    name_of: returns the client's name of a term.
     """
-    for field, allowed in RANGES.items():
-        value = getattr(terms, field)
-        if value is not UNSET and not allowed.holds(value):
-            name = names.get(field, field)
-            large = isinstance(value, int) and abs(value) >= 2**64  # may not fit into a float
-            shown = "the number" if large else f"{value:g}"
-            raise InvalidRequest(f"{name}: {shown} must be {allowed}", param=name)
-    beams = names.get("beam_width", "beam_width")
-    sequences = names.get("sequences", "sequences")
-    if terms.beams > max_choices:
-        raise InvalidRequest(f"{beams}: must be at most {max_choices}", param=beams)
-    most = terms.beams if terms.beams > 1 else max_choices
+    wrong = [
+        field
+        for field in terms.sent
+        if field in RANGES and not RANGES[field].holds(getattr(terms, field))
+    ]
+    if wrong:
+        raise _out_of_range(terms, next(field for field in RANGES if field in wrong), name_of)
+    beams = terms.beams
+    if beams > max_choices:
+        name = name_of("beam_width")
+        raise InvalidRequest(f"{name}: must be at most {max_choices}", param=name)
+    most = beams if beams > 1 else max_choices
     if terms.rows > most:
-        raise InvalidRequest(f"{sequences}: must be at most {most}", param=sequences)
+        name = name_of("sequences")
+        raise InvalidRequest(f"{name}: must be at most {most}", param=name)
+
+
+def _out_of_range(
+    terms: SamplingTerms, field: str, name_of: Callable[[str], str]
+) -> InvalidRequest:
+    name, value = name_of(field), getattr(terms, field)
+    large = isinstance(value, int) and abs(value) >= 2**64  # may not fit into a float
+    shown = "the number" if large else f"{value:g}"
+    return InvalidRequest(f"{name}: {shown} must be {RANGES[field]}", param=name)
 
 
 def sampling_of(terms: SamplingTerms) -> Sampling:
@@ -134,15 +146,18 @@ def sampling_of(terms: SamplingTerms) -> Sampling:
 
     TensorRT-LLM returns all beams by default; other backends do not, so `n` is set.
     """
-    beams = terms.beams > 1
+    width, rows = terms.beams, terms.rows
+    beams = width > 1
+    top_p = terms.top_p or UNSET
+    greedy = not beams and not terms.top_k and top_p is UNSET
     return Sampling(
-        temperature=0.0 if terms.greedy else terms.temperature,
-        top_k=UNSET if terms.greedy else _candidates(terms),
-        top_p=UNSET if terms.greedy or not _or(terms.top_p, 0.0) else terms.top_p,
-        top_p_min=UNSET if terms.greedy else terms.top_p_min,
-        top_p_decay=UNSET if terms.greedy else terms.top_p_decay,
-        top_p_reset_id=UNSET if terms.greedy else terms.top_p_reset_id,
-        min_p=UNSET if terms.greedy else terms.min_p,
+        temperature=0.0 if greedy else terms.temperature,
+        top_k=UNSET if greedy else _candidates(terms),
+        top_p=top_p,
+        top_p_min=UNSET if greedy else terms.top_p_min,
+        top_p_decay=UNSET if greedy else terms.top_p_decay,
+        top_p_reset_id=UNSET if greedy else terms.top_p_reset_id,
+        min_p=UNSET if greedy else terms.min_p,
         max_tokens=terms.max_tokens,
         min_tokens=terms.min_tokens,
         stop=terms.stop,
@@ -158,8 +173,8 @@ def sampling_of(terms: SamplingTerms) -> Sampling:
         no_repeat_ngram_size=terms.no_repeat_ngram_size,
         embedding_bias=terms.embedding_bias,
         logprobs=True if terms.log_probs else UNSET,
-        n=terms.rows if beams or terms.rows > 1 else UNSET,
-        beam_width=terms.beams if beams else UNSET,
+        n=rows if beams or rows > 1 else UNSET,
+        beam_width=width if beams else UNSET,
         length_penalty=_or(terms.length_penalty, 0.0) if beams else UNSET,
         early_stopping=_early(terms.early_stopping) if beams else UNSET,
     )

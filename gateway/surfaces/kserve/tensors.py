@@ -7,10 +7,10 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from math import inf, isnan, prod
-from typing import Final, Literal, TypeVar, cast
+from typing import Annotated, Final, Literal, TypeVar, cast
 
 import msgspec
-from msgspec import DecodeError, Raw
+from msgspec import DecodeError, Meta, Raw, Struct
 
 from gateway.surfaces.number_lists import flat_pieces, is_long
 from schemas.errors import InvalidRequest
@@ -46,11 +46,36 @@ _LARGEST: Final = 3.4028234663852886e38
 _SWAP: Final = sys.byteorder == "big"
 
 _ints = msgspec.json.Decoder(list[int])
+_int32s = msgspec.json.Decoder(list[Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]])
 _floats = msgspec.json.Decoder(list[float])
 _bools = msgspec.json.Decoder(list[bool])
 _texts = msgspec.json.Decoder(list[str])
 _anything = msgspec.json.Decoder(object)
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class Integers(Struct, frozen=True, kw_only=True, gc=False):
+    """A tensor of int32 that is not packed. values: prod(shape) integers, row-major."""
+
+    shape: tuple[int, ...]
+    values: list[int]
+
+    def packed(self) -> Tensor:
+        return int32(self.shape, self.values)
+
+
+def read_json(
+    name: str, datatype: Datatype, shape: tuple[int, ...], data: Raw
+) -> Tensor | Integers:
+    """Like `tensor_of_json`, but short flat lists of INT32, the usual prompt, are not packed."""
+    if datatype == "INT32" and not is_long(data):
+        try:
+            values = _int32s.decode(data)
+        except (DecodeError, RecursionError):  # nested, or wrong
+            return tensor_of_json(name, datatype, shape, data)
+        _check_count(name, shape, len(values))
+        return Integers(shape=shape, values=values)
+    return tensor_of_json(name, datatype, shape, data)
 
 
 def tensor_of_json(name: str, datatype: Datatype, shape: tuple[int, ...], data: Raw) -> Tensor:
@@ -127,8 +152,10 @@ def bytes_of_strings(values: Sequence[str]) -> bytes:
     return b"".join(parts)
 
 
-def numbers(tensor: Tensor) -> list[int]:
+def numbers(tensor: Tensor | Integers) -> Sequence[int]:
     """Return the items of an integer tensor, row-major."""
+    if isinstance(tensor, Integers):
+        return tensor.values
     items = _items(tensor)
     found: list[int] = []
     for at in range(0, len(items), _AT_ONCE):
@@ -136,8 +163,10 @@ def numbers(tensor: Tensor) -> list[int]:
     return found
 
 
-def scalar(tensor: Tensor) -> bool | int | float:
+def scalar(tensor: Tensor | Integers) -> bool | int | float:
     """Return the only item; a float32 as the shortest equal number: 0.7, not 0.69999998…"""
+    if isinstance(tensor, Integers):
+        return tensor.values[0]
     if tensor.dtype == "bool":
         return tensor.data != b"\0"
     (value,) = _items(tensor)

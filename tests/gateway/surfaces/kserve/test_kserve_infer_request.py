@@ -275,6 +275,31 @@ def test_a_value_out_of_range_is_refused_by_the_name_that_the_client_used(
     assert error.param == name
 
 
+@pytest.mark.parametrize(
+    ("tensors", "said"),
+    [
+        (
+            {"seed": ("UINT64", [1], [1]), "random_seed": ("UINT64", [1], [1]), "top_k": -1},
+            "random_seed and seed mean the same; send only one of them",
+        ),
+        ({"seed": ("UINT64", [1], [1]), "pad_id": -2, "beam_width": -1}, "beam_width: -1 must be"),
+        ({"pad_id": -2, "top_k": -1}, "top_k: -1 must be at least 0"),
+        ({"pad_id": -2, "num_return_sequences": 17}, "pad_id: -2 must be at least -1"),
+        ({"min_tokens": -1, "top_p": ("FP32", [1], [1e39])}, "top_p: inf must be finite"),
+    ],
+)
+def test_of_several_mistakes_the_same_one_is_named_in_whatever_order_they_are_sent(
+    tensors: dict[str, Wire | int], said: str
+) -> None:
+    wires: list[tuple[str, Wire]] = [
+        (name, ("INT32", [1], [wire]) if isinstance(wire, int) else wire)
+        for name, wire in tensors.items()
+    ]
+
+    for order in (wires, wires[::-1]):
+        assert refused(dict(order)).message.startswith(said)
+
+
 @pytest.mark.parametrize("name", [spec.name for spec in INPUTS])
 def test_another_shape_or_datatype_is_refused_with_what_is_allowed(name: str) -> None:
     spec = next(one for one in INPUTS if one.name == name)

@@ -30,6 +30,8 @@ from gateway.surfaces.kserve.tensors import (
     bytes_of_strings,
     int32,
     json_of_tensor,
+    numbers,
+    read_json,
     scalar,
     strings_of_bytes,
     strings_of_json,
@@ -151,6 +153,7 @@ def test_bfloat16_travels_as_bytes_and_has_no_json_form() -> None:
 @pytest.mark.parametrize("data", [b"[1,2,3,4]", b"[[1,2],[3,4]]", b"[[[1],[2]],[3,4]]"])
 def test_json_data_may_be_flat_or_nested(data: bytes) -> None:
     assert tensor_of_json("t", "INT32", (2, 2), Raw(data)) == int32((2, 2), (1, 2, 3, 4))
+    assert list(numbers(read_json("t", "INT32", (2, 2), Raw(data)))) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -169,10 +172,11 @@ def test_json_data_may_be_flat_or_nested(data: bytes) -> None:
 def test_json_data_of_another_kind_or_size_is_refused(
     datatype: Datatype, data: bytes, said: str
 ) -> None:
-    with pytest.raises(InvalidRequest, match=said) as caught:
-        tensor_of_json("t", datatype, (1,), Raw(data))
+    for read in (tensor_of_json, read_json):
+        with pytest.raises(InvalidRequest, match=said) as caught:
+            read("t", datatype, (1,), Raw(data))
 
-    assert caught.value.param == "t"
+        assert caught.value.param == "t"
 
 
 def test_bytes_that_fit_no_tensor_are_refused() -> None:
