@@ -127,7 +127,7 @@ class ClientConnection(asyncio.Protocol):
         self._waiting.clear()
         if last is not None and not last.begun:
             self._begin(last)  # for its record: it arrived in part
-        self._running = None  # an exchange refers to its connection: no cycles
+        self._running = self._seen = None  # an exchange refers to its connection: no cycles
         self.resume_writing()
         self._parser.close()
 

@@ -83,8 +83,8 @@ class RequestParser:
         return self._silent > 0 and not self.in_body
 
     def close(self) -> None:
-        """Break the reference cycle through the parser's callbacks."""
-        del self._parser
+        """Break the reference cycles through what the two parsers call."""
+        del self._parser, self._sink
 
     def feed(self, data: bytes) -> None:
         """Read. Raises BadRequest; nothing may be fed after that."""
