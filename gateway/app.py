@@ -238,7 +238,7 @@ def _gateway_error(request: _Request, exc: GatewayError) -> Response[bytes]:
         request.scope["state"][DENIED] = exc.message
     request.scope["state"][FAILED] = FailedRequest(exc.code, exc.param or "", exc.message)
     return Response(
-        envelope(request.scope["path"])(exc),
+        envelope(request.scope["path"], request.scope["headers"])(exc),
         status_code=exc.status,
         headers=headers,
         media_type="application/json",

@@ -1,12 +1,13 @@
 """Choose the error format for clients that reached no route of the request path."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from gateway.surfaces.anthropic.errors import MessagesError
 from gateway.surfaces.anthropic.errors import error_body as messages_error
+from gateway.surfaces.anthropic.models import VERSION
 from gateway.surfaces.databricks.errors import DatabricksError
 from gateway.surfaces.databricks.errors import error_body as databricks_error
 from gateway.surfaces.kserve import bodies as kserve_bodies
@@ -15,6 +16,9 @@ from gateway.surfaces.mindie.errors import MindIEError
 from gateway.surfaces.openai.bodies import OpenAIError
 from gateway.surfaces.openai.surface import error_body
 from schemas.errors import GatewayError
+
+_MODELS: Final = "/v1/models"
+"""A list for clients of OpenAI and Anthropic, who differ in a header."""
 
 _INFER_TOKEN: Final = "/infer_token"
 """Also the end of OpenAI's path of a model."""
@@ -48,8 +52,10 @@ def error_struct(path: str) -> type[Struct]:
     return STRUCTS[envelope(path)]
 
 
-def envelope(path: str) -> Envelope:
+def envelope(path: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> Envelope:
     path = "/" + path.lstrip("/")
+    if path.startswith(_MODELS) and any(name == VERSION for name, _ in headers):
+        return messages_error
     if path.endswith(_INFER_TOKEN):
         return mindie.error_body
     return next((write for prefix, write in ENVELOPES if path.startswith(prefix)), error_body)

@@ -15,6 +15,7 @@ from gateway.openapi.answer_structs import (
     Readiness,
     TextCompletion,
 )
+from gateway.surfaces.anthropic.models import AnthropicModel, AnthropicModelList
 from gateway.surfaces.databricks.serving_endpoints import ServingEndpoint, ServingEndpointList
 from gateway.surfaces.kserve.bodies import (
     IndexEntry,
@@ -100,8 +101,12 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
     "GET /readyz": RouteDescription(answers=(Readiness,), also=(503,), key=""),
     "GET /health": RouteDescription(answers=(Readiness,), also=(503,), key=""),
     "GET /metrics": RouteDescription(media=(TEXT,), statuses=(401, 429, 503), key="metrics"),
-    "GET /v1/models": RouteDescription(answers=(OpenAIModelList,), statuses=KEYED),
-    "GET /v1/models/{model}": RouteDescription(answers=(OpenAIModel,), statuses=_LOOKED_UP),
+    "GET /v1/models": RouteDescription(
+        answers=(OpenAIModelList, AnthropicModelList), statuses=(400, *KEYED)
+    ),
+    "GET /v1/models/{model}": RouteDescription(
+        answers=(OpenAIModel, AnthropicModel), statuses=_LOOKED_UP
+    ),
     "GET /api/2.0/serving-endpoints": RouteDescription(
         answers=(ServingEndpointList,), statuses=KEYED
     ),

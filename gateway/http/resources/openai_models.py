@@ -1,16 +1,23 @@
-"""List the models as OpenAI's clients expect."""
+"""List the models as OpenAI's clients expect, and as Anthropic's do, who send their version."""
 
 from litestar import Request, get
 from litestar.datastructures import State
-from litestar.params import FromPath
+from litestar.params import FromPath, FromQuery
 from litestar.types import ControllerRouterHandler
 
 from gateway.access.auth import Caller
 from gateway.state import Gateway
+from gateway.surfaces.anthropic.models import PAGE, VERSION
+from gateway.surfaces.anthropic.models import model_body as anthropic_model
+from gateway.surfaces.anthropic.models import models_body as anthropic_models
 from gateway.surfaces.openai.surface import model_body, models_body
 from schemas.errors import ModelNotFound
 
 _Request = Request[object, object, State]
+
+
+def _speaks_anthropic(request: _Request) -> bool:
+    return any(name == VERSION for name, _ in request.scope["headers"])
 
 
 def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
@@ -18,8 +25,18 @@ def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
         return gateway.runtime.keyring.caller(request.scope["headers"])
 
     @get("/v1/models", media_type="application/json", summary="The models that this key may use")
-    async def models(request: _Request) -> bytes:
-        return models_body(gateway.model_names(caller(request)), gateway.started_at)
+    async def models(
+        request: _Request,
+        limit: FromQuery[int] = PAGE,
+        after_id: FromQuery[str] = "",
+        before_id: FromQuery[str] = "",
+    ) -> bytes:
+        names = gateway.model_names(caller(request))
+        if _speaks_anthropic(request):
+            return anthropic_models(
+                list(names), gateway.started_at, limit=limit, after=after_id, before=before_id
+            )
+        return models_body(names, gateway.started_at)
 
     @get("/v1/models/{model:path}", media_type="application/json", summary="One model")
     async def model(request: _Request, model: FromPath[str]) -> bytes:
@@ -27,6 +44,7 @@ def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
         gateway.runtime.table.find(name, caller(request).may_use)
         if name.endswith("*"):
             raise ModelNotFound(f"model: model {name!r} not found", param="model")
-        return model_body(name, gateway.started_at)
+        body = anthropic_model if _speaks_anthropic(request) else model_body
+        return body(name, gateway.started_at)
 
     return [models, model]
