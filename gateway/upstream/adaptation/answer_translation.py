@@ -14,13 +14,23 @@ class TextToTokens:
     """Turn a text answer's events into those of a token answer; times by the caller's clock."""
 
     def __init__(
-        self, tokenizer: TextTokenizer, prompt: Sequence[int], upstream: str, started: float
+        self,
+        tokenizer: TextTokenizer,
+        prompt: Sequence[int],
+        upstream: str,
+        started: float,
+        *,
+        whole: bool,
     ) -> None:
-        """prompt: the request's tokens. started: start of the request, seconds."""
+        """prompt: the request's tokens. started: start of the request, seconds.
+
+        whole: the answer is not streamed, so its tokens do not need one event each.
+        """
         self._tokenizer = tokenizer
         self._prompt = prompt
         self._upstream = upstream
         self._started = started
+        self._as_whole = whole
         self._choices: dict[int, _Written] = {}
         self._counted = False
 
@@ -61,7 +71,12 @@ class TextToTokens:
         if index not in self._choices:
             speller = StreamTokenizer(self._tokenizer, self._prompt, self._upstream)
             self._choices[index] = _Written(
-                index, speller, self._tokenizer, self._upstream, self._started
+                index,
+                speller,
+                self._tokenizer,
+                self._upstream,
+                self._started,
+                whole=self._as_whole,
             )
         return self._choices[index]
 
@@ -76,12 +91,15 @@ class _Written:
         tokenizer: TextTokenizer,
         upstream: str,
         started: float,
+        *,
+        whole: bool,
     ) -> None:
         self._index = index
         self._speller = speller
         self._tokenizer = tokenizer
         self._upstream = upstream
         self._last = started
+        self._whole = whole
         self.count = 0
 
     def feed(self, delta: TextDelta, now: float) -> list[Event]:
@@ -96,6 +114,9 @@ class _Written:
         return self._spelt("", now, over=True)
 
     def _spelt(self, text: str, now: float, *, over: bool) -> list[Event]:
+        if self._whole:
+            ids, text = self._speller.feed_whole(text, over=over)
+            return [self._tokens(ids, text, now)] if ids else []
         pieces = self._speller.feed(text, over=over)
         return [self._tokens((id,), piece, now) for id, piece in pieces]
 

@@ -127,7 +127,9 @@ class RequestTranslation:
             timeout_s=request.timeout_s,
             extra=request.extra,
         )
-        answer = TextToTokens(self._tokenizer, request.tokens, self.name, started)
+        answer = TextToTokens(
+            self._tokenizer, request.tokens, self.name, started, whole=not request.stream
+        )
         async with aclosing(self._inner.generate(sent, call)) as source:
             async for batch in source:
                 work = partial(answer.turn, batch, now())

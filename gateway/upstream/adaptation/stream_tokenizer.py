@@ -27,17 +27,28 @@ Piece = tuple[int, str]
 """A token, and the text that it completes."""
 
 
-def next_part(text: str, *, over: bool) -> int:
-    """Return the length of the first part of `text`; 0 while more text may change it."""
+def parts(text: str, *, over: bool) -> list[str]:
+    """Return the parts at the start of `text` that more text would not change.
+
+    over: no more text will come, so these are all parts.
+    """
+    found: list[str] = []
+    start = 0
     for border in _BORDER.finditer(text):
         at = border.start()
-        if at > LONGEST:
-            break
-        if unicodedata.category(text[at]) not in _JOINED:
-            return at
-    if len(text) > LONGEST + 1:
-        return LONGEST
-    return len(text) if over else 0
+        if unicodedata.category(text[at]) in _JOINED:
+            continue
+        while at - start > LONGEST:
+            found.append(text[start : start + LONGEST])
+            start += LONGEST
+        found.append(text[start:at])
+        start = at
+    while len(text) - start > LONGEST + 1:
+        found.append(text[start : start + LONGEST])
+        start += LONGEST
+    if over and start < len(text):
+        found.append(text[start:])
+    return found
 
 
 class StreamTokenizer:
@@ -55,21 +66,34 @@ class StreamTokenizer:
 
         Raises UpstreamFailed for text without matching tokens.
         """
-        self._held += text
-        pieces: list[Piece] = []
-        while self._held and (length := next_part(self._held, over=over)):
-            part, self._held = self._held[:length], self._held[length:]
-            pieces += self._spelt(part)
-        return pieces
+        return [piece for part in self._parts(text, over=over) for piece in self._spelt(part)]
 
-    def _spelt(self, part: str) -> list[Piece]:
+    def feed_whole(self, text: str, *, over: bool = False) -> tuple[tuple[int, ...], str]:
+        """Return the tokens and the text of all pieces that `feed` would return.
+
+        For answers that nobody reads in pieces: which token completes which text is not found out,
+        so `feed` must not be called afterwards. over, errors: as for `feed`.
+        """
+        parts = self._parts(text, over=over)
+        return tuple([id for part in parts for id in self._ids(part)]), "".join(parts)
+
+    def _parts(self, text: str, *, over: bool) -> list[str]:
+        self._held += text
+        found = parts(self._held, over=over)
+        self._held = self._held[sum(map(len, found)) :]
+        return found
+
+    def _ids(self, part: str) -> tuple[int, ...]:
         try:
-            ids = self._tokenizer.spell(part)
+            return self._tokenizer.spell(part)
         except NotTokenizable as exc:
             raise UpstreamFailed(
                 f"the tokenizer has no tokens for {part!r}, a part of the answer",
                 upstream=self._upstream,
             ) from exc
+
+    def _spelt(self, part: str) -> list[Piece]:
+        ids = self._ids(part)
         texts = [self._pieces.feed(id) for id in ids]
         if "".join(texts) != part:
             texts = [*([""] * (len(ids) - 1)), part]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
-from gateway.upstream.adaptation.stream_tokenizer import LONGEST, StreamTokenizer, next_part
+from gateway.upstream.adaptation.stream_tokenizer import LONGEST, StreamTokenizer, parts
 from gateway.upstream.adaptation.tokenizer import TextTokenizer
 from schemas.errors import UpstreamFailed
 from tests.gateway.upstream.adaptation.vocabularies import FAMILIES, byte_level, cut, family, reads
@@ -62,6 +62,23 @@ def test_how_a_text_arrives_never_shows(name: str, text: str, places: list[int])
     assert "".join(piece for _, piece in pieces) == text
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+@settings(max_examples=40, deadline=None)
+@given(text=texts, places=st.lists(st.integers(0, 200), max_size=6))
+@example(text="Hello  world\n\n  indented, it's 你好 🎉.", places=[3, 9])
+def test_an_answer_that_is_read_as_a_whole_has_the_same_tokens_as_a_stream(
+    name: str, text: str, places: list[int]
+) -> None:
+    tokenizer = family(name)
+    speller = StreamTokenizer(tokenizer, tokenizer.encode(PROMPT), "far")
+
+    whole = [speller.feed_whole(piece) for piece in cut(text, places)]
+    whole.append(speller.feed_whole("", over=True))
+
+    assert [id for ids, _ in whole for id in ids] == [id for id, _ in spelt(tokenizer, text)]
+    assert "".join(piece for _, piece in whole) == text
+
+
 @pytest.mark.parametrize("name", ["byte-level", "tiny-chat"])
 def test_ordinary_text_becomes_what_the_tokenizer_makes_of_the_whole(name: str) -> None:
     tokenizer = family(name)
@@ -79,14 +96,20 @@ def test_ordinary_text_becomes_what_the_tokenizer_makes_of_the_whole(name: str) 
 @given(text=texts)
 def test_no_more_than_one_part_is_ever_held_back(text: str) -> None:
     held = ""
+    found: list[str] = []
 
     for character in text:
         held += character
-        while length := next_part(held, over=False):
-            assert length <= LONGEST
-            held = held[length:]
+        ready = parts(held, over=False)
+        held = held[sum(map(len, ready)) :]
+        found += ready
 
         assert len(held) <= LONGEST + 1
+    found += parts(held, over=True)
+
+    assert found == parts(text, over=True)
+    assert all(len(part) <= LONGEST for part in found[:-1])
+    assert "".join(found) == text
 
 
 def test_a_word_goes_out_when_the_next_one_begins() -> None:
