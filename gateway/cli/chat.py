@@ -11,6 +11,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
+from gateway.cli.chat_apis import ApiName
 from gateway.cli.config_loading import Faults, config_option, load
 from gateway.cli.conversation import Conversation
 from gateway.cli.http_client import fetch, url_of
@@ -39,8 +40,15 @@ class _Models(Struct):
     help="Client key, if the gateway requires one.",
 )
 @click.option("--user", default="", help="Sent as `user`, for experiments and `sticky`.")
+@click.option(
+    "--api",
+    type=click.Choice(["chat", "messages"]),
+    default="chat",
+    show_default=True,
+    help="The API to use: OpenAI's chat completions, or Anthropic's Messages.",
+)
 @config_option
-def chat(model: str | None, url: str | None, key: str, user: str, path: Path) -> None:
+def chat(model: str | None, url: str | None, key: str, user: str, api: ApiName, path: Path) -> None:
     """Chat with MODEL (default: the first one) through a running gateway.
 
     /model NAME, /system TEXT, /clear, /why and /quit control the conversation. Ctrl-C stops an
@@ -52,7 +60,7 @@ def chat(model: str | None, url: str | None, key: str, user: str, path: Path) ->
         if not known:
             raise Faults((f"{site} lists no model; give MODEL",))
         model = known[0].id
-    conversation = Conversation(site, model, key=key, user=user)
+    conversation = Conversation(site, model, key=key, user=user, api=api)
     if sys.stdin.isatty():
         ChatSession(conversation, site).run()
     else:

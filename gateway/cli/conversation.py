@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
 
 from adapters.framing import SSEParser
+from gateway.cli.chat_apis import APIS, ApiName, ChatApi, Message
 from gateway.cli.config_loading import Faults
 from gateway.cli.http_client import CONNECT_S, Site, error_text, upstream_faults
 
@@ -19,41 +18,12 @@ SHOWN = ("x-gateway-", "x-request-id", "server-timing")
 """Prefixes of the headers that describe how the gateway answered."""
 
 
-class Message(Struct, frozen=True, kw_only=True):
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-class _Body(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    model: str
-    messages: tuple[Message, ...]
-    stream: bool
-    user: str | UnsetType = UNSET
-
-
-class _Delta(Struct):
-    content: str | None = None
-    reasoning: str | None = None
-    refusal: str | None = None
-
-
-class _Choice(Struct):
-    delta: _Delta
-
-
-class _ErrorDetail(Struct):
-    message: str
-
-
-class _Chunk(Struct):
-    choices: list[_Choice] = []
-    error: _ErrorDetail | None = None
-
-
 class Conversation:
     """messages: without the system message. headers: the gateway's, of the last answer."""
 
-    def __init__(self, url: str, model: str, *, key: str = "", user: str = "") -> None:
+    def __init__(
+        self, url: str, model: str, *, key: str = "", user: str = "", api: ApiName = "chat"
+    ) -> None:
         self.model = model
         self.system = ""
         self.messages: list[Message] = []
@@ -61,6 +31,7 @@ class Conversation:
         self._url = url
         self._key = key
         self._user = user
+        self._api = APIS[api]
 
     def clear(self) -> None:
         """Remove all messages except the system message."""
@@ -91,23 +62,11 @@ class Conversation:
                 self.messages.pop()
         return answer
 
-    def _body(self) -> bytes:
-        system = (Message(role="system", content=self.system),) if self.system else ()
-        return msgspec.json.encode(
-            _Body(
-                model=self.model,
-                messages=(*system, *self.messages),
-                stream=True,
-                user=self._user or UNSET,
-            )
-        )
-
     async def _answer(self, on_text: Callable[[str, bool], None]) -> None:
         site = Site(self._url)
         clock = asyncio.get_running_loop().time
-        outbound = site.outbound(
-            "/v1/chat/completions", key=self._key, body=self._body(), stream=True
-        )
+        body = self._api.body(self.model, self.system, self.messages, self._user)
+        outbound = site.outbound(self._api.path, key=self._key, body=body, stream=True)
         try:
             with upstream_faults(site.url):
                 reply = await site.transport.exchange(
@@ -120,7 +79,7 @@ class Conversation:
                         raise Faults((error_text(reply.status, data),))
                     parser = SSEParser("gateway")
                     while data := await reply.chunk(clock() + CHUNK_TIMEOUT_S):
-                        if _ended(parser.feed(data), on_text):
+                        if _ended(self._api, parser.feed(data), on_text):
                             return
                     raise Faults(("the answer ended early",))
                 finally:
@@ -133,20 +92,14 @@ def _gateway_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.startswith(SHOWN)}
 
 
-def _ended(frames: list[tuple[str, bytes]], on_text: Callable[[str, bool], None]) -> bool:
+def _ended(
+    api: ChatApi, frames: list[tuple[str, bytes]], on_text: Callable[[str, bool], None]
+) -> bool:
     """Pass on the content of frames; true at the stream's end. Raises Faults for an error."""
     for _, data in frames:
-        if data == b"[DONE]":
-            return True
         try:
-            chunk = msgspec.json.decode(data, type=_Chunk)
+            if api.piece(data, on_text):
+                return True
         except msgspec.DecodeError as exc:
             raise Faults((f"invalid chunk in the answer: {exc}",)) from exc
-        if chunk.error is not None:
-            raise Faults((f"the answer ended early: {chunk.error.message}",))
-        for choice in chunk.choices:
-            if choice.delta.reasoning:
-                on_text(choice.delta.reasoning, True)
-            if words := choice.delta.content or choice.delta.refusal:
-                on_text(words, False)
     return False

@@ -49,6 +49,10 @@ _BY_CONTENT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 
 SURFACES: Final = tuple(_BY_CONTENT)
 _ANYTHING: Final[dict[str, str]] = {
+    "system": "anthropic",
+    "stop_sequences": "anthropic",
+    "thinking": "anthropic",
+    "output_config": "anthropic",
     "messages": "openai",
     "prompt": "openai",
     "input": "openai",

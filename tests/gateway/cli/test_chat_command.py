@@ -137,6 +137,16 @@ async def test_without_a_name_the_first_model_answers(up: Serving, p: Provider) 
     assert p.requests[-1].json["model"] == "m"
 
 
+async def test_the_same_conversation_goes_over_anthropics_api(up: Serving, p: Provider) -> None:
+    answered = await piped(up, "hello", "chat", "--api", "messages", "--user", "u-1")
+    failed = await piped(up, "fail", "chat", "--api", "messages")
+
+    assert answered.stdout.endswith("lo after user\n")
+    assert up.access_lines()[-2].surface == "anthropic"
+    assert failed.exit_code == 1
+    assert "out of order" in failed.stderr
+
+
 async def test_experiments_and_sticky_policies_can_use_a_user(up: Serving, p: Provider) -> None:
     await piped(up, "hi", "chat", "--user", "u-1")
     await piped(up, "hi", "chat")
