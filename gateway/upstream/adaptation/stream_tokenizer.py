@@ -71,7 +71,7 @@ class StreamTokenizer:
     def feed_whole(self, text: str, *, over: bool = False) -> tuple[tuple[int, ...], str]:
         """Return the tokens and the text of all pieces that `feed` would return.
 
-        For answers that nobody reads in pieces: which token completes which text is not found out,
+        For answers that are not read in pieces: which token completes which text is not found out,
         so `feed` must not be called afterwards. over, errors: as for `feed`.
         """
         parts = self._parts(text, over=over)
