@@ -137,10 +137,14 @@ def unsupported(
         known = supports.extra_fields.get(task, _NONE)
         if supports.dialect and supports.dialect == _dialect(request):
             known |= HEADERS
+        own = _own_fields(request, supports)
+        unknown = extra_fields(request)
+        if supports.extra:
+            unknown &= own
         faults += [
             Unsupported(field=field, reason="is not known", hint=is_hint(request, field))
-            for field in sorted(extra_fields(request) - known)
-            if field.partition(".")[0] not in known
+            for field in sorted(unknown)
+            if field in own or (field not in known and field.partition(".")[0] not in known)
         ]
     if request.extra or below or (below is None and has_nested(request)):
         faults += _withheld(request, supports, {fault.field for fault in faults}, below)
@@ -217,6 +221,16 @@ def _dialect(request: Request) -> str:
     """Return the client's dialect if it is not OpenAI's."""
     original = request.original if isinstance(request, ChatRequest) else None
     return "" if original is None else original.dialect
+
+
+def _own_fields(request: Request, supports: Supports) -> frozenset[str]:
+    """Return the unknown fields that mean nothing, or something else, to the backend."""
+    original = request.original if isinstance(request, ChatRequest) else None
+    if original is None or original.dialect == supports.dialect:
+        return _NONE
+    if original.own is not None:
+        return original.own
+    return extra_fields(request) if supports.extra else _NONE
 
 
 def _foreign_content(request: Request, supports: Supports) -> Iterator[Unsupported]:

@@ -23,14 +23,16 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     An adapter of the same dialect sends a field's JSON unchanged as long as the request still has
     the value that was read from it, because vendors cache prompts by their bytes.
 
-    dialect: `anthropic`.
+    dialect: `anthropic` or `openai-responses`.
     fields:  the client's JSON, by the dialect's own field names.
     read:    the request that was read from it.
+    own:     names in `extra` that OpenAI's chat dialect does not have; `None`: all.
     """
 
     dialect: str
     fields: dict[str, Raw]
     read: "ChatRequest"
+    own: frozenset[str] | None = None
 
 
 @final

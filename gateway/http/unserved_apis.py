@@ -10,6 +10,7 @@ from msgspec import Struct
 
 CHAT: Final = "/v1/chat/completions"
 MESSAGES: Final = "/v1/messages"
+RESPONSES: Final = "/v1/responses"
 COMPLETIONS: Final = "/v1/completions"
 EMBEDDINGS: Final = "/v1/embeddings"
 MODELS: Final = "GET /v1/models"
@@ -32,9 +33,14 @@ def _row(path: str, api: str, instead: str) -> Missing:
 
 MISSING: Final[tuple[Missing, ...]] = (
     _row(
-        r"/v1/responses(/.*)?",
-        "OpenAI's Responses API",
-        f"POST {CHAT}; clients that offer both have a setting for chat completions",
+        r"/v1/responses/(compact|input_tokens)",
+        "this part of OpenAI's Responses API",
+        f"POST {RESPONSES} with the whole conversation",
+    ),
+    _row(
+        r"/v1/responses/.*",
+        "OpenAI's storage of responses",
+        f"POST {RESPONSES} with the whole conversation; this gateway does not store responses",
     ),
     _row(
         r"/v1/messages/batches(/.*)?",

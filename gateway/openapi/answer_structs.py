@@ -77,6 +77,63 @@ class MessagesAnswer(Struct, frozen=True, kw_only=True):
     usage: MessagesCounts
 
 
+class ResponseCounts(Struct, frozen=True, kw_only=True):
+    input_tokens: int
+    input_tokens_details: dict[str, int]
+    output_tokens: int
+    output_tokens_details: dict[str, int]
+    total_tokens: int
+
+
+class ResponseFailure(Struct, frozen=True, kw_only=True):
+    code: str
+    message: str
+
+
+class ResponseGap(Struct, frozen=True, kw_only=True):
+    reason: Literal["max_output_tokens", "content_filter"]
+
+
+class ResponseAnswer(Struct, frozen=True, kw_only=True):
+    """output: items of type message, reasoning, function_call and custom_tool_call.
+
+    completed_at: Unix seconds. The client's settings are repeated; those that it left out have the
+    specification's defaults.
+    """
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["in_progress", "completed", "incomplete", "failed"]
+    background: bool
+    completed_at: int | None
+    error: ResponseFailure | None
+    incomplete_details: ResponseGap | None
+    model: str
+    output: list[dict[str, Raw]]
+    service_tier: str
+    previous_response_id: None
+    instructions: str | None
+    tools: list[dict[str, Raw]]
+    tool_choice: str | dict[str, Raw]
+    truncation: Literal["auto", "disabled"]
+    parallel_tool_calls: bool
+    text: dict[str, Raw]
+    top_p: float
+    presence_penalty: float
+    frequency_penalty: float
+    top_logprobs: int
+    temperature: float
+    reasoning: dict[str, Raw]
+    max_output_tokens: int | None
+    max_tool_calls: int | None
+    store: bool
+    metadata: dict[str, Raw]
+    safety_identifier: str | None
+    prompt_cache_key: str | None
+    usage: ResponseCounts | None
+
+
 class ChatLogprobs(Struct, frozen=True, kw_only=True):
     content: list[ChatLogprob] | None
     refusal: list[ChatLogprob] | None

@@ -13,6 +13,7 @@ from gateway.openapi.answer_structs import (
     MessagesAnswer,
     MessagesTokens,
     Readiness,
+    ResponseAnswer,
     TextCompletion,
 )
 from gateway.surfaces.anthropic.models import AnthropicModel, AnthropicModelList
@@ -80,6 +81,7 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
     "POST /v1/messages/count_tokens": RouteDescription(
         answers=(MessagesTokens,), statuses=BY_ANTHROPIC
     ),
+    "POST /v1/responses": _answering(ResponseAnswer, media=(EVENTS,)),
     "POST /infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
     "POST /v1/models/{model}/infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
     "POST /serving-endpoints/chat/completions": _CHAT,

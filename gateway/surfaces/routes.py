@@ -14,12 +14,14 @@ from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from gateway.surfaces.kserve.surface import ROUTES as KSERVE
 from gateway.surfaces.mindie.surface import ROUTES as MINDIE
 from gateway.surfaces.openai.surface import ROUTES as OPENAI
+from gateway.surfaces.responses.surface import ROUTES as RESPONSES
 from schemas.errors import InvalidRequest, RouteNotFound
 from schemas.requests import Request
 
 HOT_ROUTES: Final[tuple[HotRoute, ...]] = (
     *OPENAI,
     *ANTHROPIC,
+    *RESPONSES,
     *MINDIE,
     *DATABRICKS,
     *KSERVE,
@@ -33,6 +35,7 @@ _BY_CONTENT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("input", "/v1/embeddings"),
     ),
     "anthropic": (("messages", "/v1/messages"),),
+    "responses": (("input", "/v1/responses"),),
     "mindie": (("input_id", "/infer_token"),),
     "kserve": (
         ("inputs", "/v2/models/{model}/infer"),

@@ -54,10 +54,16 @@ def unit_of(request: Request, facts: RequestFacts, by: str) -> str:
 
 def metadata_of(request: Request) -> dict[str, str]:
     """The strings among the request's metadata; {} if it is absent or not an object."""
-    if not isinstance(request, ChatRequest) or not isinstance(request.metadata, msgspec.Raw):
+    if not isinstance(request, ChatRequest):
+        return {}
+    raw = request.metadata
+    if raw is UNSET and request.original is not None:
+        # Another dialect's metadata, which backends do not get under OpenAI's name.
+        raw = request.original.fields.get("metadata", UNSET)
+    if not isinstance(raw, msgspec.Raw):
         return {}
     try:
-        found = _strings.decode(request.metadata)
+        found = _strings.decode(raw)
     except (msgspec.DecodeError, RecursionError):
         return {}
     return {name: value for name, value in found.items() if isinstance(value, str)}

@@ -39,6 +39,7 @@ __all__ = (
     "EMBEDDINGS",
     "ROUTES",
     "OpenAISurface",
+    "created_at",
     "error_body",
     "model_body",
     "models_body",
@@ -88,7 +89,7 @@ class OpenAISurface:
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
     def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
-        created = _created_at(request_id)
+        created = created_at(request_id)
         match request:
             case ChatRequest():
                 return ChatRenderer(
@@ -114,7 +115,7 @@ class OpenAISurface:
         return error_body(exc)
 
 
-def _created_at(request_id: str) -> int:
+def created_at(request_id: str) -> int:
     """Return the Unix seconds at which a UUIDv7 was created, RFC 9562 section 5.7."""
     return int(request_id[:8] + request_id[9:13], 16) // 1000
 

@@ -16,9 +16,13 @@ pytestmark = pytest.mark.anyio
 HELLO = {"model": "chat", "messages": [{"role": "user", "content": "a secret"}]}
 CHAT = "POST /v1/chat/completions"
 USE = {
-    "POST /v1/responses": CHAT,
-    "GET /v1/responses/resp_1": CHAT,
-    "POST /responses": CHAT,
+    "GET /v1/responses/resp_1": "does not store responses",
+    "DELETE /v1/responses/resp_1": "does not store responses",
+    "POST /v1/responses/resp_1/cancel": "does not store responses",
+    "GET /v1/responses/resp_1/input_items": "does not store responses",
+    "POST /v1/responses/compact": "POST /v1/responses with the whole",
+    "POST /v1/responses/input_tokens": "POST /v1/responses with the whole",
+    "POST /responses": "did you mean /v1/responses?",
     "POST /v1/messages/batches": "POST /v1/messages",
     "POST /v1/v1/messages": "without /v1",
     "POST /messages": "without /v1",
@@ -77,7 +81,7 @@ async def test_a_call_to_an_unknown_path_is_one_bounded_line_with_the_answers_id
         serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
         httpx.AsyncClient(base_url=gateway.url) as client,
     ):
-        first = await client.post("/v1/responses", json={"input": "a secret of the client's"})
+        first = await client.post("/v1/moderations", json={"input": "a secret of the client's"})
         mine = await client.get("/nowhere", headers={"x-request-id": "mine"})
         other = await client.put("/v1/models")
         huge = await client.get(long)
@@ -86,7 +90,7 @@ async def test_a_call_to_an_unknown_path_is_one_bounded_line_with_the_answers_id
         lines = gateway.access_lines()
 
     assert [(line.method, line.path[:20], line.status, line.error) for line in lines] == [
-        ("POST", "/v1/responses", 404, "unknown_url"),
+        ("POST", "/v1/moderations", 404, "unknown_url"),
         ("GET", "/nowhere", 404, "unknown_url"),
         ("PUT", "/v1/models", 405, "method_not_allowed"),
         ("GET", long[:20], 404, "unknown_url"),
@@ -102,7 +106,7 @@ async def test_a_call_to_an_unknown_path_is_one_bounded_line_with_the_answers_id
     assert len(lines[3].path) == 500
     assert len(lines[3].message) <= MAX_MESSAGE_CHARS + 1
     assert all(answer.headers["x-request-id"] for answer in found)
-    assert "/responses" not in metrics
+    assert "/moderations" not in metrics
     assert "nowhere" not in metrics
 
 

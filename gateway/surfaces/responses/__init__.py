@@ -1,0 +1,1 @@
+"""The Responses surface: OpenAI's Responses API, by the Open Responses specification."""

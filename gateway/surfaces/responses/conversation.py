@@ -1,0 +1,228 @@
+"""Parse `instructions` and `input` into our messages.
+
+Several items can become one message: reasoning, text and calls of one turn of the model are one
+message of role assistant.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, DecodeError, Raw, UnsetType
+
+from gateway.surfaces.decoding import invalid_request, is_null
+from gateway.surfaces.marked_objects import Marks, TypedReader, content_of, with_marks
+from gateway.surfaces.openai.stream_chunks import encode
+from gateway.surfaces.responses.contents import DIALECT, read_parts
+from gateway.surfaces.responses.encrypted_content import opened
+from gateway.surfaces.responses.wire import (
+    ALLOWED,
+    ITEMS,
+    CallItem,
+    CallOutputItem,
+    CustomCallItem,
+    CustomOutputItem,
+    Item,
+    MessageItem,
+    ReasoningItem,
+)
+from schemas.errors import InvalidRequest
+from schemas.messages import Message, OpaquePart, Part, TextPart, Thought, ToolCall
+
+MAX_ITEMS: Final = 100_000
+
+REFERENCE: Final = "item_reference"
+NOT_STORED: Final = "this gateway does not store responses; send the whole conversation in input"
+
+_input: Final[msgspec.json.Decoder[str | list[Item]]] = msgspec.json.Decoder(str | list[Item])
+_loose_input: Final[msgspec.json.Decoder[str | list[Raw]]] = msgspec.json.Decoder(str | list[Raw])
+_text: Final = msgspec.json.Decoder(str)
+_reader: Final = TypedReader[Item](Item, ITEMS, ALLOWED, default="message")
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
+
+
+class ResponsesConversation:
+    """The messages of one request. marked: some have fields that our schema does not have."""
+
+    def __init__(self, instructions: Raw | UnsetType, given: Raw | UnsetType) -> None:
+        """Raises InvalidRequest, whose `param` is the path of the invalid field."""
+        self.marked = False
+        self.messages: list[Message] = []
+        self._turn: _Turn | None = None
+        if isinstance(instructions, Raw) and not is_null(instructions):
+            self._add_instructions(instructions)
+        if given is UNSET or is_null(given):
+            raise InvalidRequest("input is required", param="input")
+        try:
+            items: str | list[Item] | list[Raw] = _input.decode(given)
+        except (DecodeError, RecursionError):
+            try:
+                items = _loose_input.decode(given)
+            except (DecodeError, RecursionError) as exc:
+                raise invalid_request(exc, "input", ALLOWED) from exc
+        if isinstance(items, str):
+            self.messages.append(Message(role="user", content=items))
+            return
+        if not 0 < len(items) <= MAX_ITEMS:
+            raise InvalidRequest(f"input must have 1 to {MAX_ITEMS} items", param="input")
+        for place, item in enumerate(items):
+            self._add(item, f"input[{place}]")
+        self._end_turn()
+
+    def _add_instructions(self, raw: Raw) -> None:
+        try:
+            text = _text.decode(raw)
+        except (DecodeError, RecursionError) as exc:
+            raise invalid_request(exc, "instructions", ALLOWED) from exc
+        if text:
+            self.messages.append(Message(role="system", content=text))
+
+    def _add(self, item: Item | Raw, where: str) -> None:
+        more: Marks = {}
+        if isinstance(item, Raw):
+            raw = item
+            _check_reference(raw, where)
+            found, more = _reader.read(raw, where)
+            if isinstance(found, str):
+                self._own().parts.append(OpaquePart(type=found, raw=raw, dialect=DIALECT))
+                return
+            item = found
+        match item:
+            case MessageItem(role="assistant"):
+                self._add_answer(item, more, where)
+            case MessageItem():
+                self._add_message(item, more, where)
+            case ReasoningItem():
+                self._add_reasoning(item, more)
+            case CallItem():
+                call = ToolCall(id=item.call_id, name=item.name, arguments=item.arguments or "{}")
+                self._own().add(call, more)
+            case CustomCallItem():
+                arguments = encode({"input": item.input}).decode()
+                call = ToolCall(id=item.call_id, name=item.name, arguments=arguments)
+                self._own().add(call, more)
+            case CallOutputItem() | CustomOutputItem():
+                self._add_output(item, more, where)
+
+    def _add_message(self, item: MessageItem, more: Marks, where: str) -> None:
+        self._end_turn()
+        marks = self._noted(with_marks(more, phase=item.phase))
+        content = item.content
+        if isinstance(content, list):
+            content = content_of(self._parts(content, f"{where}.content"))
+        self.messages.append(Message(role=item.role, content=content, marks=marks))
+
+    def _add_answer(self, item: MessageItem, more: Marks, where: str) -> None:
+        turn = self._own()
+        if turn.parts and not turn.calls:
+            self._end_turn()
+            turn = self._own()
+        content = item.content
+        if isinstance(content, str):
+            turn.parts.append(TextPart(text=content))
+        else:
+            turn.parts += self._parts(content, f"{where}.content")
+        turn.mark(with_marks(more, phase=item.phase))
+
+    def _add_reasoning(self, item: ReasoningItem, more: Marks) -> None:
+        turn = self._own()
+        if turn.parts and not turn.calls:
+            self._end_turn()
+            turn = self._own()
+        turn.mark(with_marks(more))
+        if item.encrypted_content:
+            found = opened(item.encrypted_content)
+            if found is not None:
+                thought, call = found
+                if call:
+                    turn.signatures[call] = thought.signature
+                else:
+                    turn.thoughts.append(thought)
+                return
+            turn.mark(Raw(encode({"encrypted_content": item.encrypted_content})))
+        text = "".join([one.text for one in (item.content or item.summary)])
+        if text:
+            turn.thoughts.append(Thought(text=text))
+
+    def _add_output(self, item: CallOutputItem | CustomOutputItem, more: Marks, where: str) -> None:
+        self._end_turn()
+        content = item.output
+        if isinstance(content, list):
+            content = content_of(self._parts(content, f"{where}.output"))
+        marks = self._noted(with_marks(more))
+        self.messages.append(
+            Message(role="tool", tool_call_id=item.call_id, content=content, marks=marks)
+        )
+
+    def _own(self) -> "_Turn":
+        """Return the model's turn that the next item belongs to."""
+        if self._turn is None:
+            self._turn = _Turn()
+        return self._turn
+
+    def _end_turn(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            message = turn.message()
+            self._noted(message.marks)
+            self.messages.append(message)
+
+    def _parts(self, raws: list[Raw], where: str) -> list[Part]:
+        parts = read_parts(raws, where)
+        for part in parts:
+            self._noted(getattr(part, "marks", UNSET))
+        return parts
+
+    def _noted(self, marks: Raw | UnsetType) -> Raw | UnsetType:
+        self.marked = self.marked or marks is not UNSET
+        return marks
+
+
+class _Turn:
+    """Consecutive items of the model, which become one message."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.calls: list[ToolCall] = []
+        self.thoughts: list[Thought] = []
+        self.signatures: dict[str, str] = {}
+        self._marks: Marks = {}
+
+    def add(self, call: ToolCall, more: Marks) -> None:
+        signature = self.signatures.get(call.id)
+        if signature:
+            call = msgspec.structs.replace(call, signature=signature)
+        self.calls.append(call)
+        self._marks |= more
+
+    def mark(self, marks: Raw | UnsetType) -> None:
+        if isinstance(marks, Raw):
+            self._marks |= _fields.decode(marks)
+
+    def message(self) -> Message:
+        empty = None if self.calls or self.thoughts else ""
+        return Message(
+            role="assistant",
+            content=content_of(self.parts) if self.parts else empty,
+            tool_calls=tuple(self.calls),
+            thoughts=tuple(self.thoughts),
+            marks=with_marks(self._marks),
+        )
+
+
+class _Reference(msgspec.Struct):
+    type: str | None = None
+    role: str | None = None
+    id: str | None = None
+
+
+_reference: Final = msgspec.json.Decoder(_Reference)
+
+
+def _check_reference(raw: Raw, where: str) -> None:
+    """Raise InvalidRequest for a stored item; its type may be absent."""
+    try:
+        found = _reference.decode(raw)
+    except (DecodeError, RecursionError):
+        return  # reported when the item is read
+    if found.type == REFERENCE or (found.type is None and found.role is None and found.id):
+        raise InvalidRequest(f"{where}: {REFERENCE}: {NOT_STORED}", param=where)

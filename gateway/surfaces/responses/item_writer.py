@@ -1,0 +1,322 @@
+"""Write output items as events: each begins, grows and ends, in the order of its first piece.
+
+Messages and reasoning follow one another. Calls may grow in turns, because a backend may send their
+arguments so; a call ends when the next item begins, if its arguments are complete, and otherwise
+with the answer.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from gateway.surfaces.openai.stream_chunks import encode
+from gateway.surfaces.responses import items
+from gateway.surfaces.responses.encrypted_content import sealed, sealed_call
+from gateway.surfaces.responses.frames import DELTA_END, TEXT_END, delta_start, event
+from gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS
+from schemas.events import ReasoningDelta, TokenLogprob, ToolDelta
+
+_TEXT: Final = b"output_text"
+_REFUSAL: Final = b"refusal"
+
+
+class _OpenPart:
+    """A part of the open message. before: the bytes of its deltas before the text."""
+
+    def __init__(self, kind: bytes, place: bytes) -> None:
+        self.kind = kind
+        self.place = place
+        self.pieces: list[str] = []
+        self.logprobs: list[TokenLogprob] = []
+        self.before = delta_start(b"response.%b.delta" % kind, place)
+
+
+class _OpenMessage:
+    def __init__(self, id: bytes, index: int) -> None:
+        self.id = id
+        self.index = index
+        self.ended: list[bytes] = []
+        self.part: _OpenPart | None = None
+
+
+class _OpenThought:
+    def __init__(self, id: bytes, index: int, block: int) -> None:
+        self.id = id
+        self.index = index
+        self.block = block
+        self.before = b""
+        self.place = b""
+        self.pieces: list[str] = []
+        self.signature = ""
+        self.data = ""
+        self.format = ""
+
+
+class _OpenCall:
+    def __init__(self, id: bytes, index: int, first: ToolDelta, *, custom: bool) -> None:
+        self.id = id
+        self.index = index
+        self.call_id = first.id
+        self.name = first.name
+        self.custom = custom
+        self.place = b'"item_id":"%b","output_index":%d' % (id, index)
+        self.before = delta_start(b"response.function_call_arguments.delta", self.place)
+        self.pieces: list[str] = []
+
+
+class ItemWriter:
+    """Mutable state: the open items, what has ended, and the number of the next event.
+
+    number: of the next event. Each method that writes appends frames to `out`.
+    """
+
+    def __init__(self, id: str, *, custom: Collection[str], summarised: bool) -> None:
+        """id: of the answer. custom: names of custom tools. summarised: see items.reasoning."""
+        self.number = 0
+        self._id = id.encode()
+        self._custom = custom
+        self._summarised = summarised
+        self._ended: list[bytes | None] = []
+        self._message: _OpenMessage | None = None
+        self._part: _OpenPart | None = None
+        self._thought: _OpenThought | None = None
+        self._calls: dict[int, _OpenCall] = {}
+        self._called: set[int] = set()
+
+    def emit(self, kind: bytes, members: bytes, out: list[bytes]) -> None:
+        out.append(event(kind, members, self.number))
+        self.number += 1
+
+    def text(self, text: str, logprobs: Sequence[TokenLogprob], out: list[bytes]) -> None:
+        part = self._part
+        if part is not None and part.kind is _TEXT and text and not logprobs:
+            part.pieces.append(text)
+            out += (part.before, encode(text), TEXT_END % self.number)
+            self.number += 1
+        elif text or logprobs:
+            self._grow(_TEXT, text, logprobs, out)
+
+    def refusal(self, text: str, out: list[bytes]) -> None:
+        if text:
+            self._grow(_REFUSAL, text, (), out)
+
+    def thought(self, delta: ReasoningDelta, out: list[bytes]) -> None:
+        thought = self._thought
+        if thought is None or thought.block != delta.block:
+            self._end_all(out)
+            thought = self._begin_thought(delta.block, out)
+        if delta.text:
+            if not thought.pieces:
+                self._begin_thinking(thought, out)
+            thought.pieces.append(delta.text)
+            out += (thought.before, encode(delta.text), DELTA_END % self.number)
+            self.number += 1
+        thought.signature += delta.signature
+        thought.data += delta.data
+        thought.format = delta.format or thought.format
+
+    def tool(self, delta: ToolDelta, out: list[bytes]) -> None:
+        call = self._calls.get(delta.tool)
+        if call is None:
+            if delta.tool in self._called:
+                return  # what follows a complete object is at most white space
+            self._end_all(out)
+            call = self._begin_call(delta, out)
+        if not delta.arguments:
+            return
+        call.pieces.append(delta.arguments)
+        if not call.custom:
+            out += (call.before, encode(delta.arguments), DELTA_END % self.number)
+            self.number += 1
+
+    def finish(self, out: list[bytes], status: bytes) -> bytes:
+        """End all open items, the last with this status. Return all items as a JSON list."""
+        if not self._ended:
+            self._grow(_TEXT, "", (), out)
+        last = len(self._ended) - 1
+        self._end_message(out, status if self._message_index() == last else COMPLETED)
+        self._end_thought(out, status if self._thought_index() == last else COMPLETED)
+        for call in list(self._calls.values()):
+            self._end_call(call, out, status if call.index == last else COMPLETED)
+        self._calls.clear()
+        return self.ended()
+
+    def ended(self) -> bytes:
+        """Return the items that have ended, as a JSON list."""
+        return b"[%b]" % b",".join([item for item in self._ended if item is not None])
+
+    def _grow(
+        self, kind: bytes, text: str, logprobs: Sequence[TokenLogprob], out: list[bytes]
+    ) -> None:
+        """Add to the open part; begin the part and the message if they are not open."""
+        message = self._message
+        if message is None:
+            self._end_all(out)
+            message = self._begin_message(out)
+        part = self._part
+        if part is None or part.kind is not kind:
+            self._end_part(message, out)
+            part = self._begin_part(message, kind, out)
+        if not text and not logprobs:
+            return
+        part.pieces.append(text)
+        end = DELTA_END % self.number
+        if kind is _TEXT:
+            part.logprobs += logprobs
+            end = b',"logprobs":%b%b' % (items.logprobs_json(logprobs), end)
+        out += (part.before, encode(text), end)
+        self.number += 1
+
+    def _begin_message(self, out: list[bytes]) -> _OpenMessage:
+        id, index = self._next(b"msg")
+        self._message = message = _OpenMessage(id, index)
+        self._added(index, items.message(id, (), IN_PROGRESS), out)
+        return message
+
+    def _begin_part(self, message: _OpenMessage, kind: bytes, out: list[bytes]) -> _OpenPart:
+        place = b'"item_id":"%b","output_index":%d,"content_index":%d' % (
+            message.id,
+            message.index,
+            len(message.ended),
+        )
+        self._part = part = _OpenPart(kind, place)
+        empty = items.text_part(b'""') if kind is _TEXT else items.refusal_part(b'""')
+        self.emit(b"response.content_part.added", b'%b,"part":%b' % (place, empty), out)
+        return part
+
+    def _end_part(self, message: _OpenMessage, out: list[bytes]) -> None:
+        part, self._part = self._part, None
+        if part is None:
+            return
+        text = encode("".join(part.pieces))
+        if part.kind is _TEXT:
+            logprobs = items.logprobs_json(part.logprobs)
+            whole = items.text_part(text, logprobs)
+            members = b'%b,"text":%b,"logprobs":%b' % (part.place, text, logprobs)
+        else:
+            whole = items.refusal_part(text)
+            members = b'%b,"refusal":%b' % (part.place, text)
+        self.emit(b"response.%b.done" % part.kind, members, out)
+        self.emit(b"response.content_part.done", b'%b,"part":%b' % (part.place, whole), out)
+        message.ended.append(whole)
+
+    def _end_message(self, out: list[bytes], status: bytes = COMPLETED) -> None:
+        message = self._message
+        if message is not None:
+            self._end_part(message, out)
+            self._message = None
+            self._done(message.index, items.message(message.id, message.ended, status), out)
+
+    def _begin_thought(self, block: int, out: list[bytes]) -> _OpenThought:
+        id, index = self._next(b"rs")
+        self._thought = thought = _OpenThought(id, index, block)
+        empty = items.reasoning(id, "", "", summarised=self._summarised, status=IN_PROGRESS)
+        self._added(index, empty, out)
+        return thought
+
+    def _begin_thinking(self, thought: _OpenThought, out: list[bytes]) -> None:
+        kind, within = (b"reasoning_summary", b"summary") if self._summarised else _CONTENT
+        place = b'"item_id":"%b","output_index":%d,"%b_index":0' % (
+            thought.id,
+            thought.index,
+            within,
+        )
+        thought.place = place
+        thought.before = delta_start(b"response.%b_text.delta" % kind, place)
+        part = items.thinking_part(b'""', summarised=self._summarised)
+        self.emit(b"response.%b_part.added" % self._parts(), b'%b,"part":%b' % (place, part), out)
+
+    def _end_thought(self, out: list[bytes], status: bytes = COMPLETED) -> None:
+        thought, self._thought = self._thought, None
+        if thought is None:
+            return
+        text = "".join(thought.pieces)
+        if thought.pieces:
+            kind = b"reasoning_summary" if self._summarised else b"reasoning"
+            whole = encode(text)
+            part = items.thinking_part(whole, summarised=self._summarised)
+            self.emit(
+                b"response.%b_text.done" % kind, b'%b,"text":%b' % (thought.place, whole), out
+            )
+            self.emit(
+                b"response.%b_part.done" % self._parts(),
+                b'%b,"part":%b' % (thought.place, part),
+                out,
+            )
+        encrypted = sealed(text, thought.signature, thought.data, thought.format)
+        item = items.reasoning(
+            thought.id, text, encrypted, summarised=self._summarised, status=status
+        )
+        self._done(thought.index, item, out)
+
+    def _parts(self) -> bytes:
+        return b"reasoning_summary" if self._summarised else b"content"
+
+    def _begin_call(self, first: ToolDelta, out: list[bytes]) -> _OpenCall:
+        if first.signature:
+            self._sign(first, out)
+        custom = first.name in self._custom
+        id, index = self._next(b"ctc" if custom else b"fc")
+        call = self._calls[first.tool] = _OpenCall(id, index, first, custom=custom)
+        self._called.add(first.tool)
+        write = items.custom_call if custom else items.function_call
+        self._added(index, write(id, first.id, first.name, b'""', IN_PROGRESS), out)
+        return call
+
+    def _sign(self, first: ToolDelta, out: list[bytes]) -> None:
+        """Write Gemini's signature of a call as reasoning, which clients return."""
+        id, index = self._next(b"rs")
+        empty = items.reasoning(id, "", "", summarised=True, status=IN_PROGRESS)
+        self._added(index, empty, out)
+        encrypted = sealed_call(first.signature, first.id)
+        item = items.reasoning(id, "", encrypted, summarised=True, status=COMPLETED)
+        self._done(index, item, out)
+
+    def _end_call(self, call: _OpenCall, out: list[bytes], status: bytes = COMPLETED) -> None:
+        arguments = "".join(call.pieces)
+        if call.custom:
+            given = encode(items.custom_input(arguments)) if arguments else b'""'
+            delta = b'%b,"delta":%b' % (call.place, given)
+            self.emit(b"response.custom_tool_call_input.delta", delta, out)
+            kind, member, write = b"custom_tool_call_input", b"input", items.custom_call
+        else:
+            if not arguments:
+                arguments = "{}"
+                out += (call.before, b'"{}"', DELTA_END % self.number)
+                self.number += 1
+            given = encode(arguments)
+            kind, member, write = b"function_call_arguments", b"arguments", items.function_call
+        done = b'%b,"%b":%b' % (call.place, member, given)
+        self.emit(b"response.%b.done" % kind, done, out)
+        self._done(call.index, write(call.id, call.call_id, call.name, given, status), out)
+
+    def _end_all(self, out: list[bytes]) -> None:
+        """End what the next item ends: everything but calls whose arguments are incomplete."""
+        self._end_message(out)
+        self._end_thought(out)
+        for tool, call in list(self._calls.items()):
+            if items.is_complete("".join(call.pieces)):
+                del self._calls[tool]
+                self._end_call(call, out)
+
+    def _next(self, kind: bytes) -> tuple[bytes, int]:
+        """Return the id and the index of a new item."""
+        index = len(self._ended)
+        self._ended.append(None)
+        return b"%b_%b_%d" % (kind, self._id, index), index
+
+    def _added(self, index: int, item: bytes, out: list[bytes]) -> None:
+        members = b'"output_index":%d,"item":%b' % (index, item)
+        self.emit(b"response.output_item.added", members, out)
+
+    def _done(self, index: int, item: bytes, out: list[bytes]) -> None:
+        self._ended[index] = item
+        self.emit(b"response.output_item.done", b'"output_index":%d,"item":%b' % (index, item), out)
+
+    def _message_index(self) -> int:
+        return -1 if self._message is None else self._message.index
+
+    def _thought_index(self) -> int:
+        return -1 if self._thought is None else self._thought.index
+
+
+_CONTENT: Final = (b"reasoning", b"content")

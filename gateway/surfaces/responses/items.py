@@ -1,0 +1,94 @@
+"""Output items as JSON: messages with their parts, reasoning, and calls of tools."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import DecodeError
+
+from gateway.surfaces.openai.stream_chunks import chat_logprobs, encode
+from gateway.surfaces.responses.tools import INPUT
+from schemas.events import TokenLogprob
+
+COMPLETED: Final = b"completed"
+INCOMPLETE: Final = b"incomplete"
+IN_PROGRESS: Final = b"in_progress"
+
+_object: Final = msgspec.json.Decoder(dict[str, object])
+
+
+def logprobs_json(logprobs: Sequence[TokenLogprob]) -> bytes:
+    return encode(chat_logprobs(logprobs)) if logprobs else b"[]"
+
+
+def text_part(text: bytes, logprobs: bytes = b"[]") -> bytes:
+    """text, logprobs: JSON."""
+    return b'{"type":"output_text","text":%b,"annotations":[],"logprobs":%b}' % (text, logprobs)
+
+
+def refusal_part(text: bytes) -> bytes:
+    """text: JSON."""
+    return b'{"type":"refusal","refusal":%b}' % text
+
+
+def message(id: bytes, parts: Sequence[bytes], status: bytes) -> bytes:
+    return b'{"id":"%b","type":"message","status":"%b","role":"assistant","content":[%b]}' % (
+        id,
+        status,
+        b",".join(parts),
+    )
+
+
+def thinking_part(text: bytes, *, summarised: bool) -> bytes:
+    """text: JSON."""
+    kind = b"summary_text" if summarised else b"reasoning_text"
+    return b'{"type":"%b","text":%b}' % (kind, text)
+
+
+def reasoning(id: bytes, text: str, encrypted: str, *, summarised: bool, status: bytes) -> bytes:
+    """summarised: the text goes where clients look for summaries."""
+    part = thinking_part(encode(text), summarised=summarised) if text else b""
+    return b"".join(
+        (
+            b'{"id":"%b","type":"reasoning","status":"%b","summary":[' % (id, status),
+            part if summarised else b"",
+            b"]" if summarised or not part else b'],"content":[%b]' % part,
+            b',"encrypted_content":' + encode(encrypted) if encrypted else b"",
+            b"}",
+        )
+    )
+
+
+def function_call(id: bytes, call_id: str, name: str, arguments: bytes, status: bytes) -> bytes:
+    """arguments: a JSON string that holds JSON."""
+    return (
+        b'{"id":"%b","type":"function_call","status":"%b","call_id":%b,"name":%b,"arguments":%b}'
+    ) % (id, status, encode(call_id), encode(name), arguments)
+
+
+def custom_call(id: bytes, call_id: str, name: str, given: bytes, status: bytes) -> bytes:
+    """given: the tool's input, a JSON string."""
+    return (
+        b'{"id":"%b","type":"custom_tool_call","status":"%b","call_id":%b,"name":%b,"input":%b}'
+    ) % (id, status, encode(call_id), encode(name), given)
+
+
+def custom_input(arguments: str) -> str:
+    """Return the text in the arguments of the function that stands for a custom tool.
+
+    Arguments of another form are the input themselves: the model did not keep to the function.
+    """
+    try:
+        found = _object.decode(arguments).get(INPUT)
+    except (DecodeError, RecursionError):
+        return arguments
+    return found if isinstance(found, str) else arguments
+
+
+def is_complete(arguments: str) -> bool:
+    """Return whether the arguments are a whole object."""
+    try:
+        _object.decode(arguments)
+    except (DecodeError, RecursionError):
+        return False
+    return True

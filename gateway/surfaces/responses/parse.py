@@ -1,0 +1,154 @@
+"""Parse bodies of the Responses API, or raise an InvalidRequest that names the field.
+
+https://platform.openai.com/docs/api-reference/responses/create. Nulls count as absent, and an
+absent field stays absent. What the answer repeats is kept as the client wrote it.
+"""
+
+from typing import Final
+
+from msgspec import UNSET, Raw
+from msgspec.structs import replace
+
+from gateway.surfaces.decoding import BodyReader, is_null, is_object
+from gateway.surfaces.openai.parse import model_name
+from gateway.surfaces.openai.stream_chunks import encode
+from gateway.surfaces.openai.stream_options import read_stream_options
+from gateway.surfaces.responses.contents import DIALECT
+from gateway.surfaces.responses.conversation import NOT_STORED, ResponsesConversation
+from gateway.surfaces.responses.tools import read_effort, read_text, read_tools
+from gateway.surfaces.responses.wire import ALLOWED, ResponsesWire
+from schemas.errors import InvalidRequest
+from schemas.requests import ChatRequest, Original
+from schemas.sampling import Sampling
+
+ENCRYPTED: Final = "reasoning.encrypted_content"
+LOGPROBS: Final = "message.output_text.logprobs"
+"""What of `include` every backend's answer can have."""
+
+OWN: Final = frozenset(
+    {
+        "access_programs",
+        "background_options",
+        "context_management",
+        "image",
+        "include",
+        "max_tool_calls",
+        "moderation",
+        "store",
+        "truncation",
+    }
+)
+"""Fields that OpenAI's chat completions do not have, with all members of `reasoning` and `text`.
+Other unknown ones are sent to servers of its dialect."""
+
+OPTIONAL: Final = ("store", "truncation", "include")
+"""Served without: this gateway stores nothing, a prompt that is too long is an error, and only
+tools of OpenAI's have something to include."""
+
+_SHARED: Final = (
+    "service_tier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "safety_identifier",
+)
+"""Fields that chat completions have as well."""
+
+_REPEATED: Final = ("instructions", "tool_choice", "text", "reasoning", "metadata")
+
+READER: Final = BodyReader(ResponsesWire, ALLOWED)
+
+
+def parse_response(body: bytes, *, model: str = "") -> ChatRequest:
+    """`POST /v1/responses`. model: the name to use if the body names none.
+
+    Raises InvalidRequest.
+    """
+    wire, extra = READER.read(body)
+    _check_stored(wire)
+    conversation = ResponsesConversation(wire.instructions, wire.input)
+    tools = read_tools(wire.tools, wire.tool_choice)
+    form = read_text(wire.text, extra)
+    effort = read_effort(wire.reasoning, extra)
+    kept = _kept(wire, extra)
+    logprobs = _read_include(wire, extra)
+    optional = OPTIONAL
+    if wire.stream_options is not UNSET:
+        optional += read_stream_options(wire.stream_options, extra)[2]
+    calls = wire.parallel_tool_calls
+    request = ChatRequest(
+        model=model_name(wire.model, model),
+        messages=tuple(conversation.messages),
+        sampling=Sampling(
+            temperature=UNSET if wire.temperature is None else wire.temperature,
+            top_p=UNSET if wire.top_p is None else wire.top_p,
+            max_tokens=UNSET if wire.max_output_tokens is None else wire.max_output_tokens,
+            presence_penalty=UNSET if wire.presence_penalty is None else wire.presence_penalty,
+            frequency_penalty=UNSET if wire.frequency_penalty is None else wire.frequency_penalty,
+            logprobs=True if logprobs else UNSET,
+            top_logprobs=wire.top_logprobs if logprobs and wire.top_logprobs else UNSET,
+        ),
+        tools=tools.tools,
+        tool_choice=tools.choice,
+        parallel_tool_calls=UNSET if calls is None or tools.tools is UNSET else calls,
+        response_format=form,
+        reasoning_effort=effort,
+        stream=wire.stream or False,
+        user=UNSET if wire.user is None else wire.user,
+        extra=extra,
+        nested=conversation.marked or tools.marked,
+        optional=optional,
+    )
+    own = OWN.union([name for name in extra if "." in name]) if extra else OWN
+    return replace(request, original=Original(dialect=DIALECT, fields=kept, read=request, own=own))
+
+
+def _check_stored(wire: ResponsesWire) -> None:
+    """Raise InvalidRequest for what only works with stored responses."""
+    if wire.previous_response_id is not None:
+        field = "previous_response_id"
+        raise InvalidRequest(f"{field}: {NOT_STORED}", param=field)
+    for field, value in (("conversation", wire.conversation), ("prompt", wire.prompt)):
+        if isinstance(value, Raw) and not is_null(value):
+            raise InvalidRequest(f"{field}: {NOT_STORED}", param=field)
+    if wire.background:
+        raise InvalidRequest(
+            "background: this gateway does not answer in the background; use stream",
+            param="background",
+        )
+
+
+def _kept(wire: ResponsesWire, extra: dict[str, Raw]) -> dict[str, Raw]:
+    """Return what the answer repeats; of it, `extra` gets what a backend may know."""
+    kept: dict[str, Raw] = {}
+    for name in _SHARED:
+        raw = getattr(wire, name)
+        if isinstance(raw, Raw) and not is_null(raw):
+            if bytes(raw)[:1] != b'"':
+                raise InvalidRequest(f"{name} must be a string", param=name)
+            kept[name] = extra[name] = raw
+    for name in _REPEATED:
+        raw = getattr(wire, name)
+        if isinstance(raw, Raw) and not is_null(raw):
+            kept[name] = raw
+    if "metadata" in kept and not is_object(kept["metadata"]):
+        raise InvalidRequest("metadata must be an object", param="metadata")
+    if wire.tools:
+        kept["tools"] = Raw(encode(wire.tools))
+    if wire.store:
+        extra["store"] = Raw(b"true")
+    if wire.truncation == "auto":
+        extra["truncation"] = Raw(b'"auto"')
+    if wire.max_tool_calls is not None:
+        extra["max_tool_calls"] = Raw(encode(wire.max_tool_calls))
+    if wire.top_logprobs:
+        kept["top_logprobs"] = Raw(encode(wire.top_logprobs))
+    return kept
+
+
+def _read_include(wire: ResponsesWire, extra: dict[str, Raw]) -> bool:
+    """Return whether the client wants log probabilities."""
+    names = wire.include or []
+    others = [name for name in names if name not in (ENCRYPTED, LOGPROBS)]
+    if others:
+        extra["include"] = Raw(encode(others))
+    return LOGPROBS in names or bool(wire.top_logprobs)

@@ -1,0 +1,229 @@
+"""Render answers of the Responses API, whole and streamed.
+
+https://platform.openai.com/docs/api-reference/responses/object
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Raw
+
+from gateway.surfaces.base import Headers
+from gateway.surfaces.openai.bodies import openai_error
+from gateway.surfaces.openai.stream_chunks import encode
+from gateway.surfaces.responses import items
+from gateway.surfaces.responses.encrypted_content import sealed, sealed_call
+from gateway.surfaces.responses.frames import event
+from gateway.surfaces.responses.item_writer import ItemWriter
+from gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS, INCOMPLETE
+from gateway.surfaces.responses.resource import (
+    ResourceWriter,
+    ResponseOutcome,
+    custom_tools,
+    is_summarised,
+)
+from gateway.surfaces.responses.usage import usage_json
+from gateway.surfaces.sse import DONE
+from schemas.answers import Answer, Choice
+from schemas.errors import GatewayError
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    Tokens,
+    ToolDelta,
+    Usage,
+)
+from schemas.messages import ToolCall
+from schemas.requests import ChatRequest
+
+REASONS: Final[dict[FinishReason, bytes]] = {
+    "length": b'{"reason":"max_output_tokens"}',
+    "content_filter": b'{"reason":"content_filter"}',
+}
+"""Why an answer is incomplete; with any other reason it is complete."""
+
+_CODES: Final = {429: "rate_limit_exceeded", 400: "invalid_prompt"}
+"""By status: codes of a failed response that clients know; otherwise server_error."""
+
+
+class ResponsesRenderer:
+    """Render one answer. Mutable state: usage, the end, and the items of a stream.
+
+    clock: returns Unix seconds.
+    """
+
+    def __init__(
+        self, request: ChatRequest, *, request_id: str, created: int, clock: Callable[[], float]
+    ) -> None:
+        self._request = request
+        self._model = request.model
+        self._id = request_id
+        self._clock = clock
+        self._resource = ResourceWriter(request, id=f"resp_{request_id}", created=created)
+        self._started = Started()
+        self._begun = False
+        self._usage: Usage | None = None
+        self._end: Finished | None = None
+        self._opaque: dict[str, Raw] = {}
+        self._custom = custom_tools(request)
+        self._summarised = is_summarised(request)
+        self._items = ItemWriter(request_id, custom=self._custom, summarised=self._summarised)
+
+    def headers(self, backend: str) -> Headers:
+        return []
+
+    def answer(self, answer: Answer) -> bytes:
+        choice = answer.choices[0]
+        if choice.finish is None:
+            raise GatewayError("an answer rendered before it was finished")
+        incomplete = REASONS.get(choice.finish.reason)
+        self._started, self._usage = answer.started, answer.usage
+        self._opaque = choice.opaque
+        status = COMPLETED if incomplete is None else INCOMPLETE
+        return self._resource.write(self._outcome(status, self._output(choice, status), incomplete))
+
+    def events(self, batch: Sequence[Event]) -> bytes:
+        out: list[bytes] = []
+        for one in batch:
+            if type(one) is TextDelta:
+                if not self._begun:
+                    self._begin(out)
+                self._items.text(one.text, one.logprobs, out)
+            else:
+                self._event(one, out)
+        return b"".join(out)
+
+    def finish(self) -> bytes:
+        """Return how the answer ended; its counts may come after the reason."""
+        out: list[bytes] = []
+        self._begin(out)
+        incomplete = None if self._end is None else REASONS.get(self._end.reason)
+        status = COMPLETED if incomplete is None else INCOMPLETE
+        output = self._items.finish(out, status)
+        self._lifecycle(self._outcome(status, output, incomplete), status, out)
+        out.append(DONE)
+        return b"".join(out)
+
+    def error(self, exc: GatewayError) -> bytes:
+        """Return the failed response, and the error event that clients raise on."""
+        out: list[bytes] = []
+        self._begin(out)
+        told = {"code": _CODES.get(exc.status, "server_error"), "message": exc.message}
+        outcome = ResponseOutcome(
+            status=b"failed",
+            model=self._started.model or self._model,
+            output=self._items.ended(),
+            error=encode(told),
+            usage=usage_json(self._usage),
+        )
+        self._lifecycle(outcome, b"failed", out)
+        error = openai_error(exc)
+        detail = {"code": error.code, "message": error.message, "param": error.param}
+        data = encode({**detail, "error": error})[1:-1]
+        out.append(event(b"error", data, self._items.number))
+        return b"".join(out)
+
+    def _event(self, one: Event, out: list[bytes]) -> None:
+        match one:
+            case Usage():
+                self._usage = one
+                return
+            case Started():
+                self._started = one
+                return
+            case Finished():
+                self._end = one
+            case OpaqueDelta():
+                self._opaque |= one.fields
+            case _:
+                pass
+        self._begin(out)
+        match one:
+            case Tokens():
+                self._items.text(one.text, one.logprobs, out)
+            case RefusalDelta():
+                self._items.refusal(one.text, out)
+            case ReasoningDelta():
+                self._items.thought(one, out)
+            case ToolDelta():
+                self._items.tool(one, out)
+            case _:
+                pass
+
+    def _begin(self, out: list[bytes]) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        outcome = ResponseOutcome(
+            status=IN_PROGRESS,
+            model=self._started.model or self._model,
+            extra=self._started.extra,
+        )
+        self._lifecycle(outcome, b"created", out)
+        self._lifecycle(outcome, b"in_progress", out)
+
+    def _lifecycle(self, outcome: ResponseOutcome, name: bytes, out: list[bytes]) -> None:
+        whole = self._resource.write(outcome)
+        self._items.emit(b"response.%b" % name, b'"response":%b' % whole, out)
+
+    def _outcome(self, status: bytes, output: bytes, incomplete: bytes | None) -> ResponseOutcome:
+        return ResponseOutcome(
+            status=status,
+            model=self._started.model or self._model,
+            output=output,
+            completed_at=int(self._clock()) if incomplete is None else None,
+            incomplete=b"null" if incomplete is None else incomplete,
+            usage=usage_json(self._usage),
+            extra={**self._started.extra, **self._opaque},
+        )
+
+    def _output(self, choice: Choice, status: bytes) -> bytes:
+        """Return the items of a whole answer: reasoning, the message, calls."""
+        made: list[Callable[[bytes, bytes], bytes]] = []
+        for thought in choice.thoughts:
+            encrypted = sealed(thought.text, thought.signature, thought.data, thought.format)
+            made.append(self._reasoning(thought.text, encrypted))
+        parts: list[bytes] = []
+        if choice.text:
+            logprobs = items.logprobs_json(choice.logprobs)
+            parts.append(items.text_part(encode(choice.text), logprobs))
+        if choice.refusal:
+            parts.append(items.refusal_part(encode(choice.refusal)))
+        if not parts and not made and not choice.tool_calls:
+            parts.append(items.text_part(b'""'))
+        if parts:
+            made.append(lambda id, status: items.message(b"msg_" + id, parts, status))
+        for call in choice.tool_calls:
+            if call.signature:
+                made.append(self._reasoning("", sealed_call(call.signature, call.id)))
+            made.append(self._call(call))
+        last = len(made) - 1
+        id = self._id.encode()
+        return b"[%b]" % b",".join(
+            [
+                write(b"%b_%d" % (id, place), status if place == last else COMPLETED)
+                for place, write in enumerate(made)
+            ]
+        )
+
+    def _reasoning(self, text: str, encrypted: str) -> Callable[[bytes, bytes], bytes]:
+        return lambda id, status: items.reasoning(
+            b"rs_" + id, text, encrypted, summarised=self._summarised, status=status
+        )
+
+    def _call(self, call: ToolCall) -> Callable[[bytes, bytes], bytes]:
+        if call.name in self._custom:
+            given = encode(items.custom_input(call.arguments))
+            return lambda id, status: items.custom_call(
+                b"ctc_" + id, call.id, call.name, given, status
+            )
+        arguments = encode(call.arguments or "{}")
+        return lambda id, status: items.function_call(
+            b"fc_" + id, call.id, call.name, arguments, status
+        )

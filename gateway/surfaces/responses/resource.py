@@ -1,0 +1,194 @@
+"""The response resource: an answer with all settings that the client chose for it.
+
+Settings that the client left out are written as the specification's defaults; what the backend
+really used is its own business. https://www.openresponses.org/reference
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from gateway.surfaces.openai.stream_chunks import encode, members
+from gateway.surfaces.responses.tools import read_reasoning
+from gateway.surfaces.sse import one_line
+from schemas.requests import ChatRequest
+from schemas.sampling import Sampling
+
+OURS: Final = frozenset(
+    {
+        "id",
+        "object",
+        "created_at",
+        "status",
+        "background",
+        "completed_at",
+        "error",
+        "incomplete_details",
+        "model",
+        "output",
+        "usage",
+        "service_tier",
+        "created",
+        "choices",
+    }
+)
+"""Fields that a backend's own never replace."""
+
+_NOTHING: Final = Raw(b"null")
+_TIER: Final = Raw(b'"default"')
+_EMPTY: Final = Raw(b"{}")
+_TEXT: Final = Raw(b'{"format":{"type":"text"}}')
+_AUTO: Final = Raw(b'"auto"')
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
+_raws: Final = msgspec.json.Decoder(list[Raw])
+
+
+class _Names(Struct, frozen=True, kw_only=True):
+    type: str = ""
+    name: str = ""
+
+
+_names: Final = msgspec.json.Decoder(list[_Names])
+
+
+class ResponseOutcome(Struct, frozen=True, kw_only=True, gc=False):
+    """What becomes of an answer while it grows. All bytes are JSON.
+
+    completed_at: Unix seconds.
+    """
+
+    status: bytes
+    model: str
+    output: bytes = b"[]"
+    completed_at: int | None = None
+    error: bytes = b"null"
+    incomplete: bytes = b"null"
+    usage: bytes = b"null"
+    extra: Mapping[str, Raw] = {}
+
+
+class ResourceWriter:
+    """Writes the resource of one request, as often as a stream needs it."""
+
+    def __init__(self, request: ChatRequest, *, id: str, created: int) -> None:
+        """created: Unix seconds."""
+        original = request.original
+        self._kept: Mapping[str, Raw] = {} if original is None else original.fields
+        self._head = b'{"id":"%b","object":"response","created_at":%d,"background":false' % (
+            id.encode(),
+            created,
+        )
+        self._settings = _settings(request, self._kept)
+
+    def write(self, outcome: ResponseOutcome) -> bytes:
+        extra = outcome.extra
+        tier = extra.get("service_tier") or self._kept.get("service_tier", _TIER)
+        ended = outcome.completed_at
+        return b"".join(
+            (
+                self._head,
+                b',"status":"%b","completed_at":' % outcome.status,
+                b"null" if ended is None else b"%d" % ended,
+                b',"error":%b,"incomplete_details":%b,"model":%b,"output":'
+                % (outcome.error, outcome.incomplete, encode(outcome.model)),
+                outcome.output,
+                b',"service_tier":',
+                one_line(bytes(tier)),
+                self._settings,
+                outcome.usage,
+                members(extra, OURS) if extra else b"",
+                b"}",
+            )
+        )
+
+
+def custom_tools(request: ChatRequest) -> frozenset[str]:
+    """Return the names of the custom tools."""
+    tools = None if request.original is None else request.original.fields.get("tools")
+    if tools is None or b'"custom"' not in bytes(tools):
+        return frozenset()
+    return frozenset([one.name for one in _names.decode(tools) if one.type == "custom"])
+
+
+def is_summarised(request: ChatRequest) -> bool:
+    """Return whether the client looks for summaries of reasoning, and not for its text."""
+    reasoning = None if request.original is None else request.original.fields.get("reasoning")
+    if reasoning is None:
+        return False
+    wire = read_reasoning(reasoning)
+    return (wire.summary or wire.generate_summary) is not None
+
+
+def _settings(request: ChatRequest, kept: Mapping[str, Raw]) -> bytes:
+    """Return the members between the output and the counts; the last has no value yet."""
+    if not kept and request.sampling == _SILENT and not request.extra:
+        return _DEFAULTS
+    return _members(request, kept)
+
+
+def _members(request: ChatRequest, kept: Mapping[str, Raw]) -> bytes:
+    sampling, extra = request.sampling, request.extra
+    settings: dict[str, object] = {
+        "previous_response_id": None,
+        "instructions": kept.get("instructions"),
+        "tools": _tools(kept.get("tools")),
+        "tool_choice": kept.get("tool_choice", _AUTO),
+        "truncation": extra.get("truncation", "disabled"),
+        "parallel_tool_calls": request.parallel_tool_calls is not False,
+        "text": _text(kept.get("text")),
+        "top_p": 1.0 if sampling.top_p is UNSET else sampling.top_p,
+        "presence_penalty": _or_zero(sampling.presence_penalty),
+        "frequency_penalty": _or_zero(sampling.frequency_penalty),
+        "top_logprobs": kept.get("top_logprobs", 0),
+        "temperature": 1.0 if sampling.temperature is UNSET else sampling.temperature,
+        "reasoning": _reasoning(kept.get("reasoning")),
+        "max_output_tokens": None if sampling.max_tokens is UNSET else sampling.max_tokens,
+        "max_tool_calls": extra.get("max_tool_calls"),
+        "store": False,
+        "metadata": kept.get("metadata", _EMPTY),
+        "safety_identifier": kept.get("safety_identifier"),
+        "prompt_cache_key": kept.get("prompt_cache_key"),
+    }
+    if "prompt_cache_retention" in kept:
+        settings["prompt_cache_retention"] = kept["prompt_cache_retention"]
+    if request.user is not UNSET:
+        settings["user"] = request.user
+    return b',%b,"usage":' % one_line(encode(settings))[1:-1]
+
+
+def _or_zero(value: object) -> object:
+    return 0.0 if value is UNSET else value
+
+
+def _tools(raw: Raw | None) -> list[Raw | dict[str, object]]:
+    """Return functions with all fields of the specification, and other tools as they are."""
+    return [] if raw is None else [_tool(one) for one in _raws.decode(raw)]
+
+
+def _tool(raw: Raw) -> Raw | dict[str, object]:
+    fields = _fields.decode(raw)
+    if bytes(fields.get("type", _NOTHING)) != b'"function"':
+        return raw
+    absent: dict[str, object] = {"description": None, "parameters": None, "strict": None}
+    return {**absent, **fields}
+
+
+def _text(raw: Raw | None) -> Raw | dict[str, object]:
+    if raw is None:
+        return _TEXT
+    return {"format": Raw(b'{"type":"text"}'), **_without_nulls(raw)}
+
+
+def _reasoning(raw: Raw | None) -> dict[str, object]:
+    absent: dict[str, object] = {"effort": None, "summary": None}
+    return absent if raw is None else {**absent, **_without_nulls(raw)}
+
+
+def _without_nulls(raw: Raw) -> dict[str, Raw]:
+    return {name: one for name, one in _fields.decode(raw).items() if bytes(one) != b"null"}
+
+
+_SILENT: Final = Sampling()
+_DEFAULTS: Final = _members(ChatRequest(model="", messages=()), {})

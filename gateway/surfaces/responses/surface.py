@@ -1,0 +1,80 @@
+"""The Responses surface and its routes."""
+
+import time
+from collections.abc import Callable
+from typing import Final, overload
+
+from gateway.surfaces.base import (
+    EVENT_STREAM,
+    JSON,
+    SAME_STATUSES,
+    EmbeddingsRenderer,
+    Inbound,
+    Renderer,
+)
+from gateway.surfaces.hot_route import HotRoute
+from gateway.surfaces.openai.bodies import error_body
+from gateway.surfaces.openai.surface import created_at
+from gateway.surfaces.responses.frames import ERROR
+from gateway.surfaces.responses.parse import parse_response
+from gateway.surfaces.responses.render import ResponsesRenderer
+from gateway.surfaces.responses.wire import ResponsesWire
+from gateway.surfaces.sse import KEEP_ALIVE
+from schemas.errors import GatewayError
+from schemas.fields import Task
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+
+__all__ = ("RESPONSES", "ROUTES", "ResponsesSurface")
+
+
+class ResponsesSurface:
+    """Conversations as clients of the Responses API write them; see
+    `gateway.surfaces.base.Surface`.
+
+    clock: returns Unix seconds, for the time at which an answer is complete.
+    """
+
+    name = "responses"
+    task: Task = "chat"
+    accepts: tuple[bytes, ...] = ()
+    keep_alive = KEEP_ALIVE
+    media_type = JSON
+    stream_media_type = EVENT_STREAM
+    error_event = ERROR
+    statuses = SAME_STATUSES
+    request_id_header = b""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+
+    def json_length(self, inbound: Inbound) -> int:
+        return len(inbound.body)
+
+    def parse(self, inbound: Inbound) -> Request:
+        return parse_response(inbound.body, model=inbound.model)
+
+    @overload
+    def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
+    @overload
+    def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
+    def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
+        if not isinstance(request, ChatRequest):
+            raise GatewayError("the Responses API has only conversations")
+        return ResponsesRenderer(
+            request, request_id=request_id, created=created_at(request_id), clock=self._clock
+        )
+
+    def error(self, exc: GatewayError) -> bytes:
+        return error_body(exc)
+
+
+RESPONSES: Final = ResponsesSurface()
+
+ROUTES: Final = (
+    HotRoute(
+        path="/v1/responses",
+        surface=RESPONSES,
+        body=ResponsesWire,
+        summary="Answer a conversation, by OpenAI's Responses API",
+    ),
+)
