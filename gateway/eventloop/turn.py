@@ -97,10 +97,13 @@ class Turn:
     def _run(self) -> None:
         woken, work = self._woken, self._work
         while woken or work:
-            self._call_all(woken)
-            self._call_all(work)
+            if woken:
+                self._call_all(woken)
+            if work:
+                self._call_all(work)
         self._scheduled = False
-        self._write_all()
+        if self._writes:
+            self._write_all()
 
     def _call_all(self, work: list[Callable[[], None]]) -> None:
         # Work that is queued during this loop runs in this turn: the list grows as it is read.

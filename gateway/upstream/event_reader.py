@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from adapters.base import Decoder, EndMarked
-from adapters.framing import FrameParser
+from adapters.framing import Frame, FrameParser
 from gateway.clock import now
 from schemas.errors import UpstreamError, UpstreamTimeout
 from schemas.event_source import EventSink
@@ -65,17 +65,13 @@ class EventReader:
 
     def read(self, piece: bytes) -> Sequence[Event]:
         """Decode a piece of the body. Raises UpstreamError."""
-        events = self._events(piece)
+        events = self._decode_all(self._parse(piece))
         if events and (self.content or any(isinstance(event, CONTENT) for event in events)):
             self.content = True
             self.by = min(now() + self._between_s, self._over)
         return events
 
-    def _events(self, piece: bytes) -> Sequence[Event]:
-        frames = self._parse(piece)
-        if len(frames) == 1:
-            name, data = frames[0]
-            return self._decode(name, data)
+    def _decode_all(self, frames: list[Frame]) -> Sequence[Event]:
         events: list[Event] = []
         self.partial = events
         for name, data in frames:
@@ -102,7 +98,12 @@ class EventReader:
         sink = self._sink
         assert sink is not None
         try:
-            events = self._events(piece)
+            frames = self._parse(piece)
+            if len(frames) == 1:
+                name, data = frames[0]
+                events = self._decode(name, data)
+            else:
+                events = self._decode_all(frames)
         except UpstreamError:
             if self.partial:
                 sink(self.partial)

@@ -11,9 +11,9 @@ and asymptotic confidence sequences", Annals of Statistics 2024, arXiv 2103.0647
 """
 
 from math import exp, log, sqrt
-from statistics import NormalDist
 
-_normal = NormalDist()
+from gateway.experiments.statistics import normal
+
 _BISECTIONS = 60
 
 
@@ -53,7 +53,7 @@ def one_sided(time: float, rho: float, alpha: float) -> float:
     low, high = 0.0, sqrt(2 * max(target + log(2), 0.0))
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        if middle * middle / 2 + log(_normal.cdf(middle)) < target:
+        if middle * middle / 2 + log(normal.cdf(middle)) < target:
             low = middle
         else:
             high = middle

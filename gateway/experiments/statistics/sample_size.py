@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from math import ceil, inf, isfinite, sqrt
-from statistics import NormalDist
 
 from msgspec import Struct
 
 from gateway.experiments.statistics import confidence_sequence as intervals
+from gateway.experiments.statistics import normal
 from gateway.experiments.statistics.effects import Effect, Look
 
-_normal = NormalDist()
 _MOST_PAIRS = 1e12
 _BISECTIONS = 100
 _SMALLEST_SHARE = 1e-9
@@ -62,7 +61,7 @@ def plan(
     _check(alpha=alpha, power=power, shares=shares, difference=difference, sd=sd)
     variances = _variance(baseline, sd, "baseline"), _variance(baseline + difference, sd, "lift")
     each = alpha / (len(shares) - 1)
-    widths = radius(each), _normal.inv_cdf(1 - each / 2)
+    widths = radius(each), normal.inv_cdf(1 - each / 2)
     return _planned(variances, widths, difference, each, power, shares)
 
 
@@ -88,7 +87,7 @@ def plan_clause(
     other = _variance(baseline + apart if inside else baseline - apart, sd, "apart")
     each = alpha / (len(shares) - 1)
     rho = intervals.tuned(1.0, 2 * each)
-    widths = intervals.one_sided(1.0, rho, each), _normal.inv_cdf(1 - each)
+    widths = intervals.one_sided(1.0, rho, each), normal.inv_cdf(1 - each)
     return _planned((variance, other if better else variance), widths, apart, each, power, shares)
 
 
@@ -108,7 +107,7 @@ def _planned(
     q = [share / sum(shares) for share in shares]
     smallest = min(q[1:])
     variance = variances[0] / q[0] + variances[1] / smallest
-    reached = _normal.inv_cdf(power)
+    reached = normal.inv_cdf(power)
     try:
         totals = [variance * ((width + reached) / difference) ** 2 for width in widths]
         units, fixed = (tuple(ceil(total * share) for share in q) for total in totals)
@@ -155,7 +154,7 @@ def units_to_go(found: Effect, look: Look, *, smallest: float | None, power: flo
     if not found.known or found.time == 0:
         return inf
     step = found.error * sqrt(found.time)
-    reached = _normal.inv_cdf(power)
+    reached = normal.inv_cdf(power)
     needed = found.time
     if smallest is not None:
         needed = _time_until(smallest / step, look, extra=reached)
