@@ -89,6 +89,15 @@ SURFACES: Final[Mapping[str, Shape]] = {
             "temperature": 0.5,
         },
     ),
+    "OpenAI, responses": (
+        "/v1/responses",
+        {
+            "model": "chat",
+            "instructions": "You are a helpful assistant.",
+            "input": _MESSAGES[1:],
+            "temperature": 0.5,
+        },
+    ),
     "Databricks, chat": (
         "/serving-endpoints/chat/invocations",
         {"messages": _MESSAGES, "temperature": 0.5},

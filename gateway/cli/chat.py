@@ -42,10 +42,10 @@ class _Models(Struct):
 @click.option("--user", default="", help="Sent as `user`, for experiments and `sticky`.")
 @click.option(
     "--api",
-    type=click.Choice(["chat", "messages"]),
+    type=click.Choice(["chat", "messages", "responses"]),
     default="chat",
     show_default=True,
-    help="The API to use: OpenAI's chat completions, or Anthropic's Messages.",
+    help="The API to use: OpenAI's chat completions, Anthropic's Messages, or OpenAI's Responses.",
 )
 @config_option
 def chat(model: str | None, url: str | None, key: str, user: str, api: ApiName, path: Path) -> None:

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from gateway.cli.config_loading import Faults
 
-ApiName = Literal["chat", "messages"]
+ApiName = Literal["chat", "messages", "responses"]
 
 MAX_TOKENS: Final = 4096
 """Anthropic's API requires a limit."""
@@ -138,9 +138,65 @@ class MessagesChat:
         return event.type == "message_stop"
 
 
+class _ResponsesBody(Struct, frozen=True, kw_only=True):
+    model: str
+    input: tuple[Message, ...]
+    stream: bool
+    store: bool = False
+    instructions: str | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+
+
+class _ResponseEvent(Struct):
+    type: str
+    delta: str = ""
+    error: _ErrorDetail | None = None
+
+
+class ResponsesChat:
+    """OpenAI's Responses API."""
+
+    path = "/v1/responses"
+
+    def body(self, model: str, system: str, messages: Sequence[Message], user: str) -> bytes:
+        return msgspec.json.encode(
+            _ResponsesBody(
+                model=model,
+                input=tuple(messages),
+                stream=True,
+                instructions=system or UNSET,
+                user=user or UNSET,
+            )
+        )
+
+    def piece(self, data: bytes, on_text: Callable[[str, bool], None]) -> bool:
+        """See ChatApi."""
+        if data == b"[DONE]":
+            return True
+        event = msgspec.json.decode(data, type=_ResponseEvent)
+        _check(event.error)
+        if event.delta and event.type in _SHOWN:
+            on_text(event.delta, "reasoning" in event.type)
+        return event.type in ("response.completed", "response.incomplete")
+
+
+_SHOWN: Final = frozenset(
+    {
+        "response.output_text.delta",
+        "response.refusal.delta",
+        "response.reasoning_text.delta",
+        "response.reasoning_summary_text.delta",
+    }
+)
+
+
 def _check(error: _ErrorDetail | None) -> None:
     if error is not None:
         raise Faults((f"the answer ended early: {error.message}",))
 
 
-APIS: Final[Mapping[ApiName, ChatApi]] = {"chat": OpenAIChat(), "messages": MessagesChat()}
+APIS: Final[Mapping[ApiName, ChatApi]] = {
+    "chat": OpenAIChat(),
+    "messages": MessagesChat(),
+    "responses": ResponsesChat(),
+}

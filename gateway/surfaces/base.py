@@ -1,6 +1,6 @@
 """The surface protocol: the seam between a client's wire format and the request path.
 
-A surface translates and does nothing else: no socket, clock or log. The request path parses a
+A surface translates and does nothing else: no socket and no log. The request path parses a
 body, gets a renderer, feeds it the backend's events, and sends the bytes that it returns.
 """
 

@@ -52,6 +52,8 @@ _BY_CONTENT: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 
 SURFACES: Final = tuple(_BY_CONTENT)
 _ANYTHING: Final[dict[str, str]] = {
+    "instructions": "responses",
+    "max_output_tokens": "responses",
     "system": "anthropic",
     "stop_sequences": "anthropic",
     "thinking": "anthropic",

@@ -6,10 +6,10 @@ understands. Blocks that only Anthropic has stay as they are and go to backends 
 
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Final
 
 import msgspec
-from msgspec import DecodeError, Raw, Struct, UnsetType, ValidationError
+from msgspec import DecodeError, Raw, Struct, UnsetType
 
 from gateway.surfaces.anthropic.wire import (
     ALLOWED,
@@ -20,32 +20,22 @@ from gateway.surfaces.anthropic.wire import (
     Source,
     TextBlock,
 )
-from gateway.surfaces.decoding import invalid_request, is_null
+from gateway.surfaces.decoding import is_null
+from gateway.surfaces.marked_objects import Marks, TypedReader, with_marks
 from gateway.surfaces.openai.stream_chunks import encode
 from schemas.errors import InvalidRequest
 from schemas.messages import ImagePart, OpaquePart, Part, TextPart
 
 DIALECT: Final = "anthropic"
 
-Marks = dict[str, Raw]
-"""Fields of a block that our schema does not have."""
-
 
 class _Kind(Struct, frozen=True, kw_only=True):
     type: str
 
 
-def _lenient(kind: type[Struct]) -> "msgspec.json.Decoder[Block]":
-    made = msgspec.defstruct(
-        kind.__name__, (), bases=(kind,), frozen=True, kw_only=True, forbid_unknown_fields=False
-    )
-    return msgspec.json.Decoder(cast("type[Block]", made))
-
-
-_block: Final[msgspec.json.Decoder[Block]] = msgspec.json.Decoder(Block)
+_reader: Final = TypedReader[Block](Block, KINDS, ALLOWED)
 _kind: Final = msgspec.json.Decoder(_Kind)
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
-_lenient_by_kind: Final = {name: _lenient(kind) for name, kind in KINDS.items()}
 _SOURCES: Final = (ImageBlock, DocumentBlock)
 
 
@@ -55,30 +45,13 @@ def read_block(raw: Raw, where: str) -> tuple[Block | OpaquePart, Marks]:
     where: its path. Raises InvalidRequest for a known type with invalid fields.
     """
     try:
-        return _block.decode(raw), {}
-    except ValidationError as exc:
-        invalid = exc
-    except (DecodeError, RecursionError) as exc:
-        raise invalid_request(exc, where, ALLOWED) from exc
-    try:
-        kind = _kind.decode(raw).type
-    except (DecodeError, RecursionError) as exc:
-        raise invalid_request(exc, where, ALLOWED) from exc
-    if kind not in KINDS:
-        return _own(kind, raw), {}
-    try:
-        block = _lenient_by_kind[kind].decode(raw)
-    except (DecodeError, RecursionError):
-        if KINDS[kind] in _SOURCES and _has_other_source(raw):
+        found, more = _reader.read(raw, where)
+    except InvalidRequest:
+        kind = _kind_of(raw)
+        if KINDS.get(kind) in _SOURCES and _has_other_source(raw):
             return _own(kind, raw), {}
-        raise invalid_request(invalid, where, ALLOWED) from invalid
-    known = block.__struct_fields__
-    more = {
-        name: value
-        for name, value in _fields.decode(raw).items()
-        if name not in known and name != "type"
-    }
-    return block, more
+        raise
+    return (_own(found, raw), {}) if isinstance(found, str) else (found, more)
 
 
 def part_of(block: Block | OpaquePart, more: Marks, where: str) -> Part | None:
@@ -102,13 +75,11 @@ def part_of(block: Block | OpaquePart, more: Marks, where: str) -> Part | None:
             return None
 
 
-def with_marks(more: Marks, **known: Raw | UnsetType) -> Raw | UnsetType:
-    """Return the fields as an object; `UNSET` if there are none."""
-    found: Marks = {
-        name: raw for name, raw in known.items() if isinstance(raw, Raw) and not is_null(raw)
-    }
-    found |= more
-    return Raw(encode(found)) if found else msgspec.UNSET
+def _kind_of(raw: Raw) -> str:
+    try:
+        return _kind.decode(raw).type
+    except (DecodeError, RecursionError):
+        return ""
 
 
 def _own(kind: str, raw: Raw) -> OpaquePart:

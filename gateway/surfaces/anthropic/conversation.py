@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
 
 from gateway.surfaces.anthropic import proofs
-from gateway.surfaces.anthropic.blocks import Marks, part_of, read_block, with_marks
+from gateway.surfaces.anthropic.blocks import part_of, read_block
 from gateway.surfaces.anthropic.wire import (
     ALLOWED,
     Block,
@@ -22,6 +22,7 @@ from gateway.surfaces.anthropic.wire import (
     TurnWire,
 )
 from gateway.surfaces.decoding import invalid_request, is_object
+from gateway.surfaces.marked_objects import Marks, content_of, with_marks
 from schemas.errors import InvalidRequest
 from schemas.messages import Message, OpaquePart, Part, TextPart, Thought, ToolCall
 
@@ -31,7 +32,6 @@ _turns: Final = msgspec.json.Decoder(list[TurnWire])
 _loose_turns: Final = msgspec.json.Decoder(list[LooseTurnWire])
 _system: Final[msgspec.json.Decoder[str | list[Raw]]] = msgspec.json.Decoder(str | list[Raw])
 
-_Content = str | tuple[Part, ...]
 _Read = tuple[Block | OpaquePart, Marks]
 
 
@@ -80,7 +80,7 @@ class MessagesConversation:
             for at, part in enumerate(parts):
                 if not isinstance(part, TextPart):
                     raise _wrong(f"system[{at}]", "must be a text block")
-            system = _content(parts)
+            system = content_of(parts)
         if system:
             self.messages.append(Message(role="system", content=system))
 
@@ -92,7 +92,7 @@ class MessagesConversation:
             path = f"{where}.content[{at}]"
             if isinstance(block, ToolResultBlock):
                 if parts:
-                    self.messages.append(Message(role=turn.role, content=_content(parts)))
+                    self.messages.append(Message(role=turn.role, content=content_of(parts)))
                     parts = []
                 self._add_result(block, more, path)
                 continue
@@ -101,14 +101,14 @@ class MessagesConversation:
                 raise _wrong(path, "belongs in a message of role assistant")
             parts.append(self._noted(part))
         if parts:
-            self.messages.append(Message(role=turn.role, content=_content(parts)))
+            self.messages.append(Message(role=turn.role, content=content_of(parts)))
         if len(self.messages) == found:
             raise InvalidRequest(f"{where}.content must not be empty", param=f"{where}.content")
 
     def _add_result(self, block: ToolResultBlock, more: Marks, where: str) -> None:
         content = block.content
         if isinstance(content, list):
-            content = _content(self._parts(content, f"{where}.content"))
+            content = content_of(self._parts(content, f"{where}.content"))
         failed: Raw | UnsetType = UNSET
         if block.is_error is not None:
             failed = Raw(b"true" if block.is_error else b"false")
@@ -160,7 +160,7 @@ class MessagesConversation:
         self.messages.append(
             Message(
                 role="assistant",
-                content=_content(parts) if parts else None if calls or thoughts else "",
+                content=content_of(parts) if parts else None if calls or thoughts else "",
                 tool_calls=tuple(calls),
                 thoughts=tuple(thoughts),
                 marks=noted,
@@ -188,15 +188,6 @@ _fields: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 def _read(one: Block | Raw, where: str) -> _Read:
     return read_block(one, where) if isinstance(one, Raw) else (one, {})
-
-
-def _content(parts: list[Part]) -> _Content:
-    """Return plain text as a string, as most clients of other dialects send it."""
-    if len(parts) == 1:
-        (part,) = parts
-        if isinstance(part, TextPart) and part.marks is UNSET:
-            return part.text
-    return tuple(parts)
 
 
 def _call(block: ToolUseBlock, signature: str, where: str) -> ToolCall:

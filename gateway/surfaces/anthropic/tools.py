@@ -1,30 +1,20 @@
 """Parse tools, the tool choice, and what determines how the model thinks and answers."""
 
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 
-from gateway.surfaces.anthropic.blocks import DIALECT, with_marks
+from gateway.surfaces.anthropic.blocks import DIALECT
 from gateway.surfaces.anthropic.wire import ALLOWED, CustomTool, Output, Thinking, ToolChoiceWire
 from gateway.surfaces.decoding import invalid_request, is_null, is_object
+from gateway.surfaces.marked_objects import TypedReader, with_marks
 from gateway.surfaces.openai.stream_chunks import encode
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, Tool, ToolChoice
 
-_custom: Final = msgspec.json.Decoder(CustomTool)
-_lenient: Final = msgspec.json.Decoder(
-    cast(
-        "type[CustomTool]",
-        msgspec.defstruct(
-            "LenientTool",
-            (),
-            bases=(CustomTool,),
-            frozen=True,
-            kw_only=True,
-            forbid_unknown_fields=False,
-        ),
-    )
+_reader: Final = TypedReader[CustomTool](
+    CustomTool, {"custom": CustomTool}, ALLOWED, default="custom"
 )
 _raws: Final = msgspec.json.Decoder(list[Raw])
 _choice: Final = msgspec.json.Decoder(ToolChoiceWire)
@@ -113,23 +103,9 @@ def _read_choice(chosen: ToolChoiceWire, tools: tuple[Tool, ...]) -> ToolChoice:
 
 
 def _tool(raw: Raw, where: str) -> Tool:
-    try:
-        wire, more = _custom.decode(raw), {}
-    except ValidationError as exc:
-        try:
-            kind = _type.decode(raw).type
-        except (DecodeError, RecursionError) as other:
-            raise invalid_request(other, where, ALLOWED) from other
-        if kind not in (None, "custom"):
-            return OpaqueTool(type=kind, raw=raw, dialect=DIALECT)
-        try:
-            wire = _lenient.decode(raw)
-        except (DecodeError, RecursionError):
-            raise invalid_request(exc, where, ALLOWED) from exc
-        known = CustomTool.__struct_fields__
-        more = {name: one for name, one in _fields.decode(raw).items() if name not in known}
-    except (DecodeError, RecursionError) as exc:
-        raise invalid_request(exc, where, ALLOWED) from exc
+    wire, more = _reader.read(raw, where)
+    if isinstance(wire, str):
+        return OpaqueTool(type=wire, raw=raw, dialect=DIALECT)
     if not is_object(wire.input_schema):
         field = f"{where}.input_schema"
         raise InvalidRequest(f"{field} must be a JSON schema, which is an object", param=field)

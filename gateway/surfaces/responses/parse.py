@@ -140,6 +140,8 @@ def _kept(wire: ResponsesWire, extra: dict[str, Raw]) -> dict[str, Raw]:
         extra["truncation"] = Raw(b'"auto"')
     if wire.max_tool_calls is not None:
         extra["max_tool_calls"] = Raw(encode(wire.max_tool_calls))
+    if wire.parallel_tool_calls is False:
+        kept["parallel_tool_calls"] = Raw(b"false")
     if wire.top_logprobs:
         kept["top_logprobs"] = Raw(encode(wire.top_logprobs))
     return kept

@@ -16,25 +16,22 @@ from gateway.surfaces.sse import one_line
 from schemas.requests import ChatRequest
 from schemas.sampling import Sampling
 
-OURS: Final = frozenset(
-    {
-        "id",
-        "object",
-        "created_at",
-        "status",
-        "background",
-        "completed_at",
-        "error",
-        "incomplete_details",
-        "model",
-        "output",
-        "usage",
-        "service_tier",
-        "created",
-        "choices",
-    }
+_MEANS_MORE: Final = (
+    "choices",
+    "conversation",
+    "created",
+    "image",
+    "input_transformations",
+    "moderation",
+    "prompt",
+    "prompt_cache_diagnostics",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "tool_usage",
+    "user",
 )
-"""Fields that a backend's own never replace."""
+"""Fields of responses that backends of other APIs send with another meaning, or in place of
+ours."""
 
 _NOTHING: Final = Raw(b"null")
 _TIER: Final = Raw(b'"default"')
@@ -84,7 +81,9 @@ class ResourceWriter:
 
     def write(self, outcome: ResponseOutcome) -> bytes:
         extra = outcome.extra
-        tier = extra.get("service_tier") or self._kept.get("service_tier", _TIER)
+        tier = extra.get("service_tier", _NOTHING)
+        if bytes(tier)[:2] in (b'""', b"nu"):
+            tier = self._kept.get("service_tier", _TIER)
         ended = outcome.completed_at
         return b"".join(
             (
@@ -136,7 +135,7 @@ def _members(request: ChatRequest, kept: Mapping[str, Raw]) -> bytes:
         "tools": _tools(kept.get("tools")),
         "tool_choice": kept.get("tool_choice", _AUTO),
         "truncation": extra.get("truncation", "disabled"),
-        "parallel_tool_calls": request.parallel_tool_calls is not False,
+        "parallel_tool_calls": kept.get("parallel_tool_calls", True),
         "text": _text(kept.get("text")),
         "top_p": 1.0 if sampling.top_p is UNSET else sampling.top_p,
         "presence_penalty": _or_zero(sampling.presence_penalty),
@@ -192,3 +191,8 @@ def _without_nulls(raw: Raw) -> dict[str, Raw]:
 
 _SILENT: Final = Sampling()
 _DEFAULTS: Final = _members(ChatRequest(model="", messages=()), {})
+_BARE: Final = ResourceWriter(ChatRequest(model="", messages=()), id="", created=0)
+OURS: Final = frozenset(
+    {*_fields.decode(_BARE.write(ResponseOutcome(status=b"completed", model=""))), *_MEANS_MORE}
+)
+"""Fields that a backend's own never replace."""

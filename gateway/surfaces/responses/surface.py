@@ -24,6 +24,15 @@ from schemas.errors import GatewayError
 from schemas.fields import Task
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
+NAMES: Final = {
+    "messages": "input",
+    "max_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning.effort",
+    "response_format": "text.format",
+    "verbosity": "text.verbosity",
+}
+"""Fields of chat completions in errors, and their names in this API."""
+
 __all__ = ("RESPONSES", "ROUTES", "ResponsesSurface")
 
 
@@ -65,6 +74,7 @@ class ResponsesSurface:
         )
 
     def error(self, exc: GatewayError) -> bytes:
+        exc.param = NAMES.get(exc.param or "", exc.param)
         return error_body(exc)
 
 

@@ -147,6 +147,16 @@ async def test_the_same_conversation_goes_over_anthropics_api(up: Serving, p: Pr
     assert "out of order" in failed.stderr
 
 
+async def test_the_same_conversation_goes_over_the_responses_api(up: Serving, p: Provider) -> None:
+    answered = await piped(up, "hello", "chat", "--api", "responses", "--user", "u-1")
+    failed = await piped(up, "break", "chat", "--api", "responses")
+
+    assert answered.stdout.endswith("lo after user\n")
+    assert up.access_lines()[-2].surface == "responses"
+    assert failed.exit_code == 1
+    assert "the answer ended early: " in failed.stderr
+
+
 async def test_experiments_and_sticky_policies_can_use_a_user(up: Serving, p: Provider) -> None:
     await piped(up, "hi", "chat", "--user", "u-1")
     await piped(up, "hi", "chat")

@@ -11,10 +11,11 @@ from gateway.surfaces.anthropic.errors import STATUSES
 from tests.gateway.failures.fault_scenarios import Sees
 
 Json = Mapping[str, object]
-Surface = Literal["openai", "anthropic", "databricks", "mindie", "kserve"]
+Surface = Literal["openai", "anthropic", "responses", "databricks", "mindie", "kserve"]
 
 CHAT: Json = {"messages": [{"role": "user", "content": "hi"}]}
 MESSAGES: Json = {**CHAT, "max_tokens": 20}
+RESPONSES: Json = {"input": "hi"}
 TOKENS: Json = {"input_id": [5, 6, 7], "parameters": {"details": True}}
 TENSORS: Json = {
     "inputs": [
@@ -38,7 +39,7 @@ class Task(Struct, frozen=True, kw_only=True):
     @property
     def is_text(self) -> bool:
         """Whether an OpenAI-dialect provider speaks it."""
-        return self.surface in ("openai", "anthropic", "databricks")
+        return self.surface in ("openai", "anthropic", "responses", "databricks")
 
     async def ask(self, url: str, model: str) -> httpx.Response:
         body = self.body if "{model}" in self.path else {"model": model, **self.body}
@@ -54,6 +55,10 @@ TASKS: Mapping[str, Task] = {
     "messages": Task(surface="anthropic", path="/v1/messages", body=MESSAGES),
     "messages-stream": Task(
         surface="anthropic", path="/v1/messages", body={**MESSAGES, "stream": True}, stream=True
+    ),
+    "responses": Task(surface="responses", path="/v1/responses", body=RESPONSES),
+    "responses-stream": Task(
+        surface="responses", path="/v1/responses", body={**RESPONSES, "stream": True}, stream=True
     ),
     "completion": Task(surface="openai", path="/v1/completions", body={"prompt": "hi"}),
     "completion-stream": Task(
@@ -106,14 +111,14 @@ def status(task: Task, sees: Sees) -> int:
 
 
 def data_of(frame: str) -> str:
-    """The data of a frame, which has an `event:` line before it in Anthropic's dialect."""
+    """The data of a frame, which has an `event:` line before it in some dialects."""
     return frame.rpartition("\n")[2].removeprefix("data: ")
 
 
 def failure(task: Task, body: Json, code: str) -> bool:
     """Whether this is the surface's error; our own code stands where OpenAI's clients look."""
     match task.surface:
-        case "openai":
+        case "openai" | "responses":
             return cast("Json", body["error"])["code"] == code
         case "anthropic":
             error = cast("Json", body["error"])
@@ -130,7 +135,7 @@ def failure(task: Task, body: Json, code: str) -> bool:
 def said(task: Task, body: Json) -> bool:
     """Whether a whole answer has all that the backend said."""
     match task.surface:
-        case "openai" | "anthropic" | "databricks":
+        case "openai" | "anthropic" | "responses" | "databricks":
             return '"hello"' in json.dumps(body) or "[0.5" in json.dumps(body)
         case "mindie":
             return cast("Json", body["details"])["generated_token_ids"] == IDS
@@ -148,6 +153,9 @@ def streamed(task: Task, frames: Sequence[Json]) -> bool:
         case "anthropic":
             deltas = [cast("Json", frame.get("delta", {})) for frame in frames]
             return "".join(str(delta.get("text", "")) for delta in deltas) == "hello"
+        case "responses":
+            deltas = [frame["delta"] for frame in frames if "delta" in frame]
+            return "".join(map(str, deltas)) == "hello"
         case "mindie":
             return [cast("Json", frame["token"])["id"] for frame in frames] == IDS
         case "kserve":
@@ -161,6 +169,8 @@ def ended(task: Task, frames: Sequence[str], text: str) -> bool:
             return "[DONE]" in frames or '"finish_reason":"stop"' in text
         case "anthropic":
             return '"message_delta"' in text or '"message_stop"' in text
+        case "responses":
+            return "[DONE]" in frames or '"type":"response.completed"' in text
         case "mindie":
             return '"generated_text"' in text
         case "kserve":
