@@ -1,10 +1,10 @@
 """CPU time per request of every surface, compared with a plain chat in OpenAI's dialect.
 
 python -m benchmarks.surfaces [--rounds 5] [--seconds 2]: one gateway in front of a constant
-provider, 64 connections, whole answers, no two requests with the same body. Rounds alternate
-between the surfaces. Prints medians and ratios. Token requests go to a provider with MindIE's
-token interface; "from text" to one that answers in text, which the gateway tokenizes
-(docs/tokens.md).
+provider, 64 connections, whole answers, no two requests with the same body; then streams, per
+event. Rounds alternate between the surfaces. Prints medians and ratios. Token requests go to a
+provider with MindIE's token interface; "from text" to one that answers in text, which the gateway
+tokenizes (docs/tokens.md).
 """
 
 import argparse
@@ -24,6 +24,7 @@ from rich.table import Table
 from benchmarks.gateway.contenders import (
     LOAD_CORE,
     ROOT,
+    Contender,
     Place,
     Recipe,
     mocks,
@@ -31,14 +32,16 @@ from benchmarks.gateway.contenders import (
     serve_command,
 )
 from benchmarks.gateway.load import answers
+from benchmarks.gateway.mock import EVENTS
 from benchmarks.gateway.processes import cpu_s, used_s
 from benchmarks.gateway.requests import KEY, Halves
 
 _CONFIG: Final = """
 server: {{port: {port}}}
-auth: {{mode: keys, keys: [{{name: bench, key: {key}, models: [chat, ids, text]}}]}}
+auth: {{mode: keys, keys: [{{name: bench, key: {key}, models: [chat, stream, ids, text]}}]}}
 providers:
   - {{name: whole, adapter: openai, base_url: "http://127.0.0.1:{whole}/v1", api_key: k}}
+  - {{name: stream, adapter: openai, base_url: "http://127.0.0.1:{stream}/v1", api_key: k}}
   - {{name: ids, adapter: mindie, base_url: "http://127.0.0.1:{whole}", api_key: k}}
   - name: text
     adapter: openai
@@ -47,6 +50,7 @@ providers:
     tokenizer: {tokenizer}
 models:
   - {{name: chat, backends: [{{provider: whole, model: mock-1}}]}}
+  - {{name: stream, backends: [{{provider: stream, model: mock-1}}]}}
   - {{name: ids, backends: [{{provider: ids, model: mock-1}}]}}
   - {{name: text, backends: [{{provider: text, model: mock-1}}]}}
 logging: {{format: json}}
@@ -70,6 +74,13 @@ _INFER_TOKEN: Final = {"input_id": _IDS, "parameters": {"max_new_tokens": 64, "s
 Shape = tuple[str, Mapping[str, object]]
 """A path and a body; `_TEXT` in it is replaced by a number."""
 
+_ANTHROPIC: Final = {
+    "model": "chat",
+    "max_tokens": 512,
+    "system": "You are a helpful assistant.",
+    "messages": _MESSAGES[1:],
+    "temperature": 0.5,
+}
 SURFACES: Final[Mapping[str, Shape]] = {
     "OpenAI, chat": (
         "/v1/chat/completions",
@@ -79,16 +90,7 @@ SURFACES: Final[Mapping[str, Shape]] = {
         "/v1/completions",
         {"model": "chat", "prompt": f"{_TEXT} {_PROMPT}", "temperature": 0.5},
     ),
-    "Anthropic, messages": (
-        "/v1/messages",
-        {
-            "model": "chat",
-            "max_tokens": 512,
-            "system": "You are a helpful assistant.",
-            "messages": _MESSAGES[1:],
-            "temperature": 0.5,
-        },
-    ),
+    "Anthropic, messages": ("/v1/messages", _ANTHROPIC),
     "OpenAI, responses": (
         "/v1/responses",
         {
@@ -111,6 +113,13 @@ SURFACES: Final[Mapping[str, Shape]] = {
     "MindIE, tokens": ("/v1/models/ids/infer_token", _INFER_TOKEN),
     "MindIE, tokens from text": ("/v1/models/text/infer_token", _INFER_TOKEN),
 }
+STREAMS: Final[Mapping[str, Shape]] = {
+    "OpenAI, chat": (
+        "/v1/chat/completions",
+        {"model": "stream", "messages": _MESSAGES, "temperature": 0.5, "stream": True},
+    ),
+    "Anthropic, messages": ("/v1/messages", {**_ANTHROPIC, "model": "stream", "stream": True}),
+}
 
 
 def main() -> None:
@@ -125,31 +134,51 @@ def main() -> None:
         subject = stack.enter_context(
             running(recipe, folder / "gateway", stack.enter_context(mocks(folder)))
         )
-        _measured(subject.pid, subject.port, 1, 1)  # warm up
-        found = _measured(subject.pid, subject.port, options.rounds, options.seconds)
-    Console(width=100).print(_table(found))
+        found: list[tuple[str, dict[str, list[float]]]] = []
+        for title, surfaces, parts in (
+            ("CPU per request", SURFACES, 1),
+            ("CPU per event of a stream", STREAMS, EVENTS),
+        ):
+            _measured(subject, surfaces, 1, 1)  # warm up
+            used = _measured(subject, surfaces, options.rounds, options.seconds, parts=parts)
+            found.append((title, used))
+    for title, used in found:
+        Console(width=100).print(_table(title, used))
 
 
 def _command(place: Place) -> Sequence[str]:
     config = place.folder / "strowger.yaml"
     config.write_text(
-        _CONFIG.format(port=place.port, key=KEY, whole=place.mocks.whole, tokenizer=_TOKENIZER)
+        _CONFIG.format(
+            port=place.port,
+            key=KEY,
+            whole=place.mocks.whole,
+            stream=place.mocks.stream,
+            tokenizer=_TOKENIZER,
+        )
     )
     return serve_command(config)
 
 
-def _measured(pid: int, port: int, rounds: int, seconds: float) -> dict[str, list[float]]:
-    """CPU microseconds per request, by surface and round."""
-    found: dict[str, list[float]] = {name: [] for name in SURFACES}
+def _measured(
+    subject: Contender,
+    surfaces: Mapping[str, Shape],
+    rounds: int,
+    seconds: float,
+    *,
+    parts: int = 1,
+) -> dict[str, list[float]]:
+    """CPU microseconds per part of an answer, by surface and round. parts: of each answer."""
+    found: dict[str, list[float]] = {name: [] for name in surfaces}
     for turn in range(rounds):
-        names = list(SURFACES) if turn % 2 == 0 else list(reversed(SURFACES))
+        names = list(surfaces) if turn % 2 == 0 else list(surfaces)[::-1]
         for name in names:
-            before = cpu_s(pid)
+            before = cpu_s(subject.pid)
             answered = answers(
-                port, _requests(*SURFACES[name]), lambda load: load.closed_loop(seconds)
+                subject.port, _requests(*surfaces[name]), lambda load: load.closed_loop(seconds)
             )
-            used = sum(used_s(before, cpu_s(pid)))
-            found[name].append(used / len(answered.latencies_s) * 1e6)
+            used = sum(used_s(before, cpu_s(subject.pid)))
+            found[name].append(used / len(answered.latencies_s) / parts * 1e6)
     return found
 
 
@@ -166,15 +195,15 @@ def _requests(path: str, body: Mapping[str, object]) -> Iterator[Halves]:
         yield head, b"%b%d%b" % (before, number, after)
 
 
-def _table(found: Mapping[str, Sequence[float]]) -> Table:
-    table = Table(title="CPU per request")
+def _table(caption: str, found: Mapping[str, Sequence[float]]) -> Table:
+    table = Table(title=caption)
     for title in ("surface", "µs", "least … most", "× a plain chat"):
         table.add_column(title, justify="left" if title == "surface" else "right")
     base = statistics.median(next(iter(found.values())))
     for name, values in found.items():
         middle = statistics.median(values)
-        spread = f"{min(values):.0f} … {max(values):.0f}"
-        table.add_row(name, f"{middle:.0f}", spread, f"{middle / base:.2f}")
+        spread = f"{min(values):.1f} … {max(values):.1f}"
+        table.add_row(name, f"{middle:.1f}", spread, f"{middle / base:.2f}")
     return table
 
 
