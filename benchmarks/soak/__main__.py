@@ -24,7 +24,7 @@ from benchmarks.soak.subject import Subject, subject
 WARM_UP = 50_000, 500
 """Requests and abandoned streams before the reference level is measured."""
 
-GROWTH = 0.10
+GROWTH = 0.05
 ADDED_S = 0.1
 EVENTS, OVER_S = 100, 10.0
 """Events per stream, and the seconds within which all concurrent streams begin."""
