@@ -54,6 +54,7 @@ NO_ATTEMPTS: Mapping[str, str] = {
     "too_many_wrong_keys": _BEFORE,
     "unsupported": f"{_BEFORE}: the gateway finds backends that support a field without it",
     "unknown_url": _BEFORE,
+    "tokens_not_counted": "is returned for a count of tokens, which has no fallback",
     "method_not_allowed": _BEFORE,
     "deadline_exceeded": 'leaves no time to retry; the code of backends is "upstream_timeout"',
     "client_closed_request": "means that the client has disconnected",
