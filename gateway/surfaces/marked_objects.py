@@ -4,6 +4,7 @@ Marks are the fields that our schema does not have; see `schemas.messages`.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Generic, TypeVar, cast
 
 import msgspec
@@ -44,6 +45,7 @@ class TypedReader(Generic[K]):
         default: str = "",
     ) -> None:
         self._strict = msgspec.json.Decoder(cast("type[K]", union))
+        self._untyped = msgspec.json.Decoder(cast("type[K]", kinds.get(default, union)))
         self._lenient = {name: _lenient(kind) for name, kind in kinds.items()}
         self._allowed = allowed
         self._default = default
@@ -61,6 +63,9 @@ class TypedReader(Generic[K]):
             raise invalid_request(exc, where, self._allowed) from exc
         try:
             kind = _kind.decode(raw).type or self._default
+            if kind == self._default:
+                with suppress(ValidationError):
+                    return self._untyped.decode(raw), {}
         except (DecodeError, RecursionError) as exc:
             raise invalid_request(exc, where, self._allowed) from exc
         reader = self._lenient.get(kind)
@@ -77,11 +82,11 @@ class TypedReader(Generic[K]):
 
 def unknown_fields(raw: Raw, kind: type[Struct]) -> Marks:
     """Return the fields of an object that the struct does not have, without nulls."""
-    known = {"type", *(field.encode_name for field in msgspec.structs.fields(kind))}
+    known = kind.__struct_encode_fields__
     return {
         name: one
         for name, one in _fields.decode(raw).items()
-        if name not in known and not is_null(one)
+        if name not in known and name != "type" and not is_null(one)
     }
 
 

@@ -4,6 +4,8 @@ Several items can become one message: reasoning, text and calls of one turn of t
 message of role assistant.
 """
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -33,6 +35,11 @@ MAX_ITEMS: Final = 100_000
 REFERENCE: Final = "item_reference"
 NOT_STORED: Final = "this gateway does not store responses; send the whole conversation in input"
 
+_messages: Final[msgspec.json.Decoder[str | list[MessageItem]]] = msgspec.json.Decoder(
+    str | list[MessageItem]
+)
+"""Of most requests; a message alone needs no type, unlike one of a union."""
+
 _input: Final[msgspec.json.Decoder[str | list[Item]]] = msgspec.json.Decoder(str | list[Item])
 _loose_input: Final[msgspec.json.Decoder[str | list[Raw]]] = msgspec.json.Decoder(str | list[Raw])
 _text: Final = msgspec.json.Decoder(str)
@@ -52,13 +59,7 @@ class ResponsesConversation:
             self._add_instructions(instructions)
         if given is UNSET or is_null(given):
             raise InvalidRequest("input is required", param="input")
-        try:
-            items: str | list[Item] | list[Raw] = _input.decode(given)
-        except (DecodeError, RecursionError):
-            try:
-                items = _loose_input.decode(given)
-            except (DecodeError, RecursionError) as exc:
-                raise invalid_request(exc, "input", ALLOWED) from exc
+        items = _read(given)
         if isinstance(items, str):
             self.messages.append(Message(role="user", content=items))
             return
@@ -175,6 +176,16 @@ class ResponsesConversation:
     def _noted(self, marks: Raw | UnsetType) -> Raw | UnsetType:
         self.marked = self.marked or marks is not UNSET
         return marks
+
+
+def _read(given: Raw) -> "str | Sequence[Item | Raw]":
+    for decoder in (_messages, _input):
+        with suppress(DecodeError, RecursionError):
+            return decoder.decode(given)
+    try:
+        return _loose_input.decode(given)
+    except (DecodeError, RecursionError) as exc:
+        raise invalid_request(exc, "input", ALLOWED) from exc
 
 
 class _Turn:

@@ -53,7 +53,7 @@ _CODES: Final = {429: "rate_limit_exceeded", 400: "invalid_prompt"}
 
 
 class ResponsesRenderer:
-    """Render one answer. Mutable state: usage, the end, and the items of a stream.
+    """Render one answer. Mutable state: usage, the end, and the items of a stream, once it begins.
 
     clock: returns Unix seconds.
     """
@@ -73,7 +73,7 @@ class ResponsesRenderer:
         self._opaque: dict[str, Raw] = {}
         self._custom = custom_tools(request)
         self._summarised = is_summarised(request)
-        self._items = ItemWriter(request_id, custom=self._custom, summarised=self._summarised)
+        self._items: ItemWriter
 
     def headers(self, backend: str) -> Headers:
         return []
@@ -160,6 +160,7 @@ class ResponsesRenderer:
         if self._begun:
             return
         self._begun = True
+        self._items = ItemWriter(self._id, custom=self._custom, summarised=self._summarised)
         outcome = ResponseOutcome(
             status=IN_PROGRESS,
             model=self._started.model or self._model,
