@@ -40,7 +40,7 @@ class ResponsesSurface:
     """Conversations as clients of the Responses API write them; see
     `gateway.surfaces.base.Surface`.
 
-    clock: returns Unix seconds, for the time at which an answer is complete.
+    clock: returns Unix seconds; an answer's `completed_at` is read from it.
     """
 
     name = "responses"
