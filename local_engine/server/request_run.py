@@ -131,15 +131,22 @@ class RequestRun:
         return batch
 
     def absorb(self, deltas: list[tuple[float, Delta]]) -> list[Event]:
-        """Return the events of some deltas and the times at which they arrived.
+        """Return the events of some deltas, which are given with the times at which they arrived.
+
+        The counts follow the events of each step, also where several steps arrive at once.
 
         Raises the error that ends the whole request.
         """
         batch: list[Event] = []
+        step: set[int] = set()
         for at, delta in deltas:
             choice = self.live.get(delta.id)
             if choice is None:
                 continue
+            if delta.id in step:
+                batch.append(self._usage())
+                step.clear()
+            step.add(delta.id)
             events = self._tensors(choice, delta)
             events += self._events(choice, delta, at)
             self._cached.setdefault(choice.prompt, delta.cached)

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import msgspec
 import pytest
 
 from local_engine.config import ModelConfig
 from local_engine.server.service import Service
-from schemas.events import TextDelta, Tokens
+from schemas.events import TextDelta, Tokens, Usage
 from schemas.messages import Message
 from schemas.requests import ChatRequest, CompletionRequest, TokenRequest
 from schemas.sampling import Sampling
@@ -241,6 +242,27 @@ async def test_best_of_shows_the_likeliest_answers_best_first(service: Service) 
     assert [choice.text for choice in answer.choices] == best[:2]
     assert answer.usage is not None
     assert answer.usage.completion_tokens == 40
+
+
+async def test_a_late_reader_gets_the_counts_of_every_step(service: Service) -> None:
+    stream = service.generate(
+        TokenRequest(model=MODEL, tokens=(5, 6, 7), sampling=GREEDY, stream=True),
+        model=MODEL,
+        tenant="",
+    )
+    counts: list[int] = []
+    seen = 0
+    async with aclosing(stream):
+        async for batch in stream:
+            for event in batch:
+                if isinstance(event, Tokens):
+                    seen += len(event.ids)
+                if isinstance(event, Usage):
+                    counts.append(event.completion_tokens or 0)
+                    assert event.completion_tokens == seen
+            await asyncio.sleep(0.2)
+
+    assert sorted(set(counts)) == list(range(1, 21))
 
 
 async def test_a_token_request_gets_every_token_by_its_id(service: Service, oracle: Oracle) -> None:
