@@ -23,6 +23,7 @@ from gateway.routing.planning.request_facts import (
 from gateway.routing.planning.route import NO_VALUES, Backend, Route, RouteTable
 from gateway.routing.planning.when_rules import matches
 from schemas.errors import InvalidRequest, Unavailable
+from schemas.fields import without
 from schemas.requests import EmbeddingsRequest, Request
 
 
@@ -109,7 +110,9 @@ class CandidateSearch:
         # A wildcard backend is an arm's for one model name and the route's for all others.
         scope = route.name, rule, self.request.model if self.arm_backends else ""
         shape = self.shape if request is self.request else self._cache.shape(request)
-        match = self._cache.match(scope, shape, request, lambda: self._pool(route, rule))
+        match = self._cache.match(
+            scope, shape, request, lambda: self._pool(route, rule), require=route.require
+        )
         wild = self.arm_backends and any(one.model == "*" for one in route.backends)
         if match is None:
             self.cacheable = False
@@ -153,7 +156,9 @@ class CandidateSearch:
             request = arm.applied_to(request)
         shape = self.shape if request is self.request else self._cache.shape(request)
         pool = (arm.backend,), (1.0,)
-        match = self._cache.match((route.name, arm.name), shape, request, lambda: pool)
+        match = self._cache.match(
+            (route.name, arm.name), shape, request, lambda: pool, require=route.require
+        )
         if match is not None:
             return self._matched(match, request)
         self.cacheable = False
@@ -170,7 +175,10 @@ class CandidateSearch:
         request: as the operator's values or an arm have changed it.
         """
         self.cacheable = self.cacheable and not match.bounds and request is self.request
-        if request is self.request:
+        if match.dropped:
+            self.cacheable = False
+            request = without(request, match.dropped)
+        elif request is self.request:
             return match.candidates
         return [msgspec.structs.replace(one, request=request) for one in match.candidates]
 

@@ -6,19 +6,29 @@ the fields that were sent, and the types of their values. The values themselves 
 fields with a range, and those are checked on every hit (`CachedMatch.bounds`).
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from operator import attrgetter
 from typing import Final, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, msgpack, to_builtins
 
 from adapters.base import Range
-from adapters.capabilities import fits, within
+from adapters.capabilities import fits, offered, within
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.policies import BackendStats
 from gateway.routing.planning.route import Backend
-from schemas.fields import CHAT, COMPLETION, EMBEDDINGS, TOKENS
+from schemas.fields import (
+    CHAT,
+    COMPLETION,
+    EMBEDDINGS,
+    NEUTRAL,
+    TOKENS,
+    sent_fields,
+    task_of,
+    without,
+)
+from schemas.hints import KNOWN
 from schemas.messages import OpaqueTool
 from schemas.requests import (
     ChatRequest,
@@ -54,13 +64,18 @@ _Value = TypeVar("_Value")
 class CachedMatch(Struct, frozen=True, kw_only=True, eq=False):
     """Backends that all honour requests of one shape whose values are within `bounds`.
 
-    stats: for policies that need nothing but names and weights.
+    stats: for policies that need nothing but names and weights. dropped: optional fields that none
+    of them honours, to be left out of each request.
     """
 
     candidates: tuple[Candidate, ...]
     bounds: tuple[tuple[str, Range], ...]
     stats: tuple[BackendStats, ...]
+    dropped: tuple[str, ...] = ()
 
+
+_JUDGED: Final = NEUTRAL.keys() | KNOWN | {"do_sample"}
+"""Fields that some values make neutral, hints, and one that is translated to others."""
 
 # A sentinel, because `None` is a cached result: check each backend by itself.
 _MISS: Final = CachedMatch(candidates=(), bounds=(), stats=())
@@ -89,18 +104,24 @@ class PlanCache:
         cache[key] = value
 
     def match(
-        self, scope: Hashable, shape: RequestShape | None, request: Request, pool: Pool
+        self,
+        scope: Hashable,
+        shape: RequestShape | None,
+        request: Request,
+        pool: Pool,
+        *,
+        require: bool,
     ) -> CachedMatch | None:
         """The match for a list of backends; `None` if each has to be checked by itself.
 
-        scope: names the list within the route table.
+        scope: names the list within the route table. require: optional fields may not be dropped.
         """
         if shape is None:
             return None
         key = scope, shape
         found = self._matches.get(key, _MISS)
         if found is _MISS:
-            found = _match(request, *pool())
+            found = _match(request, *pool(), () if require else request.optional)
             self.put(self._matches, key, found)
         if found is not None and found.bounds and not within(request, found.bounds):
             return None
@@ -115,7 +136,8 @@ class PlanCache:
             return None
         # `type(...) is`, not `isinstance`, which takes seven times as long for Structs (ADR 16).
         if type(request) is not ChatRequest:
-            return self._other_shape(request)  # pyright: ignore[reportArgumentType]  not a chat
+            shape = self._other_shape(request)  # pyright: ignore[reportArgumentType]  not a chat
+            return shape if shape is None or not request.optional else (*shape, request.optional)
         if request.nested:
             return None
         for message in request.messages:
@@ -136,6 +158,7 @@ class PlanCache:
             and request.reasoning_effort is UNSET
             and request.metadata is UNSET
             and request.priority is UNSET
+            and not request.optional
         ):
             shapes = self._plain_chats.get(sampling) or self._plain_shapes(request, sampling)
             return shapes[1] if request.user is UNSET else shapes[0]
@@ -143,7 +166,9 @@ class PlanCache:
         if not isinstance(tools, UnsetType) and OpaqueTool in map(type, tools):
             return None
         names = self._sampling_names(request.sampling, sampling)
-        return None if names is None else (ChatRequest, names, *map(type, _chat(request)))
+        if names is None:
+            return None
+        return ChatRequest, names, request.optional, *map(type, _chat(request))
 
     def _plain_shapes(
         self, request: ChatRequest, sampling: bytes
@@ -198,13 +223,23 @@ def _names(sampling: Sampling) -> str | None:
 
 
 def _match(
-    request: Request, backends: Sequence[Backend], weights: Sequence[float]
+    request: Request,
+    backends: Sequence[Backend],
+    weights: Sequence[float],
+    optional: Collection[str],
 ) -> CachedMatch | None:
-    """`None` unless all of the backends honour requests of this shape in full."""
+    """`None` unless all of the backends honour requests of this shape, but for the same fields.
+
+    optional: fields that may be dropped.
+    """
     all_bounds: list[tuple[str, Range]] = []
+    dropped = _lacking(request, backends[0], optional) if backends else ()
+    reduced = without(request, dropped) if dropped else request
     for backend in backends:
-        bounds = fits(request, backend.supports)
-        if bounds is None or backend.model == "*":
+        if backend.model == "*" or _lacking(request, backend, optional) != dropped:
+            return None
+        bounds = fits(reduced, backend.supports)
+        if bounds is None:
             return None
         all_bounds += [one for one in bounds if one not in all_bounds]
     return CachedMatch(
@@ -215,6 +250,7 @@ def _match(
                 name=backend.name,
                 model=backend.model,
                 weight=weight,
+                dropped=dropped,
             )
             for backend, weight in zip(backends, weights, strict=True)
         ),
@@ -223,4 +259,17 @@ def _match(
             BackendStats(name=backend.name, weight=weight)
             for backend, weight in zip(backends, weights, strict=True)
         ),
+        dropped=dropped,
     )
+
+
+def _lacking(request: Request, backend: Backend, optional: Collection[str]) -> tuple[str, ...]:
+    """The optional fields that were sent and that the backend does not honour.
+
+    Fields whose values decide as well are not among them: `match_backends` judges those.
+    """
+    if not optional:
+        return ()
+    fields = offered(backend.supports, task_of(request)) or frozenset()
+    missing = sent_fields(request).intersection(optional) - fields
+    return tuple(sorted(missing - _JUDGED))

@@ -96,7 +96,7 @@ OWN: dict[type[Request], dict[str, tuple[object, ...]]] = {
         "user": (UNSET, "u", ""),
         "priority": (UNSET, 5, 1),
         "extra": EXTRA,
-        "optional": ((), ("n", "stop")),
+        "optional": ((), ("n", "stop"), ("logit_bias", "do_sample", "metadata")),
     },
     CompletionRequest: {
         "prompts": (("a",), ("a", "b"), ((1, 2),), ("a", (1,))),
@@ -115,6 +115,7 @@ OWN: dict[type[Request], dict[str, tuple[object, ...]]] = {
         "text": (False, True),
         "priority": (UNSET, 5, 1),
         "extra": EXTRA,
+        "optional": ((), ("logit_bias",), ("logit_bias", "priority")),
     },
 }
 """The values that each field is tested with; the first one is used while other fields vary."""
@@ -173,8 +174,9 @@ def checked(route: Route, request: Request) -> Planned:
 @pytest.mark.parametrize("names", [("a/m",), ("a/*",), ("a/m", "b/m")])
 @pytest.mark.parametrize("supports", SUPPORTS.values(), ids=SUPPORTS)
 @pytest.mark.parametrize("kind", OWN)
+@pytest.mark.parametrize("require", [False, True], ids=["optional", "require"])
 def test_a_cached_plan_equals_the_plan_of_a_full_check(
-    kind: type[Request], supports: Supports, names: tuple[str, ...]
+    require: bool, kind: type[Request], supports: Supports, names: tuple[str, ...]
 ) -> None:
     others = (supports, SUPPORTS["everything"])
     backends = tuple(backend_of(name, one) for name, one in zip(names, others, strict=False))
@@ -183,6 +185,7 @@ def test_a_cached_plan_equals_the_plan_of_a_full_check(
         backends=backends,
         weights=(1.0,) * len(backends),
         policy=POLICIES["in_order"],
+        require=require,
     )
 
     for requests in related(kind):
