@@ -43,7 +43,7 @@ class ResponseHeads:
         head = b"\r\n".join(lines)
         # One break less than lines joined, and the one between the status line and the date.
         breaks = len(lines)
-        if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
+        if len(head.splitlines()) != breaks or head.find(b"\0") >= 0:
             raise ValueError("a response header contains a line break or a NUL")
         return head
 

@@ -1,6 +1,7 @@
 """HTTP heads: rendered for requests; parsed and bounded for answers."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Self
 
 from msgspec import Struct
@@ -38,7 +39,7 @@ class ReplyHeaders(Mapping[str, str]):
         return cls(b"\r\n" + b"".join([b"%b:%b\r\n" % field for field in fields]))
 
     def __getitem__(self, name: str) -> str:
-        needle = b"\r\n%b:" % name.encode("latin-1")
+        needle = _line_start(name)
         start = self._lower.find(needle)
         if start < 0:
             raise KeyError(name)
@@ -66,7 +67,7 @@ class ReplyHeaders(Mapping[str, str]):
         most = limits.headers
         if len(head) > most * _SHORTEST_LINE and head.count(b"\r\n") - 1 > most:
             return f"the answer has more than {most} headers"
-        if b"-encoding:" not in self._lower:
+        if self._lower.find(b"-encoding:") < 0:  # `in` tries an integer first
             return None
         coding = self.get("transfer-encoding", "chunked")
         if coding.lower() != "chunked":
@@ -79,6 +80,11 @@ class ReplyHeaders(Mapping[str, str]):
     def ends_with_the_connection(self) -> bool:
         """Return whether the body has no length of its own and ends with the connection."""
         return "content-length" not in self and "transfer-encoding" not in self
+
+
+@lru_cache(maxsize=64)
+def _line_start(name: str) -> bytes:
+    return b"\r\n%b:" % name.encode("latin-1")
 
 
 def head_of(received: bytes, after: int) -> bytes:
