@@ -167,7 +167,7 @@ def unsupported(
 def fits(request: Request, supports: Supports) -> tuple[tuple[str, Range], ...] | None:
     """Decide whether every request with the same fields, whatever their values, is fully honoured.
 
-    Returns the bounds that their values must still be within (`within`), or `None` if each request
+    Returns the bounds that their values must still be within (`outside`), or `None` if each request
     needs a check of its own (`unsupported`).
     """
     task = task_of(request)
@@ -181,9 +181,18 @@ def fits(request: Request, supports: Supports) -> tuple[tuple[str, Range], ...] 
     return tuple((field, bounds) for field, bounds in supports.ranges.items() if field in sent)
 
 
-def within(request: Request, bounds: tuple[tuple[str, Range], ...]) -> bool:
-    """Check values. bounds: the result of `fits` for a request with the same fields."""
-    return not any(_outside(field_value(request, field), one) for field, one in bounds)
+def outside(request: Request, bounds: tuple[tuple[str, Range], ...]) -> tuple[int, ...]:
+    """Return which bounds the values exceed, by index.
+
+    bounds: the result of `fits` for a request with the same fields.
+    """
+    return tuple(
+        [
+            index
+            for index, (field, one) in enumerate(bounds)
+            if _outside(field_value(request, field), one)
+        ]
+    )
 
 
 def omitted_content(request: Request, supports: Supports) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ counts as absent.
 
 from collections.abc import Collection
 from operator import attrgetter
-from typing import Literal, TypeVar, assert_never
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
@@ -146,16 +146,7 @@ _AnyRequest = TypeVar("_AnyRequest", bound=Request)
 
 
 def task_of(request: Request) -> Task:
-    match request:
-        case ChatRequest():
-            return "chat"
-        case CompletionRequest():
-            return "completion"
-        case EmbeddingsRequest():
-            return "embeddings"
-        case TokenRequest():
-            return "tokens"
-    assert_never(request)
+    return request.task
 
 
 def sent_fields(request: Request) -> frozenset[str]:

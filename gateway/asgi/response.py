@@ -1,6 +1,7 @@
 """Send an answer: whole or as a stream, or the error in its place."""
 
 import math
+from functools import lru_cache
 from urllib.parse import quote
 
 from gateway.asgi.cors import Headers
@@ -141,9 +142,7 @@ class ResponseWriter:
                 headers.append((b"x-gateway-variant", part.variant.encode()))
         if record.dropped:
             # The client chooses a field's name, so it may contain line breaks and commas.
-            names = [
-                quote(name[:_LONGEST], safe=_FIELD_NAME) for name in record.dropped[:_MOST_NAMES]
-            ]
+            names = [_quoted(name[:_LONGEST]) for name in record.dropped[:_MOST_NAMES]]
             if more := len(record.dropped) - len(names):
                 names.append(f"and-{more}-more")
             headers.append((b"x-gateway-dropped-params", ", ".join(names).encode()))
@@ -152,6 +151,11 @@ class ResponseWriter:
         if self._extra:
             headers += self._extra
         return headers
+
+
+@lru_cache(maxsize=256)
+def _quoted(name: str) -> str:
+    return quote(name, safe=_FIELD_NAME)
 
 
 def _names_type(headers: Headers) -> bool:

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from gateway.surfaces.base import Surface
 
+_MOST_KEPT: Final = 256
+_LONGEST_KEPT: Final = 200
 _SEGMENTS: Final = {"{model}": "(?P<model>.+)", "{version}": "[^/]+"}
 
 
@@ -33,13 +35,25 @@ class HotRoute(Struct, frozen=True, kw_only=True):
 
 
 class TemplatedPaths:
-    """Find the first templated route that matches a path."""
+    """Find the first templated route that matches a path. The last paths are remembered."""
 
     def __init__(self, routes: Sequence[HotRoute]) -> None:
         self._patterns = [(_pattern(route.path), route.path) for route in routes if route.templated]
+        self._found: dict[str, tuple[str, str]] = {}
 
     def find(self, path: str) -> tuple[str, str]:
         """Return the route's path, as written, and the model's name; "" and "" if none matches."""
+        found = self._found.get(path)
+        if found is not None:
+            return found
+        found = self._search(path)
+        if len(path) <= _LONGEST_KEPT:
+            if len(self._found) >= _MOST_KEPT:
+                self._found.clear()
+            self._found[path] = found
+        return found
+
+    def _search(self, path: str) -> tuple[str, str]:
         for pattern, route in self._patterns:
             match = pattern.fullmatch(path)
             if match is not None:

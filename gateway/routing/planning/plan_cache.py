@@ -6,14 +6,14 @@ the fields that were sent, and the types of their values. The values themselves 
 fields with a range, and those are checked on every hit (`CachedMatch.bounds`).
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
 from typing import Final, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, msgpack, to_builtins
 
 from adapters.base import Range
-from adapters.capabilities import fits, offered, within
+from adapters.capabilities import fits, offered, outside
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.policies import BackendStats
@@ -64,13 +64,14 @@ _Value = TypeVar("_Value")
 class CachedMatch(Struct, frozen=True, kw_only=True, eq=False):
     """Backends that all honour requests of one shape whose values are within `bounds`.
 
-    stats: for policies that need nothing but names and weights. dropped: optional fields that none
-    of them honours, to be left out of each request.
+    stats: for policies that need nothing but names and weights. optional: the fields that may be
+    dropped. dropped: those that none of the backends honours, to be left out of each request.
     """
 
     candidates: tuple[Candidate, ...]
     bounds: tuple[tuple[str, Range], ...]
     stats: tuple[BackendStats, ...]
+    optional: frozenset[str] = frozenset()
     dropped: tuple[str, ...] = ()
 
 
@@ -121,10 +122,31 @@ class PlanCache:
         key = scope, shape
         found = self._matches.get(key, _MISS)
         if found is _MISS:
-            found = _match(request, *pool(), () if require else request.optional)
+            optional = frozenset(() if require else request.optional)
+            found = _match(request, *pool(), optional)
             self.put(self._matches, key, found)
-        if found is not None and found.bounds and not within(request, found.bounds):
+        if found is None or not found.bounds:
+            return found
+        exceeded = outside(request, found.bounds)
+        return found if not exceeded else self._match_within(key, found, exceeded, request, pool)
+
+    def _match_within(
+        self,
+        key: tuple[Hashable, RequestShape],
+        match: CachedMatch,
+        exceeded: tuple[int, ...],
+        request: Request,
+        pool: Pool,
+    ) -> CachedMatch | None:
+        """The match without the optional fields whose values exceed these bounds of `match`."""
+        fields = frozenset([match.bounds[index][0] for index in exceeded])
+        if not fields <= match.optional - _JUDGED:
             return None
+        key = key[0], (*key[1], exceeded)
+        found = self._matches.get(key, _MISS)
+        if found is _MISS:
+            found = _match(request, *pool(), match.optional, fields)
+            self.put(self._matches, key, found)
         return found
 
     def shape(self, request: Request) -> RequestShape | None:
@@ -226,17 +248,19 @@ def _match(
     request: Request,
     backends: Sequence[Backend],
     weights: Sequence[float],
-    optional: Collection[str],
+    optional: frozenset[str],
+    exceeding: frozenset[str] = frozenset(),
 ) -> CachedMatch | None:
     """`None` unless all of the backends honour requests of this shape, but for the same fields.
 
-    optional: fields that may be dropped.
+    optional: the fields that may be dropped. exceeding: those of them whose values are outside of
+    some backend's range.
     """
     all_bounds: list[tuple[str, Range]] = []
-    dropped = _lacking(request, backends[0], optional) if backends else ()
+    dropped = _lacking(request, backends[0], optional, exceeding) if backends else ()
     reduced = without(request, dropped) if dropped else request
     for backend in backends:
-        if backend.model == "*" or _lacking(request, backend, optional) != dropped:
+        if backend.model == "*" or _lacking(request, backend, optional, exceeding) != dropped:
             return None
         bounds = fits(reduced, backend.supports)
         if bounds is None:
@@ -259,17 +283,23 @@ def _match(
             BackendStats(name=backend.name, weight=weight)
             for backend, weight in zip(backends, weights, strict=True)
         ),
+        optional=optional,
         dropped=dropped,
     )
 
 
-def _lacking(request: Request, backend: Backend, optional: Collection[str]) -> tuple[str, ...]:
+def _lacking(
+    request: Request, backend: Backend, optional: frozenset[str], exceeding: frozenset[str]
+) -> tuple[str, ...]:
     """The optional fields that were sent and that the backend does not honour.
 
     Fields whose values decide as well are not among them: `match_backends` judges those.
     """
     if not optional:
         return ()
+    ranges = backend.supports.ranges
     fields = offered(backend.supports, task_of(request)) or frozenset()
-    missing = sent_fields(request).intersection(optional) - fields
+    bounds = tuple([(field, ranges[field]) for field in exceeding & ranges.keys()])
+    missing = {bounds[index][0] for index in outside(request, bounds)}
+    missing |= sent_fields(request) & optional - fields
     return tuple(sorted(missing - _JUDGED))

@@ -103,4 +103,7 @@ def joined(json: bytes, tails: Iterable[bytes]) -> bytes:
 
 
 def _header(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> bytes:
-    return next((value for name, value in headers if name == wanted), b"")
+    for name, value in headers:
+        if name == wanted:
+            return value
+    return b""

@@ -96,7 +96,7 @@ OWN: dict[type[Request], dict[str, tuple[object, ...]]] = {
         "user": (UNSET, "u", ""),
         "priority": (UNSET, 5, 1),
         "extra": EXTRA,
-        "optional": ((), ("n", "stop"), ("logit_bias", "do_sample", "metadata")),
+        "optional": ((), ("n", "temperature"), ("logit_bias", "do_sample", "metadata")),
     },
     CompletionRequest: {
         "prompts": (("a",), ("a", "b"), ((1, 2),), ("a", (1,))),
@@ -115,7 +115,7 @@ OWN: dict[type[Request], dict[str, tuple[object, ...]]] = {
         "text": (False, True),
         "priority": (UNSET, 5, 1),
         "extra": EXTRA,
-        "optional": ((), ("logit_bias",), ("logit_bias", "priority")),
+        "optional": ((), ("logit_bias",), ("logit_bias", "temperature", "stop")),
     },
 }
 """The values that each field is tested with; the first one is used while other fields vary."""
