@@ -34,6 +34,7 @@ from gateway.http.resources.feedback import feedback
 from gateway.http.resources.kserve_models import kserve_models
 from gateway.http.resources.openai_models import openai_models
 from gateway.http.resources.operations import operations
+from gateway.http.resources.stored_responses import stored_responses
 from gateway.http.unserved_apis import MESSAGES, instead_of, shortened, with_v1
 from gateway.openapi.hot_routes import documented
 from gateway.state import Gateway
@@ -93,6 +94,7 @@ def _handlers(gateway: Gateway, hot: Mapping[str, Endpoint]) -> Iterable[Control
     yield from openai_models(gateway)
     yield from databricks_endpoints(gateway)
     yield from kserve_models(gateway)
+    yield from stored_responses(gateway)
     yield from feedback(gateway)
 
 

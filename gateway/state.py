@@ -22,6 +22,7 @@ from gateway.experiments.service.history import ExperimentHistory
 from gateway.mirror.mirroring import Mirrors
 from gateway.peers import NoPeers, Peers
 from gateway.request_log import RequestLog
+from gateway.responses.archive import ResponseArchive
 from gateway.routing.planning.enrolment import fingerprint
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
@@ -47,6 +48,7 @@ class Gateway:
     refused: the configuration file, as it is now, is invalid, and an older one is in force.
     worker: this process's number among the workers. ended: sessions that were signed out.
     trials: the experiments, if there is a store. minding: their jobs, if this process leads.
+    archive: the stored responses, if there is a store.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Gateway:
         self.mirrors = Mirrors(self.log.record_mirrored)
         self.experiments: ExperimentService | None = None
         self.experiment_jobs: ExperimentJobs | None = None
+        self.archive: ResponseArchive | None = None
         self.peers: Peers = NoPeers()
         self._reports = EngineReports()
         self.ended_sessions = EndedSessions(Path(runtime.config.store.spool or SPOOL))
@@ -88,6 +91,11 @@ class Gateway:
         self.runtime = runtime
         self.keepalive.silence_s = server.sse_keepalive_s
         self.cors = CorsHeaders(server.cors.allow_origins)
+
+    @property
+    def stores_responses(self) -> bool:
+        """Whether answers of the Responses API are stored."""
+        return self.runtime.config.responses.store == "on" and self.archive is not None
 
     def mirror(
         self,

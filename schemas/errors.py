@@ -9,10 +9,13 @@ GatewayError                      500  a bug of ours
 │  ├─ ModelNotFound               404
 │  ├─ RouteNotFound               404
 │  ├─ Uncountable                 404  nothing counts its tokens exactly
+│  ├─ ResponseNotFound            404  no response of this key has the id
+│  ├─ ConversationNotFound        404
 │  ├─ MethodNotAllowed            405
 │  ├─ RequestTimeout              408  its body did not come in time
 │  ├─ BodyTooLarge                413
 │  ├─ UnsupportedMediaType        415
+│  ├─ UpgradeRefused              426  a WebSocket
 │  ├─ Throttled                   429  a limit of ours
 │  └─ UpstreamRejected            4xx  a backend rejects the request itself
 ├─ Unavailable                    503  draining, nothing healthy, memory for bodies used up
@@ -123,6 +126,18 @@ class Uncountable(CallerError):
     code = "tokens_not_counted"
 
 
+class ResponseNotFound(CallerError):
+    """The key has no stored response, or no stored item, of this id."""
+
+    status = 404
+    code = "response_not_found"
+
+
+class ConversationNotFound(CallerError):
+    status = 404
+    code = "conversation_not_found"
+
+
 class MethodNotAllowed(CallerError):
     """allow: the value of the answer's `allow` header."""
 
@@ -147,6 +162,13 @@ class BodyTooLarge(CallerError):
 class UnsupportedMediaType(CallerError):
     status = 415
     code = "unsupported_media_type"
+
+
+class UpgradeRefused(CallerError):
+    """The route has no other protocol than HTTP."""
+
+    status = 426
+    code = "upgrade_refused"
 
 
 class Throttled(CallerError):

@@ -17,6 +17,21 @@ from schemas.tensors import Tensor
 Prompt = str | tuple[int, ...]
 
 
+class Storage(Struct, frozen=True, kw_only=True, gc=False):
+    """What the gateway stores of a request, and what it has stored before it.
+
+    store:    the client wants the answer stored.
+    previous: the id of the response that the request continues; "" for a new conversation.
+    root:     the id of that conversation's first response; "" for a new conversation.
+    input:    the client's own items, as JSON: a text or a list.
+    """
+
+    store: bool
+    previous: str = ""
+    root: str = ""
+    input: Raw
+
+
 class Original(Struct, frozen=True, kw_only=True, gc=False):
     """A request as its client wrote it, in a dialect other than OpenAI's.
 
@@ -27,12 +42,14 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     fields:  the client's JSON, by the dialect's own field names.
     read:    the request that was read from it.
     own:     names in `extra` that OpenAI's chat dialect does not have; `None`: all.
+    storage: of its dialect's stored answers; `None` where nothing is stored.
     """
 
     dialect: str
     fields: dict[str, Raw]
     read: "ChatRequest"
     own: frozenset[str] | None = None
+    storage: Storage | None = None
 
 
 @final

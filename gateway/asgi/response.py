@@ -15,6 +15,7 @@ from schemas.errors import (
     RequestTimeout,
     Unavailable,
     UnsupportedMediaType,
+    UpgradeRefused,
 )
 
 _JSON = (b"content-type", b"application/json")
@@ -79,6 +80,8 @@ class ResponseWriter:
             extra.append((b"x-should-retry", b"false"))
         if isinstance(error, MethodNotAllowed):
             extra.append((b"allow", ", ".join(error.allow).encode()))
+        if isinstance(error, UpgradeRefused):
+            extra.append((b"upgrade", b"HTTP/1.1"))
         if isinstance(error, BodyTooLarge | RequestTimeout | Unavailable) and error.status != 429:
             extra.append((b"connection", b"close"))
         if isinstance(error, UnsupportedMediaType) and error.param == "content-encoding":

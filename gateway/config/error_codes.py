@@ -65,6 +65,10 @@ NO_ATTEMPTS: Mapping[str, str] = {
     "unknown_request": "is not a failure of a backend",
     "request_not_found": "is not a failure of a backend",
     "experiment_not_found": "is not a failure of a backend",
+    "response_not_found": "is not a failure of a backend",
+    "previous_response_not_found": _BEFORE,
+    "conversation_not_found": _BEFORE,
+    "upgrade_refused": _BEFORE,
 }
 """Our codes after which no fallback is possible, each with the end of a sentence."""
 

@@ -22,6 +22,7 @@ from gateway.config.schema_connection import (
 from gateway.config.schema_experiment import Experiment
 from gateway.config.schema_failover import BreakerRule, RetryRule
 from gateway.config.schema_metric import MetricContract
+from gateway.config.schema_responses import ResponsesConfig
 from gateway.config.units import (
     MIB,
     BackendName,
@@ -388,6 +389,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     models: tuple[Model, ...]
     server: ServerConfig = ServerConfig()
     store: StoreConfig = StoreConfig()
+    responses: ResponsesConfig = ResponsesConfig()
     auth: Auth = Auth()
     experiments: tuple[Experiment, ...] = ()
     metrics: tuple[MetricContract, ...] = ()

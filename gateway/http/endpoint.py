@@ -25,6 +25,8 @@ from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
 from gateway.eventloop.inline_task import in_task
 from gateway.http.cross_site_refusal import refuse
+from gateway.http.other_methods import answer_other_method
+from gateway.http.response_storage import continued, storing
 from gateway.http.stream_output import StreamOutput
 from gateway.http.token_count import count_tokens
 from gateway.routing.execution import pipeline
@@ -39,8 +41,9 @@ from gateway.state import Gateway
 from gateway.surfaces.base import Inbound, Renderer, plain
 from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from gateway.surfaces.sse import frame
+from gateway.surfaces.stored_items import EarlierItemsNeeded
 from schemas.answers import Answer, Embeddings, Fold, folded
-from schemas.errors import Forbidden, GatewayError, MethodNotAllowed, ModelNotFound
+from schemas.errors import Forbidden, GatewayError, ModelNotFound
 from schemas.event_source import EventSource
 from schemas.events import Event
 from schemas.prompt_too_long import CONTEXT_LENGTH, PLACES
@@ -60,6 +63,7 @@ class Endpoint:
         self._route = route
         self._surface = route.surface
         self._task = route.surface.task or ""
+        self._stores = route.stores
         self._id_header = route.surface.request_id_header
         self._default_model = route.default_model
         self._paths = TemplatedPaths((route,)) if route.templated else None
@@ -99,7 +103,7 @@ class Endpoint:
         status = 500
         try:
             if scope["method"] != "POST":
-                await self._other_method(scope["method"], origin, gateway, response)
+                await answer_other_method(exchange, self._surface, gateway, response)
                 status = 0
                 return
             status = await self._serve(exchange, gateway, runtime, record, response)
@@ -158,9 +162,12 @@ class Endpoint:
             others_in_flight=gateway.admission.others_in_flight,
         )
         try:
-            request = await self._request(
-                exchange, encoding, gateway, runtime, caller, record, held
-            )
+            try:
+                request = await self._request(
+                    exchange, encoding, gateway, runtime, caller, record, held
+                )
+            except EarlierItemsNeeded as needed:
+                request = await continued(needed, exchange, gateway, record, held, LARGE)
             record.model = request.model
             if not self._task:
                 record.task = request.task
@@ -209,6 +216,7 @@ class Endpoint:
             max_choices=server.max_choices,
             model=self._model(scope["path"], runtime, caller) if self._finds_model else "",
             headers=scope["headers"],
+            stores=self._stores and gateway.stores_responses,
         )
         if len(body) <= LARGE and not encoding:
             return self._surface.parse(inbound)
@@ -262,7 +270,8 @@ class Endpoint:
                 with DisconnectGuard(exchange):
                     answer = await pipeline.collect(planned, request, record, tenant=record.caller)
                 real = answer
-                body = renderer.answer(answer)
+                kept = storing(request, renderer, record, gateway) if self._stores else None
+                body = renderer.answer(answer) if kept is None else await kept.body(answer)
                 await response.whole(200, body, renderer.headers(record.backend))
         if planned.mirror is not None:
             gateway.mirror(planned, request, record, real, runtime)
@@ -315,6 +324,8 @@ class Endpoint:
             await response.end(renderer.error(exc))
             release_traceback(exc)
         else:
+            if self._stores and (kept := storing(request, renderer, record, gateway)):
+                await kept.end(response)
             guard.disarm()
             await response.end(renderer.finish())
         finally:
@@ -350,17 +361,6 @@ class Endpoint:
             await response.end(self._surface.error_event + frame(body))
             return
         await response.error(error, body)
-
-    async def _other_method(
-        self, method: str, origin: bytes | None, gateway: Gateway, response: ResponseWriter
-    ) -> None:
-        if method == "OPTIONS":
-            extra = [(b"allow", b"POST, OPTIONS")]
-            extra += gateway.cors.preflight(origin or b"", "POST, OPTIONS")
-            await response.empty(204, extra)
-            return
-        error = MethodNotAllowed(f"this route takes POST, not {method}", allow=("POST", "OPTIONS"))
-        await response.error(error, b"" if method == "HEAD" else self._surface.error(error))
 
 
 def _place(error: GatewayError, request: Request) -> None:

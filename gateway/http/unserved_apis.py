@@ -40,7 +40,8 @@ MISSING: Final[tuple[Missing, ...]] = (
     _row(
         r"/v1/responses/.*",
         "OpenAI's storage of responses",
-        f"POST {RESPONSES} with the whole conversation; this gateway does not store responses",
+        f"POST {RESPONSES} with the whole conversation; this gateway does not store responses "
+        "(responses.store is off)",
     ),
     _row(
         r"/v1/messages/batches(/.*)?",

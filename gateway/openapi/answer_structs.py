@@ -94,6 +94,24 @@ class ResponseGap(Struct, frozen=True, kw_only=True):
     reason: Literal["max_output_tokens", "content_filter"]
 
 
+class DeletedResponse(Struct, frozen=True, kw_only=True):
+    """The response is not stored any more."""
+
+    id: str
+    object: Literal["response"]
+    deleted: Literal[True]
+
+
+class ResponseItems(Struct, frozen=True, kw_only=True):
+    """A page of the items that led to a response: also those that it continues."""
+
+    object: Literal["list"]
+    data: list[dict[str, Raw]]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
 class ResponseAnswer(Struct, frozen=True, kw_only=True):
     """output: items of type message, reasoning, function_call and custom_tool_call.
 
@@ -112,7 +130,7 @@ class ResponseAnswer(Struct, frozen=True, kw_only=True):
     model: str
     output: list[dict[str, Raw]]
     service_tier: str
-    previous_response_id: None
+    previous_response_id: str | None
     instructions: str | None
     tools: list[dict[str, Raw]]
     tool_choice: str | dict[str, Raw]

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from gateway.openapi.answer_structs import (
     ChatCompletion,
+    DeletedResponse,
     FeedbackTaken,
     InferAnswer,
     Liveness,
@@ -14,6 +15,7 @@ from gateway.openapi.answer_structs import (
     MessagesTokens,
     Readiness,
     ResponseAnswer,
+    ResponseItems,
     TextCompletion,
 )
 from gateway.surfaces.anthropic.models import AnthropicModel, AnthropicModelList
@@ -70,6 +72,8 @@ _GENERATE_STREAM: Final = _answering(media=(EVENTS,))
 _MODEL: Final = "/v2/models/{model}"
 _VERSION: Final = f"{_MODEL}/versions/1"
 _LOOKED_UP: Final = (400, 401, 404, 429)
+_STORED: Final = (*_LOOKED_UP, 503)
+_RESPONSE: Final = "/v1/responses/{response_id}"
 
 ROUTES: Final[Mapping[str, RouteDescription]] = {
     "POST /v1/chat/completions": _CHAT,
@@ -82,6 +86,10 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
         answers=(MessagesTokens,), statuses=BY_ANTHROPIC
     ),
     "POST /v1/responses": _answering(ResponseAnswer, media=(EVENTS,)),
+    f"GET {_RESPONSE}": RouteDescription(answers=(ResponseAnswer,), statuses=_STORED),
+    f"DELETE {_RESPONSE}": RouteDescription(answers=(DeletedResponse,), statuses=_STORED),
+    f"GET {_RESPONSE}/input_items": RouteDescription(answers=(ResponseItems,), statuses=_STORED),
+    f"POST {_RESPONSE}/cancel": RouteDescription(answers=(ResponseAnswer,), statuses=_STORED),
     "POST /infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
     "POST /v1/models/{model}/infer_token": _answering(InferTokenAnswer, media=(EVENTS,)),
     "POST /serving-endpoints/chat/completions": _CHAT,

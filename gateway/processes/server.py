@@ -20,6 +20,8 @@ from gateway.processes.runtime_generations import Generations
 from gateway.recording.metrics import RecorderCollector
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.setup import open_spool
+from gateway.responses.archive import ResponseArchive
+from gateway.responses.metrics import ResponseCollector
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.store.open import open_store
@@ -60,6 +62,12 @@ class Server:
             announces=announces,
             crashed=self.gateway.log.metrics.internal_errors.count,
         )
+        self._archive = self.gateway.archive = ResponseArchive(
+            self._store,
+            self._store.stored_responses,
+            lambda: self.gateway.runtime.config.responses,
+        )
+        self.gateway.log.metrics.registry.register(ResponseCollector(self._archive))
         self.name = "this process"
         self._run_dir = run_dir
         self._generations = Generations(first)
@@ -80,6 +88,7 @@ class Server:
         beside = [
             asyncio.create_task(keep_running("drain", self._drain, crashed)),
             asyncio.create_task(keep_running("slow client reaper", self._patience.watch, crashed)),
+            asyncio.create_task(keep_running("response sweeper", self._archive.sweep, crashed)),
         ]
         _tune_garbage_collector()
         try:
@@ -92,6 +101,7 @@ class Server:
             await self._generations.close()
             self.gateway.log.flush()
             await asyncio.to_thread(self._recorder.close)  # the disk may block; the loop must not
+            self._archive.close()
             self._store.close()
 
     def drain(self) -> None:

@@ -67,12 +67,15 @@ class Driver(Protocol):
 
     text:   the type of texts that sort by code point.
     begin_read, begin_write: statements; the latter waits until no other process writes.
+    begin_change: as begin_write, but where rows are locked, transactions of this kind do not wait
+                  for others that change other rows.
     errors: everything its connections raise. rejections: those for which a retry never helps.
     """
 
     text: str
     begin_read: tuple[str, ...]
     begin_write: tuple[str, ...]
+    begin_change: tuple[str, ...]
     errors: tuple[type[Exception], ...]
     rejections: tuple[type[Exception], ...]
 
@@ -150,9 +153,14 @@ class Database:
             yield session
 
     @contextmanager
-    def writing(self) -> Generator[Session]:
-        """Raises StoreUnavailable or StoreRejected; nothing was written then, or it is unknown."""
-        with self._transaction(self._driver.begin_write) as session:
+    def writing(self, *, alone: bool = True) -> Generator[Session]:
+        """Raises StoreUnavailable or StoreRejected; nothing was written then, or it is unknown.
+
+        alone: no other such transaction runs at the same time. Without it, all transactions that
+        change the same rows must lock them in the same order.
+        """
+        driver = self._driver
+        with self._transaction(driver.begin_write if alone else driver.begin_change) as session:
             yield session
 
     def prepare(self) -> None:

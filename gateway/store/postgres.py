@@ -41,6 +41,7 @@ class PostgresDriver:
     text = 'TEXT COLLATE "C"'
     begin_read: tuple[str, ...] = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
     begin_write: tuple[str, ...] = ("BEGIN", f"SELECT pg_advisory_xact_lock({_WRITING})")
+    begin_change: tuple[str, ...] = ("BEGIN",)
     errors: tuple[type[Exception], ...] = (psycopg.Error, OverflowError, UnicodeEncodeError)
     rejections: tuple[type[Exception], ...] = (
         psycopg.DataError,

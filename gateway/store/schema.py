@@ -97,6 +97,17 @@ _VOTE_RATE = (
         for piece in _PIECES
     ),
 )
+_RESPONSES = (
+    """CREATE TABLE stored_responses (
+        id {text} PRIMARY KEY, key_name {text} NOT NULL, time DOUBLE PRECISION NOT NULL,
+        previous {text} NOT NULL, root {text} NOT NULL, input {text} NOT NULL,
+        output {text} NOT NULL, resource {text} NOT NULL, item_bytes BIGINT NOT NULL,
+        bytes BIGINT NOT NULL)""",
+    "CREATE INDEX stored_responses_key ON stored_responses (key_name, root, time, bytes)",
+    "CREATE INDEX stored_responses_time ON stored_responses (time)",
+    """CREATE TABLE stored_response_keys (
+        key_name {text} PRIMARY KEY, bytes BIGINT NOT NULL)""",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -105,6 +116,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _HOUR_WRITES,
     _CAPPED,
     _VOTE_RATE,
+    _RESPONSES,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

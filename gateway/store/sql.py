@@ -27,6 +27,7 @@ from gateway.store.import_rows import insert_one_by_one, insert_rows, remove_vot
 from gateway.store.interval_points import add_point, points
 from gateway.store.outcome_queries import outcomes, responses
 from gateway.store.request_queries import RecordedRequest
+from gateway.store.response_rows import ResponseRows
 from gateway.store.retention import prune
 from gateway.store.rows import Row
 from gateway.store.schema import migration
@@ -37,7 +38,7 @@ _shares = msgspec.json.Decoder(dict[str, float])
 
 
 class SqlStore:
-    """A store that opens its database on first use.
+    """A store that opens its database on first use. stored_responses: of the Responses API.
 
     Every method raises StoreUnavailable if the database cannot be reached, or if a newer version
     of the program has changed the tables.
@@ -45,6 +46,7 @@ class SqlStore:
 
     def __init__(self, driver: Driver) -> None:
         self._database = Database(driver, migration(driver.text))
+        self.stored_responses = ResponseRows(self._database)
 
     def prepare(self) -> None:
         """Create or migrate the tables. Raises StoreUnavailable, InvalidConfig."""

@@ -28,6 +28,7 @@ class SqliteDriver:
     text = "TEXT"
     begin_read: tuple[str, ...] = ("BEGIN",)
     begin_write: tuple[str, ...] = ("BEGIN IMMEDIATE",)
+    begin_change: tuple[str, ...] = begin_write
     errors: tuple[type[Exception], ...] = (sqlite3.Error, OverflowError)
     rejections: tuple[type[Exception], ...] = (
         sqlite3.IntegrityError,

@@ -30,12 +30,14 @@ class Inbound(Struct, frozen=True, kw_only=True, gc=False):
                  body must name it.
     max_choices: maximum number of answers that one request may ask for.
     headers:     as received, names in lower case.
+    stores:      answers can be stored, and stored ones continued.
     """
 
     body: bytes
     max_choices: int
     model: str = ""
     headers: Iterable[tuple[bytes, bytes]] = ()
+    stores: bool = False
 
 
 def plain(inbound: Inbound, body: bytes) -> Inbound:

@@ -19,6 +19,7 @@ class HotRoute(Struct, frozen=True, kw_only=True):
     path:          may contain `{model}`, which matches slashes too, and `{version}`, one segment.
     body:          the wire struct that documents the request body.
     counts:        it counts the tokens of requests instead of answering them.
+    stores:        its answers can be stored, and continued by their ids.
     default_model: neither path nor body names a model; the operator's default is used.
     """
 
@@ -28,6 +29,7 @@ class HotRoute(Struct, frozen=True, kw_only=True):
     summary: str
     default_model: bool = False
     counts: bool = False
+    stores: bool = False
 
     @property
     def templated(self) -> bool:

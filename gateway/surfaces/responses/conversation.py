@@ -1,10 +1,10 @@
-"""Parse `instructions` and `input` into our messages.
+"""Parse `instructions` and `input` into our messages, after the stored items that they continue.
 
 Several items can become one message: reasoning, text and calls of one turn of the model are one
 message of role assistant.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -27,13 +27,18 @@ from gateway.surfaces.responses.wire import (
     MessageItem,
     ReasoningItem,
 )
+from gateway.surfaces.stored_items import NO_EARLIER_ITEMS, EarlierItems
 from schemas.errors import InvalidRequest
 from schemas.messages import Message, OpaquePart, Part, TextPart, Thought, ToolCall
 
 MAX_ITEMS: Final = 100_000
+_PREVIOUS: Final = "previous_response_id"
 
 REFERENCE: Final = "item_reference"
-NOT_STORED: Final = "this gateway does not store responses; send the whole conversation in input"
+NOT_STORED: Final = (
+    "this gateway does not store responses (responses.store is off); "
+    "send the whole conversation in input"
+)
 
 _messages: Final[msgspec.json.Decoder[str | list[MessageItem]]] = msgspec.json.Decoder(
     str | list[MessageItem]
@@ -42,25 +47,47 @@ _messages: Final[msgspec.json.Decoder[str | list[MessageItem]]] = msgspec.json.D
 
 _input: Final[msgspec.json.Decoder[str | list[Item]]] = msgspec.json.Decoder(str | list[Item])
 _loose_input: Final[msgspec.json.Decoder[str | list[Raw]]] = msgspec.json.Decoder(str | list[Raw])
+_items: Final = msgspec.json.Decoder(list[Raw])
+_typed_items: Final[msgspec.json.Decoder[list[Item]]] = msgspec.json.Decoder(list[Item])
 _text: Final = msgspec.json.Decoder(str)
 _reader: Final = TypedReader[Item](Item, ITEMS, ALLOWED, default="message")
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 class ResponsesConversation:
-    """The messages of one request. marked: some have fields that our schema does not have."""
+    """The messages of one request. marked: some have fields that our schema does not have.
 
-    def __init__(self, instructions: Raw | UnsetType, given: Raw | UnsetType) -> None:
-        """Raises InvalidRequest, whose `param` is the path of the invalid field."""
+    missing: ids of stored items that the client refers to and `earlier` does not have.
+    """
+
+    def __init__(
+        self,
+        instructions: Raw | UnsetType,
+        given: Raw | UnsetType,
+        earlier: EarlierItems = NO_EARLIER_ITEMS,
+        *,
+        stores: bool = False,
+    ) -> None:
+        """stores: references to stored items are possible.
+
+        Raises InvalidRequest, whose `param` is the path of the invalid field.
+        """
         self.marked = False
+        self.missing: list[str] = []
+        self._found = earlier.found
+        self._stores = stores
         self.messages: list[Message] = []
         self._turn: _Turn | None = None
         if isinstance(instructions, Raw) and not is_null(instructions):
             self._add_instructions(instructions)
         if given is UNSET or is_null(given):
             raise InvalidRequest("input is required", param="input")
+        if earlier.items:
+            for item in _stored(earlier.items):
+                self._add(item, _PREVIOUS)
         items = _read(given)
         if isinstance(items, str):
+            self._end_turn()
             self.messages.append(Message(role="user", content=items))
             return
         if not 0 < len(items) <= MAX_ITEMS:
@@ -81,7 +108,10 @@ class ResponsesConversation:
         more: Marks = {}
         if isinstance(item, Raw):
             raw = item
-            _check_reference(raw, where)
+            reference = _referenced(raw)
+            if reference:
+                self._add_stored(reference, where)
+                return
             found, more = _reader.read(raw, where)
             if isinstance(found, str):
                 self._own().parts.append(OpaquePart(type=found, raw=raw, dialect=DIALECT))
@@ -103,6 +133,17 @@ class ResponsesConversation:
                 self._own().add(call, more)
             case CallOutputItem() | CustomOutputItem():
                 self._add_output(item, more, where)
+
+    def _add_stored(self, id: str, where: str) -> None:
+        """Add the stored item of this id. Raises InvalidRequest if nothing is stored."""
+        if not self._stores:
+            raise InvalidRequest(f"{where}: {REFERENCE}: {NOT_STORED}", param=where)
+        stored = self._found.get(id)
+        if stored is None:
+            self.missing.append(id)
+            return
+        for item in _stored(b"[%b]" % bytes(stored)):
+            self._add(item, where)
 
     def _add_message(self, item: MessageItem, more: Marks, where: str) -> None:
         self._end_turn()
@@ -188,6 +229,13 @@ def _read(given: Raw) -> "str | Sequence[Item | Raw]":
         raise invalid_request(exc, "input", ALLOWED) from exc
 
 
+def _stored(items: bytes) -> "Sequence[Item | Raw]":
+    """Read a list of stored items, which were valid when they came."""
+    with suppress(DecodeError, RecursionError):
+        return _typed_items.decode(items)
+    return _items.decode(items)
+
+
 class _Turn:
     """Consecutive items of the model, which become one message."""
 
@@ -227,13 +275,26 @@ class _Reference(msgspec.Struct):
 
 
 _reference: Final = msgspec.json.Decoder(_Reference)
+_NO_ID: Final = "(no id)"
 
 
-def _check_reference(raw: Raw, where: str) -> None:
-    """Raise InvalidRequest for a stored item; its type may be absent."""
+def _referenced(raw: Raw) -> str:
+    """Return the id of the stored item that this one stands for; its type may be absent.
+
+    "" for an item that is whole.
+    """
     try:
         found = _reference.decode(raw)
     except (DecodeError, RecursionError):
-        return  # reported when the item is read
+        return ""  # reported when the item is read
     if found.type == REFERENCE or (found.type is None and found.role is None and found.id):
-        raise InvalidRequest(f"{where}: {REFERENCE}: {NOT_STORED}", param=where)
+        return found.id or _NO_ID
+    return ""
+
+
+def with_stored(given: Raw, found: Mapping[str, Raw]) -> Raw:
+    """Return the input with stored items in place of the references to them."""
+    if not found:
+        return given
+    items = [found.get(_referenced(raw), raw) for raw in _items.decode(given)]
+    return Raw(encode(items))

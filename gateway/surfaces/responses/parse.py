@@ -4,9 +4,10 @@ https://platform.openai.com/docs/api-reference/responses/create. Nulls count as 
 absent field stays absent. What the answer repeats is kept as the client wrote it.
 """
 
+from functools import partial
 from typing import Final
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from gateway.surfaces.decoding import BodyReader, is_null, is_object
@@ -14,11 +15,16 @@ from gateway.surfaces.openai.parse import model_name
 from gateway.surfaces.openai.stream_chunks import encode
 from gateway.surfaces.openai.stream_options import read_stream_options
 from gateway.surfaces.responses.contents import DIALECT
-from gateway.surfaces.responses.conversation import NOT_STORED, ResponsesConversation
+from gateway.surfaces.responses.conversation import (
+    NOT_STORED,
+    ResponsesConversation,
+    with_stored,
+)
 from gateway.surfaces.responses.tools import read_effort, read_text, read_tools
 from gateway.surfaces.responses.wire import ALLOWED, ResponsesWire
-from schemas.errors import InvalidRequest
-from schemas.requests import ChatRequest, Original
+from gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
+from schemas.errors import ConversationNotFound, InvalidRequest
+from schemas.requests import ChatRequest, Original, Storage
 from schemas.sampling import Sampling
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
@@ -58,18 +64,58 @@ _REPEATED: Final = ("instructions", "tool_choice", "text", "reasoning", "metadat
 READER: Final = BodyReader(ResponsesWire, ALLOWED)
 
 
-def parse_response(body: bytes, *, model: str = "") -> ChatRequest:
+def parse_response(body: bytes, *, model: str = "", stores: bool = False) -> ChatRequest:
     """`POST /v1/responses`. model: the name to use if the body names none.
 
-    Raises InvalidRequest.
+    stores: answers are stored unless the client says otherwise, and stored ones can be continued.
+    Raises InvalidRequest; EarlierItemsNeeded if the request continues a stored one.
     """
     wire, extra = READER.read(body)
-    _check_stored(wire)
-    conversation = ResponsesConversation(wire.instructions, wire.input)
+    _check_stored(wire, stores=stores)
+    conversation = ResponsesConversation(wire.instructions, wire.input, stores=stores)
+    previous = wire.previous_response_id
+    if previous is None and not conversation.missing:
+        return _request(wire, extra, model, conversation, _storage(wire) if stores else None)
+    raise EarlierItemsNeeded(
+        previous or "",
+        conversation.missing,
+        len(body),
+        partial(_continued, wire, extra, model),
+    )
+
+
+def _continued(
+    wire: ResponsesWire, extra: dict[str, Raw], model: str, earlier: EarlierItems
+) -> ChatRequest:
+    """Return the request with the stored items that it needs. Raises InvalidRequest."""
+    conversation = ResponsesConversation(wire.instructions, wire.input, earlier, stores=True)
+    return _request(wire, dict(extra), model, conversation, _storage(wire, earlier))
+
+
+def _storage(wire: ResponsesWire, earlier: EarlierItems | None = None) -> Storage:
+    given = wire.input
+    assert isinstance(given, Raw)
+    return Storage(
+        store=wire.store is not False,
+        previous=wire.previous_response_id or "",
+        root="" if earlier is None else earlier.root,
+        input=given if earlier is None else with_stored(given, earlier.found),
+    )
+
+
+def _request(
+    wire: ResponsesWire,
+    extra: dict[str, Raw],
+    model: str,
+    conversation: ResponsesConversation,
+    storage: Storage | None,
+) -> ChatRequest:
     tools = read_tools(wire.tools, wire.tool_choice)
     form = read_text(wire.text, extra)
     effort = read_effort(wire.reasoning, extra)
     kept = _kept(wire, extra)
+    if wire.store and storage is None:
+        extra["store"] = Raw(b"true")
     logprobs = _read_include(wire, extra)
     optional = OPTIONAL
     if wire.stream_options is not UNSET:
@@ -99,22 +145,37 @@ def parse_response(body: bytes, *, model: str = "") -> ChatRequest:
         optional=optional,
     )
     own = OWN.union([name for name in extra if "." in name]) if extra else OWN
-    return replace(request, original=Original(dialect=DIALECT, fields=kept, read=request, own=own))
+    original = Original(dialect=DIALECT, fields=kept, read=request, own=own, storage=storage)
+    return replace(request, original=original)
 
 
-def _check_stored(wire: ResponsesWire) -> None:
-    """Raise InvalidRequest for what only works with stored responses."""
-    if wire.previous_response_id is not None:
+def _check_stored(wire: ResponsesWire, *, stores: bool) -> None:
+    """Raise InvalidRequest for what only works with stored responses, or with OpenAI's objects."""
+    if wire.previous_response_id is not None and not stores:
         field = "previous_response_id"
         raise InvalidRequest(f"{field}: {NOT_STORED}", param=field)
-    for field, value in (("conversation", wire.conversation), ("prompt", wire.prompt)):
-        if isinstance(value, Raw) and not is_null(value):
-            raise InvalidRequest(f"{field}: {NOT_STORED}", param=field)
+    if _is_given(wire.conversation):
+        field = "conversation"
+        if stores:
+            raise ConversationNotFound(
+                f"{field}: this gateway has no conversation objects; use previous_response_id",
+                param=field,
+            )
+        raise InvalidRequest(f"{field}: {NOT_STORED}", param=field)
+    if _is_given(wire.prompt):
+        raise InvalidRequest(
+            "prompt: this gateway has no prompt templates; send the text in instructions or input",
+            param="prompt",
+        )
     if wire.background:
         raise InvalidRequest(
             "background: this gateway does not answer in the background; use stream",
             param="background",
         )
+
+
+def _is_given(raw: Raw | UnsetType) -> bool:
+    return isinstance(raw, Raw) and not is_null(raw)
 
 
 def _kept(wire: ResponsesWire, extra: dict[str, Raw]) -> dict[str, Raw]:
@@ -134,8 +195,6 @@ def _kept(wire: ResponsesWire, extra: dict[str, Raw]) -> dict[str, Raw]:
         raise InvalidRequest("metadata must be an object", param="metadata")
     if wire.tools:
         kept["tools"] = Raw(encode(wire.tools))
-    if wire.store:
-        extra["store"] = Raw(b"true")
     if wire.truncation == "auto":
         extra["truncation"] = Raw(b'"auto"')
     if wire.max_tool_calls is not None:

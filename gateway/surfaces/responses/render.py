@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from gateway.surfaces.base import Headers
 from gateway.surfaces.openai.bodies import openai_error
@@ -56,6 +57,9 @@ class ResponsesRenderer:
     """Render one answer. Mutable state: usage, the end, and the items of a stream, once it begins.
 
     clock: returns Unix seconds.
+
+    An answer that is to be stored says so. After `answer`, or `end_items` for a stream, `resource`
+    and `output` are what to store; `on_not_stored` takes the promise back.
     """
 
     def __init__(
@@ -65,7 +69,11 @@ class ResponsesRenderer:
         self._model = request.model
         self._id = request_id
         self._clock = clock
-        self._resource = ResourceWriter(request, id=f"resp_{request_id}", created=created)
+        self.id = f"resp_{request_id}"
+        self._resource = ResourceWriter(request, id=self.id, created=created)
+        storage = None if request.original is None else request.original.storage
+        self._stored = storage is not None and storage.store
+        self._ended: ResponseOutcome | None = None
         self._started = Started()
         self._begun = False
         self._usage: Usage | None = None
@@ -86,7 +94,24 @@ class ResponsesRenderer:
         self._started, self._usage = answer.started, answer.usage
         self._opaque = choice.opaque
         status = COMPLETED if incomplete is None else INCOMPLETE
-        return self._resource.write(self._outcome(status, self._output(choice, status), incomplete))
+        self._ended = outcome = self._outcome(status, self._output(choice, status), incomplete)
+        return self._resource.write(outcome)
+
+    @property
+    def output(self) -> bytes:
+        """The items of an answer that has ended, as a JSON list."""
+        return self._outcome_at_end.output
+
+    @property
+    def resource(self) -> bytes:
+        """The resource of an answer that has ended, with an empty list in place of its items."""
+        return self._resource.write(replace(self._outcome_at_end, output=b"[]"))
+
+    def on_not_stored(self) -> bytes:
+        """The answer could not be stored. Return the resource that says so, with its items."""
+        self._stored = False
+        self._ended = outcome = replace(self._outcome_at_end, stored=False)
+        return self._resource.write(outcome)
 
     def events(self, batch: Sequence[Event]) -> bytes:
         out: list[bytes] = []
@@ -99,14 +124,20 @@ class ResponsesRenderer:
                 self._event(one, out)
         return b"".join(out)
 
-    def finish(self) -> bytes:
-        """Return how the answer ended; its counts may come after the reason."""
+    def end_items(self) -> bytes:
+        """Return the frames that end the items of a stream; only `finish` may follow."""
         out: list[bytes] = []
         self._begin(out)
         incomplete = None if self._end is None else REASONS.get(self._end.reason)
         status = COMPLETED if incomplete is None else INCOMPLETE
-        output = self._items.finish(out, status)
-        self._lifecycle(self._outcome(status, output, incomplete), status, out)
+        self._ended = self._outcome(status, self._items.finish(out, status), incomplete)
+        return b"".join(out)
+
+    def finish(self) -> bytes:
+        """Return how the answer ended; its counts may come after the reason."""
+        out = [self.end_items()] if self._ended is None else []
+        outcome = self._outcome_at_end
+        self._lifecycle(outcome, outcome.status, out)
         out.append(DONE)
         return b"".join(out)
 
@@ -128,6 +159,12 @@ class ResponsesRenderer:
         data = encode({**detail, "error": error})[1:-1]
         out.append(event(b"error", data, self._items.number))
         return b"".join(out)
+
+    @property
+    def _outcome_at_end(self) -> ResponseOutcome:
+        if self._ended is None:
+            raise GatewayError("an answer that has not ended has no outcome")
+        return self._ended
 
     def _event(self, one: Event, out: list[bytes]) -> None:
         match one:
@@ -163,6 +200,7 @@ class ResponsesRenderer:
         self._items = ItemWriter(self._id, custom=self._custom, summarised=self._summarised)
         outcome = ResponseOutcome(
             status=IN_PROGRESS,
+            stored=self._stored,
             model=self._started.model or self._model,
             extra=self._started.extra,
         )
@@ -176,6 +214,7 @@ class ResponsesRenderer:
     def _outcome(self, status: bytes, output: bytes, incomplete: bytes | None) -> ResponseOutcome:
         return ResponseOutcome(
             status=status,
+            stored=self._stored,
             model=self._started.model or self._model,
             output=output,
             completed_at=int(self._clock()) if incomplete is None else None,

@@ -53,10 +53,11 @@ _names: Final = msgspec.json.Decoder(list[_Names])
 class ResponseOutcome(Struct, frozen=True, kw_only=True, gc=False):
     """What becomes of an answer while it grows. All bytes are JSON.
 
-    completed_at: Unix seconds.
+    completed_at: Unix seconds. stored: `GET /v1/responses/{id}` has it.
     """
 
     status: bytes
+    stored: bool = False
     model: str
     output: bytes = b"[]"
     completed_at: int | None = None
@@ -95,6 +96,7 @@ class ResourceWriter:
                 outcome.output,
                 b',"service_tier":',
                 one_line(bytes(tier)),
+                b',"store":true' if outcome.stored else b',"store":false',
                 self._settings,
                 outcome.usage,
                 members(extra, OURS) if extra else b"",
@@ -122,15 +124,17 @@ def is_summarised(request: ChatRequest) -> bool:
 
 def _settings(request: ChatRequest, kept: Mapping[str, Raw]) -> bytes:
     """Return the members between the output and the counts; the last has no value yet."""
-    if not kept and request.sampling == _SILENT and not request.extra:
+    storage = None if request.original is None else request.original.storage
+    previous = "" if storage is None else storage.previous
+    if not kept and not previous and request.sampling == _SILENT and not request.extra:
         return _DEFAULTS
-    return _members(request, kept)
+    return _members(request, kept, previous or None)
 
 
-def _members(request: ChatRequest, kept: Mapping[str, Raw]) -> bytes:
+def _members(request: ChatRequest, kept: Mapping[str, Raw], previous: str | None) -> bytes:
     sampling, extra = request.sampling, request.extra
     settings: dict[str, object] = {
-        "previous_response_id": None,
+        "previous_response_id": previous,
         "instructions": kept.get("instructions"),
         "tools": _tools(kept.get("tools")),
         "tool_choice": kept.get("tool_choice", _AUTO),
@@ -145,7 +149,6 @@ def _members(request: ChatRequest, kept: Mapping[str, Raw]) -> bytes:
         "reasoning": _reasoning(kept.get("reasoning")),
         "max_output_tokens": None if sampling.max_tokens is UNSET else sampling.max_tokens,
         "max_tool_calls": extra.get("max_tool_calls"),
-        "store": False,
         "metadata": kept.get("metadata", _EMPTY),
         "safety_identifier": kept.get("safety_identifier"),
         "prompt_cache_key": kept.get("prompt_cache_key"),
@@ -190,7 +193,7 @@ def _without_nulls(raw: Raw) -> dict[str, Raw]:
 
 
 _SILENT: Final = Sampling()
-_DEFAULTS: Final = _members(ChatRequest(model="", messages=()), {})
+_DEFAULTS: Final = _members(ChatRequest(model="", messages=()), {}, None)
 _BARE: Final = ResourceWriter(ChatRequest(model="", messages=()), id="", created=0)
 OURS: Final = frozenset(
     {*_fields.decode(_BARE.write(ResponseOutcome(status=b"completed", model=""))), *_MEANS_MORE}

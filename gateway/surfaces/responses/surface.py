@@ -60,7 +60,7 @@ class ResponsesSurface:
         return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
-        return parse_response(inbound.body, model=inbound.model)
+        return parse_response(inbound.body, model=inbound.model, stores=inbound.stores)
 
     @overload
     def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
@@ -86,5 +86,6 @@ ROUTES: Final = (
         surface=RESPONSES,
         body=ResponsesWire,
         summary="Answer a conversation, by OpenAI's Responses API",
+        stores=True,
     ),
 )

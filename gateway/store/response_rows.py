@@ -1,0 +1,275 @@
+"""Stored responses: their rows, the conversations that they form, and the bytes of each API key.
+
+A conversation is a tree: each row names the response that it continues, and its first response.
+Every change of a key's rows locks that key's row in `stored_response_keys` first, so that changes
+of one key come one after another, in PostgreSQL too, and those of different keys do not wait.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from gateway.store.database import Database, Session
+
+MOST_ROWS: Final = 1_000
+"""Responses of one conversation that a request can continue."""
+
+MOST_FOUND: Final = 500
+"""Responses that the references of one request can be in."""
+
+_ROOM: Final = 0.01
+"""Share of a key's bytes that is deleted at least: one search of its rows makes room for many."""
+
+_PAGE: Final = 100
+_BATCH_ROWS: Final = 1_000
+_COLUMNS: Final = "id, key_name, time, previous, root, input, output, resource, item_bytes, bytes"
+_CHAIN: Final = """WITH RECURSIVE chain (id, previous, bytes, depth) AS (
+    SELECT id, previous, item_bytes, 1 FROM stored_responses WHERE id = ? AND key_name = ?
+    UNION ALL
+    SELECT r.id, r.previous, r.item_bytes, chain.depth + 1 FROM chain
+    JOIN stored_responses r ON r.id = chain.previous WHERE r.key_name = ? AND chain.depth <= ?)"""
+_OLDEST: Final = """SELECT root, CAST(SUM(bytes) AS BIGINT) FROM stored_responses
+    WHERE key_name = ? AND root <> ? GROUP BY root ORDER BY MAX(time), root LIMIT ?"""
+
+
+class StoredResponse(Struct, frozen=True, kw_only=True, gc=False):
+    """One response, and what was new in its request.
+
+    time:     when it was stored, Unix seconds.
+    previous: the response that it continues, "" for none. root: the conversation's first response.
+    input, output: JSON; the client's items (a text or a list), and the model's (a list).
+    resource: JSON, with an empty list in place of the output.
+    item_bytes: of input and output as UTF-8. bytes: of the resource, too.
+    """
+
+    id: str
+    key: str
+    time: float
+    previous: str
+    root: str
+    input: str
+    output: str
+    resource: str
+    item_bytes: int
+    bytes: int
+
+
+class StoredTurn(Struct, frozen=True, kw_only=True, gc=False):
+    """The items of one response; see StoredResponse."""
+
+    id: str
+    input: str
+    output: str
+
+
+class StoredConversation(Struct, frozen=True, kw_only=True, gc=False):
+    """What leads to a response, oldest first.
+
+    missing:  the id of a response in it that is not stored any more, "" for none.
+              turns has those after it.
+    too_long: it has more responses, or bytes, than asked for; turns is empty.
+    """
+
+    root: str = ""
+    turns: Sequence[StoredTurn] = ()
+    missing: str = ""
+    too_long: bool = False
+
+
+class ResponseRows:
+    """The stored responses in one database. Every method raises StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, rows: Sequence[StoredResponse], most_bytes: int) -> list[bool]:
+        """Store all rows in one transaction; return for each whether there was room for it.
+
+        most_bytes: of one key. Conversations that were continued least recently make room; the
+        row's own conversation does not. Raises StoreRejected, and stores nothing.
+        """
+        added: dict[str, bool] = {}
+        with self._database.writing(alone=False) as session:
+            for row in sorted(rows, key=lambda row: (row.key, row.time)):
+                added[row.id] = _add(session, row, most_bytes)
+        return [added[row.id] for row in rows]
+
+    def find(self, key: str, id: str) -> StoredResponse | None:
+        with self._database.reading() as session:
+            found = _select(session, "key_name = ? AND id = ?", key, id)
+        return found[0] if found else None
+
+    def conversation(self, key: str, id: str, most_bytes: int) -> StoredConversation | None:
+        """Return what leads to a response, and the response. `None` if the key has none such.
+
+        most_bytes: of all items together.
+        """
+        with self._database.reading() as session:
+            found = session.rows(
+                tuple[str, str, int],
+                f"{_CHAIN} SELECT id, previous, bytes FROM chain ORDER BY depth",
+                id,
+                key,
+                key,
+                MOST_ROWS,
+            )
+            if not found:
+                return None
+            if len(found) > MOST_ROWS or sum(size for _, _, size in found) > most_bytes:
+                return StoredConversation(too_long=True)
+            first, missing, _ = found[-1]
+            turns = session.rows(
+                tuple[str, str, str],
+                f"{_CHAIN} SELECT r.id, r.input, r.output FROM chain"
+                " JOIN stored_responses r ON r.id = chain.id ORDER BY chain.depth DESC",
+                id,
+                key,
+                key,
+                MOST_ROWS,
+            )
+        return StoredConversation(
+            root=first,
+            missing=missing,
+            turns=[StoredTurn(id=one, input=given, output=made) for one, given, made in turns],
+        )
+
+    def turns(self, key: str, ids: Sequence[str], most_bytes: int) -> Sequence[StoredTurn] | None:
+        """Return the items of those responses that the key has; `None` if they are too long.
+
+        ids: at most MOST_FOUND.
+        """
+        among = f"key_name = ? AND id IN ({', '.join('?' * len(ids))})"
+        with self._database.reading() as session:
+            sizes = session.rows(
+                tuple[int],
+                f"SELECT item_bytes FROM stored_responses WHERE {among}",
+                key,
+                *ids,
+            )
+            if sum(size for (size,) in sizes) > most_bytes:
+                return None
+            rows = session.rows(
+                tuple[str, str, str],
+                f"SELECT id, input, output FROM stored_responses WHERE {among}",
+                key,
+                *ids,
+            )
+        return [StoredTurn(id=one, input=given, output=made) for one, given, made in rows]
+
+    def remove(self, key: str, ids: Sequence[str]) -> int:
+        """Delete those responses that the key has; return how many."""
+        with self._database.writing(alone=False) as session:
+            _charge(session, key, 0)
+            return _remove(session, key, ids)
+
+    def remove_before(self, time: float) -> int:
+        """Delete what was stored before, a few at a time. time: Unix seconds."""
+        removed = 0
+        while True:
+            with self._database.reading() as session:
+                old = session.rows(
+                    tuple[str, str],
+                    "SELECT key_name, id FROM stored_responses WHERE time < ? LIMIT ?",
+                    time,
+                    _BATCH_ROWS,
+                )
+            by_key: defaultdict[str, list[str]] = defaultdict(list)
+            for key, id in old:
+                by_key[key].append(id)
+            removed += sum(self.remove(key, ids) for key, ids in by_key.items())
+            if len(old) < _BATCH_ROWS:
+                return removed
+
+
+def _add(session: Session, row: StoredResponse, most_bytes: int) -> bool:
+    used = _charge(session, row.key, row.bytes)
+    if used > most_bytes:
+        _make_room(session, row, used - most_bytes, int(most_bytes * _ROOM))
+        if _charge(session, row.key, 0) > most_bytes:
+            _charge(session, row.key, -row.bytes)
+            return False
+    session.run(
+        f"INSERT INTO stored_responses ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        row.id,
+        row.key,
+        row.time,
+        row.previous,
+        row.root,
+        row.input,
+        row.output,
+        row.resource,
+        row.item_bytes,
+        row.bytes,
+    )
+    return True
+
+
+def _charge(session: Session, key: str, size: int) -> int:
+    """Add to the bytes of a key, and return them. Its other changes wait for this transaction."""
+    session.run(
+        "INSERT INTO stored_response_keys (key_name, bytes) VALUES (?, ?) ON CONFLICT (key_name)"
+        " DO UPDATE SET bytes = stored_response_keys.bytes + excluded.bytes",
+        key,
+        size,
+    )
+    sql = "SELECT bytes FROM stored_response_keys WHERE key_name = ?"
+    return session.rows(tuple[int], sql, key)[0][0]
+
+
+def _make_room(session: Session, row: StoredResponse, needed: int, wanted: int) -> None:
+    """Delete the key's oldest conversations but the row's own. needed, wanted: bytes.
+
+    Nothing is deleted if that does not free what is needed.
+    """
+    sql = (
+        "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM stored_responses"
+        " WHERE key_name = ? AND root <> ?"
+    )
+    if session.rows(tuple[int], sql, row.key, row.root)[0][0] < needed:
+        return
+    freed = 0
+    while freed < max(needed, wanted):
+        oldest = session.rows(tuple[str, int], _OLDEST, row.key, row.root, _PAGE)
+        for root, size in oldest:
+            if freed >= max(needed, wanted):
+                break
+            session.run(
+                "DELETE FROM stored_responses WHERE key_name = ? AND root = ?", row.key, root
+            )
+            freed += size
+        if len(oldest) < _PAGE:
+            break
+    _charge(session, row.key, -freed)
+
+
+def _remove(session: Session, key: str, ids: Sequence[str]) -> int:
+    among = f"key_name = ? AND id IN ({', '.join('?' * len(ids))})"
+    sql = f"SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM stored_responses WHERE {among}"
+    size = session.rows(tuple[int], sql, key, *ids)[0][0]
+    _charge(session, key, -size)
+    return session.run(f"DELETE FROM stored_responses WHERE {among}", key, *ids)
+
+
+def _select(session: Session, where: str, *values: str) -> list[StoredResponse]:
+    rows = session.rows(
+        tuple[str, str, float, str, str, str, str, str, int, int],
+        f"SELECT {_COLUMNS} FROM stored_responses WHERE {where}",
+        *values,
+    )
+    return [
+        StoredResponse(
+            id=id,
+            key=key,
+            time=time,
+            previous=previous,
+            root=root,
+            input=given,
+            output=made,
+            resource=resource,
+            item_bytes=item_bytes,
+            bytes=size,
+        )
+        for id, key, time, previous, root, given, made, resource, item_bytes, size in rows
+    ]

@@ -1,0 +1,51 @@
+"""What a request needs of stored answers before it can be read; the request path fetches it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from schemas.errors import InvalidRequest
+from schemas.requests import Request
+
+
+class EarlierItems(Struct, frozen=True, kw_only=True):
+    """The stored items that a request refers to.
+
+    items: of the conversation that it continues, as a JSON list; b"" for none.
+    root:  the id of that conversation's first response.
+    found: items by their ids.
+    """
+
+    items: bytes = b""
+    root: str = ""
+    found: Mapping[str, Raw] = {}
+
+
+NO_EARLIER_ITEMS: Final = EarlierItems()
+
+
+class EarlierItemsNeeded(InvalidRequest):
+    """The request is valid and refers to stored items. An error only where nothing is stored.
+
+    previous:   the id of the response that it continues; "" for none.
+    references: ids of items.
+    size:       bytes of its own items.
+    resume:     returns the request, given the items.
+    """
+
+    def __init__(
+        self,
+        previous: str,
+        references: Sequence[str],
+        size: int,
+        resume: Callable[[EarlierItems], Request],
+    ) -> None:
+        field = "previous_response_id" if previous else "input"
+        super().__init__(
+            f"{field}: stored items can only be used in a request to the gateway", param=field
+        )
+        self.previous = previous
+        self.references = references
+        self.size = size
+        self.resume = resume
