@@ -9,6 +9,9 @@ CONFIG ?= config.yaml
 # Clients of `make nightly-clients` (tests/clients/packages.py), for example CLIENTS="lm-eval guidellm"; empty: all.
 CLIENTS ?=
 
+# Agents of `make nightly-agents` (tests/agents/roster.py), for example AGENTS="codex qwen-code"; empty: all.
+AGENTS ?=
+
 # Sizes of the parts of `make nightly`, for example `make nightly-fuzz FUZZ=5000`: requests, simulated experiments
 # per cell, seconds, requests. Each part takes at most 40 minutes.
 FUZZ    ?= 100000
@@ -19,7 +22,7 @@ SOAK    ?= 1000000
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix parameters screenshots figures lock servers setup setup-dev clean
+.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak check fmt demo bench soak chaos matrix agents parameters screenshots figures lock servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,16 +44,20 @@ test-fast: setup-dev  ## Run the quick tests, under two minutes: no engine, brow
 coverage: setup-dev servers  ## Run the tests with coverage of lines and branches: a summary and coverage.xml
 	$(BIN)/python -m pytest $(FAST) -n 3 --dist loadfile --no-loadscope-reorder -q --cov --cov-report=term --cov-report=xml
 
-nightly:  ## Run the long tests; the parts nightly-tests, -clients, -fuzz, -statistics, -isolation, -chaos, -soak also run alone
-	$(MAKE) -k nightly-tests nightly-clients nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak
+nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -statistics, -isolation, -chaos, -soak also run alone
+	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak
 
 nightly-tests: setup-dev servers
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
-		--ignore tests/gateway/experiments --ignore tests/clients
+		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents
 
 nightly-clients: setup-dev
 	$(BIN)/python -m tests.clients.install $(CLIENTS)
 	STROWGER_CLIENTS="$(CLIENTS)" $(BIN)/python -m pytest -s -m nightly tests/clients
+
+nightly-agents: setup-dev
+	$(BIN)/python -m tests.agents.install $(AGENTS)
+	STROWGER_AGENTS="$(AGENTS)" $(BIN)/python -m pytest -s -m nightly tests/agents
 
 nightly-fuzz: setup-dev
 	STROWGER_FUZZ_REQUESTS=$(FUZZ) $(BIN)/python -m pytest -m nightly tests/gateway/http/test_fuzz.py
@@ -89,6 +96,9 @@ chaos: setup-dev  ## Make every part fail in turn for ten minutes; CHAOS_S=60 fo
 
 matrix: setup-dev  ## Write docs/matrix.md from a running gateway: which client formats reach which backends
 	$(BIN)/python -m tests.matrix.measure
+
+agents: setup-dev  ## Write the table of docs/agents.md: which agents work with which backends (needs PyPI and npm)
+	$(BIN)/python -m tests.agents.measure
 
 parameters: setup-dev  ## Write docs/parameters.md: what each backend does with each parameter
 	$(BIN)/python -m tests.parameters.write

@@ -79,8 +79,9 @@ REASONING = "messages.reasoning"
 request, and reported. They cause no rejection and no preference for a backend, because clients send
 them to any backend that answers next."""
 
-NOT_OMITTABLE = MESSAGES | {"prompt.tokens", "prompt.batch", "input.tokens"}
-"""Content, which cannot be omitted: the request would mean something else without it."""
+NOT_OMITTABLE = MESSAGES | {"prompt.tokens", "prompt.batch", "input.tokens", "thread"}
+"""Content, which cannot be omitted: the request would mean something else without it. `thread`
+refers to messages that a vendor stores."""
 
 TEXT = "answer.text"
 """`text` of a token request: it concerns the answer, and is not sent to any backend."""

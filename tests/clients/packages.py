@@ -52,3 +52,17 @@ CLIENTS: Final = {
         Client(name="ai-sdk", node=("ai@7.0.173", "@ai-sdk/openai-compatible@3.0.92")),
     )
 }
+
+AGENTS: Final = {
+    client.name: client
+    for client in (
+        Client(name="codex", node=("@openai/codex@0.169.0",)),
+        Client(name="opencode", node=("opencode-ai@1.18.33",)),
+        Client(name="qwen-code", node=("@qwen-code/qwen-code@0.24.4",)),
+        Client(name="openai-node", node=("openai@7.57.0",)),
+        Client(name="anthropic-node", node=("@anthropic-ai/sdk@1.12.0",)),
+        Client(name="openai-agents", python=("openai-agents==0.24.0",)),
+        Client(name="pydantic-ai-agents", python=("pydantic-ai-slim[anthropic,openai]==2.68.0",)),
+    )
+}
+"""Agents and tool runners of tests/agents. The SDKs for Python are packages of the tests."""

@@ -185,6 +185,13 @@ def test_content_cannot_be_omitted(field: str) -> None:
     assert caught.value.param == "messages"
 
 
+def test_a_conversation_that_a_vendor_stores_cannot_be_omitted() -> None:
+    thread = Raw(b'{"type":"continue","previous_message_id":"msg_1"}')
+
+    with pytest.raises(InvalidRequest, match="thread: this content cannot be omitted"):
+        without(msgspec.structs.replace(CHAT, extra={"thread": thread}), {"thread"})
+
+
 def test_a_task_cannot_be_omitted() -> None:
     with pytest.raises(InvalidRequest, match="chat: no backend of this model offers it"):
         without(CHAT, {"chat"})

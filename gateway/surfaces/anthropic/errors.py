@@ -42,11 +42,27 @@ STATUSES: Final = MappingProxyType({502: 500, 503: 529})
 """Statuses that the API does not have, and those that its clients know instead."""
 
 
+THREAD: Final = "thread"
+"""The field with which a conversation is stored at Anthropic. Its tool runners send it first, and
+repeat the request without it when the error has `UNTHREADED`."""
+
+
+class ErrorDetails(Struct, frozen=True, kw_only=True):
+    """What official clients act on. unsupported: names of features."""
+
+    error_code: str
+    unsupported: tuple[str, ...]
+
+
+UNTHREADED: Final = ErrorDetails(error_code="thread_unsupported_request", unsupported=(THREAD,))
+
+
 class MessagesErrorDetail(Struct, frozen=True, kw_only=True):
     """param, code: not Anthropic's: the invalid field, and the gateway's stable identifier."""
 
     type: ErrorType
     message: str
+    details: ErrorDetails | UnsetType = UNSET
     param: str | UnsetType = UNSET
     code: str | UnsetType = UNSET
 
@@ -66,6 +82,7 @@ def error_body(exc: GatewayError) -> bytes:
             error=MessagesErrorDetail(
                 type=error_type(exc.status),
                 message=exc.message,
+                details=UNTHREADED if exc.param == THREAD else UNSET,
                 param=exc.param or UNSET,
                 code=exc.code or UNSET,
             ),

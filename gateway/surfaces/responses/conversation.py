@@ -16,6 +16,7 @@ from gateway.surfaces.marked_objects import Marks, TypedReader, content_of, with
 from gateway.surfaces.openai.stream_chunks import encode
 from gateway.surfaces.responses.contents import DIALECT, read_parts
 from gateway.surfaces.responses.encrypted_content import opened
+from gateway.surfaces.responses.namespaces import joined
 from gateway.surfaces.responses.wire import (
     ALLOWED,
     ITEMS,
@@ -125,11 +126,13 @@ class ResponsesConversation:
             case ReasoningItem():
                 self._add_reasoning(item, more)
             case CallItem():
-                call = ToolCall(id=item.call_id, name=item.name, arguments=item.arguments or "{}")
+                name = joined(item.namespace, item.name)
+                call = ToolCall(id=item.call_id, name=name, arguments=item.arguments or "{}")
                 self._own().add(call, more)
             case CustomCallItem():
                 arguments = encode({"input": item.input}).decode()
-                call = ToolCall(id=item.call_id, name=item.name, arguments=arguments)
+                name = joined(item.namespace, item.name)
+                call = ToolCall(id=item.call_id, name=name, arguments=arguments)
                 self._own().add(call, more)
             case CallOutputItem() | CustomOutputItem():
                 self._add_output(item, more, where)

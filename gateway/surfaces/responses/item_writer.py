@@ -5,7 +5,7 @@ arguments so; a call ends when the next item begins, if its arguments are comple
 with the answer.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gateway.surfaces.openai.stream_chunks import encode
@@ -13,6 +13,7 @@ from gateway.surfaces.responses import items
 from gateway.surfaces.responses.encrypted_content import sealed, sealed_call
 from gateway.surfaces.responses.frames import DELTA_END, TEXT_END, delta_start, event
 from gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS
+from gateway.surfaces.responses.namespaces import OwnTool
 from schemas.events import ReasoningDelta, TokenLogprob, ToolDelta
 
 _TEXT: Final = b"output_text"
@@ -52,12 +53,12 @@ class _OpenThought:
 
 
 class _OpenCall:
-    def __init__(self, id: bytes, index: int, first: ToolDelta, *, custom: bool) -> None:
+    def __init__(self, id: bytes, index: int, first: ToolDelta, tool: OwnTool) -> None:
         self.id = id
         self.index = index
         self.call_id = first.id
-        self.name = first.name
-        self.custom = custom
+        self.tool = tool
+        self.custom = tool.custom
         self.place = b'"item_id":"%b","output_index":%d' % (id, index)
         self.before = delta_start(b"response.function_call_arguments.delta", self.place)
         self.pieces: list[str] = []
@@ -69,11 +70,11 @@ class ItemWriter:
     number: of the next event. Each method that writes appends frames to `out`.
     """
 
-    def __init__(self, id: str, *, custom: Collection[str], summarised: bool) -> None:
-        """id: of the answer. custom: names of custom tools. summarised: see items.reasoning."""
+    def __init__(self, id: str, *, own: Mapping[str, OwnTool], summarised: bool) -> None:
+        """id: of the answer. own: see own_tools. summarised: see items.reasoning."""
         self.number = 0
         self._id = id.encode()
-        self._custom = custom
+        self._own = own
         self._summarised = summarised
         self._ended: list[bytes | None] = []
         self._message: _OpenMessage | None = None
@@ -254,12 +255,12 @@ class ItemWriter:
     def _begin_call(self, first: ToolDelta, out: list[bytes]) -> _OpenCall:
         if first.signature:
             self._sign(first, out)
-        custom = first.name in self._custom
-        id, index = self._next(b"ctc" if custom else b"fc")
-        call = self._calls[first.tool] = _OpenCall(id, index, first, custom=custom)
+        tool = self._own.get(first.name) or OwnTool(name=first.name)
+        id, index = self._next(b"ctc" if tool.custom else b"fc")
+        call = self._calls[first.tool] = _OpenCall(id, index, first, tool)
         self._called.add(first.tool)
-        write = items.custom_call if custom else items.function_call
-        self._added(index, write(id, first.id, first.name, b'""', IN_PROGRESS), out)
+        write = items.custom_call if tool.custom else items.function_call
+        self._added(index, write(id, first.id, tool, b'""', IN_PROGRESS), out)
         return call
 
     def _sign(self, first: ToolDelta, out: list[bytes]) -> None:
@@ -287,7 +288,7 @@ class ItemWriter:
             kind, member, write = b"function_call_arguments", b"arguments", items.function_call
         done = b'%b,"%b":%b' % (call.place, member, given)
         self.emit(b"response.%b.done" % kind, done, out)
-        self._done(call.index, write(call.id, call.call_id, call.name, given, status), out)
+        self._done(call.index, write(call.id, call.call_id, call.tool, given, status), out)
 
     def _end_all(self, out: list[bytes]) -> None:
         """End what the next item ends: everything but calls whose arguments are incomplete."""

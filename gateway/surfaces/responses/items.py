@@ -7,6 +7,7 @@ import msgspec
 from msgspec import DecodeError
 
 from gateway.surfaces.openai.stream_chunks import chat_logprobs, encode
+from gateway.surfaces.responses.namespaces import OwnTool
 from gateway.surfaces.responses.tools import INPUT
 from schemas.events import TokenLogprob
 
@@ -59,18 +60,25 @@ def reasoning(id: bytes, text: str, encrypted: str, *, summarised: bool, status:
     )
 
 
-def function_call(id: bytes, call_id: str, name: str, arguments: bytes, status: bytes) -> bytes:
+def function_call(id: bytes, call_id: str, tool: OwnTool, arguments: bytes, status: bytes) -> bytes:
     """arguments: a JSON string that holds JSON."""
     return (
         b'{"id":"%b","type":"function_call","status":"%b","call_id":%b,"name":%b,"arguments":%b}'
-    ) % (id, status, encode(call_id), encode(name), arguments)
+    ) % (id, status, encode(call_id), _named(tool), arguments)
 
 
-def custom_call(id: bytes, call_id: str, name: str, given: bytes, status: bytes) -> bytes:
+def custom_call(id: bytes, call_id: str, tool: OwnTool, given: bytes, status: bytes) -> bytes:
     """given: the tool's input, a JSON string."""
     return (
         b'{"id":"%b","type":"custom_tool_call","status":"%b","call_id":%b,"name":%b,"input":%b}'
-    ) % (id, status, encode(call_id), encode(name), given)
+    ) % (id, status, encode(call_id), _named(tool), given)
+
+
+def _named(tool: OwnTool) -> bytes:
+    """Return the value of `name`, and the member `namespace` if there is one."""
+    if not tool.namespace:
+        return encode(tool.name)
+    return b'%b,"namespace":%b' % (encode(tool.name), encode(tool.namespace))
 
 
 def custom_input(arguments: str) -> str:

@@ -35,6 +35,7 @@ OWN: Final = frozenset(
     {
         "access_programs",
         "background_options",
+        "client_metadata",
         "context_management",
         "image",
         "include",
@@ -47,9 +48,9 @@ OWN: Final = frozenset(
 """Fields that OpenAI's chat completions do not have, with all members of `reasoning` and `text`.
 Other unknown ones are sent to servers of its dialect."""
 
-OPTIONAL: Final = ("store", "truncation", "include")
-"""Served without: this gateway stores nothing, a prompt that is too long is an error, and only
-tools of OpenAI's have something to include."""
+OPTIONAL: Final = ("store", "truncation", "include", "client_metadata")
+"""Served without: this gateway stores nothing, a prompt that is too long is an error, only tools of
+OpenAI's have something to include, and the model does not read what codex says of itself."""
 
 _SHARED: Final = (
     "service_tier",

@@ -17,10 +17,10 @@ from gateway.surfaces.responses.encrypted_content import sealed, sealed_call
 from gateway.surfaces.responses.frames import event
 from gateway.surfaces.responses.item_writer import ItemWriter
 from gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS, INCOMPLETE
+from gateway.surfaces.responses.namespaces import OwnTool, own_tools
 from gateway.surfaces.responses.resource import (
     ResourceWriter,
     ResponseOutcome,
-    custom_tools,
     is_summarised,
 )
 from gateway.surfaces.responses.usage import usage_json
@@ -79,7 +79,7 @@ class ResponsesRenderer:
         self._usage: Usage | None = None
         self._end: Finished | None = None
         self._opaque: dict[str, Raw] = {}
-        self._custom = custom_tools(request)
+        self._own = own_tools(request)
         self._summarised = is_summarised(request)
         self._items: ItemWriter
 
@@ -197,7 +197,7 @@ class ResponsesRenderer:
         if self._begun:
             return
         self._begun = True
-        self._items = ItemWriter(self._id, custom=self._custom, summarised=self._summarised)
+        self._items = ItemWriter(self._id, own=self._own, summarised=self._summarised)
         outcome = ResponseOutcome(
             status=IN_PROGRESS,
             stored=self._stored,
@@ -258,12 +258,9 @@ class ResponsesRenderer:
         )
 
     def _call(self, call: ToolCall) -> Callable[[bytes, bytes], bytes]:
-        if call.name in self._custom:
+        own = self._own.get(call.name) or OwnTool(name=call.name)
+        if own.custom:
             given = encode(items.custom_input(call.arguments))
-            return lambda id, status: items.custom_call(
-                b"ctc_" + id, call.id, call.name, given, status
-            )
+            return lambda id, status: items.custom_call(b"ctc_" + id, call.id, own, given, status)
         arguments = encode(call.arguments or "{}")
-        return lambda id, status: items.function_call(
-            b"fc_" + id, call.id, call.name, arguments, status
-        )
+        return lambda id, status: items.function_call(b"fc_" + id, call.id, own, arguments, status)

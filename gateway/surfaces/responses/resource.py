@@ -42,14 +42,6 @@ _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _raws: Final = msgspec.json.Decoder(list[Raw])
 
 
-class _Names(Struct, frozen=True, kw_only=True):
-    type: str = ""
-    name: str = ""
-
-
-_names: Final = msgspec.json.Decoder(list[_Names])
-
-
 class ResponseOutcome(Struct, frozen=True, kw_only=True, gc=False):
     """What becomes of an answer while it grows. All bytes are JSON.
 
@@ -103,14 +95,6 @@ class ResourceWriter:
                 b"}",
             )
         )
-
-
-def custom_tools(request: ChatRequest) -> frozenset[str]:
-    """Return the names of the custom tools."""
-    tools = None if request.original is None else request.original.fields.get("tools")
-    if tools is None or b'"custom"' not in bytes(tools):
-        return frozenset()
-    return frozenset([one.name for one in _names.decode(tools) if one.type == "custom"])
 
 
 def is_summarised(request: ChatRequest) -> bool:

@@ -11,16 +11,19 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
 from gateway.surfaces.decoding import invalid_request, is_null, is_object
-from gateway.surfaces.marked_objects import TypedReader, unknown_fields, with_marks
+from gateway.surfaces.marked_objects import Marks, TypedReader, unknown_fields, with_marks
 from gateway.surfaces.openai.stream_chunks import encode
 from gateway.surfaces.responses.contents import DIALECT
+from gateway.surfaces.responses.namespaces import joined
 from gateway.surfaces.responses.wire import (
     ALLOWED,
+    CALLED,
     TOOLS,
     Chosen,
     Custom,
     Function,
     Grammar,
+    Namespace,
     Reasoning,
     Text,
     TextFormat,
@@ -38,7 +41,9 @@ _MODES: Final[Mapping[bytes, Mode]] = {
     b'"auto"': "auto",
     b'"required"': "required",
 }
-_reader: Final = TypedReader[Function | Custom](Function | Custom, TOOLS, ALLOWED)
+_reader: Final = TypedReader[Function | Custom | Namespace](
+    Function | Custom | Namespace, TOOLS, ALLOWED
+)
 _grammar: Final = msgspec.json.Decoder(Grammar)
 _chosen: Final = msgspec.json.Decoder(Chosen)
 _text: Final = msgspec.json.Decoder(Text)
@@ -58,7 +63,9 @@ def read_tools(raws: list[Raw] | None, choice: Raw | UnsetType) -> ToolsRead:
     known: tuple[Tool, ...] | UnsetType = UNSET
     marked = False
     if raws:
-        known = tuple([_tool(raw, f"tools[{place}]") for place, raw in enumerate(raws)])
+        known = tuple(
+            [one for place, raw in enumerate(raws) for one in _tools(raw, f"tools[{place}]")]
+        )
         marked = any(isinstance(one, FunctionTool) and one.marks is not UNSET for one in known)
     if choice is UNSET or is_null(choice):
         return ToolsRead(tools=known, marked=marked)
@@ -108,7 +115,7 @@ def _is_among(tool: Tool, names: Collection[str], types: Collection[str]) -> boo
 
 def _found(one: Chosen, tools: tuple[Tool, ...] | UnsetType, where: str) -> str:
     """Return the name of the chosen function; "" for a tool that only OpenAI has."""
-    if one.type not in TOOLS:
+    if one.type not in CALLED:
         if any(isinstance(tool, OpaqueTool) and tool.type == one.type for tool in tools or ()):
             return ""
         raise InvalidRequest(f"{where}.type: tools has no tool of type {one.type}", param=where)
@@ -121,10 +128,29 @@ def _found(one: Chosen, tools: tuple[Tool, ...] | UnsetType, where: str) -> str:
     return one.name
 
 
-def _tool(raw: Raw, where: str) -> Tool:
+def _tools(raw: Raw, where: str) -> list[Tool]:
+    """Return the tool, or the tools of a namespace; the first has the namespace's description."""
     found, more = _reader.read(raw, where)
     if isinstance(found, str):
-        return OpaqueTool(type=found, raw=raw, dialect=DIALECT)
+        return [OpaqueTool(type=found, raw=raw, dialect=DIALECT)]
+    if not isinstance(found, Namespace):
+        return [_tool(found, more, where)]
+    tools: list[Tool] = []
+    told = found.description
+    for place, one in enumerate(found.tools):
+        within = f"{where}.tools[{place}]"
+        member, marks = _reader.read(one, within)
+        if isinstance(member, str | Namespace):
+            raise InvalidRequest(f"{within}.type must be function or custom", param=within)
+        if told:
+            whole = f"{told}\n\n{member.description}" if member.description else told
+            member, told = msgspec.structs.replace(member, description=whole), None
+        name = joined(found.name, member.name)
+        tools.append(_tool(msgspec.structs.replace(member, name=name), {**more, **marks}, within))
+    return tools
+
+
+def _tool(found: Function | Custom, more: Marks, where: str) -> FunctionTool:
     description = UNSET if found.description is None else found.description
     if isinstance(found, Function):
         parameters = found.parameters

@@ -176,6 +176,7 @@ class CallItem(
     call_id: NonEmpty
     name: ToolName
     arguments: str
+    namespace: str | None = None
     id: str | None = None
     status: str | None = None
 
@@ -203,6 +204,7 @@ class CustomCallItem(
     call_id: NonEmpty
     name: ToolName
     input: str
+    namespace: str | None = None
     id: str | None = None
     status: str | None = None
 
@@ -246,7 +248,16 @@ class Custom(Struct, frozen=True, kw_only=True, tag="custom", forbid_unknown_fie
     format: Raw | UnsetType = UNSET
 
 
-TOOLS: Final[dict[str, type[Struct]]] = {"function": Function, "custom": Custom}
+class Namespace(Struct, frozen=True, kw_only=True, tag="namespace", forbid_unknown_fields=True):
+    """tools: functions and custom tools."""
+
+    name: FunctionName
+    description: str | None = None
+    tools: list[Raw]
+
+
+CALLED: Final[dict[str, type[Struct]]] = {"function": Function, "custom": Custom}
+TOOLS: Final[dict[str, type[Struct]]] = {**CALLED, "namespace": Namespace}
 
 
 class Grammar(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import anthropic
 import httpx
 import pytest
 from anthropic.types import Message
+from anthropic.types.beta import BetaMessageParam
 from msgspec import Struct
 
 from tests.gateway.surfaces.anthropic.claude import returned
@@ -30,7 +31,8 @@ SCHEMA: Json = {
 }
 THOUGHT, PROOF = "Hm, let me see.", "cHJvb2Y="
 NO_INPUT: Json = {}
-HI: Json = {"role": "user", "content": "hi"}
+USER: BetaMessageParam = {"role": "user", "content": "hi"}
+HI: Json = {**USER}
 MADE = {
     "single": (Call(id="abcdefgh1", name="weather", arguments={"at": "A"}, proof=PROOF),),
     "parallel": (
@@ -319,3 +321,35 @@ async def test_what_only_the_vendor_has_is_refused_by_name(
         await claude.ask(vendor, more, stream=False)
 
     assert not claude.setting.server.requests
+
+
+@of_chats
+@either_way
+async def test_a_tool_runner_stores_its_conversation_itself_where_it_cannot_be_stored(
+    claude: ClaudeOf, vendor: Vendor, stream: bool
+) -> None:
+    """It asks for storage at the vendor first, and repeats its request when it learns why not."""
+    claude.plays(vendor, Said())
+
+    runner = claude.client.beta.messages.tool_runner(
+        model=vendor.name, max_tokens=2000, messages=[USER], tools=[], stream=stream
+    )
+    answer = await runner.until_done()
+
+    assert [one.text for one in answer.content if one.type == "text"] == ["Hello 🌍"]
+    assert len(claude.setting.server.requests) == 1
+
+
+@of_chats
+async def test_an_error_about_storage_has_what_official_clients_act_on(
+    claude: ClaudeOf, vendor: Vendor
+) -> None:
+    for thread in ({"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}):
+        with pytest.raises(anthropic.BadRequestError) as refused:
+            await claude.ask(vendor, {"thread": thread}, stream=False)
+
+        body = refused.value.response.json()
+        assert body["error"]["details"] == {
+            "error_code": "thread_unsupported_request",
+            "unsupported": ["thread"],
+        }

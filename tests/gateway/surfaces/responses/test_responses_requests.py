@@ -155,6 +155,10 @@ def test_a_tool_choice_selects_among_the_tools(choice: object, mode: str, names:
         ({"tools": [{"type": "function"}]}, "tools[0].name"),
         ({"tools": [{"type": "function", "name": "f", "parameters": 7}]}, "tools[0].parameters"),
         ({"tools": [{"type": "custom", "name": "f", "format": 7}]}, "tools[0].format"),
+        (
+            {"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "web_search"}]}]},
+            "tools[0].tools[0]",
+        ),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": "any"}, "tool_choice"),
         ({"tools": [CLOCK], "tool_choice": {"type": "function", "name": "x"}}, "tool_choice.name"),

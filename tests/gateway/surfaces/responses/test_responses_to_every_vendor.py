@@ -313,6 +313,7 @@ AGENTS: Json = {
     "prompt_cache_key": "run-7",
     "safety_identifier": "user-7",
     "service_tier": "auto",
+    "client_metadata": {"x-codex-turn-metadata": "{}"},
     "stream_options": {"include_obfuscation": True},
 }
 
@@ -333,8 +334,10 @@ async def test_what_agents_send_costs_no_one_the_answer_and_what_is_lost_is_name
     assert b'"phase"' not in sent
     assert b'"mark"' not in sent
     assert b'"metadata"' not in sent
+    assert b'"client_metadata"' not in sent
     assert b"start: /.+/" in sent
     assert {
+        "client_metadata",
         "include",
         "messages[].content[].mark",
         "messages[].phase",

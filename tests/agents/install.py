@@ -1,0 +1,22 @@
+"""Installs the agents: `python -m tests.agents.install [AGENT …]`; without names, all of them."""
+
+import sys
+from collections.abc import Sequence
+
+from tests.agents.roster import AGENTS, Agent
+from tests.clients.install import install
+
+
+def named(names: Sequence[str]) -> list[Agent]:
+    """The agents of these names; all if there are none."""
+    return [one for one in AGENTS if not names or one.name in names]
+
+
+def installed(agents: Sequence[Agent]) -> None:
+    """Raises CalledProcessError."""
+    for package in {one.name: one for agent in agents if (one := agent.package)}.values():
+        install(package)
+
+
+if __name__ == "__main__":
+    installed(named(sys.argv[1:]))

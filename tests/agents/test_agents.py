@@ -1,0 +1,50 @@
+"""Agents as they come from their packages do a task through the gateway, as in docs/agents.md.
+
+`make nightly-agents` installs them and runs all with every backend; each run of the tests has the
+tool runners of the SDKs that the tests have installed, with four.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from tests.agents.backends import BACKENDS, Stage, stage
+from tests.agents.install import named
+from tests.agents.roster import AGENTS, Agent
+from tests.agents.running import run
+from tests.gateway.vendors.rows import Vendor
+
+pytestmark = pytest.mark.anyio
+
+INSTALLED = [one for one in AGENTS if one.package is None]
+FEW = [one for one in BACKENDS if one.name in ("openai", "anthropic", "gemini", "mindie")]
+WANTED = named(os.environ.get("STROWGER_AGENTS", "").split())
+"""The agents of a nightly run."""
+
+
+@pytest.fixture(scope="module")
+async def on(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stage, None]:
+    async with stage(tmp_path_factory.mktemp("run")) as one:
+        yield one
+
+
+async def does_the_task(agent: Agent, on: Stage, backend: Vendor) -> None:
+    outcome = await run(agent, on, backend.name)
+
+    assert not outcome.faults
+
+
+@pytest.mark.parametrize("agent", INSTALLED, ids=lambda one: one.name)
+async def test_the_tool_runners_of_the_sdks_do_the_task(on: Stage, agent: Agent) -> None:
+    await asyncio.gather(*(does_the_task(agent, on, backend) for backend in FEW))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("agent", WANTED, ids=lambda one: one.name)
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda one: one.name)
+async def test_agents_from_their_packages_do_the_task(
+    on: Stage, agent: Agent, backend: Vendor
+) -> None:
+    await does_the_task(agent, on, backend)
