@@ -28,6 +28,7 @@ from gateway.http.dispatcher import Dispatcher
 from gateway.http.endpoint import Endpoint
 from gateway.http.error_envelopes import envelope
 from gateway.http.litestar_log import FAILED, REQUEST_ID, FailedRequest, LitestarLog
+from gateway.http.no_events import NoEvents
 from gateway.http.resources.api_description import description
 from gateway.http.resources.databricks_endpoints import databricks_endpoints
 from gateway.http.resources.feedback import feedback
@@ -127,6 +128,7 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
             Exception: partial(_bug, gateway),
         },
         logging_config=None,
+        event_emitter_backend=NoEvents,
     )
 
 

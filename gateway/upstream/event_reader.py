@@ -53,7 +53,7 @@ class EventReader:
         self._upstream = upstream
         self._between_s = between_s
         self._over = over
-        self._sink: EventSink | None = None
+        self._sink: EventSink = _nowhere
         self.by = first_by
         self.content = self.sink_is_full = False
         self.partial: Sequence[Event] = ()
@@ -95,35 +95,33 @@ class EventReader:
         Returns `by`, or `None` if the coroutine that reads the body has to continue: at the end
         mark, or because the sink is full. Raises UpstreamError; the sink has the events before it.
         """
-        sink = self._sink
-        assert sink is not None
         try:
             frames = self._parse(piece)
-            if len(frames) == 1:
-                name, data = frames[0]
-                events = self._decode(name, data)
-            else:
-                events = self._decode_all(frames)
+            events = self._decode(*frames[0]) if len(frames) == 1 else self._decode_all(frames)
         except UpstreamError:
             if self.partial:
-                sink(self.partial)
+                self._sink(self.partial)
             raise
-        by = self.by
         if events:
             by = now() + self._between_s
             if by > self._over:
                 by = self._over
             self.by = by
-            if not sink(events):
+            if not self._sink(events):
                 self.sink_is_full = True
                 return None
         else:
             self.check_time()
         end = self._end
-        return None if end is not None and end.ended else by
+        return None if end is not None and end.ended else self.by
 
     def close(self) -> list[Event]:
         """Return the events that the body's end completes. Raises UpstreamError if it was cut."""
         decoder = self._decoder
         tail = [event for name, data in self._parser.close() for event in decoder.feed(name, data)]
         return [*tail, *decoder.close()]
+
+
+def _nowhere(_: Sequence[Event]) -> bool:
+    """The sink before `use`. Raises RuntimeError."""
+    raise RuntimeError("push needs a sink: call use first")

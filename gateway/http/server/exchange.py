@@ -171,7 +171,7 @@ class Exchange:
         connection = self._connection
         if connection.write_paused:
             return False
-        if self._chunked and data and not (self.disconnected or self.complete):
+        if self._chunked and not self.disconnected and not self.complete and data:
             connection.write(b"%x\r\n%b\r\n" % (len(data), data))  # `send_piece` inlined
         else:
             self.send_piece(data, more=True)

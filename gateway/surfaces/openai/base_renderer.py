@@ -80,7 +80,7 @@ class OpenAIRenderer(ABC):
             if type(event) is TextDelta and event.text and not event.logprobs:
                 before = self._before.get(event.index)
                 if before is not None:
-                    return b"".join((before, encode(event.text), self._after))
+                    return before + encode(event.text) + self._after
         out: list[bytes] = []
         if self._running_usage:
             for part in _counted_parts(batch):
