@@ -4,7 +4,7 @@ python -m benchmarks.surfaces [--rounds 5] [--seconds 2]: one gateway in front o
 provider, 64 connections, whole answers, no two requests with the same body; then streams, per
 event. Rounds alternate between the surfaces. Prints medians and ratios. Token requests go to a
 provider with MindIE's token interface; "from text" to one that answers in text, which the gateway
-tokenizes (docs/tokens.md).
+tokenizes (docs/tokens.md). "Stored" responses are in SQLite when they leave.
 """
 
 import argparse
@@ -53,6 +53,7 @@ models:
   - {{name: stream, backends: [{{provider: stream, model: mock-1}}]}}
   - {{name: ids, backends: [{{provider: ids, model: mock-1}}]}}
   - {{name: text, backends: [{{provider: text, model: mock-1}}]}}
+responses: {{store: on}}
 logging: {{format: json}}
 """
 _TOKENIZER: Final = ROOT / "local_engine" / "bundled" / "tiny-chat"
@@ -81,6 +82,12 @@ _ANTHROPIC: Final = {
     "messages": _MESSAGES[1:],
     "temperature": 0.5,
 }
+_RESPONSE: Final = {
+    "model": "chat",
+    "instructions": "You are a helpful assistant.",
+    "input": _MESSAGES[1:],
+    "temperature": 0.5,
+}
 SURFACES: Final[Mapping[str, Shape]] = {
     "OpenAI, chat": (
         "/v1/chat/completions",
@@ -91,15 +98,8 @@ SURFACES: Final[Mapping[str, Shape]] = {
         {"model": "chat", "prompt": f"{_TEXT} {_PROMPT}", "temperature": 0.5},
     ),
     "Anthropic, messages": ("/v1/messages", _ANTHROPIC),
-    "OpenAI, responses": (
-        "/v1/responses",
-        {
-            "model": "chat",
-            "instructions": "You are a helpful assistant.",
-            "input": _MESSAGES[1:],
-            "temperature": 0.5,
-        },
-    ),
+    "OpenAI, responses": ("/v1/responses", {**_RESPONSE, "store": False}),
+    "OpenAI, responses (stored)": ("/v1/responses", _RESPONSE),
     "Databricks, chat": (
         "/serving-endpoints/chat/invocations",
         {"messages": _MESSAGES, "temperature": 0.5},

@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from gateway.config.schema import Config
+from gateway.config.schema_store import SQLITE
 
 if TYPE_CHECKING:
     from gateway.routing.planning.route import Route
@@ -61,13 +62,22 @@ def build(config: Config) -> tuple[str, ...]:
             runtime = Runtime(config, run_dir=Path(folder))
         except ValueError as exc:
             raise Faults((str(exc),)) from exc
-        notes = tuple(_bounds(runtime.table.routes.values()))
+        notes = (*_bounds(runtime.table.routes.values()), *_replicas(config))
         asyncio.run(runtime.close())
         open_store(config.store.url).close()
         refuse_newer(config.store.url)
         transport_of(config)
         listen(config.server.host, 0).close()
     return notes
+
+
+def _replicas(config: Config) -> Iterator[str]:
+    """Note what works with one gateway only."""
+    if config.responses.store == "on" and config.store.url.reveal().startswith(SQLITE):
+        yield (
+            "responses.store: responses are stored in an SQLite file, which one gateway uses; "
+            "several replicas need a store.url of PostgreSQL"
+        )
 
 
 def _bounds(routes: "Iterable[Route]") -> Iterator[str]:

@@ -12,6 +12,7 @@ from gateway.config.checks.ineffective import warn_ineffective
 from gateway.config.checks.metrics import check_metrics
 from gateway.config.checks.models import check_models, matches
 from gateway.config.checks.providers import check_file, check_key, check_providers
+from gateway.config.checks.responses import check_responses
 from gateway.config.checks.routing import check_routing
 from gateway.config.checks.when_rules import check_rules
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -34,6 +35,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_rules(config, problems)
     check_routing(config, problems)
     check_store(config.store, problems)
+    check_responses(config, problems)
     check_experiments(config, problems)
     check_metrics(config, problems)
     check_honoured(config, problems, adapters)

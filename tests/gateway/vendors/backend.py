@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -11,6 +11,7 @@ import httpx
 import openai
 from msgspec import Struct
 
+from gateway.state import Gateway
 from tests.gateway.serving import Serving, serving
 from tests.gateway.vendors.dialect import Json, ReceivedRequest, Said
 from tests.gateway.vendors.rows import VENDORS, Vendor
@@ -258,13 +259,19 @@ def configured(server: Provider, spare: Provider, *, failing: bool) -> str:
 
 
 @asynccontextmanager
-async def every_vendor(run_dir: Path, *, failing: bool) -> AsyncGenerator[Setting, None]:
-    """failing: with the models for what goes wrong."""
+async def every_vendor(
+    run_dir: Path,
+    *,
+    failing: bool,
+    more: str = "",
+    equip: Callable[[Gateway], None] | None = None,
+) -> AsyncGenerator[Setting, None]:
+    """failing: with the models for what goes wrong. more: settings. equip: see `serving`."""
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(provider())
         spare = await stack.enter_async_context(provider(stands_in))
-        config = configured(server, spare, failing=failing)
-        gateway = await stack.enter_async_context(serving(config, run_dir))
+        config = configured(server, spare, failing=failing) + more
+        gateway = await stack.enter_async_context(serving(config, run_dir, equip=equip))
         client = openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0)
         await stack.enter_async_context(client)
         web = await stack.enter_async_context(httpx.AsyncClient(base_url=gateway.url, timeout=20))

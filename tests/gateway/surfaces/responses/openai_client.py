@@ -1,6 +1,6 @@
 """OpenAI's own client in front of the gateway, and a stand-in of any vendor behind it."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -9,6 +9,7 @@ import openai
 from msgspec import Struct
 from openai.types.responses import Response
 
+from gateway.state import Gateway
 from tests.gateway.vendors.backend import Setting, answering, every_vendor
 from tests.gateway.vendors.dialect import Call, Json, ReceivedRequest, Said
 from tests.gateway.vendors.rows import Vendor
@@ -53,8 +54,11 @@ class ResponsesOf(Struct, frozen=True, kw_only=True, eq=False):
 
 
 @asynccontextmanager
-async def responses_of_every_vendor(run_dir: Path) -> AsyncGenerator[ResponsesOf, None]:
-    async with every_vendor(run_dir, failing=False) as setting:
+async def responses_of_every_vendor(
+    run_dir: Path, more: str = "", equip: Callable[[Gateway], None] | None = None
+) -> AsyncGenerator[ResponsesOf, None]:
+    """more, equip: see `every_vendor`."""
+    async with every_vendor(run_dir, failing=False, more=more, equip=equip) as setting:
         url = f"{setting.gateway.url}/v1"
         async with openai.AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
             yield ResponsesOf(setting=setting, client=client)

@@ -1,0 +1,23 @@
+"""Warn of stored responses that other gateways, or other clients, would not expect."""
+
+from gateway.config.problems import Problems
+from gateway.config.schema import Config
+from gateway.config.schema_store import SQLITE
+
+
+def check_responses(config: Config, problems: Problems) -> None:
+    if config.responses.store == "off" or problems.under(("responses",)):
+        return
+    store = config.store
+    if store.redis_url is not None and store.url.reveal().startswith(SQLITE):
+        problems.warn(
+            ("responses", "store"),
+            "gateways that share store.redis_url have an SQLite file each, so none can continue "
+            "another's responses; several replicas need a store.url of PostgreSQL",
+        )
+    if config.auth.mode == "none" and config.auth.allow_open:
+        problems.warn(
+            ("responses", "store"),
+            "with auth.mode none all clients share their stored responses: each can read those "
+            "that it has the id of; use mode: keys",
+        )

@@ -1,0 +1,54 @@
+"""Stored responses: off by default, and what `strowger check` says of several gateways."""
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from gateway.cli.main import strowger
+from tests.gateway.config.configs import GOOD, faults, read, warnings
+
+ON = "responses: {store: on}\n"
+REDIS = "store: {redis_url: redis://localhost, url: %s}\n"
+
+
+def test_nothing_is_stored_by_default() -> None:
+    assert read(GOOD).responses.store == "off"
+    assert read(GOOD + ON).responses.store == "on"
+
+
+def test_a_value_out_of_range_is_named() -> None:
+    found = faults(GOOD + "responses: {store: yes, keep_days: 0, max_bytes_per_key: 1KiB}\n")
+
+    assert [one.partition(":")[0] for one in found] == [
+        "responses.store",
+        "responses.keep_days",
+        "responses.max_bytes_per_key",
+    ]
+
+
+def test_replicas_with_an_sqlite_file_each_are_warned_of() -> None:
+    (found,) = warnings(GOOD + ON + REDIS % "sqlite:///strowger.db")
+
+    assert found.startswith("responses.store: gateways that share store.redis_url")
+    assert "PostgreSQL" in found
+    assert warnings(GOOD + ON + REDIS % "postgresql://localhost/strowger") == []
+    assert warnings(GOOD + REDIS % "sqlite:///strowger.db") == []
+
+
+def test_clients_without_keys_share_their_responses() -> None:
+    (found,) = warnings(GOOD + ON + "auth: {mode: none, allow_open: true}\n")
+
+    assert "each can read" in found
+
+
+def test_check_notes_that_several_replicas_need_postgresql(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "providers: [{name: a, adapter: openai, base_url: http://localhost:9/v1, api_key: k}]\n"
+        f"models: [{{name: m, backends: [{{provider: a, model: m}}]}}]\n{ON}"
+    )
+
+    said = CliRunner().invoke(strowger, ["check", str(file)])
+
+    assert said.exit_code == 0
+    assert "several replicas need a store.url of PostgreSQL" in said.output

@@ -1,0 +1,98 @@
+"""A conversation continues in another process: another worker, another replica, after kill -9."""
+
+import os
+import signal
+from collections.abc import Generator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import cast
+
+import openai
+import pytest
+
+from tests.gateway.commanded import commanded, connected, pid_of
+from tests.gateway.responses.archives import KEYS, Json, ask, client_of, counts
+from tests.gateway.serving import one_model
+from tests.stand_ins.postgres import Postgres, running_postgres
+from tests.stand_ins.provider import Provider, provider
+
+pytestmark = pytest.mark.anyio
+
+TURNS = 4
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Generator[Postgres]:
+    with running_postgres() as server:
+        yield server
+
+
+def texts(remote: Provider) -> list[object]:
+    """Return the contents of the messages that were last sent."""
+    messages = cast("list[Json]", remote.requests[-1].json["messages"])
+    return [one["content"] for one in messages]
+
+
+async def test_replicas_on_one_database_continue_each_others_conversations(
+    tmp_path: Path, postgres: Postgres
+) -> None:
+    """One of them is killed as soon as its answer is complete, whole or streamed."""
+    more = f'{KEYS}\nresponses: {{store: on}}\nstore: {{url: "{postgres.new_database()}"}}'
+    expected: list[object] = []
+    last = None
+    async with AsyncExitStack() as stack:
+        remote = await stack.enter_async_context(provider(counts))
+        config = one_model(remote.base_url, f"{more}\nserver: {{drain_delay_s: 0}}")
+        folders = [tmp_path / name for name in ("one", "two", "three", "four")]
+        for folder in folders:
+            folder.mkdir()
+        up = [
+            await stack.enter_async_context(commanded(folder / "config.yaml", config))
+            for folder in folders[:2]
+        ]
+        for turn in range(TURNS):
+            async with client_of(up[0].url, "key-of-ann-1") as client:
+                fields = {} if last is None else {"previous_response_id": last.id}
+                last = await ask(client, input=f"turn {turn}", stream=turn % 2 == 1, **fields)
+            if turn in {1, 2}:
+                up[0].process.kill()  # its answer has left, so the next one has it
+                await up[0].process.wait()
+                folder = folders[turn + 1]
+                up[0] = await stack.enter_async_context(commanded(folder / "config.yaml", config))
+            assert last.model_dump()["store"] is True
+            expected.append(f"turn {turn}")
+            assert texts(remote) == expected
+            expected.append(last.output_text)
+            up.reverse()
+        assert last is not None
+        async with client_of(up[0].url, "key-of-ben-1") as stranger:
+            with pytest.raises(openai.NotFoundError):
+                await ask(stranger, previous_response_id=last.id)
+
+
+async def test_workers_on_one_file_continue_each_others_conversations(tmp_path: Path) -> None:
+    """What a worker stored is there when it is killed."""
+    server = "responses: {store: on}\nserver: {drain_delay_s: 0, workers: 2}"
+    async with AsyncExitStack() as stack:
+        remote = await stack.enter_async_context(provider(counts))
+        config = one_model(remote.base_url, server)
+        up = await stack.enter_async_context(commanded(tmp_path / "config.yaml", config))
+        workers = [await connected(up, stack, number) for number in (0, 1)]
+
+        previous = ""
+        answer: Json = {}
+        for turn in range(TURNS):
+            body = {"model": "chat", "input": f"turn {turn}"}
+            if previous:
+                body["previous_response_id"] = previous
+            answer = (await workers[turn % 2].post("/v1/responses", json=body)).json()
+            assert answer["store"] is True
+            assert texts(remote)[::2] == [f"turn {number}" for number in range(turn + 1)]
+            previous = str(answer["id"])
+        metrics = (await workers[0].get("/metrics")).text
+        killed = await pid_of(workers[1])
+        os.kill(killed, signal.SIGKILL)
+        found = await workers[0].get(f"/v1/responses/{previous}")
+
+        assert found.json() == answer
+        assert 'strowger_responses_stored_total{outcome="stored"} 4.0' in metrics

@@ -1,0 +1,117 @@
+"""Stored responses are deleted when they are too old, or when their key has too much of them."""
+
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import openai
+import pytest
+from msgspec.structs import replace
+
+from gateway.store import response_rows
+from tests.gateway.responses.archives import Archived, archived, ask
+
+pytestmark = pytest.mark.anyio
+
+SMALL = "responses: {store: on, max_bytes_per_key: 1MiB, keep_days: 3}"
+LONG = "x" * 200_000
+DAY_S = 86_400
+
+
+async def kept(up: Archived, client: openai.AsyncOpenAI, *ids: str) -> list[bool]:
+    found: list[bool] = []
+    for id in ids:
+        try:
+            await client.responses.retrieve(id)
+        except openai.NotFoundError:
+            found.append(False)
+        else:
+            found.append(True)
+    return found
+
+
+async def test_what_is_older_than_keep_days_is_deleted(tmp_path: Path) -> None:
+    async with archived(tmp_path, SMALL) as up:
+        old, new = await ask(up.ann), await ask(up.ann)
+        rows = up.store.stored_responses
+        row = rows.find("ann", old.id)
+        assert row is not None
+        rows.remove("ann", [old.id])
+        rows.add([replace(row, time=time.time() - 4 * DAY_S)], 1_000_000)
+
+        assert await kept(up, up.ann, old.id, new.id) == [True, True]
+        assert up.archive.sweep_once() == 1
+
+        assert await kept(up, up.ann, old.id, new.id) == [False, True]
+        assert up.archive.sweep_once() == 0, "another process has done it within the hour"
+
+
+async def test_the_conversation_that_was_continued_least_recently_makes_room(
+    tmp_path: Path,
+) -> None:
+    async with archived(tmp_path, SMALL) as up:
+        other = await ask(up.ben, input=LONG)
+        first = await ask(up.ann, input=LONG)
+        idle = await ask(up.ann, input=LONG)
+        longer = await ask(up.ann, input=LONG, previous_response_id=first.id)
+        more = [await ask(up.ann, input=LONG) for _ in range(3)]
+
+        assert await kept(up, up.ann, idle.id) == [False]
+        assert await kept(up, up.ann, first.id, longer.id) == [True, True]
+        assert await kept(up, up.ann, *[one.id for one in more]) == [True] * 3
+        assert await kept(up, up.ben, other.id) == [True], "of another key"
+
+
+async def test_a_conversation_never_deletes_its_own_beginning(tmp_path: Path) -> None:
+    async with archived(tmp_path, SMALL) as up:
+        idle = await ask(up.ann, input=LONG)
+        last = await ask(up.ann, input=LONG)
+        answers = [last]
+        for _ in range(5):
+            last = await ask(up.ann, input=LONG, previous_response_id=last.id)
+            answers.append(last)
+            if last.model_dump()["store"] is False:
+                break
+
+        assert [one.model_dump()["store"] for one in answers] == [True] * 5 + [False]
+        assert await kept(up, up.ann, *[one.id for one in answers]) == [True] * 5 + [False]
+        assert await kept(up, up.ann, idle.id) == [False]
+        assert (await ask(up.ann)).model_dump()["store"] is True
+
+
+async def test_a_response_that_is_larger_than_the_limit_is_not_stored(tmp_path: Path) -> None:
+    async with archived(tmp_path, SMALL) as up:
+        answer = await up.ann.responses.with_raw_response.create(
+            model="chat", input="x" * 1_100_000
+        )
+
+        assert answer.headers["x-gateway-dropped-params"] == "store"
+        assert up.rows() == 0
+
+
+async def test_a_conversation_with_more_bytes_than_a_body_cannot_be_continued(
+    tmp_path: Path,
+) -> None:
+    limits = "responses: {store: on}\nserver: {max_body_bytes: 300000}"
+    async with archived(tmp_path, limits) as up:
+        first = await ask(up.ann, input=LONG)
+        with pytest.raises(openai.BadRequestError, match=r"server\.max_body_bytes"):
+            await ask(up.ann, input=LONG, previous_response_id=first.id)
+        short = await ask(up.ann, input="x", previous_response_id=first.id)
+
+    assert short.status == "completed"
+
+
+async def test_a_conversation_with_too_many_responses_cannot_be_continued(tmp_path: Path) -> None:
+    async with archived(tmp_path) as up:
+        first = await ask(up.ann)
+        row = up.store.stored_responses.find("ann", first.id)
+        assert row is not None
+        ids = [first.id, *(f"{first.id[:-4]}{number:04x}" for number in range(64_000, 65_000))]
+        rows = [replace(row, id=id, previous=before) for before, id in pairwise(ids)]
+        up.store.stored_responses.add(rows, 1 << 30)
+
+        assert len(ids) == response_rows.MOST_ROWS + 1
+        await ask(up.ann, previous_response_id=ids[-2])
+        with pytest.raises(openai.BadRequestError, match="more than 1000 responses"):
+            await ask(up.ann, previous_response_id=ids[-1])
