@@ -41,11 +41,13 @@ class Unsupported(Struct, frozen=True, kw_only=True):
     reason: completes a sentence that begins with the field: "is not supported".
     hint:   the answer is the same without it: the request may be sent without it, and no backend
             is preferred for it.
+    withheld: the backend could receive it, but clients may not send it there.
     """
 
     field: str
     reason: str
     hint: bool = False
+    withheld: bool = False
 
 
 class _Schema(Struct):
@@ -129,6 +131,7 @@ def unsupported(
                 field=field,
                 reason=_not_supported(field, fields, supports),
                 hint=is_hint(request, field),
+                withheld=field in supports.client_fields.deny,
             )
             for field in sorted(sent - fields - named)
             if not is_neutral(request, field)
@@ -269,7 +272,7 @@ def _withheld(
     """Yield the fields that the backend could receive but does not."""
     for one in supports.client_fields.refused(request, below):
         if one.field not in named:
-            yield Unsupported(field=one.field, reason=one.reason, hint=one.optional)
+            yield Unsupported(field=one.field, reason=one.reason, hint=one.optional, withheld=True)
 
 
 def _reads(thought: Thought, supports: Supports) -> bool:

@@ -96,6 +96,13 @@ class InvalidRequest(CallerError):
     """The request is invalid, or a backend does not support it; nothing was sent."""
 
 
+class FieldNotAllowed(InvalidRequest):
+    """A backend could receive the field, but clients may not send it there."""
+
+    status = 403
+    code = "field_not_allowed"
+
+
 class Unauthenticated(CallerError):
     status = 401
     code = "invalid_api_key"

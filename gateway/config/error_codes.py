@@ -53,6 +53,7 @@ NO_ATTEMPTS: Mapping[str, str] = {
     "cross_site": _BEFORE,
     "too_many_wrong_keys": _BEFORE,
     "unsupported": f"{_BEFORE}: the gateway finds backends that support a field without it",
+    "field_not_allowed": f"{_BEFORE}: the gateway finds backends that may get a field without it",
     "unknown_url": _BEFORE,
     "tokens_not_counted": "is returned for a count of tokens, which has no fallback",
     "method_not_allowed": _BEFORE,

@@ -108,7 +108,7 @@ class Endpoint:
                 return
             status = await self._serve(exchange, gateway, runtime, record, response)
         except GatewayError as exc:
-            exc.status = status = self._surface.statuses.get(exc.status, exc.status)
+            exc.status = status = self._surface.status_of(exc)
             record.record_error(exc)
             if isinstance(exc, ModelNotFound) and exc.hidden:
                 record.error = Forbidden.code

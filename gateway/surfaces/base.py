@@ -4,8 +4,7 @@ A surface translates and does nothing else: no socket and no log. The request pa
 body, gets a renderer, feeds it the backend's events, and sends the bytes that it returns.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
 from typing import Protocol, overload
 
 from msgspec import Struct
@@ -20,7 +19,6 @@ from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 JSON = "application/json"
 Headers = list[tuple[bytes, bytes]]
 EVENT_STREAM = "text/event-stream; charset=utf-8"
-SAME_STATUSES: Mapping[int, int] = MappingProxyType({})
 
 
 class Inbound(Struct, frozen=True, kw_only=True, gc=False):
@@ -93,7 +91,6 @@ class Surface(Protocol):
     keep_alive:  a frame that clients ignore, for silent streams.
     media_type, stream_media_type: of whole bodies (errors included), and of streams.
     error_event: the line before the data of an error in a stream; b"" for none.
-    statuses:    statuses of errors that the dialect's clients do not know, and what they get.
     request_id_header: the dialect's own header for the request's id; b"" for none.
     """
 
@@ -112,9 +109,11 @@ class Surface(Protocol):
     @property
     def error_event(self) -> bytes: ...
     @property
-    def statuses(self) -> Mapping[int, int]: ...
-    @property
     def request_id_header(self) -> bytes: ...
+
+    def status_of(self, exc: GatewayError) -> int:
+        """Return the HTTP status by which the dialect's clients know the error."""
+        ...
 
     def json_length(self, inbound: Inbound) -> int:
         """Return the number of bytes at the start of the body that are JSON."""

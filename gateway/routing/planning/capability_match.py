@@ -12,7 +12,7 @@ from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.request_defaults import with_values
 from gateway.routing.planning.route import NO_VALUES, Backend, Route
 from schemas.equivalents import in_known_fields, without_do_sample
-from schemas.errors import InvalidRequest
+from schemas.errors import FieldNotAllowed, InvalidRequest
 from schemas.fields import task_of, without
 from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
 from schemas.unknown_fields import Unknown, at_top, below_top
@@ -76,7 +76,7 @@ def match_backends(
             continue
         reason = "; ".join(f"{problem.field} {problem.reason}" for problem in hard)
         ruled_out.append((backend.name, reason))
-        lacking.append(_Lacking(candidate, request, reason, hard[0].field))
+        lacking.append(_Lacking(candidate, request, reason, hard[0]))
     if candidates or nearly or not lacking:
         return candidates + nearly
     return _match_dropping(route, lacking, below)
@@ -161,12 +161,12 @@ def may_drop(request: Request, problem: Unsupported) -> bool:
 
 
 class _Lacking(NamedTuple):
-    """A backend that cannot honour the request. field: the first that it cannot honour."""
+    """A backend that cannot honour the request. first: of what it cannot honour."""
 
     candidate: Candidate
     request: Request
     reason: str
-    field: str
+    first: Unsupported
 
 
 def _match_dropping(
@@ -177,8 +177,12 @@ def _match_dropping(
     Content is never dropped; a backend that does not support it is ruled out instead. Raises
     InvalidRequest if no backend remains.
     """
-    first, _, reason, field = lacking[0]
-    refusal = InvalidRequest(f"{first.backend.name}: {reason}", param=field, code="unsupported")
+    candidate, _, reason, problem = lacking[0]
+    message = f"{candidate.backend.name}: {reason}"
+    if problem.withheld:
+        refusal: InvalidRequest = FieldNotAllowed(message, param=problem.field)
+    else:
+        refusal = InvalidRequest(message, param=problem.field, code="unsupported")
     found: list[Candidate] = []
     if route.on_unsupported == "drop" and not route.require:
         for candidate, request, _, _ in lacking:

@@ -57,6 +57,13 @@ class ErrorDetails(Struct, frozen=True, kw_only=True):
 UNTHREADED: Final = ErrorDetails(error_code="thread_unsupported_request", unsupported=(THREAD,))
 
 
+def status_of(exc: GatewayError) -> int:
+    """Return the status by which Anthropic's clients know the error."""
+    if exc.param == THREAD:
+        return 400  # its tool runners act on no other
+    return STATUSES.get(exc.status, exc.status)
+
+
 class MessagesErrorDetail(Struct, frozen=True, kw_only=True):
     """param, code: not Anthropic's: the invalid field, and the gateway's stable identifier."""
 

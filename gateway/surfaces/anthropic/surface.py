@@ -2,7 +2,7 @@
 
 from typing import Final, overload
 
-from gateway.surfaces.anthropic.errors import STATUSES, error_body
+from gateway.surfaces.anthropic.errors import error_body, status_of
 from gateway.surfaces.anthropic.frames import ERROR, PING
 from gateway.surfaces.anthropic.parse import parse_messages
 from gateway.surfaces.anthropic.render import MessagesRenderer
@@ -26,12 +26,14 @@ class MessagesSurface:
     media_type = JSON
     stream_media_type = EVENT_STREAM
     error_event = ERROR
-    statuses = STATUSES
     request_id_header = b"request-id"
 
     def __init__(self, *, counting: bool = False) -> None:
         """counting: requests are only counted, so that they need no `max_tokens`."""
         self._counting = counting
+
+    def status_of(self, exc: GatewayError) -> int:
+        return status_of(exc)
 
     def json_length(self, inbound: Inbound) -> int:
         return len(inbound.body)

@@ -5,7 +5,6 @@ from typing import Final, overload
 from gateway.surfaces.base import (
     EVENT_STREAM,
     JSON,
-    SAME_STATUSES,
     EmbeddingsRenderer,
     Inbound,
     Renderer,
@@ -38,12 +37,14 @@ class DatabricksSurface:
     media_type = JSON
     stream_media_type = EVENT_STREAM
     error_event = b""
-    statuses = SAME_STATUSES
     request_id_header = b""
 
     def __init__(self, task: Task | None = None) -> None:
         self.task: Task | None = task
         self._openai = OpenAISurface("chat", running_usage=True)
+
+    def status_of(self, exc: GatewayError) -> int:
+        return exc.status
 
     def json_length(self, inbound: Inbound) -> int:
         return len(inbound.body)

@@ -9,7 +9,6 @@ from typing import Final, overload
 from gateway.surfaces.base import (
     EVENT_STREAM,
     JSON,
-    SAME_STATUSES,
     EmbeddingsRenderer,
     Inbound,
     Renderer,
@@ -45,8 +44,10 @@ class InferSurface:
     media_type = JSON
     stream_media_type = EVENT_STREAM
     error_event = b""
-    statuses = SAME_STATUSES
     request_id_header = b""
+
+    def status_of(self, exc: GatewayError) -> int:
+        return exc.status
 
     def json_length(self, inbound: Inbound) -> int:
         return json_length(inbound)
@@ -77,12 +78,14 @@ class GenerateSurface:
     media_type = JSON
     stream_media_type = EVENT_STREAM
     error_event = b""
-    statuses = SAME_STATUSES
     request_id_header = b""
 
     def __init__(self, *, streams: bool) -> None:
         """streams: this is generate_stream, which answers with server-sent events."""
         self._streams = streams
+
+    def status_of(self, exc: GatewayError) -> int:
+        return exc.status
 
     def json_length(self, inbound: Inbound) -> int:
         return len(inbound.body)

@@ -5,7 +5,6 @@ from typing import Final, overload
 from gateway.surfaces.base import (
     EVENT_STREAM,
     JSON,
-    SAME_STATUSES,
     EmbeddingsRenderer,
     Inbound,
     Renderer,
@@ -33,8 +32,10 @@ class MindieSurface:
     media_type = JSON
     stream_media_type = EVENT_STREAM
     error_event = b""
-    statuses = SAME_STATUSES
     request_id_header = b""
+
+    def status_of(self, exc: GatewayError) -> int:
+        return exc.status
 
     def json_length(self, inbound: Inbound) -> int:
         return len(inbound.body)

@@ -5,7 +5,6 @@ from typing import Final, overload
 from gateway.surfaces.base import (
     EVENT_STREAM,
     JSON,
-    SAME_STATUSES,
     EmbeddingsRenderer,
     Inbound,
     Renderer,
@@ -59,7 +58,6 @@ class OpenAISurface:
     media_type = JSON
     stream_media_type = EVENT_STREAM
     error_event = b""
-    statuses = SAME_STATUSES
     request_id_header = b""
 
     def __init__(
@@ -68,6 +66,9 @@ class OpenAISurface:
         self.task: Task = task
         self._reasoning: ReasoningNames = reasoning
         self._running_usage = running_usage
+
+    def status_of(self, exc: GatewayError) -> int:
+        return exc.status
 
     def json_length(self, inbound: Inbound) -> int:
         return len(inbound.body)

@@ -7,7 +7,6 @@ from typing import Final, overload
 from gateway.surfaces.base import (
     EVENT_STREAM,
     JSON,
-    SAME_STATUSES,
     EmbeddingsRenderer,
     Inbound,
     Renderer,
@@ -50,11 +49,13 @@ class ResponsesSurface:
     media_type = JSON
     stream_media_type = EVENT_STREAM
     error_event = ERROR
-    statuses = SAME_STATUSES
     request_id_header = b""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
+
+    def status_of(self, exc: GatewayError) -> int:
+        return exc.status
 
     def json_length(self, inbound: Inbound) -> int:
         return len(inbound.body)
