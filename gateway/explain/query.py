@@ -49,6 +49,7 @@ def explain_query(query: Query, runtime: Runtime, now: float) -> Explanation:
         default_model=runtime.default_model,
         max_choices=runtime.config.server.max_choices,
         headers=query.headers,
+        stores=runtime.config.responses.store == "on",
     )
     facts = RequestFacts(
         now=now, caller=caller.name, headers=query.headers, request_id="this request"

@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from gateway.store.database import Database, Session
 
@@ -35,7 +37,7 @@ _OLDEST: Final = """SELECT root, CAST(SUM(bytes) AS BIGINT) FROM stored_response
 
 
 class StoredResponse(Struct, frozen=True, kw_only=True, gc=False):
-    """One response, and what was new in its request.
+    """One response, and what was new in its request; the fields are the columns, in order.
 
     time:     when it was stored, Unix seconds.
     previous: the response that it continues, "" for none. root: the conversation's first response.
@@ -90,11 +92,19 @@ class ResponseRows:
         most_bytes: of one key. Conversations that were continued least recently make room; the
         row's own conversation does not. Raises StoreRejected, and stores nothing.
         """
-        added: dict[str, bool] = {}
+        by_key: defaultdict[str, list[StoredResponse]] = defaultdict(list)
+        for row in rows:
+            by_key[row.key].append(row)
+        refused: set[str] = set()
         with self._database.writing(alone=False) as session:
-            for row in sorted(rows, key=lambda row: (row.key, row.time)):
-                added[row.id] = _add(session, row, most_bytes)
-        return [added[row.id] for row in rows]
+            for key, own in sorted(by_key.items()):
+                size = sum([row.bytes for row in own])
+                if _charge(session, key, size) <= most_bytes:
+                    _insert(session, own)
+                    continue
+                _charge(session, key, -size)
+                refused.update([row.id for row in own if not _add(session, row, most_bytes)])
+        return [row.id not in refused for row in rows]
 
     def find(self, key: str, id: str) -> StoredResponse | None:
         with self._database.reading() as session:
@@ -190,20 +200,15 @@ def _add(session: Session, row: StoredResponse, most_bytes: int) -> bool:
         if _charge(session, row.key, 0) > most_bytes:
             _charge(session, row.key, -row.bytes)
             return False
-    session.run(
-        f"INSERT INTO stored_responses ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        row.id,
-        row.key,
-        row.time,
-        row.previous,
-        row.root,
-        row.input,
-        row.output,
-        row.resource,
-        row.item_bytes,
-        row.bytes,
-    )
+    _insert(session, [row])
     return True
+
+
+def _insert(session: Session, rows: Sequence[StoredResponse]) -> None:
+    session.many(
+        f"INSERT INTO stored_responses ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [astuple(row) for row in rows],
+    )
 
 
 def _charge(session: Session, key: str, size: int) -> int:
@@ -258,18 +263,5 @@ def _select(session: Session, where: str, *values: str) -> list[StoredResponse]:
         f"SELECT {_COLUMNS} FROM stored_responses WHERE {where}",
         *values,
     )
-    return [
-        StoredResponse(
-            id=id,
-            key=key,
-            time=time,
-            previous=previous,
-            root=root,
-            input=given,
-            output=made,
-            resource=resource,
-            item_bytes=item_bytes,
-            bytes=size,
-        )
-        for id, key, time, previous, root, given, made, resource, item_bytes, size in rows
-    ]
+    names = StoredResponse.__struct_fields__
+    return [msgspec.convert(dict(zip(names, row, strict=True)), StoredResponse) for row in rows]

@@ -89,12 +89,14 @@ def parse_any(
     default_model: str = "",
     max_choices: int = 256,
     headers: Iterable[tuple[bytes, bytes]] = (),
+    stores: bool = False,
 ) -> ParsedRequest:
     """Parse `body` as the request path does.
 
     path:          a route's path, a surface's name, or "" to decide by the body's fields.
     model:         for paths that contain a model name, if the path is not given in full.
     default_model: used if nothing names a model.
+    stores:        answers are stored; a request that continues one is EarlierItemsNeeded.
     Raises RouteNotFound for an unknown path; InvalidRequest as the surface does.
     """
     place = path if path.startswith("/") else _by_content(body, path, model)
@@ -107,6 +109,7 @@ def parse_any(
         max_choices=max_choices,
         model=named or ((model or default_model) if route.default_model else ""),
         headers=headers,
+        stores=stores and route.stores,
     )
     return ParsedRequest(
         path=place, surface=route.surface.name, request=route.surface.parse(inbound)

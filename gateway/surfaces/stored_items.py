@@ -43,7 +43,8 @@ class EarlierItemsNeeded(InvalidRequest):
     ) -> None:
         field = "previous_response_id" if previous else "input"
         super().__init__(
-            f"{field}: stored items can only be used in a request to the gateway", param=field
+            f"{field}: stored items are only read for requests to the gateway; give all in input",
+            param=field,
         )
         self.previous = previous
         self.references = references

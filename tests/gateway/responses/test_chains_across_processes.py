@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Generator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import cast
@@ -13,18 +12,12 @@ import pytest
 from tests.gateway.commanded import commanded, connected, pid_of
 from tests.gateway.responses.archives import KEYS, Json, ask, client_of, counts
 from tests.gateway.serving import one_model
-from tests.stand_ins.postgres import Postgres, running_postgres
+from tests.stand_ins.postgres import Postgres
 from tests.stand_ins.provider import Provider, provider
 
 pytestmark = pytest.mark.anyio
 
 TURNS = 4
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Generator[Postgres]:
-    with running_postgres() as server:
-        yield server
 
 
 def texts(remote: Provider) -> list[object]:
@@ -71,7 +64,7 @@ async def test_replicas_on_one_database_continue_each_others_conversations(
 
 
 async def test_workers_on_one_file_continue_each_others_conversations(tmp_path: Path) -> None:
-    """What a worker stored is there when it is killed."""
+    """What a worker stored is there when it is killed; a reload turns storing off and on."""
     server = "responses: {store: on}\nserver: {drain_delay_s: 0, workers: 2}"
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider(counts))
@@ -89,10 +82,16 @@ async def test_workers_on_one_file_continue_each_others_conversations(tmp_path: 
             assert answer["store"] is True
             assert texts(remote)[::2] == [f"turn {number}" for number in range(turn + 1)]
             previous = str(answer["id"])
+        kept = await workers[1].get(f"/v1/responses/{previous}")
+        await up.reload(config.replace("store: on", "store: off"))
+        hidden = await workers[0].get(f"/v1/responses/{previous}")
+        unstored = await workers[0].post("/v1/responses", json={"model": "chat", "input": "hi"})
+        await up.reload(config)
         metrics = (await workers[0].get("/metrics")).text
         killed = await pid_of(workers[1])
         os.kill(killed, signal.SIGKILL)
         found = await workers[0].get(f"/v1/responses/{previous}")
 
-        assert found.json() == answer
+        assert found.json() == kept.json() == answer
+        assert (hidden.status_code, unstored.json()["store"]) == (404, False)
         assert 'strowger_responses_stored_total{outcome="stored"} 4.0' in metrics

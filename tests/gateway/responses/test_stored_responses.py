@@ -3,18 +3,26 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
+import httpx
 import openai
 import pytest
+from jsonschema import Draft202012Validator
 from openai.types.responses import Response
 
+from schemas.secret import Secret
 from tests.gateway.responses.archives import Archived, archived, ask, error_of
+from tests.stand_ins.postgres import Postgres
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def up(tmp_path: Path) -> AsyncGenerator[Archived]:
-    async with archived(tmp_path) as found:
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def up(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Archived]:
+    url = None
+    if request.param == "postgresql":
+        server: Postgres = request.getfixturevalue("postgres")
+        url = Secret(server.new_database())
+    async with archived(tmp_path, url=url) as found:
         yield found
 
 
@@ -109,6 +117,69 @@ async def test_a_deleted_response_is_gone(up: Archived) -> None:
         await up.ann.responses.retrieve(first.id)
     with pytest.raises(openai.NotFoundError, match="not stored any more"):
         await ask(up.ann, previous_response_id=second.id)
+
+
+async def test_what_is_left_of_a_conversation_is_listed(up: Archived) -> None:
+    first = await ask(up.ann, input="one")
+    second = await ask(up.ann, input="two", previous_response_id=first.id)
+    third = await ask(up.ann, input="three", previous_response_id=second.id)
+
+    await up.ann.responses.delete(first.id)
+
+    left = await up.ann.responses.input_items.list(third.id, order="asc")
+    assert [one.content[0].text for one in left.data] == [  # pyright: ignore
+        "two",
+        second.output_text,
+        "three",
+    ]
+
+
+async def test_answers_match_the_api_description(up: Archived) -> None:
+    answer = await ask(up.ann)
+    headers = {"authorization": "Bearer key-of-ann-1"}
+    async with httpx.AsyncClient(base_url=up.gateway.url, headers=headers) as client:
+        document = (await client.get("/openapi.json")).json()
+        for method, end, status in (
+            ("GET", "", 200),
+            ("GET", "?stream=true", 400),
+            ("GET", "/input_items?include[]=message.output_text.logprobs", 200),
+            ("GET", "/input_items?limit=101", 400),
+            ("GET", "/input_items?order=up", 400),
+            ("GET", "/input_items?after=msg_1", 400),
+            ("POST", "/cancel", 400),
+            ("DELETE", "", 200),
+            ("DELETE", "", 404),
+        ):
+            got = await client.request(method, f"/v1/responses/{answer.id}{end}")
+
+            assert got.status_code == status, (method, end, got.text)
+            path = f"/v1/responses/{{response_id}}{end.partition('?')[0]}"
+            described = document["paths"][path][method.lower()]["responses"][str(status)]
+            schema = described["content"]["application/json"]["schema"]
+            whole = {**schema, "components": document["components"]}
+            Draft202012Validator(whole).validate(got.json())  # pyright: ignore[reportUnknownMemberType]  # its stubs
+
+
+@pytest.mark.parametrize("id", ["resp_1", "x" * 5000, "resp_%2e%2e", "%00", "compact"])
+async def test_an_id_that_was_never_issued_is_404_and_asks_no_database(
+    tmp_path: Path, id: str
+) -> None:
+    async with (
+        archived(tmp_path, url=Secret("sqlite:////missing/folder/store.db")) as up,
+        httpx.AsyncClient(base_url=up.gateway.url) as client,
+    ):
+        client.headers["authorization"] = "Bearer key-of-ann-1"
+        answers = [
+            await client.get(f"/v1/responses/{id}"),
+            await client.delete(f"/v1/responses/{id}"),
+            await client.get(f"/v1/responses/{id}/input_items"),
+            await client.post(
+                "/v1/responses", json={"model": "chat", "input": "hi", "previous_response_id": id}
+            ),
+        ]
+
+    assert [one.status_code for one in answers] == [404] * 4
+    assert all(len(one.text) < 1000 for one in answers)
 
 
 async def test_only_what_runs_in_the_background_can_be_cancelled(up: Archived) -> None:
