@@ -55,8 +55,8 @@ Device = Literal["auto", "npu", "cuda", "cpu"]
 StickyBy = Annotated[
     str,
     Meta(
-        pattern=r"^(user|api_key|header:[A-Za-z0-9-]+)$",
-        description="user, api_key or header:NAME",
+        pattern=r"^(user|session|api_key|header:[A-Za-z0-9-]+)$",
+        description="user, session, api_key or header:NAME",
     ),
 ]
 ProviderName = Annotated[

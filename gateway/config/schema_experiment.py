@@ -20,8 +20,8 @@ Label = Annotated[
 AssignBy = Annotated[
     str,
     Meta(
-        pattern=r"^(user|api_key|request|header:[A-Za-z0-9-]+)$",
-        description="user, api_key, request or header:NAME",
+        pattern=r"^(user|session|api_key|request|header:[A-Za-z0-9-]+)$",
+        description="user, session, api_key, request or header:NAME",
     ),
 ]
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from gateway.config.schema_experiment import Experiment
+from gateway.routing.planning.sessions import HEADERS
 
 _SECTION = Markup("""
 <section id="chat" aria-labelledby="h-chat">
@@ -43,8 +44,9 @@ def chat_section(models: Sequence[str], *, keys: bool, experiments: Sequence[Exp
     experiments: in force. If there are any, the box has a user field, which it sends as `user` and
     in each header that an experiment assigns by.
     """
-    by = (one.assign_by for one in experiments)
-    headers = " ".join(sorted({name.partition(":")[2] for name in by if ":" in name}))
+    by = {one.assign_by for one in experiments}
+    names = {name.partition(":")[2] for name in by if ":" in name}
+    headers = " ".join(sorted(names | ({HEADERS[0]} if "session" in by else set())))
     return _SECTION.format(
         models=Markup().join(_OPTION.format(model) for model in models),
         unit=_UNIT.format(headers=headers) if experiments else Markup(),

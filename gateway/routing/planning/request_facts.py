@@ -6,6 +6,7 @@ from hashlib import blake2b
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from gateway.routing.planning.sessions import HEADERS, session_in
 from schemas.messages import OpaqueTool, Tool, text_of
 from schemas.requests import ChatRequest, CompletionRequest, Prompt, Request, TokenRequest
 
@@ -43,9 +44,17 @@ class RequestFacts(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def unit_of(request: Request, facts: RequestFacts, by: str) -> str:
-    """The unit that the request belongs to; "" if unknown. by: user, api_key or header:NAME."""
+    """The unit that the request belongs to; "" if unknown.
+
+    by: user, session, api_key or header:NAME.
+    """
     if by == "api_key":
         return facts.caller
+    if by == "session":
+        for name in HEADERS:
+            if session := facts.header(name):
+                return session
+        return session_in(request, metadata_of(request))
     if by == "user":
         user = getattr(request, "user", UNSET)
         return user if isinstance(user, str) else ""
