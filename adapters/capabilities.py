@@ -202,12 +202,25 @@ def omitted_content(request: Request, supports: Supports) -> tuple[str, ...]:
     """Return the content that is omitted for this backend without rejecting the request."""
     if supports.thoughts == ALL_THOUGHTS or not isinstance(request, ChatRequest):
         return ()
+    if _has_own_items(request, supports):
+        return ()
     for message in request.messages:
         if (message.reasoning or message.thoughts or message.signature) and not all(
             _reads(thought, supports) for thought in thoughts_of(message)
         ):
             return (REASONING,)
     return ()
+
+
+def _has_own_items(request: ChatRequest, supports: Supports) -> bool:
+    """Return whether the backend gets the client's own items, with all reasoning in them."""
+    original = request.original
+    return (
+        original is not None
+        and original.dialect == supports.dialect
+        and "input" in original.fields
+        and request.messages is original.read.messages
+    )
 
 
 def has_nested(request: Request) -> bool:
@@ -242,7 +255,7 @@ def _own_fields(request: Request, supports: Supports) -> frozenset[str]:
         return _NONE
     if original.own is not None:
         return original.own
-    return extra_fields(request) if supports.extra else _NONE
+    return extra_fields(request) if supports.extra or supports.dialect else _NONE
 
 
 def _foreign_content(request: Request, supports: Supports) -> Iterator[Unsupported]:
@@ -277,8 +290,10 @@ def _withheld(
 
 def _reads(thought: Thought, supports: Supports) -> bool:
     """Another vendor's proven reasoning is reduced to its text; encrypted reasoning is omitted."""
-    if supports.proofs is None or thought.kind == "text" or thought.proof_format in supports.proofs:
+    if supports.proofs is None or thought.kind == "text":
         return thought.kind in supports.thoughts
+    if thought.proof_format in supports.proofs:
+        return True
     return not thought.data and "text" in supports.thoughts
 
 

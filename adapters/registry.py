@@ -21,14 +21,19 @@ GROUP = "strowger.adapters"
 BUILTIN: Mapping[str, str] = {
     "anthropic": "adapters.anthropic.adapter:AnthropicAdapter",
     "azure": "adapters.openai_compatible.azure:AzureAdapter",
+    "azure-responses": "adapters.openai_responses.rows:AzureResponsesAdapter",
     "bedrock": "adapters.bedrock.adapter:BedrockAdapter",
     "cohere": "adapters.cohere.adapter:CohereAdapter",
     "databricks": "adapters.databricks.adapter:DatabricksAdapter",
     "gemini": "adapters.gemini.adapter:GeminiAdapter",
+    "lm-studio-responses": "adapters.openai_responses.rows:LMStudioResponsesAdapter",
     "mindie": "adapters.mindie.adapter:MindIEAdapter",
     "mistral": "adapters.mistral.adapter:MistralAdapter",
     "ollama": "adapters.ollama.adapter:OllamaAdapter",
+    "ollama-responses": "adapters.openai_responses.rows:OllamaResponsesAdapter",
     "openai": "adapters.openai.adapter:OpenAIAdapter",
+    "openai-responses": "adapters.openai_responses.adapter:OpenAIResponsesAdapter",
+    "openrouter-responses": "adapters.openai_responses.rows:OpenRouterResponsesAdapter",
     "sglang": "adapters.openai_compatible.sglang:SglangAdapter",
     "tgi": "adapters.tgi.adapter:TgiAdapter",
     "triton": "adapters.triton.ensemble:TritonAdapter",
@@ -36,6 +41,7 @@ BUILTIN: Mapping[str, str] = {
     "triton-tokens": "adapters.triton.tokens:TritonTokensAdapter",
     "triton-tokens-decoupled": "adapters.triton.tokens_decoupled:DecoupledTritonTokensAdapter",
     "vllm": "adapters.openai_compatible.vllm:VllmAdapter",
+    "vllm-responses": "adapters.openai_responses.rows:VllmResponsesAdapter",
 }
 
 MEMBERS = ("name", "framing", "supports", "encode", "decoder", "embeddings", "error")

@@ -16,6 +16,7 @@ ThoughtKind = Literal["text", "signed", "encrypted"]
 
 CLAUDE = "anthropic-claude-v1"
 GEMINI = "google-gemini-v1"
+OPENAI = "openai-responses-v1"
 """Proof formats by OpenRouter's names: the model's maker reads its own on any service."""
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]

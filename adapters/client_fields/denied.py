@@ -97,6 +97,41 @@ NAMES = (
 )
 """Names with the same meaning everywhere, and OpenAI's fields that other vendors have adopted."""
 
+RESPONSES_DOCS = "https://platform.openai.com/docs/api-reference/responses/create"
+RESPONSES = (
+    *rows(
+        STORED,
+        RESPONSES_DOCS,
+        "tools[].container",
+        harmless=("auto", "disabled", "1g"),
+    ),
+    *rows(
+        STORED,
+        RESPONSES_DOCS,
+        "tools[].environment.container_id",
+        "tools[].environment.file_ids",
+        "tools[].environment.skills",
+        "tools[].tunnel_id",
+        "tools[].file_id",
+        "tools[].*.file_id",
+        "messages[].content[].container_id",
+        "messages[].content[].environment.container_id",
+        "messages[].content[].output.file_id",
+    ),
+    *rows(
+        HOST,
+        RESPONSES_DOCS,
+        "tools[].environment.network_policy",
+        "tools[].container.network_policy",
+        "tools[].tools[].server_url",
+        "tools[].tools[].connector_id",
+        harmless=("disabled",),
+    ),
+    *rows(KEY, RESPONSES_DOCS, "tools[].tools[].authorization", "tools[].tools[].headers"),
+    *rows(MODEL, RESPONSES_DOCS, "tools[].model", "tools[].svg.model"),
+)
+"""Of the Responses API's own tools, and the items that they leave in a conversation."""
+
 SEARCH = rows(BILLING, OPENAI_DOCS, "web_search_options", "prompt_cache_retention")
 
 OPENROUTER = (
@@ -224,6 +259,7 @@ VLLMS_OWN = rows(
 VENDORS: Mapping[str, tuple[Withheld, ...]] = {
     "anthropic": ANTHROPIC,
     "azure": (*AZURE, *SEARCH),
+    "azure-responses": (*RESPONSES, *SEARCH),
     "bedrock": BEDROCK,
     "cerebras": rows(
         BILLING, "https://inference-docs.cerebras.ai/resources/openai", "queue_threshold"
@@ -245,6 +281,7 @@ VENDORS: Mapping[str, tuple[Withheld, ...]] = {
     ),
     "gemini": GEMINI,
     "groq": rows(MODEL, GROQ_DOCS, "compound_custom"),
+    "lm-studio-responses": RESPONSES,
     "lm-studio": (
         *rows(
             "it keeps the model in memory, or unloads it, for all clients",
@@ -268,14 +305,18 @@ VENDORS: Mapping[str, tuple[Withheld, ...]] = {
         "chat_template",
     ),
     "ollama": OLLAMA,
+    "ollama-responses": RESPONSES,
     "openai": SEARCH,
+    "openai-responses": (*RESPONSES, *SEARCH),
     "openrouter": (*OPENROUTER, *SEARCH),
+    "openrouter-responses": (*RESPONSES, *OPENROUTER, *SEARCH),
     "together": rows(
         MODEL, "https://github.com/togethercomputer/together-py", "safety_model", "compliance"
     ),
     "xai": rows(BILLING, XAI_DOCS, "search_parameters", "web_search_options"),
     "zai": rows(STORED, "https://docs.z.ai/guides/overview/concept-param", "request_id", "user_id"),
     **ENGINES,
+    "vllm-responses": (*RESPONSES, *ENGINES["vllm"]),
 }
 """By adapter, in addition to `NAMES`, which applies to all that forward unknown fields."""
 

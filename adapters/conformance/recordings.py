@@ -91,6 +91,8 @@ def request_for(recording: Recording) -> Request:
 
 def _task(recording: Recording) -> Task:
     """Infer the task from the path and the request."""
+    if "/responses" in recording.line:
+        return "chat"
     if "embed" in recording.line or (
         "input" in recording.sent and "messages" not in recording.sent
     ):

@@ -30,18 +30,33 @@ DIALECT = (
     "sglang",
     "tgi",
 )
-OTHERS = (*(name for name in REGISTRY.names if name not in {*DIALECT, *ROWS}), LOCAL)
+RESPONSES = (
+    "openai-responses",
+    "azure-responses",
+    "openrouter-responses",
+    "vllm-responses",
+    "lm-studio-responses",
+    "ollama-responses",
+)
+OTHERS = (
+    *(name for name in REGISTRY.names if name not in {*DIALECT, *RESPONSES, *ROWS}),
+    LOCAL,
+)
 CHAT_ALONE = ("mindie", "tgi")
 """Adapters that use the dialect for chat only, and their own formats otherwise."""
 
 GROUPS: Mapping[Task, Mapping[str, Sequence[str]]] = {
-    "chat": {"OpenAI's dialect": DIALECT, "Formats of their own": OTHERS},
+    "chat": {
+        "OpenAI's dialect": DIALECT,
+        "OpenAI's Responses API": RESPONSES,
+        "Formats of their own": OTHERS,
+    },
     "completion": {
         "OpenAI's dialect": tuple(name for name in DIALECT if name not in CHAT_ALONE),
         "Formats of their own": (*CHAT_ALONE, *OTHERS),
     },
     "embeddings": {"OpenAI's dialect": DIALECT, "Formats of their own": OTHERS},
-    "tokens": {"": (*DIALECT, *OTHERS)},
+    "tokens": {"": (*DIALECT, *RESPONSES, *OTHERS)},
 }
 """Columns by heading. The catalogue's adapters have a separate table."""
 
@@ -128,6 +143,8 @@ def _cell(supports: Supports, task: Task, field: str) -> str:
 
 def _thoughts(supports: Supports) -> str:
     """The kinds of reasoning from earlier turns that the backend reads."""
+    if supports.proofs and not supports.thoughts:
+        return "encrypted by itself"
     kinds = [kind for kind in sorted(ALL_THOUGHTS) if kind in supports.thoughts]
     return "✓" if len(kinds) == len(ALL_THOUGHTS) else ", ".join(kinds) or "–"
 
@@ -182,7 +199,7 @@ def _row(name: str, supports: Supports, known: Supports) -> str:
 
 
 def _own_fields() -> str:
-    names = [name for name in (*DIALECT, *OTHERS) if name not in ROWS]
+    names = [name for name in (*DIALECT, *RESPONSES, *OTHERS) if name not in ROWS]
     everything = [name for name in names if supports_of(name).extra]
     nothing = [name for name in names if not _takes_more(supports_of(name))]
     lines = [

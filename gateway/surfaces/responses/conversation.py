@@ -36,6 +36,7 @@ MAX_ITEMS: Final = 100_000
 _PREVIOUS: Final = "previous_response_id"
 
 REFERENCE: Final = "item_reference"
+IMAGE: Final = "image_generation_call"
 NOT_STORED: Final = (
     "this gateway does not store responses (responses.store is off); "
     "send the whole conversation in input"
@@ -56,7 +57,11 @@ _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 class ResponsesConversation:
-    """The messages of one request. marked: some have fields that our schema does not have.
+    """The messages of one request.
+
+    marked: some have fields that our schema does not have.
+    as_sent: servers of this API can read the items as they are: all reasoning in them, if there is
+    any, is as such a server encrypted it.
 
     missing: ids of stored items that the client refers to and `earlier` does not have.
     """
@@ -74,6 +79,7 @@ class ResponsesConversation:
         Raises InvalidRequest, whose `param` is the path of the invalid field.
         """
         self.marked = False
+        self.as_sent = True
         self.missing: list[str] = []
         self._found = earlier.found
         self._stores = stores
@@ -115,6 +121,8 @@ class ResponsesConversation:
                 return
             found, more = _reader.read(raw, where)
             if isinstance(found, str):
+                if found == IMAGE:
+                    _check_image(raw, where)
                 self._own().parts.append(OpaquePart(type=found, raw=raw, dialect=DIALECT))
                 return
             item = found
@@ -177,6 +185,7 @@ class ResponsesConversation:
         if item.encrypted_content:
             found = opened(item.encrypted_content)
             if found is not None:
+                self.as_sent = False
                 thought, call = found
                 if call:
                     turn.signatures[call] = thought.signature
@@ -184,6 +193,8 @@ class ResponsesConversation:
                     turn.thoughts.append(thought)
                 return
             turn.mark(Raw(encode({"encrypted_content": item.encrypted_content})))
+        else:
+            self.as_sent = False
         text = "".join([one.text for one in (item.content or item.summary)])
         if text:
             turn.thoughts.append(Thought(text=text))
@@ -277,7 +288,12 @@ class _Reference(msgspec.Struct):
     id: str | None = None
 
 
+class _Image(msgspec.Struct):
+    result: Raw = Raw(b"null")
+
+
 _reference: Final = msgspec.json.Decoder(_Reference)
+_image: Final = msgspec.json.Decoder(_Image)
 _NO_ID: Final = "(no id)"
 
 
@@ -293,6 +309,24 @@ def _referenced(raw: Raw) -> str:
     if found.type == REFERENCE or (found.type is None and found.role is None and found.id):
         return found.id or _NO_ID
     return ""
+
+
+def _check_image(raw: Raw, where: str) -> None:
+    """Raise InvalidRequest for a generated image without its bytes: OpenAI would look it up."""
+    if is_null(_image.decode(raw).result):
+        raise InvalidRequest(f"{where}.result is required", param=f"{where}.result")
+
+
+def joined_input(given: Raw, earlier: EarlierItems) -> Raw:
+    """Return the whole conversation as items: the stored ones, then the client's."""
+    if not earlier.items:
+        return with_stored(given, earlier.found)
+    items = _items.decode(earlier.items)
+    if bytes(memoryview(given)[:1]) == b"[":
+        items += _items.decode(with_stored(given, earlier.found))
+    else:
+        items.append(Raw(encode({"type": "message", "role": "user", "content": given})))
+    return Raw(encode(items))
 
 
 def with_stored(given: Raw, found: Mapping[str, Raw]) -> Raw:

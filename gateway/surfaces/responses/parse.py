@@ -18,11 +18,12 @@ from gateway.surfaces.responses.contents import DIALECT
 from gateway.surfaces.responses.conversation import (
     NOT_STORED,
     ResponsesConversation,
+    joined_input,
     with_stored,
 )
 from gateway.surfaces.responses.tools import read_effort, read_text, read_tools
 from gateway.surfaces.responses.wire import ALLOWED, ResponsesWire
-from gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
+from gateway.surfaces.stored_items import NO_EARLIER_ITEMS, EarlierItems, EarlierItemsNeeded
 from schemas.errors import ConversationNotFound, InvalidRequest
 from schemas.requests import ChatRequest, Original, Storage
 from schemas.sampling import Sampling
@@ -90,7 +91,7 @@ def _continued(
 ) -> ChatRequest:
     """Return the request with the stored items that it needs. Raises InvalidRequest."""
     conversation = ResponsesConversation(wire.instructions, wire.input, earlier, stores=True)
-    return _request(wire, dict(extra), model, conversation, _storage(wire, earlier))
+    return _request(wire, dict(extra), model, conversation, _storage(wire, earlier), earlier)
 
 
 def _storage(wire: ResponsesWire, earlier: EarlierItems | None = None) -> Storage:
@@ -110,6 +111,7 @@ def _request(
     model: str,
     conversation: ResponsesConversation,
     storage: Storage | None,
+    earlier: EarlierItems = NO_EARLIER_ITEMS,
 ) -> ChatRequest:
     tools = read_tools(wire.tools, wire.tool_choice)
     form = read_text(wire.text, extra)
@@ -145,6 +147,8 @@ def _request(
         nested=conversation.marked or tools.marked,
         optional=optional,
     )
+    if conversation.as_sent and isinstance(wire.input, Raw):
+        kept["input"] = joined_input(wire.input, earlier)
     own = OWN.union([name for name in extra if "." in name]) if extra else OWN
     original = Original(dialect=DIALECT, fields=kept, read=request, own=own, storage=storage)
     return replace(request, original=original)
@@ -180,7 +184,7 @@ def _is_given(raw: Raw | UnsetType) -> bool:
 
 
 def _kept(wire: ResponsesWire, extra: dict[str, Raw]) -> dict[str, Raw]:
-    """Return what the answer repeats; of it, `extra` gets what a backend may know."""
+    """Return what the answer repeats; of it, `extra` gets what any backend may know."""
     kept: dict[str, Raw] = {}
     for name in _SHARED:
         raw = getattr(wire, name)

@@ -18,6 +18,7 @@ from gateway.surfaces.responses.frames import event
 from gateway.surfaces.responses.item_writer import ItemWriter
 from gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS, INCOMPLETE
 from gateway.surfaces.responses.namespaces import OwnTool, own_tools
+from gateway.surfaces.responses.native_events import NativeEvents
 from gateway.surfaces.responses.resource import (
     ResourceWriter,
     ResponseOutcome,
@@ -31,6 +32,7 @@ from schemas.events import (
     Event,
     Finished,
     FinishReason,
+    NativeDelta,
     OpaqueDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -48,6 +50,9 @@ REASONS: Final[dict[FinishReason, bytes]] = {
     "content_filter": b'{"reason":"content_filter"}',
 }
 """Why an answer is incomplete; with any other reason it is complete."""
+
+OUTPUT: Final = "output"
+"""The field of a whole answer that holds its items, from backends of this API."""
 
 _CODES: Final = {429: "rate_limit_exceeded", 400: "invalid_prompt"}
 """By status: codes of a failed response that clients know; otherwise server_error."""
@@ -82,6 +87,7 @@ class ResponsesRenderer:
         self._own = own_tools(request)
         self._summarised = is_summarised(request)
         self._items: ItemWriter
+        self._native: NativeEvents | None = None
 
     def headers(self, backend: str) -> Headers:
         return []
@@ -90,7 +96,7 @@ class ResponsesRenderer:
         choice = answer.choices[0]
         if choice.finish is None:
             raise GatewayError("an answer rendered before it was finished")
-        incomplete = REASONS.get(choice.finish.reason)
+        incomplete = _incomplete(choice.finish)
         self._started, self._usage = answer.started, answer.usage
         self._opaque = choice.opaque
         status = COMPLETED if incomplete is None else INCOMPLETE
@@ -116,7 +122,7 @@ class ResponsesRenderer:
     def events(self, batch: Sequence[Event]) -> bytes:
         out: list[bytes] = []
         for one in batch:
-            if type(one) is TextDelta:
+            if type(one) is TextDelta and self._native is None:
                 if not self._begun:
                     self._begin(out)
                 self._items.text(one.text, one.logprobs, out)
@@ -128,9 +134,13 @@ class ResponsesRenderer:
         """Return the frames that end the items of a stream; only `finish` may follow."""
         out: list[bytes] = []
         self._begin(out)
-        incomplete = None if self._end is None else REASONS.get(self._end.reason)
+        incomplete = None if self._end is None else _incomplete(self._end)
         status = COMPLETED if incomplete is None else INCOMPLETE
-        self._ended = self._outcome(status, self._items.finish(out, status), incomplete)
+        if self._native is None:
+            output = self._items.finish(out, status)
+        else:
+            output = self._native.finish(self._items, out)
+        self._ended = self._outcome(status, output, incomplete)
         return b"".join(out)
 
     def finish(self) -> bytes:
@@ -149,7 +159,7 @@ class ResponsesRenderer:
         outcome = ResponseOutcome(
             status=b"failed",
             model=self._started.model or self._model,
-            output=self._items.ended(),
+            output=(self._native or self._items).ended(),
             error=encode(told),
             usage=usage_json(self._usage),
         )
@@ -181,6 +191,11 @@ class ResponsesRenderer:
             case _:
                 pass
         self._begin(out)
+        if isinstance(one, NativeDelta) and one.delta is not None:
+            self._native = self._native or NativeEvents()
+            self._native.write(one.delta, self._items, out)
+        if self._native is not None:
+            return  # its events have everything that ours have
         match one:
             case Tokens():
                 self._items.text(one.text, one.logprobs, out)
@@ -224,7 +239,12 @@ class ResponsesRenderer:
         )
 
     def _output(self, choice: Choice, status: bytes) -> bytes:
-        """Return the items of a whole answer: reasoning, the message, calls."""
+        """Return the items of a whole answer: reasoning, the message, calls.
+
+        A backend of this API has sent them as they are.
+        """
+        if OUTPUT in choice.opaque:
+            return bytes(choice.opaque[OUTPUT])
         made: list[Callable[[bytes, bytes], bytes]] = []
         for thought in choice.thoughts:
             encrypted = sealed(thought.text, thought.signature, thought.data, thought.format)
@@ -264,3 +284,12 @@ class ResponsesRenderer:
             return lambda id, status: items.custom_call(b"ctc_" + id, call.id, own, given, status)
         arguments = encode(call.arguments or "{}")
         return lambda id, status: items.function_call(b"fc_" + id, call.id, own, arguments, status)
+
+
+def _incomplete(finish: Finished) -> bytes | None:
+    """Return why an answer is incomplete, in the backend's words if they are this API's."""
+    known = REASONS.get(finish.reason)
+    return known if known is None or finish.native not in _REASONS else _REASONS[finish.native]
+
+
+_REASONS: Final[dict[str, bytes]] = {"max_tool_calls": b'{"reason":"max_tool_calls"}'}

@@ -33,6 +33,7 @@ _MEANS_MORE: Final = (
 """Fields of responses that backends of other APIs send with another meaning, or in place of
 ours."""
 
+_UNREPEATED: Final = frozenset({"input"})
 _NOTHING: Final = Raw(b"null")
 _TIER: Final = Raw(b'"default"')
 _EMPTY: Final = Raw(b"{}")
@@ -110,9 +111,14 @@ def _settings(request: ChatRequest, kept: Mapping[str, Raw]) -> bytes:
     """Return the members between the output and the counts; the last has no value yet."""
     storage = None if request.original is None else request.original.storage
     previous = "" if storage is None else storage.previous
-    if not kept and not previous and request.sampling == _SILENT and not request.extra:
+    if _is_plain(request, kept) and not previous:
         return _DEFAULTS
     return _members(request, kept, previous or None)
+
+
+def _is_plain(request: ChatRequest, kept: Mapping[str, Raw]) -> bool:
+    """Return whether the client has chosen nothing that the answer repeats."""
+    return kept.keys() <= _UNREPEATED and request.sampling == _SILENT and not request.extra
 
 
 def _members(request: ChatRequest, kept: Mapping[str, Raw], previous: str | None) -> bytes:

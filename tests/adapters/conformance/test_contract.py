@@ -44,6 +44,17 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "anthropic/tools-",
     ),
     "cohere": ("cohere/",),
+    **dict.fromkeys(
+        (
+            "openai-responses",
+            "azure-responses",
+            "lm-studio-responses",
+            "ollama-responses",
+            "openrouter-responses",
+            "vllm-responses",
+        ),
+        ("openai-responses/",),
+    ),
     "azure": ("azure/",),
     # Without bedrock/count-tokens and bedrock/invoke-stream-claude, of unused routes, and
     # bedrock/stream-broken, which is not an event stream (test_bedrock_decode.py).

@@ -8,6 +8,7 @@ from msgspec import Struct
 from tests.gateway.vendors import bedrock, cohere, gemini, ollama, openai
 from tests.gateway.vendors.anthropic import AnthropicDialect
 from tests.gateway.vendors.dialect import USAGE, Dialect, Json
+from tests.gateway.vendors.responses import ResponsesDialect
 from tests.gateway.vendors.triton import (
     TOKENIZER,
     DecoupledDialect,
@@ -103,6 +104,13 @@ VENDORS: Final = (
         proofs=True,
     ),
     Vendor(
+        name="openai-responses",
+        target="/v1/responses",
+        dialect=ResponsesDialect(),
+        path="/v1",
+        proofs=True,
+    ),
+    Vendor(
         name="bedrock",
         target="/model/m1/converse",
         dialect=bedrock.BedrockDialect(),
@@ -165,3 +173,14 @@ VENDORS: Final = (
         usages=((2, 6),),
     ),
 )
+
+ALIKE: Final = frozenset(
+    {
+        "azure-responses",
+        "lm-studio-responses",
+        "ollama-responses",
+        "openrouter-responses",
+        "vllm-responses",
+    }
+)
+"""Adapters that differ from openai-responses only by a row, which the contract checks."""

@@ -1,0 +1,1 @@
+"""OpenAI's Responses API, at OpenAI and wherever else it is served."""

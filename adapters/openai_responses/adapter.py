@@ -1,0 +1,105 @@
+"""OpenAI's Responses API: conversations only, and nothing is stored at the vendor.
+
+Every request says `store: false`, because all clients share the operator's account. Reasoning
+models are asked for their reasoning in encrypted form, which the client returns with the next turn.
+https://platform.openai.com/docs/api-reference/responses
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from adapters.client_fields.denied import withheld
+from adapters.errors import error_from
+from adapters.openai.adapter import accept, merged_headers
+from adapters.openai_responses.decode import ResponsesDecoder
+from adapters.openai_responses.encode import responses_body
+from adapters.openai_responses.original_fields import DIALECT, reads_events
+from adapters.openai_responses.row import TRANSLATED, ResponsesRow
+from schemas.answers import Embeddings
+from schemas.errors import GatewayError, InvalidRequest
+from schemas.fields import task_of
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+
+
+class ResponsesAdapter:
+    """Any server of the API. row: how it differs."""
+
+    name: ClassVar[str]
+    framing: ClassVar[Framing] = "sse"
+    row: ClassVar[ResponsesRow]
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        base = urlsplit(endpoint.base_url)
+        query = f"?{base.query}" if base.query else ""
+        self._target = f"{base.path.rstrip('/')}/responses{query}"
+        self._supports = _supported(self.row)
+        self._headers = {
+            stream: merged_headers(self._credentials(), accept(stream), endpoint.headers)
+            for stream in (False, True)
+        }
+
+    @property
+    def supports(self) -> Supports:
+        return self._supports
+
+    def encode(self, request: Request, model: str) -> Outbound:
+        if not isinstance(request, ChatRequest):
+            raise self._not_offered(request)
+        return Outbound(
+            target=self._target,
+            headers=self._headers[request.stream],
+            body=responses_body(request, model, self.row),
+            stream=request.stream,
+        )
+
+    def decoder(self, request: GenerateRequest) -> ResponsesDecoder:
+        return ResponsesDecoder(
+            self._endpoint,
+            stream=request.stream,
+            native=self.row.whole and reads_events(request),
+            proofs=self.row.proofs,
+        )
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise self._not_offered(request)
+
+    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        return error_from(self._endpoint, status, headers, body)
+
+    def _credentials(self) -> tuple[tuple[str, str], ...]:
+        key = self._endpoint.key.reveal()
+        if not key:
+            return ()
+        return ((self.row.key, f"Bearer {key}" if self.row.key == "authorization" else key),)
+
+    def _not_offered(self, request: Request) -> InvalidRequest:
+        return InvalidRequest(
+            f"{self._endpoint.name} does not offer {task_of(request)}", param="model"
+        )
+
+
+class OpenAIResponsesAdapter(ResponsesAdapter):
+    name: ClassVar[str] = "openai-responses"
+    base_url: ClassVar[str] = "https://api.openai.com/v1"
+    row: ClassVar[ResponsesRow] = ResponsesRow(
+        name="openai-responses", ranges={"max_tokens": Range(minimum=16)}
+    )
+
+
+def _supported(row: ResponsesRow) -> Supports:
+    translated = {**TRANSLATED, **row.translated}
+    if row.proofs:
+        translated["reasoning_effort"] += " + include"
+    return Supports(
+        client_fields=withheld(row.name),
+        chat=row.chat,
+        extra_fields={"chat": row.extra},
+        ranges=row.ranges,
+        translated={"chat": {name: at for name, at in translated.items() if name in row.chat}},
+        thoughts=row.thoughts,
+        proofs=row.proofs,
+        dialect=DIALECT if row.whole else "",
+    )

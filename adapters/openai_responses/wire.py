@@ -1,0 +1,134 @@
+"""Wire types of the Responses API's answers: the response, its items, and the events of a stream.
+
+Only what is read is declared. Servers add events, items and fields at any time, so that an event of
+an unknown type is read no further than its type.
+https://platform.openai.com/docs/api-reference/responses/object
+https://platform.openai.com/docs/api-reference/responses-streaming
+"""
+
+import msgspec
+from msgspec import Raw, Struct
+
+from adapters.openai.logprobs import token_logprobs
+from adapters.openai.wire import NULL, UNREADABLE, Logprobs, WireTokenLogprob
+from schemas.events import TokenLogprob, Usage
+
+
+class StreamEvent(Struct, frozen=True, kw_only=True, gc=False):
+    """An event of a type that is read. place: the index of a part within its item.
+
+    code, message, error: of a failure. text, arguments, refusal: a whole part, after its deltas.
+    """
+
+    type: str = ""
+    output_index: int = 0
+    summary_index: int = 0
+    content_index: int = 0
+    delta: str = ""
+    logprobs: tuple[WireTokenLogprob, ...] | None = None
+    annotation: Raw = NULL
+    item: Raw = NULL
+    response: Raw = NULL
+    error: Raw = NULL
+
+
+class EventKind(Struct, frozen=True, kw_only=True, gc=False):
+    type: str = ""
+    error: Raw = NULL
+
+
+class ItemPart(Struct, frozen=True, kw_only=True):
+    """A part of a message or of reasoning: `output_text`, `refusal`, `summary_text`, …"""
+
+    type: str = ""
+    text: str | None = None
+    refusal: str | None = None
+    annotations: tuple[Raw, ...] | None = None
+    logprobs: tuple[WireTokenLogprob, ...] | None = None
+
+
+class OutputItem(Struct, frozen=True, kw_only=True):
+    """An item that our events have: a message, reasoning, or the call of a client's tool.
+
+    input: of a custom tool. content: of a message or reasoning.
+    """
+
+    type: str = ""
+    id: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    input: str | None = None
+    content: tuple[ItemPart, ...] | None = None
+    summary: tuple[ItemPart, ...] | None = None
+    encrypted_content: str | None = None
+
+
+class IncompleteDetails(Struct, frozen=True, kw_only=True, gc=False):
+    reason: str | None = None
+
+
+class WireResponse(Struct, frozen=True, kw_only=True):
+    """The response resource, as lifecycle events and whole answers carry it."""
+
+    id: str | None = None
+    model: str | None = None
+    created_at: float | None = None
+    status: str | None = None
+    error: Raw = NULL
+    incomplete_details: IncompleteDetails | None = None
+    output: tuple[Raw, ...] | None = None
+    usage: Raw = NULL
+
+
+class InputDetails(Struct, frozen=True, kw_only=True, gc=False):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class OutputDetails(Struct, frozen=True, kw_only=True, gc=False):
+    reasoning_tokens: int | None = None
+
+
+class ResponseCounts(Struct, frozen=True, kw_only=True, gc=False):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    input_tokens_details: InputDetails | None = None
+    output_tokens_details: OutputDetails | None = None
+
+
+read_event = msgspec.json.Decoder(StreamEvent).decode
+read_kind = msgspec.json.Decoder(EventKind).decode
+read_item = msgspec.json.Decoder(OutputItem).decode
+read_response = msgspec.json.Decoder(WireResponse).decode
+read_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_counts = msgspec.json.Decoder(ResponseCounts).decode
+_NO_INPUT = InputDetails()
+_NO_OUTPUT = OutputDetails()
+
+
+def usage_of(raw: Raw) -> Usage:
+    """Read counts. Unreadable ones become `None` and stay in `raw`: they never fail an answer."""
+    if raw == NULL:
+        return Usage()
+    kept = raw.copy()
+    try:
+        counts = _counts(kept)
+    except UNREADABLE:
+        return Usage(raw=kept)
+    given = counts.input_tokens_details or _NO_INPUT
+    made = counts.output_tokens_details or _NO_OUTPUT
+    return Usage(
+        prompt_tokens=counts.input_tokens,
+        completion_tokens=counts.output_tokens,
+        total_tokens=counts.total_tokens,
+        cached_tokens=given.cached_tokens,
+        cache_write_tokens=given.cache_write_tokens,
+        reasoning_tokens=made.reasoning_tokens,
+        raw=kept,
+    )
+
+
+def logprobs_of(found: tuple[WireTokenLogprob, ...] | None) -> tuple[TokenLogprob, ...]:
+    return token_logprobs(Logprobs(content=found)) if found else ()
