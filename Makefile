@@ -9,7 +9,7 @@ CONFIG ?= config.yaml
 # Clients of `make nightly-clients` (tests/clients/packages.py), for example CLIENTS="lm-eval guidellm"; empty: all.
 CLIENTS ?=
 
-# Agents of `make nightly-agents` (tests/agents/roster.py), for example AGENTS="codex qwen-code"; empty: all.
+# Agents of `make agents` and `make nightly-agents` (tests/agents/roster.py), for example AGENTS="codex qwen-code"; empty: all.
 AGENTS ?=
 
 # Sizes of the parts of `make nightly`, for example `make nightly-fuzz FUZZ=5000`: requests, simulated experiments
@@ -98,7 +98,7 @@ matrix: setup-dev  ## Write docs/matrix.md from a running gateway: which client 
 	$(BIN)/python -m tests.matrix.measure
 
 agents: setup-dev  ## Write the table of docs/agents.md: which agents work with which backends (needs PyPI and npm)
-	$(BIN)/python -m tests.agents.measure
+	$(BIN)/python -m tests.agents.measure $(AGENTS)
 
 parameters: setup-dev  ## Write docs/parameters.md: what each backend does with each parameter
 	$(BIN)/python -m tests.parameters.write

@@ -49,6 +49,9 @@ def _mindie(body: Json) -> str:
     return "" if refusal is None else refusal.error
 
 
+MODELS: Final = {"gemini": "gemini-3-pro-preview"}
+"""The models of vendors that ask more of clients than their others."""
+
 CHECKS: Final[Mapping[str, Callable[[Json], str]]] = {"gemini": _gemini, "mindie": _mindie}
 """What a vendor rejects of a conversation, as an error, by vendor."""
 
@@ -109,7 +112,7 @@ async def stage(run_dir: Path) -> AsyncGenerator[Stage, None]:
             providers += PROVIDER.format(
                 name=one.name, adapter=one.name, url=url, key=KEY, more=one.more
             )
-            models += MODEL.format(name=one.name, model=one.model)
+            models += MODEL.format(name=one.name, model=MODELS.get(one.name, one.model))
         config = f"providers:{providers}\nmodels:\n{models}"
         up = await stack.enter_async_context(commanded(run_dir / "config.yaml", config))
         yield Stage(gateway=up, servers=servers, faults=faults)

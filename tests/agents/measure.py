@@ -1,38 +1,42 @@
-"""Run every agent with every backend; as a program, write the table of docs/agents.md.
+"""Run agents with every backend; as a program, write the table of docs/agents.md.
 
-`python -m tests.agents.measure [AGENT …]` shows what these agents do, and writes nothing.
+`python -m tests.agents.measure [AGENT …]` writes the rows of these agents, by default of all.
 """
 
 import asyncio
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from tests.agents.backends import BACKENDS, stage
 from tests.agents.install import installed, named
 from tests.agents.roster import Agent
-from tests.agents.running import Outcome, run
-from tests.agents.table import DOCUMENT, written
+from tests.agents.running import run
+from tests.agents.table import DOCUMENT, Cells, note, written
 from tests.gateway.vendors.rows import Vendor
 
-Cells = Mapping[tuple[str, str], Outcome]
-"""By agent and backend."""
+AT_ONCE: Final = 2
+"""Runs of an agent with different backends, which wait for little but the processor."""
 
 
 async def measure(agents: Sequence[Agent], backends: Sequence[Vendor], run_dir: Path) -> Cells:
     """Raises AssertionError with all failures."""
-    cells: dict[tuple[str, str], Outcome] = {}
+    cells: dict[tuple[str, str], str] = {}
+    faults: list[str] = []
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def one(agent: Agent, backend: Vendor) -> None:
+        async with turns:
+            outcome = await run(agent, on, backend.name)
+        cells[agent.name, backend.name] = note(outcome)
+        faults.extend(outcome.faults)
+
     async with stage(run_dir) as on:
         for agent in agents:
-            for backend in backends:
-                outcome = await run(agent, on, backend.name)
-                cells[agent.name, backend.name] = outcome
-                for fault in outcome.faults:
-                    print(fault, flush=True)
-            done = sum(not cells[agent.name, one.name].faults for one in backends)
-            print(f"{agent.name}: {done} of {len(backends)}", flush=True)
-    faults = [fault for outcome in cells.values() for fault in outcome.faults]
+            await asyncio.gather(*(one(agent, backend) for backend in backends))
+            print(f"{agent.name}: {len(faults)} faults so far", flush=True)
     assert not faults, "\n".join(faults)
     return cells
 
@@ -42,8 +46,7 @@ def main(names: Sequence[str]) -> None:
     installed(agents)
     with tempfile.TemporaryDirectory() as folder:
         cells = asyncio.run(measure(agents, BACKENDS, Path(folder)))
-    if not names:
-        DOCUMENT.write_text(written(DOCUMENT.read_text(), cells))
+    DOCUMENT.write_text(written(DOCUMENT.read_text(), cells))
     print(f"{len(cells)} runs work")
 
 

@@ -73,6 +73,34 @@ wire_api = "responses"
 """
 
 
+CATALOG: Final[Mapping[str, object]] = {
+    "supported_reasoning_levels": [],
+    "shell_type": "unified_exec",
+    "apply_patch_tool_type": "freeform",
+    "visibility": "list",
+    "supported_in_api": True,
+    "priority": 1,
+    "base_instructions": "You are a coding agent.",
+    "truncation_policy": {"mode": "tokens", "limit": 10000},
+    "supports_parallel_tool_calls": True,
+    "supports_reasoning_summaries": True,
+    "support_verbosity": True,
+    "context_window": 131072,
+    "experimental_supported_tools": [],
+}
+"""What codex wants to know of a model; of one that it does not know it assumes less."""
+
+
+def _codex_with_catalog(run: Run) -> Started:
+    started = _codex(run)
+    one = {"slug": run.model, "display_name": run.model, **CATALOG}
+    run.write(".codex/models.json", json.dumps({"models": [one]}))
+    config = run.home / ".codex" / "config.toml"
+    file = run.home / ".codex" / "models.json"
+    config.write_text(f'model_catalog_json = "{file}"\n{config.read_text()}')
+    return started
+
+
 def _codex(run: Run) -> Started:
     run.write(".codex/config.toml", CODEX.format(model=run.model, url=run.url))
     options = ["exec", "--skip-git-repo-check", "--sandbox", "danger-full-access"]
@@ -133,6 +161,13 @@ AGENTS: Final = (
         api="Responses",
         package=PACKAGES["codex"],
         start=_codex,
+    ),
+    Agent(
+        name="codex-catalog",
+        title="codex, `model_catalog_json`",
+        api="Responses",
+        package=PACKAGES["codex"],
+        start=_codex_with_catalog,
     ),
     Agent(
         name="opencode-messages",

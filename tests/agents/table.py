@@ -1,5 +1,6 @@
 """The table of docs/agents.md: agents by backends, and the fields that were left out."""
 
+import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,55 +12,66 @@ from tests.agents.running import Outcome
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "agents.md"
 BEGIN: Final = "<!-- `make agents` writes from here -->\n"
 END: Final = "<!-- to here -->\n"
-SYMBOLS: Final = "abcdefghijklmnopqrstuvwxyz"
+SYMBOLS: Final = string.ascii_lowercase + string.ascii_uppercase
 
-Cells = Mapping[tuple[str, str], Outcome]
+Cells = Mapping[tuple[str, str], str]
+"""What was left out, by agent and backend."""
+
+UNSIGNED: Final = "the agent does not return signatures, and Google gets its placeholder"
 
 
 def written(document: str, cells: Cells) -> str:
-    """The document with the table of these runs."""
+    """The document with the table of these runs. Cells of no run stay as they are."""
     before, _, rest = document.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table(cells)}\n{END}{after}"
+    return f"{before}{BEGIN}\n{table(document, cells)}\n{END}{after}"
 
 
-def table(cells: Cells) -> str:
-    symbols: dict[tuple[str, ...], str] = {}
+def table(document: str, cells: Cells) -> str:
+    """A row per agent, and below it what the letters in its cells mean."""
+    symbols: dict[str, str] = {}
     head = ["agent", "API", *(one.name for one in BACKENDS)]
     rows = [_line(head), "|---" * len(head) + "|"]
     for agent in AGENTS:
-        marks = [_mark(cells[agent.name, one.name].dropped, symbols) for one in BACKENDS]
+        notes = [
+            cells[agent.name, one.name]
+            if (agent.name, one.name) in cells
+            else documented(document, agent, one.name)
+            for one in BACKENDS
+        ]
+        marks = [_mark(one, symbols) for one in notes]
         rows.append(_line([_title(agent), agent.api, *marks]))
-    notes = [
-        f"- {symbol}: " + ", ".join(f"`{one}`" for one in names)
-        for names, symbol in symbols.items()
-    ]
-    return "\n".join([*rows, "", *notes, ""])
+    meanings = [f"- {symbol}: {text}" for text, symbol in symbols.items()]
+    return "\n".join([*rows, "", *meanings, ""])
 
 
-def documented(document: str, agent: Agent, backend: str) -> tuple[str, ...]:
-    """The fields that the document's table says are left out. Raises LookupError for no cell."""
+def note(outcome: Outcome) -> str:
+    """What of a run was left out, "" if nothing was."""
+    dropped = ", ".join([f"`{one}`" for one in outcome.dropped])
+    told = [f"left out and named: {dropped}"] if dropped else []
+    return "; ".join([*told, *([UNSIGNED] if outcome.unsigned else [])])
+
+
+def documented(document: str, agent: Agent, backend: str) -> str:
+    """The note of a cell. Raises ValueError if there is no such cell."""
     lines = document.splitlines()
     (row,) = [line for line in lines if line.startswith(f"| {_title(agent)} | {agent.api} |")]
     place = [one.name for one in BACKENDS].index(backend)
-    mark = row.split(" | ")[2 + place].strip(" |")
-    if mark == "✓":
-        return ()
-    symbol = mark.removeprefix("✓ ")
-    (note,) = [line for line in lines if line.startswith(f"- {symbol}: ")]
-    return tuple(one.strip("`") for one in note.removeprefix(f"- {symbol}: ").split(", "))
+    symbol = row.split(" | ")[2 + place].strip(" |✓")
+    if not symbol:
+        return ""
+    (found,) = [line for line in lines if line.startswith(f"- {symbol}: ")]
+    return found.removeprefix(f"- {symbol}: ")
 
 
 def _title(agent: Agent) -> str:
     return f"{agent.title} {agent.version}".strip()
 
 
-def _mark(dropped: Sequence[str], symbols: dict[tuple[str, ...], str]) -> str:
-    if not dropped:
+def _mark(told: str, symbols: dict[str, str]) -> str:
+    if not told:
         return "✓"
-    names = tuple(dropped)
-    symbols.setdefault(names, SYMBOLS[len(symbols)])
-    return f"✓ {symbols[names]}"
+    return f"✓ {symbols.setdefault(told, SYMBOLS[len(symbols)])}"
 
 
 def _line(cells: Sequence[str]) -> str:

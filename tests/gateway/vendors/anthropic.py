@@ -142,4 +142,4 @@ def _turn(turn: Json) -> Turn:
 def _text(content: object) -> str:
     if isinstance(content, str):
         return content
-    return "".join(str(one["text"]) for one in dicts(content))
+    return "".join(str(one.get("text", "")) for one in dicts(content))

@@ -96,7 +96,10 @@ def _turn(turn: Json) -> Turn:
             for one in used
         ),
         results=tuple(
-            (str(one["toolUseId"]), "".join(str(text["text"]) for text in dicts(one["content"])))
+            (
+                str(one["toolUseId"]),
+                "".join(str(text.get("text", "")) for text in dicts(one["content"])),
+            )
             for one in results
         ),
         images=tuple(

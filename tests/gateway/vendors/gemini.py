@@ -94,6 +94,8 @@ def _turn(turn: Json) -> Turn:
             )
             for one, part in used
         ),
-        results=tuple((str(one["id"]), str(inner(one, "response")["result"])) for one in results),
+        results=tuple(
+            (str(one["id"]), str(inner(one, "response").get("result", ""))) for one in results
+        ),
         images=tuple(str(inner(one, "inlineData")["data"]) for one in parts if "inlineData" in one),
     )
