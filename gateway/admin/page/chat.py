@@ -13,6 +13,7 @@ _SECTION = Markup("""
 <form class="card chat" id="talk" data-talk>
 <div class="row">
 <label>Model <select name="model">{models}</select></label>
+<label>API <select name="api">{apis}</select></label>
 {unit}{key}
 </div>
 <div class="talk" data-log aria-live="polite">
@@ -28,6 +29,8 @@ _SECTION = Markup("""
 </section>
 """)
 _OPTION = Markup("<option>{}</option>")
+_API = Markup('<option value="{}">{}</option>')
+_APIS = {"chat": "Chat Completions", "messages": "Messages", "responses": "Responses"}
 _UNIT = Markup(
     '<label class="grow">User <input name="user" autocomplete="off" data-headers="{headers}" '
     'placeholder="user id (for experiment assignment)"></label>'
@@ -49,6 +52,7 @@ def chat_section(models: Sequence[str], *, keys: bool, experiments: Sequence[Exp
     headers = " ".join(sorted(names | ({HEADERS[0]} if "session" in by else set())))
     return _SECTION.format(
         models=Markup().join(_OPTION.format(model) for model in models),
+        apis=Markup().join(_API.format(name, text) for name, text in _APIS.items()),
         unit=_UNIT.format(headers=headers) if experiments else Markup(),
         key=_KEY if keys else Markup(),
     )

@@ -134,17 +134,45 @@ function took(ms) {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
+// The gateway's APIs: the path and body of a question, and the text and counts in an event.
+const APIS = {
+  chat: {
+    path: "/v1/chat/completions",
+    body: (model, messages, user) => {
+      const stream_options = { include_usage: true };
+      return { model, messages, user, stream: true, stream_options };
+    },
+    text: (event) => event.choices?.[0]?.delta?.content,
+    usage: ({ usage }) => usage && [usage.prompt_tokens, usage.completion_tokens],
+  },
+  messages: {
+    path: "/v1/messages",
+    body: (model, messages, user) => {
+      const metadata = user ? { user_id: user } : undefined;
+      return { model, messages, metadata, stream: true, max_tokens: 4096 };
+    },
+    text: (event) => (event.delta?.type === "text_delta" ? event.delta.text : ""),
+    usage: ({ type, usage }) =>
+      type === "message_delta" && usage && [usage.input_tokens, usage.output_tokens],
+  },
+  responses: {
+    path: "/v1/responses",
+    body: (model, input, user) => ({ model, input, user, stream: true, store: false }),
+    text: (event) => (event.type === "response.output_text.delta" ? event.delta : ""),
+    usage: ({ response }) =>
+      response?.usage && [response.usage.input_tokens, response.usage.output_tokens],
+  },
+};
+
 async function ask(form, log, turns, signal) {
   const began = performance.now();
   const headers = { "content-type": "application/json" };
   if (form.key?.value) headers.authorization = `Bearer ${form.key.value}`;
   const one = addMessage(log, "theirs", "");
   const words = one.querySelector("p");
-  const body = { model: form.model.value, messages: turns, stream: true };
-  body.stream_options = { include_usage: true };
-  const user = form.user?.value.trim();
+  const api = APIS[form.api.value];
+  const user = form.user?.value.trim() || undefined;
   if (user) {
-    body.user = user;
     for (const name of form.user.dataset.headers.split(" ").filter(Boolean)) headers[name] = user;
   }
   let text = "";
@@ -160,24 +188,24 @@ async function ask(form, log, turns, signal) {
       ["tag", got("backend")],
       ["", attempts > 1 ? `${attempts} attempts` : ""],
       ["", first === null ? "" : `TTFT ${took(first)}`],
-      ["", usage ? `${usage.prompt_tokens} + ${usage.completion_tokens} tokens` : ""],
+      ["", usage ? `${usage[0]} + ${usage[1]} tokens` : ""],
       ...extra,
     ]);
   }
 
   try {
-    answer = await fetch("/v1/chat/completions", {
+    answer = await fetch(api.path, {
       method: "POST",
       headers,
-      body: JSON.stringify(body),
+      body: JSON.stringify(api.body(form.model.value, turns, user)),
       credentials: "omit",
       signal,
     });
     if (!answer.ok) throw new Error((await answer.json()).error.message);
     for await (const event of events(answer.body)) {
       if (event.error) throw new Error(event.error.message);
-      usage = event.usage ?? usage;
-      const piece = event.choices?.[0]?.delta?.content;
+      usage = api.usage(event) || usage;
+      const piece = api.text(event);
       if (!piece) continue;
       first ??= performance.now() - began;
       text += piece;

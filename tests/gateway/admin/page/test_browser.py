@@ -124,6 +124,24 @@ async def test_an_answer_names_its_backend_and_is_never_markup(page: Page) -> No
     assert "TTFT" in facts
 
 
+@pytest.mark.parametrize("api", ["messages", "responses"])
+async def test_the_box_talks_over_the_apis_of_agents(page: Page, api: str) -> None:
+    await page.select_option("select[name=api]", api)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for number in range(2):
+        await page.fill("textarea", "What is 17 + 25?")
+        await page.press("textarea", "Enter")
+        facts = await page.locator("#talk .theirs .facts").nth(number).inner_text()
+        answer = await page.locator("#talk .theirs p").nth(number).inner_text()
+
+        assert answer.startswith("17 + 25 = 42.")
+        assert "north/large" in facts
+        assert re.search(r"\d+ \+ \d+ tokens", facts), facts
+
+    assert sum(url.endswith(f"/v1/{api}") for url in asked) == 2
+
+
 async def test_the_box_sends_the_user_and_shows_the_variant(page: Page) -> None:
     await page.select_option("select[name=model]", "small")
     told: list[str] = []
