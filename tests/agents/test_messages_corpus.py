@@ -57,6 +57,8 @@ async def ask(setting: Setting, vendor: Vendor, body: Json, said: Said) -> tuple
 async def test_a_coding_tools_conversation_goes_to_its_end(
     setting: Setting, vendor: Vendor, talk: Conversation
 ) -> None:
+    if vendor.name == "openai-responses" and talk.body["max_tokens"] == 1:
+        pytest.skip("it answers with at least 16 tokens, and the client learns that")
     messages = [*cast("list[Json]", talk.body["messages"])]
     for place, said in enumerate(talk.said):
         answer, dropped = await ask(setting, vendor, {**talk.body, "messages": messages}, said)

@@ -23,8 +23,9 @@ from schemas.sampling import Sampling
 
 BETA: Final = b"anthropic-beta"
 
-LEAST: Final = 1
-"""Stands for the `max_tokens` of a request that is only counted: backends may require one."""
+COUNTED: Final = 16
+"""Stands for the `max_tokens` of a request that is only counted: backends may require one, OpenAI's
+Responses API this many."""
 
 _KEPT: Final = (
     "messages",
@@ -58,7 +59,7 @@ def parse_messages(
     if max_tokens is None:
         if not counting:
             raise InvalidRequest("max_tokens is required", param="max_tokens")
-        max_tokens = LEAST
+        max_tokens = COUNTED
     conversation = MessagesConversation(wire.system, wire.messages)
     tools = read_tools(wire.tools, wire.tool_choice)
     effort = read_effort(wire.thinking, wire.output_config, max_tokens)
