@@ -128,5 +128,6 @@ class GroupWriter:
 def _fail(future: "asyncio.Future[bool]", failure: object) -> None:
     if isinstance(failure, Exception):
         future.set_exception(failure)
+        future.exception()  # the client may have left: then asyncio would log it
     else:
         future.cancel()

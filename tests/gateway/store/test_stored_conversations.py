@@ -1,9 +1,11 @@
 """Stored conversations are trees: what the database finds is what Python finds."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway.store.response_rows import StoredResponse
 from gateway.store.sql import SqlStore
@@ -109,6 +111,42 @@ def test_a_key_never_has_more_than_its_bytes(store: SqlStore, seed: int) -> None
             or sum(one.bytes for one in model.rows.values() if one.root == row.root) + row.bytes
             > most
         )
+
+
+def test_the_bytes_of_a_key_are_those_of_its_rows_whoever_writes_at_the_same_time(
+    store: SqlStore,
+) -> None:
+    """Several processes add, make room, delete and sweep at once; none blocks another for good."""
+    responses, most = store.stored_responses, 3_000
+
+    def work(thread: int) -> None:
+        chance = random.Random(thread)
+        for turn in range(25):
+            rows = [
+                replace(made(chance, Model(rows={}), turn), id=f"resp_{thread}_{turn}_{place}")
+                for place in range(4)
+            ]
+            rows = [replace(row, root=row.id, previous="") for row in rows]
+            assert responses.add(rows, most) == [True] * 4
+            gone = chance.choice(rows)
+            responses.remove(gone.key, [gone.id])
+            if turn % 10 == 9:
+                responses.remove_before(turn - 5.0)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
+
+    with store._database.reading() as session:  # pyright: ignore[reportPrivateUsage]
+        counted = session.rows(
+            tuple[str, int], "SELECT key_name, bytes FROM stored_response_keys ORDER BY key_name"
+        )
+        summed = session.rows(
+            tuple[str, int],
+            "SELECT key_name, CAST(SUM(bytes) AS BIGINT) FROM stored_responses"
+            " GROUP BY key_name ORDER BY key_name",
+        )
+    assert counted == summed
+    assert all(0 < size <= most for _, size in counted)
 
 
 def test_old_responses_are_deleted_with_their_bytes(store: SqlStore) -> None:
