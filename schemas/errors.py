@@ -145,6 +145,11 @@ class ConversationNotFound(CallerError):
     code = "conversation_not_found"
 
 
+class PromptNotFound(CallerError):
+    status = 404
+    code = "prompt_not_found"
+
+
 class MethodNotAllowed(CallerError):
     """allow: the value of the answer's `allow` header."""
 

@@ -69,6 +69,7 @@ NO_ATTEMPTS: Mapping[str, str] = {
     "response_not_found": "is not a failure of a backend",
     "previous_response_not_found": _BEFORE,
     "conversation_not_found": _BEFORE,
+    "prompt_not_found": _BEFORE,
     "upgrade_refused": _BEFORE,
 }
 """Our codes after which no fallback is possible, each with the end of a sentence."""

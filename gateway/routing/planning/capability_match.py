@@ -185,11 +185,12 @@ def _match_dropping(
         refusal = InvalidRequest(message, param=problem.field, code="unsupported")
     found: list[Candidate] = []
     if route.on_unsupported == "drop" and not route.require:
-        for candidate, request, _, _ in lacking:
+        for candidate, request, _, first in lacking:
             try:
                 reduced = without(request, candidate.dropped)
             except InvalidRequest as exc:
-                refusal = exc
+                if not first.withheld:  # that it is not allowed is the better reason
+                    refusal = exc
                 continue
             lost = lost_fields(reduced, candidate.backend, candidate.model, below)
             found.append(_with_omitted(msgspec.structs.replace(candidate, request=reduced), lost))

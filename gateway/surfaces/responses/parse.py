@@ -24,7 +24,7 @@ from gateway.surfaces.responses.conversation import (
 from gateway.surfaces.responses.tools import read_effort, read_text, read_tools
 from gateway.surfaces.responses.wire import ALLOWED, ResponsesWire
 from gateway.surfaces.stored_items import NO_EARLIER_ITEMS, EarlierItems, EarlierItemsNeeded
-from schemas.errors import ConversationNotFound, InvalidRequest
+from schemas.errors import ConversationNotFound, InvalidRequest, PromptNotFound
 from schemas.requests import ChatRequest, Original, Storage
 from schemas.sampling import Sampling
 
@@ -168,7 +168,7 @@ def _check_stored(wire: ResponsesWire, *, stores: bool) -> None:
             )
         raise InvalidRequest(f"{field}: {NOT_STORED}", param=field)
     if _is_given(wire.prompt):
-        raise InvalidRequest(
+        raise PromptNotFound(
             "prompt: this gateway has no prompt templates; send the text in instructions or input",
             param="prompt",
         )

@@ -23,6 +23,7 @@ from tests.gateway.surfaces.responses.openai_client import (
 from tests.gateway.vendors.dialect import USAGE, Call, Json, Said, dicts
 from tests.gateway.vendors.rows import VENDORS, Vendor
 
+REFUSED = (openai.BadRequestError, openai.PermissionDeniedError, openai.NotFoundError)
 pytestmark = pytest.mark.anyio
 
 NONE: list[Json] = []
@@ -388,7 +389,7 @@ async def test_what_only_openai_has_is_refused_by_name(
         pytest.skip("it gets parts of any type, and stores nothing that an id could open")
     gateway.plays(vendor, Said())
 
-    with pytest.raises((openai.BadRequestError, openai.PermissionDeniedError), match=named):
+    with pytest.raises(REFUSED, match=named):
         await gateway.ask(vendor, more, stream=False)
 
     assert not gateway.setting.server.requests
