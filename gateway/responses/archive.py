@@ -227,6 +227,8 @@ class ResponseArchive:
         for id in references:
             if id not in known:
                 raise ResponseNotFound(f"Item with id '{_shown(id)}' not found.", param="input")
+        if sum(len(bytes(known[id])) for id in references) > room:  # one may be there many times
+            raise InvalidRequest(_too_long("input: the references", room), param="input")
         return EarlierItems(items=items, root=root, found={id: known[id] for id in references})
 
 

@@ -94,6 +94,32 @@ async def test_a_stream_whose_client_leaves_is_not_stored(tmp_path: Path) -> Non
         assert up.rows() == 0
 
 
+async def test_a_client_that_leaves_while_the_database_hangs_is_no_error(tmp_path: Path) -> None:
+    async with archived(tmp_path, "responses: {store: on, timeout_s: 60}") as up:
+        await ask(up.ann)
+        with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            events = await up.ann.responses.create(model="chat", input="hi", stream=True)
+            async for event in events:
+                if event.type == "response.output_item.done":
+                    break
+            await events.close()
+            async with asyncio.timeout(60):
+                while len(up.gateway.access_lines()) < 2:  # noqa: ASYNC110  nothing reports it
+                    await asyncio.sleep(0.02)
+            other.execute("ROLLBACK")
+        last = up.gateway.access_lines()[-1]
+        async with asyncio.timeout(60):
+            while up.rows() != 2:  # noqa: ASYNC110  a thread of SQLite's
+                await asyncio.sleep(0.05)
+
+        assert (last.status, last.error) == (499, "client_closed_request")
+        assert (
+            "strowger_internal_errors_total{"
+            not in (await up.gateway.state.metrics_text()).decode()
+        )
+
+
 async def test_a_failed_answer_is_not_stored(tmp_path: Path) -> None:
     async def breaks(request: Received, answer: Answer) -> None:
         await answer.begin_stream()

@@ -115,3 +115,14 @@ async def test_a_conversation_with_too_many_responses_cannot_be_continued(tmp_pa
         await ask(up.ann, previous_response_id=ids[-2])
         with pytest.raises(openai.BadRequestError, match="more than 1000 responses"):
             await ask(up.ann, previous_response_id=ids[-1])
+
+
+async def test_references_count_each_time(tmp_path: Path) -> None:
+    limits = "responses: {store: on}\nserver: {max_body_bytes: 1000000}"
+    async with archived(tmp_path, limits) as up:
+        first = await ask(up.ann, input=LONG)
+        item = {"type": "item_reference", "id": f"msg_{first.id.removeprefix('resp_')}_in_0"}
+
+        await ask(up.ann, input=[item] * 4)
+        with pytest.raises(openai.BadRequestError, match=r"server\.max_body_bytes"):
+            await ask(up.ann, input=[item] * 5)

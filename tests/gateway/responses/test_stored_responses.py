@@ -52,6 +52,15 @@ async def test_instructions_of_the_previous_response_are_not_carried_over(up: Ar
     assert [one["content"] for one in up.sent() if one["role"] == "system"] == ["Be long."]
 
 
+async def test_a_stored_response_can_be_continued_without_storing_the_answer(up: Archived) -> None:
+    first = await ask(up.ann, input="one")
+    second = await ask(up.ann, input="two", store=False, previous_response_id=first.id)
+
+    assert [one["content"] for one in up.sent()] == ["one", first.output_text, "two"]
+    assert second.model_dump()["store"] is False
+    assert up.rows() == 1
+
+
 async def test_store_false_leaves_no_row(up: Archived) -> None:
     for stream in (False, True):
         answer = await ask(up.ann, store=False, stream=stream)
