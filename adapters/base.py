@@ -140,6 +140,8 @@ class Supports(Struct, frozen=True, kw_only=True):
     max_tokens: the limit set on a request without one, if the backend requires a limit.
     dialect: the dialect other than OpenAI's of which it reads blocks, tools and fields as a client
             wrote them (schemas.requests.Original); "": none.
+    headers: fields that are headers in another dialect (schemas.hints), which the backend reads
+            elsewhere in its own requests.
     lacks: returns the chat fields that a model of the provider, by name, does not honour.
     """
 
@@ -161,6 +163,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     carries: Carries | None = None
     max_tokens: Ceilings | None = None
     dialect: str = ""
+    headers: frozenset[str] = frozenset()
     lacks: Callable[[str], frozenset[str]] | None = None
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from adapters.base import ALL_THOUGHTS, Range, Supports
 from adapters.client_fields.patterns import DENIED, opened
+from adapters.opaque_choice import needs_opaque_tool
 from schemas.fields import (
     FIELDS,
     REASONING,
@@ -136,10 +137,13 @@ def unsupported(
             for field in sorted(sent - fields - named)
             if not is_neutral(request, field)
         ]
+    if "tools.opaque" in {fault.field for fault in faults} and needs_opaque_tool(request):
+        faults.append(Unsupported(field="tool_choice", reason="names a tool that is not supported"))
     if request.extra and (foreign or not supports.extra):
         known = supports.extra_fields.get(task, _NONE)
         if supports.dialect and supports.dialect == _dialect(request):
             known |= HEADERS
+        known |= supports.headers
         own = _own_fields(request, supports)
         unknown = extra_fields(request)
         if supports.extra:

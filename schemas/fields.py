@@ -257,6 +257,8 @@ def without(request: _AnyRequest, fields: Collection[str]) -> _AnyRequest:
     if isinstance(request, ChatRequest) and "tools.opaque" in fields and request.tools:
         functions = tuple(tool for tool in request.tools if isinstance(tool, FunctionTool))
         changes["tools"] = functions or UNSET
+        if not functions:
+            changes |= {"tool_choice": UNSET, "parallel_tool_calls": UNSET}
     if any(field in request.extra for field in fields):
         changes["extra"] = {k: v for k, v in request.extra.items() if k not in fields}
     return msgspec.structs.replace(request, **changes)

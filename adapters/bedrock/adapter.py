@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar, assert_never
 from urllib.parse import quote, urlsplit
 
+from adapters.anthropic.encode import BETA
 from adapters.base import PROVEN, Endpoint, Framing, Outbound, Range, Supports
 from adapters.bedrock.decode import ConverseDecoder
 from adapters.bedrock.embeddings import (
@@ -17,12 +18,20 @@ from adapters.bedrock.embeddings import (
     embeddings_from,
     inputs_of,
 )
-from adapters.bedrock.encode import INFERENCE, MERGED, MODEL_FIELDS, OWN, converse_body
+from adapters.bedrock.encode import (
+    INFERENCE,
+    MERGED,
+    MODEL_FIELDS,
+    OWN,
+    converse_body,
+    count_body,
+)
 from adapters.bedrock.errors import error_from
 from adapters.bedrock.reasoning_effort import lacks
 from adapters.client_fields.denied import withheld
 from adapters.cohere.encode import name_and_purpose
 from adapters.openai.adapter import merged_headers
+from adapters.token_count import counted
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.messages import CLAUDE
@@ -59,6 +68,7 @@ SUPPORTS = Supports(
     embeddings=frozenset({"dimensions"}),
     extra_fields={"chat": OWN | MERGED | MODEL_FIELDS, "embeddings": EMBEDDING_FIELDS},
     thoughts=PROVEN,
+    headers=frozenset({BETA}),
     lacks=lacks,
     proofs=frozenset({CLAUDE}),
     ranges={
@@ -136,6 +146,14 @@ class BedrockAdapter:
                     param="model",
                 )
         assert_never(request)
+
+    def encode_count(self, request: ChatRequest, model: str) -> Outbound:
+        """See TokenCounter."""
+        return self._outbound(model, "count-tokens", count_body(request, model))
+
+    def counted(self, body: bytes) -> int:
+        """See TokenCounter."""
+        return counted(self._endpoint, body, "inputTokens")
 
     def decoder(self, request: GenerateRequest) -> ConverseDecoder:
         return ConverseDecoder(self._endpoint, request)

@@ -5,15 +5,17 @@ Fields that every model accepts are under `inferenceConfig`; fields of some mode
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from adapters.anthropic.encode import betas
 from adapters.bedrock.content_blocks import Block, cache_point, marks_of, tool_name
 from adapters.bedrock.messages import conversation
-from adapters.bedrock.reasoning_effort import Reasoning, reasoning
+from adapters.bedrock.reasoning_effort import CLAUDE, Reasoning, reasoning
 from adapters.openai.wire import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, OpaqueTool, ResponseFormat, Tool, ToolChoice
@@ -46,11 +48,22 @@ THINKING: Final = frozenset({"reasoningConfig", "reasoning_config", "thinking"})
 MODEL_FIELDS: Final = THINKING | {"anthropic_beta"}
 """Fields of some models, sent under `additionalModelRequestFields`."""
 
+COUNTED: Final = frozenset({"additionalModelRequestFields", "messages", "system", "toolConfig"})
+
 ANY_OBJECT: Final = '{"type":"object"}'
 NO_PARAMETERS: Final = Raw(b'{"type":"object","properties":{}}')
 
 _encode = msgspec.json.Encoder().encode
 _texts = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def count_body(request: ChatRequest, model: str) -> bytes:
+    """Encode a chat for CountTokens, which takes only what changes the prompt.
+
+    https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html
+    """
+    body = read_object(converse_body(request, model))
+    return _encode({"input": {"converse": {k: raw for k, raw in body.items() if k in COUNTED}}})
 
 
 def converse_body(request: ChatRequest, model: str) -> bytes:
@@ -90,6 +103,9 @@ def _inference(sampling: Sampling) -> Block:
 def _model_fields(request: ChatRequest, model: str) -> Block:
     """Return model-specific fields; `top_k` has different names for Nova, Cohere and others."""
     fields: Block = {name: raw for name, raw in request.extra.items() if name in MODEL_FIELDS}
+    named = betas(request) if CLAUDE.search(model) else ""
+    if named and "anthropic_beta" not in fields:
+        fields["anthropic_beta"] = [one for one in re.split("[ ,]+", named) if one]
     top_k = request.sampling.top_k
     if not isinstance(top_k, UnsetType) and top_k is not None:
         if "amazon.nova" in model:

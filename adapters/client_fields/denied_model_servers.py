@@ -31,6 +31,13 @@ MEDIA = rows(
 )
 """Images are controlled by `messages.remote_image`, which an adapter supports or not."""
 
+FILES = rows(
+    "this server stores no files that an id could open",
+    VLLM,
+    "messages[].content[].file.file_id",
+    "messages[].content[].file_id",
+)
+
 _TEMPLATE_KWARGS = rows(
     TEMPLATE,
     VLLM_TEMPLATE,
@@ -69,6 +76,7 @@ ENGINES: Mapping[str, tuple[Withheld, ...]] = {
         *rows(CACHE, VLLM_SALT, "cache_salt"),
         *rows(CACHE, VLLM, "request_id", "session_id", optional=True),
         *rows(OVERTAKES, VLLM, "priority"),
+        *FILES,
         *MEDIA,
     ),
     "sglang": (
@@ -80,6 +88,7 @@ ENGINES: Mapping[str, tuple[Withheld, ...]] = {
         *rows(CACHE, SGLANG, "cache_salt", "extra_key"),
         *rows(CACHE, SGLANG, "rid", optional=True),
         *rows(OVERTAKES, SGLANG, "priority"),
+        *FILES,
         *MEDIA,
     ),
     "tgi": rows(MODEL, TGI, "adapter_id"),

@@ -18,11 +18,12 @@ from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.gemini import embeddings
 from adapters.gemini.decode import GeminiDecoder
-from adapters.gemini.encode import CONFIG, OWN, SAMPLING, chat_body
+from adapters.gemini.encode import CONFIG, OWN, SAMPLING, chat_body, count_body
 from adapters.gemini.errors import error_from, error_inside
 from adapters.gemini.parts import FETCHED
 from adapters.openai.adapter import merged_headers
 from adapters.openai.wire import UNREADABLE, read_object
+from adapters.token_count import counted
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.messages import GEMINI
@@ -153,6 +154,15 @@ class GeminiAdapter:
                     param="model",
                 )
         assert_never(request)
+
+    def encode_count(self, request: ChatRequest, model: str) -> Outbound:
+        """See TokenCounter."""
+        body = count_body(request, model, "" if self._vertex else model_path(model))
+        return self._outbound(model, "countTokens", body)
+
+    def counted(self, body: bytes) -> int:
+        """See TokenCounter."""
+        return counted(self._endpoint, body, "totalTokens")
 
     def decoder(self, request: GenerateRequest) -> GeminiDecoder:
         return GeminiDecoder(self._endpoint, request)

@@ -78,6 +78,9 @@ BUDGETS: Mapping[str, int] = {
 """`reasoning_effort` -> `thinkingBudget`, up to Gemini 2.5, in tokens.
 https://ai.google.dev/gemini-api/docs/openai#thinking"""
 
+COUNTED: Final = frozenset({"contents", "generationConfig", "systemInstruction", "tools"})
+"""What Vertex AI counts."""
+
 _OLDER: Final = re.compile(r"(.*/)?gemini-[12]\b")
 _GEMINI: Final = re.compile(r"(.*/)?gemini-")
 
@@ -104,6 +107,18 @@ def chat_body(request: ChatRequest, model: str) -> bytes:
     if config:
         body["generationConfig"] = config
     return _encode(body)
+
+
+def count_body(request: ChatRequest, model: str, path: str) -> bytes:
+    """Encode a chat for countTokens. path: of the model in AI Studio; "" for Vertex AI.
+
+    https://ai.google.dev/api/tokens
+    https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.publishers.models/countTokens
+    """
+    body = read_object(chat_body(request, model))
+    if path:
+        return _encode({"generateContentRequest": {"model": path, **body}})
+    return _encode({name: raw for name, raw in body.items() if name in COUNTED})
 
 
 def _tools(request: ChatRequest) -> list[Body]:

@@ -7,12 +7,21 @@ https://github.com/vllm-project/vllm/tree/main/vllm/entrypoints/openai
 """
 
 from typing import ClassVar
+from urllib.parse import urlsplit
 
-from adapters.base import READABLE, Range, Supports
+from msgspec.structs import replace
+
+from adapters.base import READABLE, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
+from adapters.openai.encode import encode_body
 from adapters.openai.vendor_profiles import VendorProfile
+from adapters.openai.wire import read_object
 from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
+from adapters.token_count import counted
+from schemas.errors import InvalidRequest
 from schemas.fields import MESSAGES
+from schemas.messages import TextPart
+from schemas.requests import ChatRequest
 
 SAMPLING = frozenset(
     {
@@ -124,12 +133,49 @@ RANGES = {
     "seed": Range(minimum=-(2**63), maximum=2**63 - 1),
 }
 
+COUNTED = frozenset(
+    {
+        "add_generation_prompt",
+        "add_special_tokens",
+        "chat_template",
+        "chat_template_kwargs",
+        "continue_final_message",
+        "messages",
+        "model",
+        "tools",
+    }
+)
+"""Fields of `POST /tokenize`.
+https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#tokenizer-api"""
+
 PRIORITY = {"priority": "priority (1 … 5 as -4 … 0)"}
 
 
 class VllmAdapter(OpenModelServerAdapter):
     name: ClassVar[str] = "vllm"
     profile: ClassVar[VendorProfile] = VendorProfile(name="vllm", marked=True)
+
+    def encode_count(self, request: ChatRequest, model: str) -> Outbound:
+        """See TokenCounter. The server tokenizes what its chat template makes of the request."""
+        field = next(
+            (
+                f"messages[{place}].content"
+                for place, one in enumerate(request.messages)
+                if isinstance(one.content, tuple)
+                and not all(isinstance(part, TextPart) for part in one.content)
+            ),
+            "",
+        )
+        if field:
+            raise InvalidRequest(f"{field}: this backend counts only text", param=field)
+        sent = self.encode(request, model)
+        body = {name: raw for name, raw in read_object(sent.body).items() if name in COUNTED}
+        path = urlsplit(self.endpoint.base_url).path.rstrip("/").removesuffix("/v1")
+        return replace(sent, target=f"{path}/tokenize", body=encode_body({**body}), stream=False)
+
+    def counted(self, body: bytes) -> int:
+        """See TokenCounter."""
+        return counted(self.endpoint, body, "count")
 
     def supported(self) -> Supports:
         return Supports(

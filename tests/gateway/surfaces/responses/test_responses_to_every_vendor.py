@@ -385,8 +385,6 @@ async def test_what_agents_send_costs_no_one_the_answer_and_what_is_lost_is_name
 async def test_what_only_openai_has_is_refused_by_name(
     gateway: ResponsesOf, vendor: Vendor, more: Json, named: str
 ) -> None:
-    if "messages.opaque" in named and vendor.name in ("vllm", "sglang"):
-        pytest.skip("it gets parts of any type, and stores nothing that an id could open")
     gateway.plays(vendor, Said())
 
     with pytest.raises(REFUSED, match=named):
