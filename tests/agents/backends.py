@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from adapters.gemini.messages import SKIPPED
 from tests.agents.play import next_step
@@ -58,10 +59,16 @@ CHECKS: Final[Mapping[str, Callable[[Json], str]]] = {"gemini": _gemini, "mindie
 PROOFS: Final = {"gemini": SIGNATURE}
 """Of calls, which must come back with them."""
 
-IDS: Final = (b"aB3_xyZ-9", b"2026-03-01T10:20:30.1Z")
-"""What the stand-ins' answers have in common, and no two answers of a vendor: from it come ids."""
-
-FRESH: Final = (b"aB3_xyZ%04d", b"2026-03-01T10:20:30.%04dZ")
+FRESH: Final[Mapping[bytes, bytes]] = {
+    b"aB3_xyZ-9": b"aB3_xyZ%04d",
+    b"2026-03-01T10:20:30.1Z": b"2026-03-01T10:20:30.%04dZ",
+    b'"resp_1"': b'"resp_%04d"',
+    b'"rs_7"': b'"rs_%04d"',
+    b'"msg_7"': b'"msg_%04d"',
+    b'"fc_': b'"fc_%04d_',
+    b'"ctc_': b'"ctc_%04d_',
+}
+"""What a stand-in repeats in every answer and no vendor does: ids, and what they are made of."""
 
 
 def plays(vendor: Vendor, faults: list[str]) -> Behaviour:
@@ -72,6 +79,8 @@ def plays(vendor: Vendor, faults: list[str]) -> Behaviour:
             body = request.json
             refused = CHECKS.get(vendor.name, _nothing)(body)
             said = next_step(vendor.dialect.received(body), PROOFS.get(vendor.name, ""))
+            if vendor.name == "openai-responses":
+                said = _with_custom_calls(said, body)
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             refused, said = repr(exc), Said()
         if refused:
@@ -83,9 +92,16 @@ def plays(vendor: Vendor, faults: list[str]) -> Behaviour:
     return behave
 
 
+def _with_custom_calls(said: Said, body: Json) -> Said:
+    """As the only vendor that gets custom tools answers them."""
+    custom = {one["name"] for one in dicts(body.get("tools")) if one["type"] == "custom"}
+    calls = tuple(replace(one, custom=one.name in custom) for one in said.calls)
+    return replace(said, calls=calls)
+
+
 async def _send(vendor: Vendor, said: Said, request: Received, answer: Answer, number: int) -> None:
     def fresh(data: bytes) -> bytes:
-        for known, new in zip(IDS, FRESH, strict=True):
+        for known, new in FRESH.items():
             data = data.replace(known, new % number)
         return data
 

@@ -1,6 +1,6 @@
 """Run agents with every backend; as a program, write the table of docs/agents.md.
 
-`python -m tests.agents.measure [AGENT …]` writes the rows of these agents, by default of all.
+`python -m tests.agents.measure [AGENT …] [BACKEND …]` writes the cells of these, by default of all.
 """
 
 import asyncio
@@ -42,10 +42,11 @@ async def measure(agents: Sequence[Agent], backends: Sequence[Vendor], run_dir: 
 
 
 def main(names: Sequence[str]) -> None:
-    agents = named(names)
+    backends = [one for one in BACKENDS if one.name in names] or BACKENDS
+    agents = named([name for name in names if name not in {one.name for one in backends}])
     installed(agents)
     with tempfile.TemporaryDirectory() as folder:
-        cells = asyncio.run(measure(agents, BACKENDS, Path(folder)))
+        cells = asyncio.run(measure(agents, backends, Path(folder)))
     DOCUMENT.write_text(written(DOCUMENT.read_text(), cells))
     print(f"{len(cells)} runs work")
 

@@ -1,6 +1,7 @@
 """Every agent: how it is started, and how it is pointed at the gateway."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -53,7 +54,8 @@ class Agent(Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> str:
-        return "" if self.package is None else self.package.pins[0].rpartition("=")[2]
+        pin = "" if self.package is None else self.package.pins[0]
+        return re.split("[=@]", pin)[-1]
 
 
 def _program(package: str, name: str) -> str:

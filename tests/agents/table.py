@@ -55,9 +55,10 @@ def note(outcome: Outcome) -> str:
 def documented(document: str, agent: Agent, backend: str) -> str:
     """The note of a cell. Raises ValueError if there is no such cell."""
     lines = document.splitlines()
+    (head,) = [line for line in lines if line.startswith("| agent | API |")]
     (row,) = [line for line in lines if line.startswith(f"| {_title(agent)} | {agent.api} |")]
-    place = [one.name for one in BACKENDS].index(backend)
-    symbol = row.split(" | ")[2 + place].strip(" |✓")
+    cell = row.strip("| ").split(" | ")[head.strip("| ").split(" | ").index(backend)]
+    symbol = cell.removeprefix("✓").strip()
     if not symbol:
         return ""
     (found,) = [line for line in lines if line.startswith(f"- {symbol}: ")]

@@ -14,6 +14,7 @@ from tests.agents.backends import BACKENDS, Stage, stage
 from tests.agents.install import named
 from tests.agents.roster import AGENTS, Agent
 from tests.agents.running import run
+from tests.agents.table import DOCUMENT, documented, note
 from tests.gateway.vendors.rows import Vendor
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +35,8 @@ async def does_the_task(agent: Agent, on: Stage, backend: Vendor) -> None:
     outcome = await run(agent, on, backend.name)
 
     assert not outcome.faults
+    told = documented(DOCUMENT.read_text(), agent, backend.name)
+    assert told == note(outcome), "docs/agents.md is out of date: run `make agents`"
 
 
 @pytest.mark.parametrize("agent", INSTALLED, ids=lambda one: one.name)

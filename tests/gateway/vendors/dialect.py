@@ -16,12 +16,16 @@ USAGE = (11, 5)
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """id: "" where the vendor gives none. proof: of the call itself, which must come back."""
+    """id: "" where the vendor gives none. proof: of the call itself, which must come back.
+
+    custom: its argument `input` is all that the tool takes, where a vendor has such tools.
+    """
 
     name: str
     arguments: Json = {}
     id: str = ""
     proof: str = ""
+    custom: bool = False
 
 
 class Said(Struct, frozen=True, kw_only=True):

@@ -90,6 +90,10 @@ class EventStream:
                 events.append(self.event("response.reasoning_summary_text.done", **at, text=whole))
                 part = {**part, "text": whole}
                 events.append(self.event("response.reasoning_summary_part.done", **at, part=part))
+            case "custom_tool_call":
+                name = "response.custom_tool_call_input"
+                events += [self.event(f"{name}.delta", **place, delta=one) for one in pieces]
+                events.append(self.event(f"{name}.done", **place, input=whole))
             case _:
                 events += [
                     self.event("response.function_call_arguments.delta", **place, delta=one)
@@ -112,6 +116,7 @@ _EMPTY: Mapping[str, Json] = {
     "message": {"content": []},
     "reasoning": {"summary": [], "encrypted_content": None},
     "function_call": {"arguments": ""},
+    "custom_tool_call": {"input": ""},
 }
 
 
@@ -214,6 +219,15 @@ def items_of(said: Said) -> list[Json]:
 
 
 def _call(at: int, one: Call) -> Json:
+    if one.custom:
+        return {
+            "type": "custom_tool_call",
+            "id": f"ctc_{at}",
+            "status": "completed",
+            "call_id": one.id,
+            "name": one.name,
+            "input": str(one.arguments["input"]),
+        }
     return {
         "type": "function_call",
         "id": f"fc_{at}",
@@ -231,7 +245,7 @@ def _pieces(item: Json, said: Said) -> Sequence[str]:
         case "reasoning":
             return (said.thought[:3], said.thought[3:])
         case _:
-            text = str(item["arguments"])
+            text = str(item["input" if "input" in item else "arguments"])
             return (text[:1], text[1:])
 
 
