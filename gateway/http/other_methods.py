@@ -9,6 +9,10 @@ from gateway.surfaces.base import Surface
 from schemas.errors import GatewayError, MethodNotAllowed, UpgradeRefused
 
 _ALLOW: Final = ("POST", "OPTIONS")
+_WEBSOCKETS: Final = frozenset({"/v1/responses"})
+"""Paths at which OpenAI's clients offer a WebSocket, and fall back to POST when told so. Elsewhere
+an offer is ignored."""
+
 _WEBSOCKET: Final = b"sec-websocket-key"
 """https://www.rfc-editor.org/rfc/rfc6455#section-4.1; every client sends it."""
 
@@ -25,7 +29,7 @@ async def answer_other_method(
         await response.empty(204, extra)
         return
     error: GatewayError
-    if _WEBSOCKET in exchange.fields:
+    if _WEBSOCKET in exchange.fields and exchange.scope["path"] in _WEBSOCKETS:
         error = UpgradeRefused("this route has no WebSocket; send POST, with stream: true")
     else:
         error = MethodNotAllowed(f"this route takes POST, not {method}", allow=_ALLOW)
