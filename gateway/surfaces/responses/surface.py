@@ -11,6 +11,8 @@ from gateway.surfaces.base import (
     Inbound,
     Renderer,
 )
+from gateway.surfaces.field_names import RESPONSES as NAMES
+from gateway.surfaces.field_names import rename_field
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.openai.bodies import error_body
 from gateway.surfaces.openai.surface import created_at
@@ -22,15 +24,6 @@ from gateway.surfaces.sse import KEEP_ALIVE
 from schemas.errors import GatewayError
 from schemas.fields import Task
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
-
-NAMES: Final = {
-    "messages": "input",
-    "max_tokens": "max_output_tokens",
-    "reasoning_effort": "reasoning.effort",
-    "response_format": "text.format",
-    "verbosity": "text.verbosity",
-}
-"""Fields of chat completions in errors, and their names in this API."""
 
 __all__ = ("RESPONSES", "ROUTES", "ResponsesSurface")
 
@@ -75,8 +68,7 @@ class ResponsesSurface:
         )
 
     def error(self, exc: GatewayError) -> bytes:
-        exc.param = NAMES.get(exc.param or "", exc.param)
-        return error_body(exc)
+        return error_body(rename_field(exc, NAMES))
 
 
 RESPONSES: Final = ResponsesSurface()
