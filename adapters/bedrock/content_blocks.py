@@ -52,7 +52,7 @@ _LONGEST_TITLE = 200
 
 
 class _CacheControl(Struct, frozen=True, kw_only=True):
-    type: Literal["ephemeral", "default"] = "ephemeral"
+    type: Literal["ephemeral", "default"]
     ttl: Literal["5m", "1h"] | UnsetType = UNSET
 
 

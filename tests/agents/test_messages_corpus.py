@@ -1,6 +1,7 @@
 """Requests in the shape of Claude's coding tool loop through the gateway to every vendor."""
 
 import json
+import re
 from collections.abc import AsyncGenerator
 from typing import cast
 
@@ -13,6 +14,7 @@ from tests.agents.messages_corpus import CONVERSATIONS, HEADERS, Conversation
 from tests.gateway.vendors.backend import Setting, answering, every_vendor
 from tests.gateway.vendors.dialect import Json, Said
 from tests.gateway.vendors.rows import VENDORS, Vendor
+from tests.stand_ins.provider import Answer, Received
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +22,6 @@ CHATTING = [one for one in VENDORS if one.task == "chat"]
 NAMED = (
     "anthropic-beta",
     "cache_control",
-    "cache_control.type",
     "context_management",
     "eager_input_streaming",
     "is_error",
@@ -140,6 +141,7 @@ async def test_claude_gets_the_corpus_byte_by_byte(setting: Setting) -> None:
 async def test_a_count_is_exact_or_refused_in_the_envelope(
     setting: Setting, vendor: Vendor
 ) -> None:
+    setting.plays(counts)
     body = {**CONVERSATIONS["a budget"].body}
     del body["max_tokens"]
     async with httpx.AsyncClient(base_url=setting.gateway.url) as client:
@@ -149,8 +151,16 @@ async def test_a_count_is_exact_or_refused_in_the_envelope(
             headers=HEADERS,
         )
 
-    if vendor.name == "anthropic":
-        assert answer.status_code != 404
-        return
-    assert answer.status_code == 404
-    assert answer.json()["error"]["type"] == "not_found_error"
+    if answer.status_code == 200:
+        assert answer.json() == {"input_tokens": 7}
+        assert re.search("count|tokenize", setting.server.requests[-1].path, re.IGNORECASE)
+    else:
+        assert answer.status_code == 404
+        assert answer.json()["error"]["type"] == "not_found_error"
+        assert not setting.server.requests
+
+
+async def counts(request: Received, answer: Answer) -> None:
+    """Seven tokens, as each vendor says it that counts."""
+    names = ("input_tokens", "inputTokens", "totalTokens", "count")
+    await answer.json(dict.fromkeys(names, 7))
