@@ -7,9 +7,10 @@ from pathlib import Path
 import httpx
 
 from tests.gateway.shared_engine import SharedEngine, shared_engine
+from tests.matrix.agent_questions import ALL_QUESTIONS
 from tests.matrix.backends import BACKENDS, every_backend
 from tests.matrix.outcome import Outcome, ask
-from tests.matrix.questions import QUESTIONS, Feature
+from tests.matrix.questions import Feature
 from tests.matrix.table import page
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "matrix.md"
@@ -23,7 +24,7 @@ async def measure(run_dir: Path, engine: SharedEngine) -> dict[tuple[str, Featur
         every_backend(run_dir, engine) as gateway,
         httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
-        for question in QUESTIONS:
+        for question in ALL_QUESTIONS:
             for backend in BACKENDS:
                 model = (question.embeds and backend.embeds) or backend.name
                 try:

@@ -27,7 +27,7 @@ async def ask(client: httpx.AsyncClient, question: Question, model: str) -> Outc
         return Outcome(kind="refused", reason=_reason(answer.json(), where))
     assert answer.status_code == 200, f"{where}: {answer.status_code} {answer.text}"
     said = _said(answer)
-    assert not any("error" in frame for frame in said.frames), f"{where}: {answer.text}"
+    assert not any(frame.get("error") for frame in said.frames), f"{where}: {answer.text}"
     try:
         question.judge(said)
     except (AssertionError, KeyError, IndexError, TypeError, ValueError) as exc:
@@ -40,7 +40,8 @@ def _said(answer: httpx.Response) -> Said:
     dropped = tuple(named.split(", ")) if named else ()
     if not answer.headers["content-type"].startswith("text/event-stream"):
         return Said(frames=(cast("Json", answer.json()),), dropped=dropped)
-    lines = (line.removeprefix("data: ") for line in answer.text.splitlines() if line)
+    found = (line for line in answer.text.splitlines() if line and not line.startswith("event: "))
+    lines = (line.removeprefix("data: ") for line in found)
     frames = [cast("Json", json.loads(line)) for line in lines if line != "[DONE]"]
     assert frames, "an empty stream"
     return Said(frames=tuple(frames), dropped=dropped)

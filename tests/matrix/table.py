@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+from tests.matrix.agent_questions import ALL_SURFACES, HAS_NO_FORM_ANYWHERE
 from tests.matrix.backends import BACKENDS
 from tests.matrix.outcome import Outcome
-from tests.matrix.questions import FEATURES, HAS_NO_FORM, SURFACES, Feature
+from tests.matrix.questions import FEATURES, Feature
 
 Cells = Mapping[tuple[str, Feature, str], Outcome]
 """By surface, feature and backend."""
@@ -29,7 +30,7 @@ check the vendor's documented API. *+ tokenizer* is the same provider with `toke
 
 def page(cells: Cells) -> str:
     reasons: dict[str, int] = {}
-    tables = [f"## {surface}\n\n{_table(surface, cells, reasons)}" for surface in SURFACES]
+    tables = [f"## {surface}\n\n{_table(surface, cells, reasons)}" for surface in ALL_SURFACES]
     numbered = "\n".join(f"{number}. {reason}" for reason, number in reasons.items())
     return "\n".join([HEAD, *tables, "## Reasons\n", numbered, "", _no_form()])
 
@@ -45,7 +46,7 @@ def _table(surface: str, cells: Cells, reasons: dict[str, int]) -> str:
 def _mark(
     surface: str, feature: Feature, backend: str, cells: Cells, reasons: dict[str, int]
 ) -> str:
-    if (surface, feature) in HAS_NO_FORM:
+    if (surface, feature) in HAS_NO_FORM_ANYWHERE:
         return "–"
     outcome = cells[surface, feature, backend]
     if outcome.kind == "works":
@@ -54,5 +55,8 @@ def _mark(
 
 
 def _no_form() -> str:
-    lines = [f"- {surface}, {feature}: {why}." for (surface, feature), why in HAS_NO_FORM.items()]
+    lines = [
+        f"- {surface}, {feature}: {why}."
+        for (surface, feature), why in HAS_NO_FORM_ANYWHERE.items()
+    ]
     return "\n".join(["## Not expressible\n", *lines, ""])

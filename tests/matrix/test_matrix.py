@@ -7,8 +7,9 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.gateway.shared_engine import SharedEngine
+from tests.matrix.agent_questions import ALL_QUESTIONS, ALL_SURFACES, HAS_NO_FORM_ANYWHERE
 from tests.matrix.measure import measure
-from tests.matrix.questions import FEATURES, HAS_NO_FORM, QUESTIONS, SURFACES
+from tests.matrix.questions import FEATURES
 from tests.matrix.table import page
 
 pytestmark = pytest.mark.anyio
@@ -24,8 +25,8 @@ async def test_the_documented_matrix_is_what_the_gateway_does(
 
 
 def test_no_cell_is_blank() -> None:
-    asked = {(question.surface, question.feature) for question in QUESTIONS}
+    asked = {(question.surface, question.feature) for question in ALL_QUESTIONS}
 
-    everything = {(surface, feature) for surface in SURFACES for feature in FEATURES}
-    assert asked | set(HAS_NO_FORM) == everything
-    assert not asked & set(HAS_NO_FORM)
+    everything = {(surface, feature) for surface in ALL_SURFACES for feature in FEATURES}
+    assert asked | set(HAS_NO_FORM_ANYWHERE) == everything
+    assert not asked & set(HAS_NO_FORM_ANYWHERE)
