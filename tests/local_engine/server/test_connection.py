@@ -80,7 +80,7 @@ def submit(id: int, sampling: Sampling) -> bytes:
 async def test_one_step_is_one_frame_for_all_requests_of_a_connection(
     folder: Folder, tmp_path: Path
 ) -> None:
-    """The four need not begin in the same step."""
+    """The four need not begin in the same step, and a frame may hold several steps."""
     sampling = Sampling(temperature=0.0, max_tokens=80, ignore_eos=True)
     frames: list[ToWorker] = []
     finished: set[int] = set()
@@ -95,8 +95,10 @@ async def test_one_step_is_one_frame_for_all_requests_of_a_connection(
             deltas = [one for one in got if isinstance(one, Deltas)]
             finished |= {batch.id for one in deltas for batch in one.batches if batch.last}
 
-    shared = [one for one in frames if isinstance(one, Deltas) and len(one.batches) >= 4]
-    assert len(shared) >= 40
+    sizes = [len(one.batches) for one in frames if isinstance(one, Deltas)]
+    together = [place for place, size in enumerate(sizes) if size >= 4]
+    between = sizes[together[0] : together[-1] + 1]
+    assert len(between) - len(together) <= len(between) / 10
     assert len(frames) < 2 * 80
 
 
