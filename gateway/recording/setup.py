@@ -62,6 +62,7 @@ def import_running(config: Config) -> Generator[Records]:
     unavailable = False
     try:
         store.prepare()
+        store.close_idle()  # the importer writes from here on
     except StoreUnavailable as exc:
         _log.error("store unreachable; serving requests and buffering their records: %s", exc)
         unavailable = True

@@ -179,7 +179,7 @@ class Database:
             self._closed = True
             for connection in self._in_use:
                 connection.interrupt()
-        self._close_idle()
+        self.close_idle()
 
     @contextmanager
     def _transaction(self, begin: tuple[str, ...]) -> Generator[Session]:
@@ -196,7 +196,7 @@ class Database:
     def _run(self, begin: tuple[str, ...]) -> Generator[Session]:
         """Run a transaction; a connection that failed is closed, because its state is unknown."""
         if self._doubtful:
-            self._close_idle()
+            self.close_idle()
         connection = self._idle_connection() or self._driver.connect()
         kept = False
         with self._lock:
@@ -226,7 +226,8 @@ class Database:
             if not kept:
                 connection.close()
 
-    def _close_idle(self) -> None:
+    def close_idle(self) -> None:
+        """Close the connections that wait for a transaction; the next one opens another."""
         while (connection := self._idle_connection()) is not None:
             connection.close()
 

@@ -253,6 +253,10 @@ class SqlStore:
     def prune(self, before: float, waiting_before: float) -> int:
         return prune(self._database, before, waiting_before)
 
+    def close_idle(self) -> None:
+        """Close the connections that no transaction uses; the next one opens another."""
+        self._database.close_idle()
+
     def close(self) -> None:
         self._database.close()
 
