@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from adapters.anthropic.content_blocks import Block, blocks, marks, thought_block
 from adapters.openai.wire import NULL, UNREADABLE, read_object
+from adapters.unnamed_messages import check_unnamed
 from schemas.errors import InvalidRequest
 from schemas.messages import (
     CLAUDE,
@@ -61,7 +62,7 @@ def conversation(messages: Sequence[Message]) -> AnthropicConversation:
     turns: list[tuple[str, list[Block | Raw]]] = []
     for place, one in enumerate(messages):
         field = f"messages[{place}]"
-        _check(one, field)
+        check_unnamed(one, field)
         if one.role in _SYSTEM:
             system += _marked(_system(one, field), one)
             continue
@@ -78,20 +79,6 @@ def conversation(messages: Sequence[Message]) -> AnthropicConversation:
         system=system,
         turns=[{"role": role, "content": _results_first(content)} for role, content in turns],
     )
-
-
-def _check(one: Message, field: str) -> None:
-    if one.role == "function":
-        raise InvalidRequest(
-            f"{field}.role: this backend needs the call's id; send role tool with tool_call_id",
-            param=f"{field}.role",
-        )
-    if one.name and one.role != "tool":
-        where = f"{field}.name"
-        raise InvalidRequest(
-            f"{where}: this backend does not support names; write the name into the text",
-            param=where,
-        )
 
 
 def _system(one: Message, field: str) -> list[Block | Raw]:

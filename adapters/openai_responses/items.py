@@ -13,6 +13,7 @@ from adapters.openai.wire import UNREADABLE
 from adapters.openai_responses.original_fields import DIALECT
 from adapters.openai_responses.proofs import opened
 from adapters.openai_responses.row import ResponsesRow
+from adapters.unnamed_messages import check_unnamed
 from schemas.errors import InvalidRequest
 from schemas.messages import (
     ImagePart,
@@ -72,7 +73,7 @@ class InputItems:
         """Raises InvalidRequest for what the API has no item for, by its path."""
         for place, one in enumerate(messages):
             field = f"messages[{place}]"
-            _check(one, field)
+            check_unnamed(one, field)
             match one.role:
                 case "assistant":
                     self._add_answer(one, place, field)
@@ -168,20 +169,6 @@ class InputItems:
         if row.thought == "encrypted_content":
             return {**item, "encrypted_content": thought.text}
         return {**item, "content": [{"type": "reasoning_text", "text": thought.text}]}
-
-
-def _check(one: Message, field: str) -> None:
-    if one.role == "function":
-        raise InvalidRequest(
-            f"{field}.role: this backend needs the call's id; send role tool with tool_call_id",
-            param=f"{field}.role",
-        )
-    if one.name and one.role != "tool":
-        where = f"{field}.name"
-        raise InvalidRequest(
-            f"{where}: this backend does not support names; write the name into the text",
-            param=where,
-        )
 
 
 def _content(content: str | Sequence[Part] | None, field: str) -> object:

@@ -13,7 +13,7 @@ from gateway.store.errors import StoreUnavailable
 
 _BUSY_S = 10.0
 _CACHE_KIB = 512
-"""Page cache of each of up to twelve connections, KiB; SQLite's default of 2,000 is no faster."""
+"""Page cache of each of up to twelve connections, KiB; SQLite's default of 2,000 is not faster."""
 
 
 _NO_FILE = ":memory:"

@@ -51,7 +51,7 @@ def faults(folder: Path, output: str) -> list[str]:
 
 
 def next_step(request: ReceivedRequest, proof: str = "") -> Said:
-    """What the model says. proof: the vendor's, for the first call of a turn."""
+    """A turn of the model. proof: the vendor's, for the first call of a turn."""
     tools = toolset(request.tools)
     said = " ".join(turn.text for turn in request.turns if turn.role != "assistant")
     asked = _FOLDER.search(said)

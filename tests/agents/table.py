@@ -53,7 +53,7 @@ def note(outcome: Outcome) -> str:
 
 
 def documented(document: str, agent: Agent, backend: str) -> str:
-    """The note of a cell. Raises ValueError if there is no such cell."""
+    """Return the note of a cell. Raises ValueError if there is no such cell."""
     lines = document.splitlines()
     (head,) = [line for line in lines if line.startswith("| agent | API |")]
     (row,) = [line for line in lines if line.startswith(f"| {_title(agent)} | {agent.api} |")]

@@ -83,7 +83,7 @@ async def test_a_coding_tools_conversation_goes_to_its_end(
 
 
 def renamed(results: object, said: Said, answer: BetaMessage) -> list[Json]:
-    """The results, for the ids that the calls have here: not every vendor names its calls."""
+    """Return the results for the ids that the calls have here: not every vendor names its calls."""
     made = [one.id for one in answer.content if one.type == "tool_use"]
     ids = dict(zip([one.id for one in said.calls], made, strict=True))
     return [

@@ -28,7 +28,7 @@ SETTINGS = frozenset(
     presence_penalty frequency_penalty top_logprobs temperature reasoning usage
     max_output_tokens max_tool_calls store background service_tier metadata safety_identifier
     prompt_cache_key
-    """.split()  # noqa: SIM905  a list of forty strings is no easier to read
+    """.split()  # noqa: SIM905  forty quoted strings are harder to read
 )
 """The members of a response that Open Responses requires, null or not."""
 
