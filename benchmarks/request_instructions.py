@@ -41,7 +41,15 @@ models:
   - {{name: chat, backends: [{{provider: mock, model: mock-1}}]}}
 store: {{url: "sqlite:///{folder}/bench.db"}}
 logging: {{format: json}}
+{more}
 """
+_LIMITS: Final = """
+limits:
+  - {name: bench, who: {key: bench}, requests: 1000000, tokens: 100000000}
+  - {name: everyone, who: {any: true}, requests: 1000000, concurrent: 1000}
+  - {name: chats, who: {any: true}, each: key, models: [chat], tokens: 1000000000, per: day}
+"""
+"""Three limits, with rooms for all requests of a run."""
 _DELTAS: Final[tuple[tuple[Mapping[str, str], str | None], ...]] = (
     ({"role": "assistant", "content": ""}, None),
     *[({"content": " token"}, None)] * 16,
@@ -69,7 +77,10 @@ _STREAM: Final = _answer(b"text/event-stream", _frames())
 ROWS: Final[dict[str, dict[str, object]]] = {
     "chat, whole": {"stream": False},
     "chat, 18 events": {"stream": True},
+    "chat, three limits": {"stream": False},
 }
+MORE: Final[dict[str, str]] = {"chat, three limits": _LIMITS}
+"""Configuration of single rows. An older checkout that rejects it has no such row."""
 
 
 class Provider(asyncio.Protocol):
@@ -121,7 +132,10 @@ def counted(checkout: Path, row: str, requests: int) -> int:
     port, provider = free_port(), free_port()
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "bench.yaml"
-        config.write_text(_CONFIG.format(port=port, provider=provider, key=KEY, folder=folder))
+        more = MORE.get(row, "")
+        config.write_text(
+            _CONFIG.format(port=port, provider=provider, key=KEY, folder=folder, more=more)
+        )
         errors = Path(folder) / "stderr"
         with errors.open("wb") as stderr:
             process = subprocess.Popen(
@@ -164,12 +178,13 @@ def each(checkout: Path, row: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--against", type=Path, help="another checkout of the project")
+    parser.add_argument("--row", choices=ROWS, action="append", help="only this row")
     options = parser.parse_args()
     print("instructions per request")
-    for row in ROWS:
+    for row in options.row or ROWS:
         ours = each(ROOT, row)
         line = f"{row:<18}{ours:>12,.0f}"
-        if options.against is not None:
+        if options.against is not None and row not in MORE:
             theirs = each(options.against.resolve(), row)
             line += f"   before {theirs:>12,.0f}   {ours / theirs - 1:+.1%}"
         print(line, flush=True)

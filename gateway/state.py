@@ -19,6 +19,8 @@ from gateway.config.schema_store import SPOOL
 from gateway.experiments.service.background_jobs import ExperimentJobs
 from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.experiments.service.history import ExperimentHistory
+from gateway.limits.limits import RequestLimits
+from gateway.limits.metrics import LimitCollector
 from gateway.mirror.mirroring import Mirrors
 from gateway.peers import NoPeers, Peers
 from gateway.request_log import RequestLog
@@ -44,7 +46,8 @@ class Gateway:
     """One process's state.
 
     runtime: the generation in force, replaced as a whole; a request keeps the one it began with.
-    admission, shares: the requests in flight, and those of each API key. log: the ended ones.
+    admission, shares: the requests in flight, and those of each API key. limits: the operator's,
+    over all generations. log: the ended ones.
     refused: the configuration file, as it is now, is invalid, and an older one is in force.
     worker: this process's number among the workers. ended: sessions that were signed out.
     trials: the experiments, if there is a store. minding: their jobs, if this process leads.
@@ -68,6 +71,8 @@ class Gateway:
         self.log = RequestLog(access_log, recorder)
         self.admission = Admission(self.log)
         self.shares = KeyShares()
+        self.limits = RequestLimits(runtime.config.limits)
+        self.log.metrics.registry.register(LimitCollector(self.limits))
         self.keepalive = SseKeepAlive(server.sse_keepalive_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.random = random.Random(seed)
@@ -91,6 +96,7 @@ class Gateway:
         self.runtime = runtime
         self.keepalive.silence_s = server.sse_keepalive_s
         self.cors = CorsHeaders(server.cors.allow_origins)
+        self.limits.configure(runtime.config.limits)
 
     @property
     def stores_responses(self) -> bool:

@@ -17,6 +17,7 @@ GatewayError                      500  a bug of ours
 │  ├─ UnsupportedMediaType        415
 │  ├─ UpgradeRefused              426  a WebSocket
 │  ├─ Throttled                   429  a limit of ours
+│  │  └─ LimitExceeded           429  one that the operator has set; carries retry_after
 │  └─ UpstreamRejected            4xx  a backend rejects the request itself
 ├─ Unavailable                    503  draining, nothing healthy, memory for bodies used up
 │  └─ RateLimited                 429  every backend is waiting out a 429; carries retry_after
@@ -186,6 +187,12 @@ class UpgradeRefused(CallerError):
 class Throttled(CallerError):
     status = 429
     code = "rate_limit_exceeded"
+
+
+class LimitExceeded(Throttled):
+    """A limit of `limits` has no room. `retry_after`: when it has; `None` if it never will."""
+
+    code = "limit_exceeded"
 
 
 class UpstreamRejected(CallerError):

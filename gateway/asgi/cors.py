@@ -8,7 +8,12 @@ _EXPOSED = (
     b"x-request-id, x-gateway-request-id, x-gateway-backend, x-gateway-experiment, "
     b"x-gateway-variant, x-gateway-attempts, x-gateway-hedged, x-gateway-dropped-params, "
     b"x-gateway-defaulted-params, "
-    b"retry-after, x-should-retry, server-timing"
+    b"retry-after, retry-after-ms, x-should-retry, server-timing, "
+    b"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
+    b"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, "
+    b"anthropic-ratelimit-requests-limit, anthropic-ratelimit-requests-remaining, "
+    b"anthropic-ratelimit-requests-reset, anthropic-ratelimit-tokens-limit, "
+    b"anthropic-ratelimit-tokens-remaining, anthropic-ratelimit-tokens-reset"
 )
 
 

@@ -53,6 +53,10 @@ class ResponseWriter:
     def request_id(self) -> str:
         return self._record.request_id
 
+    def add_headers(self, headers: Headers) -> None:
+        """Send these headers too, whatever the answer is."""
+        self._extra = [*self._extra, *headers]
+
     async def whole(self, status: int, body: bytes, extra: Headers | None = None) -> None:
         """Send a complete answer, as JSON unless `extra` has another content-type."""
         headers = self._headers()

@@ -52,6 +52,7 @@ NO_ATTEMPTS: Mapping[str, str] = {
     "host_not_allowed": _BEFORE,
     "cross_site": _BEFORE,
     "too_many_wrong_keys": _BEFORE,
+    "limit_exceeded": f'{_BEFORE}; the code of backends is "rate_limit_exceeded"',
     "unsupported": f"{_BEFORE}: the gateway finds backends that support a field without it",
     "field_not_allowed": f"{_BEFORE}: the gateway finds backends that may get a field without it",
     "unknown_url": _BEFORE,

@@ -21,6 +21,7 @@ from gateway.config.schema_connection import (
 )
 from gateway.config.schema_experiment import Experiment
 from gateway.config.schema_failover import BreakerRule, RetryRule
+from gateway.config.schema_limits import Limit
 from gateway.config.schema_metric import MetricContract
 from gateway.config.schema_responses import ResponsesConfig
 from gateway.config.units import (
@@ -337,17 +338,6 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     overrides: RequestFields = RequestFields()
     on_unsupported: Literal["error", "drop"] = "error"
     when: tuple[WhenRule, ...] = ()
-
-
-class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`None` for key or model means all; `exact` pays a round trip instead of a lease."""
-
-    key: Name | None = None
-    model: Name | None = None
-    requests_per_minute: Count | None = None
-    tokens_per_minute: Count | None = None
-    concurrent: Count | None = None
-    exact: bool = False
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

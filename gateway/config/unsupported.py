@@ -22,7 +22,11 @@ class UnsupportedSetting(Struct, frozen=True):
 
 
 UNSUPPORTED: tuple[UnsupportedSetting, ...] = (
-    UnsupportedSetting("limits", ((),), "limiting rates"),
+    UnsupportedSetting("limits[].who.team", (None,), "limiting teams"),
+    UnsupportedSetting("limits[].who.user", (None,), "limiting users"),
+    UnsupportedSetting("limits[].exact", (True,), "exceeding a limit to save messages"),
+    UnsupportedSetting("limits[].wait_s", (0.0,), "waiting for room in a limit"),
+    UnsupportedSetting("limits[].on_outage", ("local",), "refusing requests without Redis"),
     UnsupportedSetting("logging.payloads", ("off",), "logging payloads"),
     UnsupportedSetting("telemetry.otlp_endpoint", (None,), "sending OpenTelemetry spans"),
 )

@@ -14,7 +14,7 @@ from typing import Final, cast
 from litestar.types import Receive, Scope, Send
 from msgspec import UNSET
 
-from gateway.access.auth import Caller, WrongKey, check_priority, too_many_wrong_keys
+from gateway.access.auth import Caller, WrongKey, check_priority
 from gateway.access.key_shares import Slot
 from gateway.asgi.body_complexity import measure
 from gateway.asgi.decompression import ENCODINGS, inflate
@@ -23,12 +23,14 @@ from gateway.asgi.exchange import AsgiExchange, HotExchange
 from gateway.asgi.request_body import arrived_body, check_type, encoding_of, read_body
 from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
-from gateway.eventloop.inline_task import in_task
 from gateway.http.cross_site_refusal import refuse
+from gateway.http.limited import admit_limited, settle_limited
 from gateway.http.other_methods import answer_other_method
 from gateway.http.response_storage import continued, storing
 from gateway.http.stream_output import StreamOutput
+from gateway.http.stream_start import first_or_commit
 from gateway.http.token_count import count_tokens
+from gateway.http.wrong_key_delay import delay_wrong_key
 from gateway.routing.execution import pipeline
 from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.plan import Plan
@@ -147,10 +149,7 @@ class Endpoint:
         try:
             caller = runtime.keyring.caller(scope["headers"])
         except WrongKey:
-            if retry_after := await gateway.wrong_keys.delay_answer(
-                scope, runtime.clients.of(scope)
-            ):
-                raise too_many_wrong_keys(retry_after) from None
+            await delay_wrong_key(gateway.wrong_keys, scope, runtime.clients)
             raise
         record.caller = caller.name
         check_type(exchange.fields.get(b"content-type", b""), self._surface.accepts)
@@ -161,6 +160,7 @@ class Endpoint:
             several=runtime.several_keys,
             others_in_flight=gateway.admission.others_in_flight,
         )
+        reserved = None
         try:
             try:
                 request = await self._request(
@@ -169,8 +169,7 @@ class Endpoint:
             except EarlierItemsNeeded as needed:
                 request = await continued(needed, exchange, gateway, record, held, LARGE)
             record.model = request.model
-            if not self._task:
-                record.task = request.task
+            record.task = self._task or request.task
             route = runtime.table.find(request.model, caller.may_use)
             record.route = route.name
             # `isinstance` takes seven times as long as `type(...) is` for Structs (ADR 16).
@@ -178,6 +177,10 @@ class Endpoint:
                 if request.priority is not UNSET:
                     check_priority(caller, request.priority)
                 record.stream = request.stream
+            if gateway.limits.any:
+                reserved = await admit_limited(
+                    gateway.limits, caller.name, route.name, request, response, self._route
+                )
             planned = _plan(route, request, scope["headers"], gateway, runtime.planner, record)
             try:
                 await self._answer(planned, request, record, response, gateway, runtime, exchange)
@@ -190,6 +193,8 @@ class Endpoint:
             return 200
         finally:
             held.close()
+            if reserved is not None:
+                settle_limited(reserved, record)
 
     async def _request(
         self,
@@ -338,19 +343,9 @@ class Endpoint:
         commit_after_s = gateway.runtime.config.server.commit_after_s
         if commit_after_s is None:
             return await anext(source)
-        await in_task()
-        first = asyncio.ensure_future(anext(source))
-        try:
-            await asyncio.wait({first}, timeout=commit_after_s)
-            if not first.done():
-                await response.start()
-                await response.frame(self._surface.keep_alive)
-                gateway.keepalive.add(response, self._surface.keep_alive)
-            return await first
-        finally:
-            if not first.done():
-                first.cancel()
-                await asyncio.wait({first})
+        return await first_or_commit(
+            source, response, gateway.keepalive, self._surface.keep_alive, commit_after_s
+        )
 
     async def _fail(self, error: GatewayError, response: ResponseWriter) -> None:
         if error.status == 499:

@@ -9,6 +9,7 @@ from gateway.config.checks.capabilities import check_honoured
 from gateway.config.checks.client_fields import check_client_fields
 from gateway.config.checks.experiments import check_experiments
 from gateway.config.checks.ineffective import warn_ineffective
+from gateway.config.checks.limits import check_limits
 from gateway.config.checks.metrics import check_metrics
 from gateway.config.checks.models import check_models, matches
 from gateway.config.checks.providers import check_file, check_key, check_providers
@@ -38,6 +39,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_responses(config, problems)
     check_experiments(config, problems)
     check_metrics(config, problems)
+    check_limits(config, problems)
     check_honoured(config, problems, adapters)
     warn_ineffective(config, problems)
     _default_model(config, problems)

@@ -1,0 +1,73 @@
+"""Cross-checks of `limits`: names, whose requests they count, and what they limit."""
+
+from gateway.config.checks.models import matches
+from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.config.schema import Config
+from gateway.config.schema_limits import Limit
+
+_WHO = ("key", "team", "user")
+
+
+def check_limits(config: Config, problems: Problems) -> None:
+    names: dict[str, int] = {}
+    for index, limit in enumerate(config.limits):
+        path: Path = ("limits", index)
+        first = names.setdefault(limit.name, index)
+        if first != index and not problems.at((*path, "name")):
+            text = f" is already the name of limits[{first}]"
+            problems.add((*path, "name"), Found(limit.name), text)
+        _who(limit, path, config, problems)
+        _models(limit, path, config, problems)
+        quantities = (limit.requests, limit.tokens, limit.concurrent)
+        if quantities == (None, None, None) and not problems.under(path):
+            problems.add(path, "limits nothing; set requests, tokens or concurrent")
+    _processes(config, problems)
+
+
+def _who(limit: Limit, path: Path, config: Config, problems: Problems) -> None:
+    who, place = limit.who, (*path, "who")
+    if problems.under(place):
+        return
+    chosen = [name for name in _WHO if getattr(who, name) is not None]
+    if who.any:
+        chosen.append("any")
+    if len(chosen) != 1:
+        problems.add(place, "needs exactly one of key, team, user and any")
+        return
+    if limit.each is not None and not who.any:
+        problems.add((*path, "each"), "is only for who: {any: true}")
+    if limit.each == "key" and config.auth.mode == "none":
+        problems.warn((*path, "each"), "has no effect: auth.mode none knows no keys")
+    if who.key is None or problems.under(("auth",)):
+        return
+    known = [key.name for key in config.auth.keys]
+    if who.key not in known:
+        problems.add((*place, "key"), "no key is named ", Found(who.key), nearest(who.key, known))
+
+
+def _models(limit: Limit, path: Path, config: Config, problems: Problems) -> None:
+    names = [name for model in config.models for name in (model.name, *model.aliases)]
+    if problems.under(("models",)):
+        return
+    for index, pattern in enumerate(limit.models):
+        place = (*path, "models", index)
+        if pattern == "*" or problems.at(place):
+            continue
+        if "*" in pattern[:-1]:
+            text = " contains a * before its end; * is a wildcard only at the end"
+            problems.add(place, Found(pattern), text)
+        elif not any(matches(pattern, name) or matches(name, pattern) for name in names):
+            problems.add(place, "no model is named ", Found(pattern), nearest(pattern, names))
+
+
+def _processes(config: Config, problems: Problems) -> None:
+    if not config.limits or problems.under(("limits",)):
+        return
+    if config.server.workers > 1:
+        problems.add(
+            ("limits",), "limits over several workers are not available yet; set server.workers: 1"
+        )
+    elif config.store.redis_url is not None:
+        problems.add(
+            ("limits",), "limits over replicas are not available yet; remove store.redis_url"
+        )

@@ -1,0 +1,40 @@
+"""The shape of `limits` in config.yaml."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from gateway.config.units import Count, Name, SecondsOrZero
+
+
+class LimitWho(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose requests count: those of one key, one team or one user, or all of them (`any`)."""
+
+    key: Name | None = None
+    team: Name | None = None
+    user: Name | None = None
+    any: bool = False
+
+
+class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much may be used in any span of one period; `None` does not limit.
+
+    each:       with `who: {any: true}`, every key has the whole limit for itself.
+    models:     names or wildcards; they share the limit.
+    tokens:     prompt and completion. concurrent: requests at the same time.
+    exact:      never exceeded; false: each worker may exceed it by what it holds in advance.
+    wait_s:     hold a request this long for room before it is refused.
+    on_outage:  without Redis, each replica limits alone, or requests are refused.
+    """
+
+    name: Name
+    who: LimitWho = LimitWho()
+    each: Literal["key"] | None = None
+    models: tuple[Name, ...] = ("*",)
+    requests: Count | None = None
+    tokens: Count | None = None
+    concurrent: Count | None = None
+    per: Literal["minute", "hour", "day"] = "minute"
+    exact: bool = True
+    wait_s: SecondsOrZero = 0.0
+    on_outage: Literal["local", "refuse"] = "local"

@@ -1,0 +1,75 @@
+"""Admit a request under the limits that apply to it, and show its client what remains."""
+
+import time
+
+from gateway.asgi.response import ResponseWriter
+from gateway.limits.estimate import tokens_needed, tokens_used
+from gateway.limits.headers import limit_headers
+from gateway.limits.ledger import Hold, LimitRefusal
+from gateway.limits.limits import SECOND, RequestLimits
+from gateway.routing.request_record import RequestRecord
+from gateway.surfaces.hot_route import HotRoute
+from schemas.errors import LimitExceeded
+from schemas.requests import Request
+
+NAMES = {"requests": "requests", "tokens": "tokens", "concurrent": "concurrent requests"}
+
+CONCURRENT_RETRY_S = 1.0
+"""When to retry if a request in flight has to end first, which nothing can predict."""
+
+
+async def admit_limited(
+    limits: RequestLimits,
+    key: str,
+    route: str,
+    request: Request,
+    response: ResponseWriter,
+    at_route: HotRoute,
+) -> Hold | None:
+    """Reserve the request under every limit that applies; settle it when it has ended.
+
+    `None` if no limit applies. key: its name. route: the model's own name. at_route: the path;
+    one that only counts tokens reserves none.
+
+    Raises LimitExceeded if a limit lacks room; then nothing is reserved.
+    """
+    accounts = limits.of(key, route, request.model)
+    if accounts is None:
+        return None
+    counted = accounts.tokens and not at_route.counts
+    tokens = tokens_needed(request, accounts) if counted else 0
+    at = time.monotonic_ns()
+    hold = accounts.reserve(tokens, at)
+    refusal = accounts.refusal(tokens, at) if hold is None else None
+    anthropic = at_route.surface.name == "anthropic"
+    shown = limit_headers(accounts, at, anthropic=anthropic, admitted=hold is not None)
+    if hold is not None:
+        response.add_headers(shown)
+        return hold
+    assert refusal is not None
+    limits.count_refused(refusal.limit, refusal.quantity)
+    if refusal.wait is None:
+        shown.append((b"x-should-retry", b"false"))
+    elif refusal.wait:
+        shown.append((b"retry-after-ms", b"%d" % -(-refusal.wait // 1_000_000)))
+    response.add_headers(shown)
+    raise _exceeded(refusal, tokens)
+
+
+def settle_limited(hold: Hold, record: RequestRecord) -> None:
+    """The request has ended: replace what was reserved by what was used."""
+    hold.settle(tokens_used(record), time.monotonic_ns())
+
+
+def _exceeded(refusal: LimitRefusal, tokens: int) -> LimitExceeded:
+    per = "" if refusal.quantity == "concurrent" else f" per {refusal.per}"
+    allowed = f"{refusal.allowed} {NAMES[refusal.quantity]}{per}"
+    what = f"the limit {refusal.limit!r} allows {allowed}"
+    if refusal.wait is None:
+        return LimitExceeded(
+            f"{what}, and this request may use {tokens}; lower max_tokens or shorten the prompt"
+        )
+    if not refusal.wait:
+        return LimitExceeded(what, retry_after=CONCURRENT_RETRY_S)
+    wait_s = refusal.wait / SECOND
+    return LimitExceeded(f"{what}; retry in {wait_s:.3g} s", retry_after=wait_s)

@@ -1,0 +1,116 @@
+"""Reserve what a request may use under all limits that apply to it, or nothing at all."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from gateway.limits.window import Entry, Seats, Window
+
+Quantity = Literal["requests", "tokens", "concurrent"]
+
+
+class Account(Struct, eq=False, gc=False):
+    """What one limit allows to one of its subjects. `None`: it does not limit the quantity.
+
+    limit: its name. per: its period, for messages. subject: the key's name if each key has an
+    account, or "".
+    """
+
+    limit: str
+    per: str
+    subject: str
+    requests: Window | None
+    tokens: Window | None
+    seats: Seats | None
+
+
+class Accounts:
+    """All accounts that apply to a request; `reserve` takes from all of them or from none."""
+
+    __slots__ = ("all", "requests", "seats", "tokens")
+
+    def __init__(self, accounts: Sequence[Account]) -> None:
+        self.all = tuple(accounts)
+        self.requests = tuple([one.requests for one in accounts if one.requests is not None])
+        self.tokens = tuple([one.tokens for one in accounts if one.tokens is not None])
+        self.seats = tuple([one.seats for one in accounts if one.seats is not None])
+
+    def reserve(self, tokens: int, at: int) -> "Hold | None":
+        """Reserve a request with so many tokens; `None` if an account lacks room.
+
+        at: the clock, nanoseconds.
+        """
+        for window in self.requests:
+            if window.due <= at:
+                window.expire(at)
+            if window.room < 1:
+                return None
+        for window in self.tokens:
+            if window.due <= at:
+                window.expire(at)
+            if window.room < tokens:
+                return None
+        for seats in self.seats:
+            if seats.room < 1:
+                return None
+        for window in self.requests:
+            window.take(1, at)
+        for seats in self.seats:
+            seats.room -= 1
+        return Hold(self, tokens, [window.take(tokens, at) for window in self.tokens])
+
+    def refusal(self, tokens: int, at: int) -> "LimitRefusal":
+        """The account that a request waits for longest, after `reserve` returned `None`."""
+        for window in (*self.requests, *self.tokens):
+            window.expire(at)
+        found: list[LimitRefusal] = []
+        for one in self.all:
+            if one.requests is not None and one.requests.room < 1:
+                wait = one.requests.wait(1, at)
+                found.append(LimitRefusal(one.limit, one.per, "requests", one.requests.limit, wait))
+            if one.tokens is not None and one.tokens.room < tokens:
+                wait = one.tokens.wait(tokens, at)
+                found.append(LimitRefusal(one.limit, one.per, "tokens", one.tokens.limit, wait))
+            if one.seats is not None and one.seats.room < 1:
+                found.append(LimitRefusal(one.limit, one.per, "concurrent", one.seats.limit, 0))
+        return max(found, key=_longest)
+
+
+class Hold(Struct, eq=False):
+    """What one request has reserved, until `settle`. A Struct created by position (ADR 16)."""
+
+    accounts: Accounts
+    tokens: int
+    entries: list[Entry]
+    open: bool = True
+
+    def settle(self, used: int, at: int) -> None:
+        """The request has ended, and has used so many tokens. Later calls do nothing."""
+        if not self.open:
+            return
+        self.open = False
+        accounts, reserved = self.accounts, self.tokens
+        for seats in accounts.seats:
+            seats.room += 1
+        if used != reserved:
+            for window, entry in zip(accounts.tokens, self.entries, strict=True):
+                window.settle(entry, reserved, used, at)
+
+
+class LimitRefusal(Struct, frozen=True):
+    """Why a request is refused.
+
+    wait: nanoseconds until there is room if nothing else is taken; 0 if that cannot be known,
+    because a request in flight has to end; `None` if the request is larger than the limit.
+    """
+
+    limit: str
+    per: str
+    quantity: Quantity
+    allowed: int
+    wait: int | None
+
+
+def _longest(refusal: LimitRefusal) -> float:
+    return float("inf") if refusal.wait is None else refusal.wait
