@@ -40,7 +40,13 @@ async def admit_limited(
     tokens = tokens_needed(request, accounts) if counted else 0
     at = time.monotonic_ns()
     hold = accounts.reserve(tokens, at)
-    refusal = accounts.refusal(tokens, at) if hold is None else None
+    refusal = None
+    if hold is None and limits.asker is None:
+        refusal = accounts.refusal(tokens, at)
+    elif hold is None:
+        assert limits.asker is not None
+        found = await limits.asker.ask(accounts, tokens)
+        hold, refusal = (found, None) if isinstance(found, Hold) else (None, found)
     anthropic = at_route.surface.name == "anthropic"
     shown = limit_headers(accounts, at, anthropic=anthropic, admitted=hold is not None)
     if hold is not None:

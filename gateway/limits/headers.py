@@ -43,7 +43,7 @@ def limit_headers(accounts: Accounts, at: int, *, anthropic: bool, admitted: boo
         if not windows:
             continue
         window = windows[0] if len(windows) == 1 else min(windows, key=_room)
-        room = window.room
+        room = window.remaining()
         free = window.period if admitted else window.reset(at)
         if anthropic:
             when = _timestamp(math.ceil(time.time() + free / SECOND))
@@ -79,4 +79,4 @@ def _timestamp(seconds: int) -> bytes:
 
 
 def _room(window: Window) -> int:
-    return window.room
+    return window.remaining()

@@ -24,6 +24,30 @@ class Account(Struct, eq=False, gc=False):
     tokens: Window | None
     seats: Seats | None
 
+    def refusals(self, requests: int, tokens: int, seats: int, at: int) -> "list[LimitRefusal]":
+        """What there is no room for, of these amounts."""
+        found: list[LimitRefusal] = []
+        windows: tuple[tuple[Quantity, Window | None, int], ...] = (
+            ("requests", self.requests, requests),
+            ("tokens", self.tokens, tokens),
+        )
+        for quantity, window, amount in windows:
+            if window is None:
+                continue
+            window.expire(at)
+            if window.room < amount:
+                wait = window.wait(amount, at)
+                found.append(LimitRefusal(self.limit, self.per, quantity, window.limit, wait))
+        if self.seats is not None and self.seats.room < seats:
+            found.append(LimitRefusal(self.limit, self.per, "concurrent", self.seats.limit, 0))
+        return found
+
+    @property
+    def unused(self) -> bool:
+        """Whether nothing counts in it and nothing is lent."""
+        parts = (self.requests, self.tokens, self.seats)
+        return all(part is None or part.unused for part in parts)
+
 
 class Accounts:
     """All accounts that apply to a request; `reserve` takes from all of them or from none."""
@@ -61,20 +85,16 @@ class Accounts:
         return Hold(self, tokens, [window.take(tokens, at) for window in self.tokens])
 
     def refusal(self, tokens: int, at: int) -> "LimitRefusal":
-        """The account that a request waits for longest, after `reserve` returned `None`."""
-        for window in (*self.requests, *self.tokens):
-            window.expire(at)
-        found: list[LimitRefusal] = []
+        """Why `reserve` returned `None`: of all reasons the one that lasts longest."""
+        found = [why for one in self.all for why in one.refusals(1, tokens, 1, at)]
+        return max(found, key=LimitRefusal.lasting)
+
+    def too_large(self, tokens: int) -> "LimitRefusal | None":
+        """The limit that could never hold the request, if there is one."""
         for one in self.all:
-            if one.requests is not None and one.requests.room < 1:
-                wait = one.requests.wait(1, at)
-                found.append(LimitRefusal(one.limit, one.per, "requests", one.requests.limit, wait))
-            if one.tokens is not None and one.tokens.room < tokens:
-                wait = one.tokens.wait(tokens, at)
-                found.append(LimitRefusal(one.limit, one.per, "tokens", one.tokens.limit, wait))
-            if one.seats is not None and one.seats.room < 1:
-                found.append(LimitRefusal(one.limit, one.per, "concurrent", one.seats.limit, 0))
-        return max(found, key=_longest)
+            if one.tokens is not None and tokens > one.tokens.limit:
+                return LimitRefusal(one.limit, one.per, "tokens", one.tokens.limit, None)
+        return None
 
 
 class Hold(Struct, eq=False):
@@ -111,6 +131,6 @@ class LimitRefusal(Struct, frozen=True):
     allowed: int
     wait: int | None
 
-
-def _longest(refusal: LimitRefusal) -> float:
-    return float("inf") if refusal.wait is None else refusal.wait
+    def lasting(self) -> float:
+        """How long it lasts, for comparisons."""
+        return float("inf") if self.wait is None else self.wait

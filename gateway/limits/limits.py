@@ -1,10 +1,11 @@
 """The limits in force in one process: which of them apply to a request, and what was used."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 
 from gateway.config.schema_limits import Limit
-from gateway.limits.ledger import Account, Accounts
+from gateway.limits.leased import LeasedSeats, LeasedWindow
+from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal
 from gateway.limits.window import Seats, Window
 
 SECOND: Final = 1_000_000_000
@@ -17,16 +18,27 @@ _MANY_ACCOUNTS: Final = 10_000
 """From this number on, accounts that nothing counts in are dropped before one is added."""
 
 
+class LimitAsker(Protocol):
+    """Another process that may have room."""
+
+    async def ask(self, accounts: Accounts, tokens: int) -> Hold | LimitRefusal:
+        """Reserve a request that lacks room here. Raises Unavailable without an answer."""
+        ...
+
+
 class RequestLimits:
     """The limits of one process, over all generations of its configuration.
 
     any: whether there are limits. refused: requests refused so far, by limit and quantity.
+    asker: where a request that lacks room asks for more; `None` if this process has all accounts.
     """
 
     def __init__(self, limits: tuple[Limit, ...]) -> None:
         self._accounts: dict[tuple[str, str], tuple[Limit, Account]] = {}
         self._found: dict[tuple[str, str, str], Accounts | None] = {}
         self.refused: dict[tuple[str, str], int] = {}
+        self.asker: LimitAsker | None = None
+        self._window, self._seats = Window, Seats
         self.configure(limits)
 
     def configure(self, limits: tuple[Limit, ...]) -> None:
@@ -39,7 +51,7 @@ class RequestLimits:
         for place, (old, account) in before.items():
             limit = named.get(place[0])
             if limit is not None:
-                self._accounts[place] = limit, _adapted(old, account, limit)
+                self._accounts[place] = limit, self._adapted(old, account, limit)
 
     def of(self, key: str, route: str, model: str) -> Accounts | None:
         """The accounts of a request; `None` if no limit applies to it.
@@ -54,33 +66,80 @@ class RequestLimits:
         if len(self._found) >= _MOST_KEPT:
             self._found.clear()
         found = [
-            self._account(limit, key if limit.each == "key" else "")
+            self._find(limit, key if limit.each == "key" else "")
             for limit in self._limits
             if (limit.who.any or limit.who.key == key) and _covers(limit.models, route, model)
         ]
         accounts = self._found[place] = Accounts(found) if found else None
         return accounts
 
+    def lease(self, asker: "LimitAsker") -> None:
+        """Limit with what another process leases to this one. Call it before the first request."""
+        self.asker = asker
+        self._window, self._seats = LeasedWindow, LeasedSeats
+        self._found.clear()
+        self._accounts.clear()
+
+    def account(self, name: str, subject: str) -> Account | None:
+        """The account of a limit's subject; `None` if there is no such limit."""
+        known = self._accounts.get((name, subject))
+        if known is not None:
+            return known[1]
+        for limit in self._limits:
+            if limit.name == name:
+                return self._find(limit, subject)
+        return None
+
+    def accounts(self) -> list[Account]:
+        """All accounts that were ever needed."""
+        return [account for _, account in self._accounts.values()]
+
     def count_refused(self, limit: str, quantity: str) -> None:
         place = limit, quantity
         self.refused[place] = self.refused.get(place, 0) + 1
 
-    def _account(self, limit: Limit, subject: str) -> Account:
+    def _find(self, limit: Limit, subject: str) -> Account:
         place = limit.name, subject
         known = self._accounts.get(place)
         if known is not None:
             return known[1]
         if len(self._accounts) >= _MANY_ACCOUNTS:
             self._drop_unused()
-        account = _new(limit, subject)
+        account = self._new(limit, subject)
         self._accounts[place] = limit, account
         return account
 
     def _drop_unused(self) -> None:
         self._found.clear()
-        unused = [place for place, (_, one) in self._accounts.items() if _is_unused(one)]
+        unused = [place for place, (_, one) in self._accounts.items() if one.unused]
         for place in unused:
             del self._accounts[place]
+
+    def _new(self, limit: Limit, subject: str) -> Account:
+        period = PERIODS[limit.per]
+        return Account(
+            limit.name,
+            limit.per,
+            subject,
+            None if limit.requests is None else self._window(limit.requests, period),
+            None if limit.tokens is None else self._window(limit.tokens, period),
+            None if limit.concurrent is None else self._seats(limit.concurrent),
+        )
+
+    def _adapted(self, old: Limit, account: Account, limit: Limit) -> Account:
+        """The account with the new limit's numbers; a window of another period begins empty."""
+        adapted = self._new(limit, account.subject)
+        if old.per == limit.per:
+            for name in ("requests", "tokens"):
+                before: Window | None = getattr(account, name)
+                after: Window | None = getattr(adapted, name)
+                if before is not None and after is not None:
+                    before.resize(after.limit)
+                    setattr(adapted, name, before)
+        if account.seats is not None and adapted.seats is not None:
+            account.seats.resize(adapted.seats.limit)
+            adapted.seats = account.seats
+        return adapted
 
 
 def _covers(patterns: Iterable[str], *names: str) -> bool:
@@ -89,32 +148,3 @@ def _covers(patterns: Iterable[str], *names: str) -> bool:
         or (pattern.endswith("*") and any(name.startswith(pattern[:-1]) for name in names))
         for pattern in patterns
     )
-
-
-def _new(limit: Limit, subject: str) -> Account:
-    period = PERIODS[limit.per]
-    return Account(
-        limit.name,
-        limit.per,
-        subject,
-        None if limit.requests is None else Window(limit.requests, period),
-        None if limit.tokens is None else Window(limit.tokens, period),
-        None if limit.concurrent is None else Seats(limit.concurrent),
-    )
-
-
-def _adapted(old: Limit, account: Account, limit: Limit) -> Account:
-    """The account with the new limit's numbers; a window of another period begins empty."""
-    adapted = _new(limit, account.subject)
-    for name in ("requests", "tokens", "seats"):
-        before, after = getattr(account, name), getattr(adapted, name)
-        if before is None or after is None or (name != "seats" and old.per != limit.per):
-            continue
-        before.resize(after.limit)
-        setattr(adapted, name, before)
-    return adapted
-
-
-def _is_unused(account: Account) -> bool:
-    parts = (account.requests, account.tokens, account.seats)
-    return all(part is None or part.room == part.limit for part in parts)

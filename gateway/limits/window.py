@@ -97,6 +97,15 @@ class Window:
                 return max(1, expires - at)
         return self.period
 
+    @property
+    def unused(self) -> bool:
+        """Whether nothing counts, as of the last `expire`, and nothing is lent."""
+        return self.room == self.limit
+
+    def remaining(self) -> int:
+        """What can still be taken, here or elsewhere."""
+        return self.room
+
     def reset(self, at: int) -> int:
         """Nanoseconds until everything is free again if nothing else is taken."""
         return max(0, self._entries[-1][0] - at) if self._entries else 0
@@ -147,3 +156,8 @@ class Seats:
     def resize(self, limit: int) -> None:
         self.room += limit - self.limit
         self.limit = limit
+
+    @property
+    def unused(self) -> bool:
+        """Whether no request holds one, and none is lent."""
+        return self.room == self.limit

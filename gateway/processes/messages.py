@@ -6,6 +6,7 @@ from msgspec import Struct
 from gateway.config.schema import Config
 from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.engine_process.process import EngineView, State
+from gateway.limits import messages as limits
 from gateway.telemetry.time_series import Window
 from local_engine.protocol.frames import HEAD_BYTES
 from schemas.secret import Secret
@@ -173,6 +174,7 @@ ToWorker = (
     | PeerAnswers
     | BreakerUpdate
     | LoadUpdate
+    | limits.ToWorker
 )
 ToLeader = (
     WorkerReady
@@ -185,6 +187,7 @@ ToLeader = (
     | AskPeers
     | BreakerUpdate
     | LoadUpdate
+    | limits.ToLeader
 )
 
 

@@ -21,6 +21,8 @@ from gateway.config.schema import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases, LogFileLock
 from gateway.coordination.state_sharing import StateSharing
 from gateway.experiments.service.history import ExperimentHistory
+from gateway.limits.leases import LimitLeases
+from gateway.limits.messages import LimitDenial, LimitGrant, LimitRecall
 from gateway.processes.channel import Channel
 from gateway.processes.main import loop_factory
 from gateway.processes.messages import (
@@ -146,13 +148,20 @@ class Worker:
         gateway = self.serving.gateway
         gateway.worker = begin.worker
         gateway.peers = self._others
+        self._limits = LimitLeases(gateway.limits, channel.send)
         self._sharing = StateSharing(gateway, self._leases, channel.send)
         self.serving.on_new_runtime = self._sharing.follow
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, listener: socket.socket) -> None:
         count_unhandled(self.serving.gateway.log.metrics.internal_errors.count)
-        for work in (self._follow(), self._sharing.send_updates(), self._count()):
+        works = (
+            self._follow(),
+            self._sharing.send_updates(),
+            self._limits.report(),
+            self._count(),
+        )
+        for work in works:
             task = asyncio.create_task(work)
             self._tasks.add(task)
             task.add_done_callback(self._fail)
@@ -184,6 +193,8 @@ class Worker:
         match message:
             case BreakerUpdate() | LoadUpdate():
                 self._sharing.on_message(message)
+            case LimitGrant() | LimitDenial() | LimitRecall():
+                self._limits.on_message(message)
             case EngineUpdate():
                 self._engines.update(message.engine)
             case Ask():

@@ -5,9 +5,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
-from itertools import count
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -16,16 +14,13 @@ from gateway.config.schema import Config
 from gateway.coordination.state_hub import StateHub
 from gateway.engine_process.process import EngineView
 from gateway.experiments.service.history import ExperimentHistory
-from gateway.processes.channel import Channel
+from gateway.limits.bank import LimitBank
+from gateway.limits.messages import LimitAsk, LimitReport
 from gateway.processes.messages import (
     Answer,
-    Ask,
     AskPeers,
     BreakerUpdate,
-    Commit,
     Committed,
-    ConfigRejected,
-    Discard,
     Drain,
     EngineUpdate,
     Heartbeat,
@@ -34,21 +29,17 @@ from gateway.processes.messages import (
     LoadUpdate,
     MetricsRequest,
     PeerAnswers,
-    Prepare,
     Prepared,
     Preparing,
-    Question,
     StopNow,
     ToLeader,
     ToWorker,
-    WaitIdle,
     WorkerInit,
     WorkerReady,
     packed,
     state_of,
-    to_leader,
 )
-from gateway.processes.reload_target import ProcessEnded, Proposal
+from gateway.processes.worker_handle import WorkerHandle
 from gateway.processes.worker_start import spawn
 from gateway.telemetry.metric_snapshot import MetricFamilies, merge, snapshot, without_gauges
 from gateway.telemetry.process_metrics import ProcessMetrics
@@ -59,9 +50,6 @@ BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 """Delay before a worker restarts; doubled by each crash, reset after STEADY_S."""
 
 STEADY_S = 60.0
-ANSWER_S = 0.5
-"""Timeout of a worker's answer. A late worker is skipped; its last reported counts are used."""
-
 END_S = 5.0
 """Time for a worker to exit once nothing is left to wait for."""
 
@@ -75,107 +63,7 @@ of the whole machine or container does not make a worker look hung."""
 PREPARE_EXTENSIONS = 2
 """Extra multiples of HANG_S that a worker may be silent while it prepares a configuration."""
 
-_T = TypeVar("_T")
 _families: msgspec.msgpack.Decoder[MetricFamilies] = msgspec.msgpack.Decoder(MetricFamilies)
-
-
-class WorkerHandle:
-    """The leader's handle of one worker process, from start to exit: a Target of reloads.
-
-    counted: the last reported counters.
-    missed_heartbeats: consecutive checks without a message.
-    """
-
-    def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
-        self.number = number
-        self.process = process
-        self.channel: Channel[ToLeader] = Channel(to_leader)
-        self.name = f"worker {number}"
-        self.serving = asyncio.Event()
-        self.counted: bytes | None = None
-        self.missed_heartbeats = 0
-        self._lost = False
-        self._ids = count(1)
-        self._answers: dict[int, asyncio.Future[bytes | None]] = {}
-        self._waiting_idle: dict[int, asyncio.Future[None]] = {}
-        self._preparing: dict[int, asyncio.Future[tuple[str, ...]]] = {}
-        self._committing: dict[int, asyncio.Future[None]] = {}
-
-    def send(self, message: ToWorker) -> None:
-        self.channel.send(message)
-
-    async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
-        """See Target.prepare."""
-        if self._lost:
-            raise ProcessEnded
-        number = proposal.number
-        preparing = self._preparing[number] = asyncio.get_running_loop().create_future()
-        states = tuple(state_of(engine) for engine in proposal.engines.values())
-        self.send(Prepare(number=number, config=proposal.config, engines=states))
-        try:
-            return await preparing
-        finally:
-            del self._preparing[number]
-
-    async def commit(self, number: int) -> None:
-        """See Target.commit."""
-        if self._lost:
-            return
-        committing = self._committing[number] = asyncio.get_running_loop().create_future()
-        self.send(Commit(number=number))
-        await committing
-
-    def discard(self, number: int) -> None:
-        self.send(Discard(number=number))
-
-    async def wait_old_requests(self) -> None:
-        if self._lost:
-            return
-        number = next(self._ids)
-        waiting = self._waiting_idle[number] = asyncio.get_running_loop().create_future()
-        self.send(WaitIdle(id=number))
-        await waiting
-
-    def notify_config_rejected(self, *, rejected: bool) -> None:
-        self.send(ConfigRejected(rejected=rejected))
-
-    async def ask(self, question: Question) -> bytes | None:
-        """Return the answer, or `None` if the worker does not answer in time or exits."""
-        if self._lost:
-            return None
-        number = next(self._ids)
-        answer = self._answers[number] = asyncio.get_running_loop().create_future()
-        self.send(Ask(id=number, question=question))
-        try:
-            return await asyncio.wait_for(answer, ANSWER_S)
-        except TimeoutError:
-            return None
-        finally:
-            del self._answers[number]
-
-    def on_message(self, message: Prepared | Committed | Idle | Answer) -> None:
-        match message:
-            case Prepared():
-                _resolve(self._preparing.get(message.number), message.problems)
-            case Committed():
-                _resolve(self._committing.pop(message.number, None), None)
-            case Idle():
-                _resolve(self._waiting_idle.pop(message.id, None), None)
-            case Answer(id=0):
-                self.counted = message.body
-            case Answer():
-                _resolve(self._answers.get(message.id), message.body)
-
-    def on_exit(self) -> None:
-        """The process has exited: release everything that waits for it."""
-        self._lost = True
-        for preparing in self._preparing.values():
-            if not preparing.done():
-                preparing.set_exception(ProcessEnded)
-        for waiting in (*self._committing.values(), *self._waiting_idle.values()):
-            _resolve(waiting, None)
-        for answer in self._answers.values():
-            _resolve(answer, None)
 
 
 class WorkerPool:
@@ -200,6 +88,7 @@ class WorkerPool:
         self._metrics = metrics
         self._history = history
         self.hub = StateHub()
+        self._limits = LimitBank(lambda: self._current()[0].limits)
         self._ended_counts: MetricFamilies = ()
         self._stopping = asyncio.Event()
         self._keeping: list[asyncio.Task[None]] = []
@@ -337,6 +226,7 @@ class WorkerPool:
         if self._stopping.is_set():
             worker.send(StopNow())
         self.hub.join(number, worker.send)
+        self._limits.join(number, worker.send)
         try:
             async for message in worker.channel.messages():
                 self._on_message(worker, message)
@@ -346,6 +236,7 @@ class WorkerPool:
             raise
         finally:
             self.hub.leave(number)
+            self._limits.leave(number)
             del self.workers[number]
             worker.on_exit()
         if worker.counted is not None:
@@ -365,6 +256,8 @@ class WorkerPool:
                 worker.on_message(message)
             case BreakerUpdate() | LoadUpdate():
                 self.hub.on_message(worker.number, message)
+            case LimitAsk() | LimitReport():
+                self._limits.on_message(worker.number, message)
             case AskPeers(question=HistoryRequest()):
                 history = packed(self._history())
                 worker.send(PeerAnswers(id=message.id, bodies=(history,)))
@@ -393,8 +286,3 @@ class WorkerPool:
             bodies = [one.counted for one in running if one.counted is not None]
             bodies += [packed(self._ended_counts), packed(snapshot(self._metrics.registry))]
         asking.send(PeerAnswers(id=message.id, bodies=tuple(bodies)))
-
-
-def _resolve(future: "asyncio.Future[_T] | None", value: _T) -> None:
-    if future is not None and not future.done():
-        future.set_result(value)

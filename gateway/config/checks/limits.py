@@ -63,11 +63,7 @@ def _models(limit: Limit, path: Path, config: Config, problems: Problems) -> Non
 def _processes(config: Config, problems: Problems) -> None:
     if not config.limits or problems.under(("limits",)):
         return
-    if config.server.workers > 1:
-        problems.add(
-            ("limits",), "limits over several workers are not available yet; set server.workers: 1"
-        )
-    elif config.store.redis_url is not None:
+    if config.store.redis_url is not None:
         problems.add(
             ("limits",), "limits over replicas are not available yet; remove store.redis_url"
         )

@@ -18,7 +18,8 @@ from gateway.experiments.service.history import ExperimentHistory
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.reload import Reload
 from gateway.processes.reload_target import Proposal, Target
-from gateway.processes.worker_pool import WorkerHandle, WorkerPool
+from gateway.processes.worker_handle import WorkerHandle
+from gateway.processes.worker_pool import WorkerPool
 from gateway.telemetry.process_metrics import ProcessMetrics
 from tests.gateway.config.configs import read
 

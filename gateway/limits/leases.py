@@ -1,0 +1,175 @@
+"""A worker's side of limits over several workers: ask the leader, and report what was used."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Final
+
+from msgspec import Struct
+
+from gateway.limits.leased import LeasedSeats, LeasedWindow
+from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal
+from gateway.limits.limits import RequestLimits
+from gateway.limits.messages import (
+    LimitAmounts,
+    LimitAsk,
+    LimitDenial,
+    LimitGrant,
+    LimitRecall,
+    LimitReport,
+    LimitUses,
+    ToLeader,
+    ToWorker,
+    Use,
+)
+from gateway.limits.window import Window
+from schemas.errors import Unavailable
+
+REPORT_S: Final = 0.1
+"""Interval between reports of uses; IDLE_REPORTS counts them."""
+
+ASK_S: Final = 2.0
+"""How long a request waits for the leader's answer."""
+
+
+class _Asking(Struct, eq=False):
+    """A request that waits for the leader."""
+
+    accounts: Accounts
+    tokens: int
+    answer: asyncio.Future[Hold | LimitRefusal | None]
+
+
+class LimitLeases:
+    """The leases of one worker."""
+
+    def __init__(self, limits: RequestLimits, send: Callable[[ToLeader], None]) -> None:
+        """limits: of this worker; their accounts become leases."""
+        self._limits = limits
+        self._send = send
+        self._ids = count(1)
+        self._asking: dict[int, _Asking] = {}
+        limits.lease(self)
+
+    async def ask(self, accounts: Accounts, tokens: int) -> Hold | LimitRefusal:
+        """Reserve a request that lacks room here, with what the leader leases for it."""
+        refusal = accounts.too_large(tokens)
+        if refusal is not None:
+            return refusal
+        result = await self._ask(accounts, tokens, _lacking(accounts, tokens))
+        while result is None:  # another request took what was here: lease all that it needs
+            result = await self._ask(accounts, tokens, _lacking(accounts, tokens, alone=True))
+        return result
+
+    async def _ask(
+        self, accounts: Accounts, tokens: int, lacking: tuple[LimitAmounts, ...]
+    ) -> Hold | LimitRefusal | None:
+        number, loop = next(self._ids), asyncio.get_running_loop()
+        answer: asyncio.Future[Hold | LimitRefusal | None] = loop.create_future()
+        self._asking[number] = _Asking(accounts, tokens, answer)
+        timer = loop.call_later(ASK_S, _time_out, answer)
+        self._send(LimitAsk(id=number, lacking=lacking))
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled():
+                hold = answer.result()
+                if isinstance(hold, Hold):
+                    hold.settle(0, time.monotonic_ns())
+            raise
+        finally:
+            timer.cancel()
+            del self._asking[number]
+
+    def on_message(self, message: ToWorker) -> None:
+        match message:
+            case LimitGrant():
+                self._granted(message)
+            case LimitDenial():
+                asking = self._asking.get(message.id)
+                if asking is not None and not asking.answer.done():
+                    refusal = LimitRefusal(
+                        message.limit, message.per, message.quantity, message.allowed, message.wait
+                    )
+                    asking.answer.set_result(refusal)
+            case LimitRecall():
+                found = [self._limits.account(*place) for place in message.accounts]
+                accounts = [account for account in found if account is not None]
+                self._send(LimitReport(recall=message.id, uses=_uses(accounts, recalled=True)))
+
+    async def report(self) -> None:
+        """Report what was used every REPORT_S until cancelled, and give back idle leases."""
+        while True:
+            await asyncio.sleep(REPORT_S)
+            uses = _uses(self._limits.accounts(), recalled=False)
+            if uses:
+                self._send(LimitReport(recall=0, uses=uses))
+
+    def _granted(self, grant: LimitGrant) -> None:
+        """Add to the leases, and reserve the request before another one can take its part."""
+        for one, left in zip(grant.granted, grant.left, strict=True):
+            account = self._limits.account(one.limit, one.subject)
+            if account is None:
+                continue
+            if isinstance(account.requests, LeasedWindow):
+                account.requests.room += one.requests
+                account.requests.left = left.requests
+            if isinstance(account.tokens, LeasedWindow):
+                account.tokens.room += one.tokens
+                account.tokens.left = left.tokens
+            if isinstance(account.seats, LeasedSeats):
+                account.seats.add(one.seats)
+        asking = self._asking.get(grant.id)
+        if asking is not None and not asking.answer.done():
+            hold = asking.accounts.reserve(asking.tokens, time.monotonic_ns())
+            asking.answer.set_result(hold)
+
+
+def _time_out(answer: "asyncio.Future[Hold | LimitRefusal | None]") -> None:
+    if not answer.done():
+        answer.set_exception(Unavailable("the leader process does not answer", retry_after=1))
+
+
+def _lacking(accounts: Accounts, tokens: int, *, alone: bool = False) -> tuple[LimitAmounts, ...]:
+    """What a request needs beyond the leases; alone: as if other requests took all of them."""
+    found: list[LimitAmounts] = []
+    for one in accounts.all:
+        amounts = [
+            0 if part is None else max(0, need - (min(part.room, 0) if alone else part.room))
+            for part, need in ((one.requests, 1), (one.tokens, tokens), (one.seats, 1))
+        ]
+        if any(amounts):
+            found.append(LimitAmounts(one.limit, one.subject, *amounts))
+    return tuple(found)
+
+
+def _uses(accounts: Sequence[Account], *, recalled: bool) -> tuple[LimitUses, ...]:
+    """What was used of the accounts, and what is given back. recalled: all that is unused."""
+    found: list[LimitUses] = []
+    for one in accounts:
+        requests, back_requests, over_requests = _report(one.requests, recalled)
+        tokens, back_tokens, over_tokens = _report(one.tokens, recalled)
+        seats = one.seats
+        back_seats = seats.report(recalled=recalled) if isinstance(seats, LeasedSeats) else 0
+        if (
+            requests
+            or tokens
+            or any((back_requests, back_tokens, back_seats))
+            or (over_requests or over_tokens)
+        ):
+            place = one.limit, one.subject
+            found.append(
+                LimitUses(
+                    *place,
+                    requests,
+                    tokens,
+                    LimitAmounts(*place, back_requests, back_tokens, back_seats),
+                    LimitAmounts(*place, over_requests, over_tokens),
+                )
+            )
+    return tuple(found)
+
+
+def _report(window: Window | None, recalled: bool) -> tuple[tuple[Use, ...], int, int]:
+    return window.report(recalled=recalled) if isinstance(window, LeasedWindow) else ((), 0, 0)

@@ -1,0 +1,134 @@
+"""The leader's side of one worker process: what it was asked, and what waits for its answers."""
+
+import asyncio
+from itertools import count
+from typing import TypeVar
+
+from gateway.processes.channel import Channel
+from gateway.processes.messages import (
+    Answer,
+    Ask,
+    Commit,
+    Committed,
+    ConfigRejected,
+    Discard,
+    Idle,
+    Prepare,
+    Prepared,
+    Question,
+    ToLeader,
+    ToWorker,
+    WaitIdle,
+    state_of,
+    to_leader,
+)
+from gateway.processes.reload_target import ProcessEnded, Proposal
+
+ANSWER_S = 0.5
+"""Timeout of a worker's answer. A late worker is skipped; its last reported counts are used."""
+
+_T = TypeVar("_T")
+
+
+class WorkerHandle:
+    """The leader's handle of one worker process, from start to exit: a Target of reloads.
+
+    counted: the last reported counters.
+    missed_heartbeats: consecutive checks without a message.
+    """
+
+    def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
+        self.number = number
+        self.process = process
+        self.channel: Channel[ToLeader] = Channel(to_leader)
+        self.name = f"worker {number}"
+        self.serving = asyncio.Event()
+        self.counted: bytes | None = None
+        self.missed_heartbeats = 0
+        self._lost = False
+        self._ids = count(1)
+        self._answers: dict[int, asyncio.Future[bytes | None]] = {}
+        self._waiting_idle: dict[int, asyncio.Future[None]] = {}
+        self._preparing: dict[int, asyncio.Future[tuple[str, ...]]] = {}
+        self._committing: dict[int, asyncio.Future[None]] = {}
+
+    def send(self, message: ToWorker) -> None:
+        self.channel.send(message)
+
+    async def prepare(self, proposal: Proposal) -> tuple[str, ...]:
+        """See Target.prepare."""
+        if self._lost:
+            raise ProcessEnded
+        number = proposal.number
+        preparing = self._preparing[number] = asyncio.get_running_loop().create_future()
+        states = tuple(state_of(engine) for engine in proposal.engines.values())
+        self.send(Prepare(number=number, config=proposal.config, engines=states))
+        try:
+            return await preparing
+        finally:
+            del self._preparing[number]
+
+    async def commit(self, number: int) -> None:
+        """See Target.commit."""
+        if self._lost:
+            return
+        committing = self._committing[number] = asyncio.get_running_loop().create_future()
+        self.send(Commit(number=number))
+        await committing
+
+    def discard(self, number: int) -> None:
+        self.send(Discard(number=number))
+
+    async def wait_old_requests(self) -> None:
+        if self._lost:
+            return
+        number = next(self._ids)
+        waiting = self._waiting_idle[number] = asyncio.get_running_loop().create_future()
+        self.send(WaitIdle(id=number))
+        await waiting
+
+    def notify_config_rejected(self, *, rejected: bool) -> None:
+        self.send(ConfigRejected(rejected=rejected))
+
+    async def ask(self, question: Question) -> bytes | None:
+        """Return the answer, or `None` if the worker does not answer in time or exits."""
+        if self._lost:
+            return None
+        number = next(self._ids)
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        self.send(Ask(id=number, question=question))
+        try:
+            return await asyncio.wait_for(answer, ANSWER_S)
+        except TimeoutError:
+            return None
+        finally:
+            del self._answers[number]
+
+    def on_message(self, message: Prepared | Committed | Idle | Answer) -> None:
+        match message:
+            case Prepared():
+                _resolve(self._preparing.get(message.number), message.problems)
+            case Committed():
+                _resolve(self._committing.pop(message.number, None), None)
+            case Idle():
+                _resolve(self._waiting_idle.pop(message.id, None), None)
+            case Answer(id=0):
+                self.counted = message.body
+            case Answer():
+                _resolve(self._answers.get(message.id), message.body)
+
+    def on_exit(self) -> None:
+        """The process has exited: release everything that waits for it."""
+        self._lost = True
+        for preparing in self._preparing.values():
+            if not preparing.done():
+                preparing.set_exception(ProcessEnded)
+        for waiting in (*self._committing.values(), *self._waiting_idle.values()):
+            _resolve(waiting, None)
+        for answer in self._answers.values():
+            _resolve(answer, None)
+
+
+def _resolve(future: "asyncio.Future[_T] | None", value: _T) -> None:
+    if future is not None and not future.done():
+        future.set_result(value)

@@ -1,0 +1,190 @@
+"""Leases of several workers, with messages that take their time: together exactly the limit."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from time import monotonic_ns
+
+import pytest
+
+from gateway.config.schema_limits import Limit, LimitWho
+from gateway.limits.bank import LimitBank
+from gateway.limits.leases import LimitLeases
+from gateway.limits.ledger import Hold, LimitRefusal
+from gateway.limits.limits import RequestLimits
+from gateway.limits.messages import ToLeader, ToWorker
+
+pytestmark = pytest.mark.anyio
+
+SEEDS = range(12)
+
+
+class LateMail:
+    """Deliver messages in order, each after a random delay."""
+
+    def __init__(self, draws: random.Random) -> None:
+        self._draws = draws
+        self._due = 0.0
+
+    def __call__(self, deliver: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._due = max(self._due, loop.time() + self._draws.uniform(0, 0.002))
+        loop.call_at(self._due, deliver)
+
+
+class LeasingWorker:
+    """One worker: its limits, and its connection to the leader."""
+
+    def __init__(self, number: int, office: "Office") -> None:
+        self.number = number
+        self.alive = True
+        self.limits = RequestLimits(office.limits)
+        to_leader, to_worker = LateMail(office.draws), LateMail(office.draws)
+
+        def send(message: ToLeader) -> None:
+            if self.alive:
+                to_leader(lambda: office.bank.on_message(number, message) if self.alive else None)
+
+        def receive(message: ToWorker) -> None:
+            to_worker(lambda: self.leases.on_message(message) if self.alive else None)
+
+        self.leases = LimitLeases(self.limits, send)
+        office.bank.join(number, receive)
+        self.reporting = asyncio.create_task(self.leases.report())
+
+    async def request(self, tokens: int) -> Hold | LimitRefusal:
+        accounts = self.limits.of("web", "chat", "chat")
+        assert accounts is not None
+        hold = accounts.reserve(tokens, monotonic_ns())
+        return hold if hold is not None else await self.leases.ask(accounts, tokens)
+
+
+class Office:
+    """A leader and its workers."""
+
+    def __init__(self, workers: int, seed: int, *limits: Limit) -> None:
+        self.draws = random.Random(seed)
+        self.limits = limits
+        self.bank = LimitBank(lambda: self.limits)
+        self.workers = [LeasingWorker(number, self) for number in range(workers)]
+
+    async def close(self) -> None:
+        for worker in self.workers:
+            worker.reporting.cancel()
+        await asyncio.gather(*(one.reporting for one in self.workers), return_exceptions=True)
+
+    def kill(self, number: int) -> None:
+        self.workers[number].alive = False
+        self.bank.leave(number)
+
+
+def limit(**fields: object) -> Limit:
+    return Limit(name="l", who=LimitWho(any=True), per="day", **fields)  # pyright: ignore[reportArgumentType]  fields of Limit
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_several_workers_admit_exactly_the_limit(seed: int) -> None:
+    """Not one more, and not one less: no worker refuses while another one holds a lease."""
+    draws = random.Random(seed)
+    allowed = draws.randint(1, 400)
+    office = Office(draws.randint(2, 4), seed, limit(requests=allowed))
+
+    async def client(worker: LeasingWorker) -> int:
+        admitted = 0
+        for _ in range(100):
+            result = await worker.request(0)
+            admitted += isinstance(result, Hold)
+            if isinstance(result, Hold):
+                result.settle(0, monotonic_ns())
+            if draws.random() < 0.1:
+                await asyncio.sleep(draws.uniform(0, 0.02))
+        return admitted
+
+    counts = await asyncio.gather(*(client(worker) for worker in office.workers for _ in range(3)))
+    await office.close()
+
+    assert sum(counts) == min(allowed, 300 * len(office.workers))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_tokens_that_are_not_used_return_to_all_workers(seed: int) -> None:
+    """Each request reserves up to 50 and uses less: in the end exactly the used ones count."""
+    draws = random.Random(seed)
+    office = Office(3, seed, limit(tokens=2000, concurrent=3))
+    used = 0
+
+    async def client(worker: LeasingWorker) -> None:
+        nonlocal used
+        for _ in range(40):
+            tokens = draws.randint(1, 50)
+            result = await worker.request(tokens)
+            if isinstance(result, LimitRefusal):
+                continue
+            await asyncio.sleep(draws.uniform(0, 0.004))
+            spent = draws.randint(0, tokens + (5 if draws.random() < 0.1 else 0))
+            result.settle(spent, monotonic_ns())
+            used += spent
+
+    await asyncio.gather(*(client(worker) for worker in office.workers for _ in range(3)))
+    last = [await one.request(2000 - used) for one in office.workers]
+    await office.close()
+
+    assert used <= 2000 + 5 * 40
+    if used < 2000:
+        assert sum(isinstance(one, Hold) for one in last) == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_killed_workers_seats_return_and_its_lease_counts_as_used(seed: int) -> None:
+    office = Office(3, seed, limit(requests=300, concurrent=6))
+    first, second, third = office.workers
+    held = [await first.request(0) for _ in range(4)]
+    kept = [await second.request(0) for _ in range(2)]
+    refused = await third.request(0)
+    office.kill(0)
+    after = [await third.request(0) for _ in range(4)]
+    full = await third.request(0)
+    for one in (*kept, *after):
+        assert isinstance(one, Hold)
+        one.settle(0, monotonic_ns())
+    admitted = 10
+    while isinstance(found := await third.request(0), Hold):
+        found.settle(0, monotonic_ns())
+        admitted += 1
+    await office.close()
+
+    assert all(isinstance(one, Hold) for one in held)
+    assert isinstance(refused, LimitRefusal)
+    assert refused.quantity == "concurrent"
+    assert isinstance(full, LimitRefusal)
+    assert 290 <= admitted <= 300
+    assert isinstance(found, LimitRefusal)
+    assert found.quantity == "requests"
+
+
+async def test_idle_leases_return_to_the_leader() -> None:
+    office = Office(2, 1, limit(requests=6400, tokens=64_000, concurrent=640))
+    hold = await office.workers[0].request(10)
+    assert isinstance(hold, Hold)
+    hold.settle(10, monotonic_ns())
+    account = office.workers[0].limits.accounts()[0]
+    leased = [part.room for part in (account.requests, account.tokens, account.seats) if part]
+    await asyncio.sleep(1.6)
+    returned = [part.room for part in (account.requests, account.tokens, account.seats) if part]
+    await office.close()
+
+    assert min(leased) > 0
+    assert returned == [0, 0, 0]
+
+
+async def test_a_reload_changes_the_limit_of_all_workers() -> None:
+    office = Office(2, 3, limit(requests=10))
+    first = [await office.workers[turn % 2].request(0) for turn in range(12)]
+    office.limits = (limit(requests=15),)
+    for worker in office.workers:
+        worker.limits.configure(office.limits)
+    more = [await office.workers[turn % 2].request(0) for turn in range(12)]
+    await office.close()
+
+    assert sum(isinstance(one, Hold) for one in first) == 10
+    assert sum(isinstance(one, Hold) for one in more) == 5
