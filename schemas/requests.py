@@ -43,6 +43,7 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     read:    the request that was read from it.
     own:     names in `extra` that OpenAI's chat dialect does not have; `None`: all.
     storage: of its dialect's stored answers; `None` where nothing is stored.
+    unsent:  the conversation, if it is not among `fields` because no adapter may send it as it is.
     """
 
     dialect: str
@@ -50,6 +51,7 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     read: "ChatRequest"
     own: frozenset[str] | None = None
     storage: Storage | None = None
+    unsent: Raw | UnsetType = UNSET
 
 
 @final

@@ -1,7 +1,9 @@
 """Send an answer: whole or as a stream, or the error in its place."""
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import Protocol
 from urllib.parse import quote
 
 from gateway.asgi.cors import Headers
@@ -17,6 +19,7 @@ from schemas.errors import (
     UnsupportedMediaType,
     UpgradeRefused,
 )
+from schemas.requests import Request
 
 _JSON = (b"content-type", b"application/json")
 _STREAM: Headers = [
@@ -30,17 +33,42 @@ _LONGEST = 200
 """Maximum characters of one name: clients and proxies accept 8 KiB of headers, some less."""
 
 
+class ClientNames(Protocol):
+    """The client's names of fields; see gateway.surfaces.field_names.FieldNames."""
+
+    def of(self, paths: Iterable[str], request: Request | None) -> list[str]: ...
+
+
 class ResponseWriter:
     """The answer to one request. `begun` is true once a status line was sent.
 
     extra: headers for every answer of this request (CORS). expose: send x-gateway-* headers.
+    names: the client's names of dropped fields. request: `None` until it has been read.
     """
 
-    __slots__ = ("_exchange", "_expose", "_extra", "_record", "busy", "last_sent", "started")
+    __slots__ = (
+        "_exchange",
+        "_expose",
+        "_extra",
+        "_names",
+        "_record",
+        "busy",
+        "last_sent",
+        "request",
+        "started",
+    )
 
     def __init__(
-        self, exchange: HotExchange, record: RequestRecord, extra: Headers, *, expose: bool
+        self,
+        exchange: HotExchange,
+        record: RequestRecord,
+        extra: Headers,
+        names: ClientNames,
+        *,
+        expose: bool,
     ) -> None:
+        self.request: Request | None = None
+        self._names = names
         self.started = False
         self.busy = False
         self.last_sent = 0.0
@@ -149,8 +177,9 @@ class ResponseWriter:
                 headers.append((b"x-gateway-variant", part.variant.encode()))
         if record.dropped:
             # The client chooses a field's name, so it may contain line breaks and commas.
-            names = [_quoted(name[:_LONGEST]) for name in record.dropped[:_MOST_NAMES]]
-            if more := len(record.dropped) - len(names):
+            given = [name[:_LONGEST] for name in record.dropped[:_MOST_NAMES]]
+            names = [_quoted(name) for name in self._names.of(given, self.request)]
+            if more := len(record.dropped) - len(given):
                 names.append(f"and-{more}-more")
             headers.append((b"x-gateway-dropped-params", ", ".join(names).encode()))
         if record.defaulted:

@@ -6,7 +6,7 @@ only. Everything that Litestar's layers would do is done here.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Final, cast
@@ -24,6 +24,7 @@ from gateway.asgi.request_body import arrived_body, check_type, encoding_of, rea
 from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
 from gateway.http.cross_site_refusal import refuse
+from gateway.http.error_fields import name_field
 from gateway.http.limited import admit_limited, settle_limited
 from gateway.http.other_methods import answer_other_method
 from gateway.http.response_storage import continued, storing
@@ -41,6 +42,7 @@ from gateway.routing.request_record import RequestRecord, loggable_id, new_reque
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.surfaces.base import Inbound, Renderer, plain
+from gateway.surfaces.field_names import FieldNames
 from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from gateway.surfaces.sse import frame
 from gateway.surfaces.stored_items import EarlierItemsNeeded
@@ -48,7 +50,6 @@ from schemas.answers import Answer, Embeddings, Fold, folded
 from schemas.errors import Forbidden, GatewayError, ModelNotFound
 from schemas.event_source import EventSource
 from schemas.events import Event
-from schemas.prompt_too_long import CONTEXT_LENGTH, PLACES
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 
 LARGE: Final = 64 * 1024
@@ -64,6 +65,7 @@ class Endpoint:
         self._gateway = gateway
         self._route = route
         self._surface = route.surface
+        self._names = route.surface.field_names
         self._task = route.surface.task or ""
         self._stores = route.stores
         self._id_header = route.surface.request_id_header
@@ -101,7 +103,7 @@ class Endpoint:
         if self._id_header:
             extra = [*extra, (self._id_header, record.request_id.encode())]
         expose = runtime.config.server.expose_headers
-        response = ResponseWriter(exchange, record, extra, expose=expose)
+        response = ResponseWriter(exchange, record, extra, self._names, expose=expose)
         status = 500
         try:
             if scope["method"] != "POST":
@@ -168,7 +170,7 @@ class Endpoint:
                 )
             except EarlierItemsNeeded as needed:
                 request = await continued(needed, exchange, gateway, record, held, LARGE)
-            record.model = request.model
+            response.request, record.model = request, request.model
             record.task = self._task or request.task
             route = runtime.table.find(request.model, caller.may_use)
             record.route = route.name
@@ -181,11 +183,11 @@ class Endpoint:
                 reserved = await admit_limited(
                     gateway.limits, caller.name, route.name, request, response, self._route
                 )
-            planned = _plan(route, request, scope["headers"], gateway, runtime.planner, record)
+            planned = _plan(route, request, scope, gateway, runtime.planner, record, self._names)
             try:
                 await self._answer(planned, request, record, response, gateway, runtime, exchange)
             except GatewayError as exc:
-                _place(exc, request)
+                name_field(exc, request, self._names, planned, record.backend)
                 raise
             finally:
                 if record.usage is None:
@@ -209,7 +211,6 @@ class Endpoint:
         """Parse the request. A large or compressed body is processed in a thread, in turn.
 
         encoding: one of ENCODINGS, or b"".
-
         Raises as `read_body`, `inflate`, `weighed` and the surface's `parse` do.
         """
         server, scope = runtime.config.server, exchange.scope
@@ -322,7 +323,7 @@ class Endpoint:
         except GatewayError as exc:
             if not response.started:
                 raise
-            _place(exc, request)
+            name_field(exc, request, self._names, planned, record.backend)
             exc.request_id = record.request_id
             record.record_error(exc)
             guard.disarm()
@@ -358,19 +359,14 @@ class Endpoint:
         await response.error(error, body)
 
 
-def _place(error: GatewayError, request: Request) -> None:
-    """Name the prompt's field in the error for a prompt that is too long."""
-    if error.code == CONTEXT_LENGTH:
-        error.param = PLACES[request.task]
-
-
 def _plan(
     route: Route,
     request: Request,
-    headers: Iterable[tuple[bytes, bytes]],
+    scope: Scope,
     gateway: Gateway,
     planner: Planner,
     record: RequestRecord,
+    names: FieldNames,
 ) -> Plan:
     """Plan the request, and record why it goes where it goes, but none of its content.
 
@@ -380,15 +376,18 @@ def _plan(
         uniform_draw=gateway.random.random(),
         now=record.started,
         caller=record.caller,
-        headers=headers,
+        headers=scope["headers"],
         request_id=record.request_id,
     )
     enrolment = planner.enrol(route, request, facts)
     if enrolment is not None:
         record.participation = enrolment.participation
-    planned = planner.plan(route, request, facts, enrolment)
-    record.candidates = planned.names
-    record.rule = planned.rule
+    try:
+        planned = planner.plan(route, request, facts, enrolment)
+    except GatewayError as exc:
+        name_field(exc, request, names)
+        raise
+    record.candidates, record.rule = planned.names, planned.rule
     if planned.ruled_out:
         record.ruled_out = planned.ruled_out
     return planned

@@ -10,6 +10,7 @@ from typing import Protocol, overload
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gateway.surfaces.field_names import FieldNames
 from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError
 from schemas.events import Event
@@ -92,6 +93,7 @@ class Surface(Protocol):
     media_type, stream_media_type: of whole bodies (errors included), and of streams.
     error_event: the line before the data of an error in a stream; b"" for none.
     request_id_header: the dialect's own header for the request's id; b"" for none.
+    field_names: the client's names of our schema's fields.
     """
 
     @property
@@ -110,6 +112,8 @@ class Surface(Protocol):
     def error_event(self) -> bytes: ...
     @property
     def request_id_header(self) -> bytes: ...
+    @property
+    def field_names(self) -> FieldNames: ...
 
     def status_of(self, exc: GatewayError) -> int:
         """Return the HTTP status by which the dialect's clients know the error."""

@@ -26,10 +26,10 @@ NAMED = (
     "eager_input_streaming",
     "is_error",
     "messages.reasoning",
-    "reasoning_effort",
+    "output_config.effort",
     "thinking",
     "top_k",
-    "user",
+    "metadata.user_id",
 )
 """The last members of what a vendor may not get, and the client learns of."""
 

@@ -18,13 +18,13 @@ pytestmark = pytest.mark.anyio
 CHATTING = [one for one in VENDORS if one.task == "chat"]
 NAMED = {
     "client_metadata",
-    "messages.reasoning",
+    "input.reasoning",
     "prompt_cache_key",
-    "reasoning_effort",
+    "reasoning.effort",
     "service_tier",
     "tools.strict",
     "tools[].format",
-    "verbosity",
+    "text.verbosity",
 }
 """What a vendor may not get, and the client learns of."""
 

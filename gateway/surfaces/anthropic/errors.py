@@ -8,8 +8,6 @@ from typing import Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from gateway.surfaces.field_names import MESSAGES as NAMES
-from gateway.surfaces.field_names import rename_field
 from gateway.surfaces.openai.stream_chunks import encode
 from schemas.errors import GatewayError
 
@@ -86,7 +84,6 @@ class MessagesError(Struct, frozen=True, kw_only=True):
 
 def error_body(exc: GatewayError) -> bytes:
     """Return `{"type": "error", "error": {"type", "message"}, "request_id"}`."""
-    rename_field(exc, NAMES)
     return encode(
         MessagesError(
             error=MessagesErrorDetail(

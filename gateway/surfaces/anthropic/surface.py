@@ -3,6 +3,7 @@
 from typing import Final, overload
 
 from gateway.surfaces.anthropic.errors import error_body, status_of
+from gateway.surfaces.anthropic.field_names import NAMES
 from gateway.surfaces.anthropic.frames import ERROR, PING
 from gateway.surfaces.anthropic.parse import parse_messages
 from gateway.surfaces.anthropic.render import MessagesRenderer
@@ -27,6 +28,7 @@ class MessagesSurface:
     stream_media_type = EVENT_STREAM
     error_event = ERROR
     request_id_header = b"request-id"
+    field_names = NAMES
 
     def __init__(self, *, counting: bool = False) -> None:
         """counting: requests are only counted, so that they need no `max_tokens`."""

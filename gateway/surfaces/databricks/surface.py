@@ -18,6 +18,7 @@ from gateway.surfaces.databricks.wire import (
     DatabricksEmbeddingsWire,
     InvocationWire,
 )
+from gateway.surfaces.field_names import AS_IN_CHAT
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.openai.surface import OpenAISurface
 from schemas.errors import GatewayError
@@ -38,6 +39,7 @@ class DatabricksSurface:
     stream_media_type = EVENT_STREAM
     error_event = b""
     request_id_header = b""
+    field_names = AS_IN_CHAT
 
     def __init__(self, task: Task | None = None) -> None:
         self.task: Task | None = task

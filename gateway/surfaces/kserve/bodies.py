@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from gateway.surfaces.field_names import FieldNames
 from gateway.surfaces.kserve.parameter_tables import INPUTS, OUTPUTS, Shape, TensorSpec
 from schemas.errors import GatewayError
 
@@ -31,6 +32,8 @@ TENSORS: Final = {
     "echo": "exclude_input_in_output",
 }
 """Fields of requests that clients of this surface cannot name -> the tensors they come from."""
+
+NAMES: Final = FieldNames(TENSORS)
 
 _encode: Final = msgspec.json.Encoder().encode
 

@@ -15,7 +15,7 @@ from gateway.surfaces.base import (
 )
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.kserve.binary import OCTETS, decompress, json_length
-from gateway.surfaces.kserve.bodies import VERSION, error_body
+from gateway.surfaces.kserve.bodies import NAMES, VERSION, error_body
 from gateway.surfaces.kserve.generate_parse import parse_generate
 from gateway.surfaces.kserve.generate_render import GenerateRenderer
 from gateway.surfaces.kserve.generate_wire import GenerateWire
@@ -45,6 +45,7 @@ class InferSurface:
     stream_media_type = EVENT_STREAM
     error_event = b""
     request_id_header = b""
+    field_names = NAMES
 
     def status_of(self, exc: GatewayError) -> int:
         return exc.status
@@ -79,6 +80,7 @@ class GenerateSurface:
     stream_media_type = EVENT_STREAM
     error_event = b""
     request_id_header = b""
+    field_names = NAMES
 
     def __init__(self, *, streams: bool) -> None:
         """streams: this is generate_stream, which answers with server-sent events."""

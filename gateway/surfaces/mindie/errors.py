@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from gateway.surfaces.field_names import FieldNames
 from gateway.surfaces.mindie.wire import PARAMETERS
 from schemas.errors import GatewayError, InvalidRequest, UpstreamRejected
 
@@ -38,6 +39,8 @@ _NAMES: Final = {
     "timeout_s": "parameters.timeout",
 }
 """Field names of the request path and the engines -> their path in this dialect's body."""
+
+NAMES: Final = FieldNames(_NAMES)
 
 _FIELD: Final = re.compile(
     rf"(^|: |; )({'|'.join(sorted(_NAMES))})(?=[:\[]| (?:is|has|must|and)\b)"

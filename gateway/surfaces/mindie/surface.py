@@ -10,7 +10,7 @@ from gateway.surfaces.base import (
     Renderer,
 )
 from gateway.surfaces.hot_route import HotRoute
-from gateway.surfaces.mindie.errors import error_body
+from gateway.surfaces.mindie.errors import NAMES, error_body
 from gateway.surfaces.mindie.parse import parse_infer_token
 from gateway.surfaces.mindie.render import InferTokenRenderer
 from gateway.surfaces.mindie.wire import InferTokenWire
@@ -33,6 +33,7 @@ class MindieSurface:
     stream_media_type = EVENT_STREAM
     error_event = b""
     request_id_header = b""
+    field_names = NAMES
 
     def status_of(self, exc: GatewayError) -> int:
         return exc.status

@@ -9,6 +9,7 @@ from gateway.surfaces.base import (
     Inbound,
     Renderer,
 )
+from gateway.surfaces.field_names import AS_IN_CHAT
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.openai.bodies import (
     OpenAIEmbeddingsRenderer,
@@ -59,6 +60,7 @@ class OpenAISurface:
     stream_media_type = EVENT_STREAM
     error_event = b""
     request_id_header = b""
+    field_names = AS_IN_CHAT
 
     def __init__(
         self, task: Task, *, reasoning: ReasoningNames = "both", running_usage: bool = False

@@ -147,10 +147,15 @@ def _request(
         nested=conversation.marked or tools.marked,
         optional=optional,
     )
+    unsent: Raw | UnsetType = UNSET
     if conversation.as_sent and isinstance(wire.input, Raw):
         kept["input"] = joined_input(wire.input, earlier)
+    elif not earlier.items:
+        unsent = wire.input
     own = OWN.union([name for name in extra if "." in name]) if extra else OWN
-    original = Original(dialect=DIALECT, fields=kept, read=request, own=own, storage=storage)
+    original = Original(
+        dialect=DIALECT, fields=kept, read=request, own=own, storage=storage, unsent=unsent
+    )
     return replace(request, original=original)
 
 

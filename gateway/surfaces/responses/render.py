@@ -10,8 +10,6 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from gateway.surfaces.base import Headers
-from gateway.surfaces.field_names import RESPONSES as NAMES
-from gateway.surfaces.field_names import rename_field
 from gateway.surfaces.openai.bodies import openai_error
 from gateway.surfaces.openai.stream_chunks import encode
 from gateway.surfaces.responses import items
@@ -166,7 +164,7 @@ class ResponsesRenderer:
             usage=usage_json(self._usage),
         )
         self._lifecycle(outcome, b"failed", out)
-        error = openai_error(rename_field(exc, NAMES))
+        error = openai_error(exc)
         detail = {"code": error.code, "message": error.message, "param": error.param}
         data = encode({**detail, "error": error})[1:-1]
         out.append(event(b"error", data, self._items.number))

@@ -11,11 +11,10 @@ from gateway.surfaces.base import (
     Inbound,
     Renderer,
 )
-from gateway.surfaces.field_names import RESPONSES as NAMES
-from gateway.surfaces.field_names import rename_field
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.openai.bodies import error_body
 from gateway.surfaces.openai.surface import created_at
+from gateway.surfaces.responses.field_names import NAMES
 from gateway.surfaces.responses.frames import ERROR
 from gateway.surfaces.responses.parse import parse_response
 from gateway.surfaces.responses.render import ResponsesRenderer
@@ -43,6 +42,7 @@ class ResponsesSurface:
     stream_media_type = EVENT_STREAM
     error_event = ERROR
     request_id_header = b""
+    field_names = NAMES
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -68,7 +68,7 @@ class ResponsesSurface:
         )
 
     def error(self, exc: GatewayError) -> bytes:
-        return error_body(rename_field(exc, NAMES))
+        return error_body(exc)
 
 
 RESPONSES: Final = ResponsesSurface()

@@ -160,7 +160,7 @@ async def test_tokens_in_are_tokens_out(tmp_path: Path, old: bool) -> None:
                 "seed": 7,
             },
         }
-        assert answer.headers["x-gateway-dropped-params"] == "typical_p"
+        assert answer.headers["x-gateway-dropped-params"] == "parameters.typical_p"
         (sent,) = here.server.bodies("/infer_token")
         assert sent == {
             "input_id": [5, 6, 7],

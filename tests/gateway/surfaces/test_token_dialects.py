@@ -117,7 +117,7 @@ async def test_a_mindie_client_reaches_tensorrt_with_its_sampling(between: Betwe
     assert details["generated_token_ids"] == CONTINUED
     assert details["generated_tokens"] == 4
     assert details["finish_reason"] == "length"
-    assert answer.headers["x-gateway-dropped-params"] == "typical_p, answer.text"
+    assert answer.headers["x-gateway-dropped-params"] == ("parameters.typical_p, answer.text")
     (asked,) = between.triton.inferences
     sent = {name: values.items for name, values in asked.tensors.items()}
     assert sent["input_ids"] == PROMPT

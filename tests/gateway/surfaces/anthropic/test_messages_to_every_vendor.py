@@ -281,9 +281,9 @@ async def test_what_agents_send_costs_no_one_the_answer_and_what_is_lost_is_name
         assert {
             "anthropic-beta",
             "context_management",
-            "messages[].cache_control",
+            "system[].cache_control",
             "messages[].content[].cache_control",
-            "messages[].is_error",
+            "messages[].content[].is_error",
             "tools[].cache_control",
         } <= set(dropped)
 

@@ -217,7 +217,7 @@ async def test_a_watermark_is_not_an_error_and_its_absence_is_reported(gateway: 
     answer = await post(gateway, example(watermark=True))
 
     assert answer.status_code == 200
-    assert answer.headers["x-gateway-dropped-params"] == "watermark"
+    assert answer.headers["x-gateway-dropped-params"] == "parameters.watermark"
 
 
 async def test_what_is_dropped_is_named_in_a_header_for_any_name(gateway: Serving) -> None:

@@ -270,7 +270,7 @@ async def test_reasoning_that_openai_encrypted_is_left_out_and_named(
 
     assert answer.status_code == 200, answer.text
     assert b"gAAAAABpM0Yj" not in gateway.setting.server.requests[-1].body
-    assert "messages[].encrypted_content" in answer.headers["x-gateway-dropped-params"]
+    assert "input[].encrypted_content" in answer.headers["x-gateway-dropped-params"]
 
 
 AGENTS: Json = {
@@ -343,8 +343,8 @@ async def test_what_agents_send_costs_no_one_the_answer_and_what_is_lost_is_name
     assert {
         "client_metadata",
         "include",
-        "messages[].content[].mark",
-        "messages[].phase",
+        "input[].content[].mark",
+        "input[].phase",
         "store",
         "tools[].format",
         "truncation",
@@ -377,7 +377,7 @@ async def test_what_agents_send_costs_no_one_the_answer_and_what_is_lost_is_name
         ),
         (
             {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "file_1"}]}]},
-            "file|messages.opaque",
+            "file|input.opaque",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

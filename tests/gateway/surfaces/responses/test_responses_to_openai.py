@@ -328,7 +328,7 @@ async def test_reasoning_of_another_vendor_does_not_reach_openai(gateway: Respon
     gateway.setting.plays(answering(VENDOR, Said()))
     answer = await post(gateway, input=[HI, *returned(first), HI])
 
-    assert answer.headers["x-gateway-dropped-params"] == "messages.reasoning"
+    assert answer.headers["x-gateway-dropped-params"] == "input.reasoning"
     assert [one["role"] for one in dicts(sent(gateway)["input"])] == ["user", "assistant", "user"]
     assert PROOF.encode() not in gateway.setting.server.requests[-1].body
 

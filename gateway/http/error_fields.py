@@ -1,0 +1,24 @@
+"""Name the field in an error about a request as its client does."""
+
+from gateway.routing.planning.plan import Plan
+from gateway.surfaces.field_names import FieldNames
+from schemas.errors import GatewayError
+from schemas.prompt_too_long import CONTEXT_LENGTH, PLACES
+from schemas.requests import Request
+
+
+def name_field(
+    error: GatewayError,
+    request: Request,
+    names: FieldNames,
+    plan: Plan | None = None,
+    backend: str = "",
+) -> None:
+    """backend: the name of the one that failed or refused, to whose request indices belong."""
+    if error.code == CONTEXT_LENGTH:
+        error.param = PLACES[request.task]
+    if error.param is None:
+        return
+    candidates = () if plan is None else (*plan.candidates, *plan.unavailable)
+    sent = next((one.request for one in candidates if one.name == backend), None)
+    names.rename(error, request, sent)
