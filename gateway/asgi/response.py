@@ -81,9 +81,9 @@ class ResponseWriter:
     def request_id(self) -> str:
         return self._record.request_id
 
-    def add_headers(self, headers: Headers) -> None:
-        """Send these headers too, whatever the answer is."""
-        self._extra = [*self._extra, *headers]
+    def own_headers(self) -> Headers:
+        """The headers of every answer to this request, to add to."""
+        return self._extra
 
     async def whole(self, status: int, body: bytes, extra: Headers | None = None) -> None:
         """Send a complete answer, as JSON unless `extra` has another content-type."""

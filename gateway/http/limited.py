@@ -1,10 +1,10 @@
 """Admit a request under the limits that apply to it, and show its client what remains."""
 
-import time
+from time import monotonic_ns
 
 from gateway.asgi.response import ResponseWriter
 from gateway.limits.estimate import tokens_needed, tokens_used
-from gateway.limits.headers import limit_headers
+from gateway.limits.headers import Headers, admitted_headers, refused_headers
 from gateway.limits.ledger import Hold, LimitRefusal
 from gateway.limits.limits import SECOND, RequestLimits
 from gateway.routing.request_record import RequestRecord
@@ -38,33 +38,44 @@ async def admit_limited(
         return None
     counted = accounts.tokens and not at_route.counts
     tokens = tokens_needed(request, accounts) if counted else 0
-    at = time.monotonic_ns()
+    at = monotonic_ns()
     hold = accounts.reserve(tokens, at)
-    refusal = None
-    if hold is None and limits.asker is None:
-        refusal = accounts.refusal(tokens, at)
-    elif hold is None:
-        assert limits.asker is not None
-        found = await limits.asker.ask(accounts, tokens)
-        hold, refusal = (found, None) if isinstance(found, Hold) else (None, found)
     anthropic = at_route.surface.name == "anthropic"
-    shown = limit_headers(accounts, at, anthropic=anthropic, admitted=hold is not None)
-    if hold is not None:
-        response.add_headers(shown)
-        return hold
-    assert refusal is not None
+    if hold is None:
+        refusal = None
+        if limits.asker is None:
+            refusal = accounts.refusal(tokens, at)
+        else:
+            found = await limits.asker.ask(accounts, tokens)
+            hold, refusal = (found, None) if isinstance(found, Hold) else (None, found)
+        if refusal is not None:
+            shown = refused_headers(accounts, at, anthropic=anthropic)
+            raise _refuse(limits, refusal, tokens, response, shown)
+    admitted_headers(accounts, response.own_headers(), anthropic=anthropic)
+    return hold
+
+
+def _refuse(
+    limits: RequestLimits,
+    refusal: LimitRefusal,
+    tokens: int,
+    response: ResponseWriter,
+    shown: Headers,
+) -> LimitExceeded:
+    """Count a refusal and show it. shown: the headers of the limits."""
     limits.count_refused(refusal.limit, refusal.quantity)
     if refusal.wait is None:
         shown.append((b"x-should-retry", b"false"))
     elif refusal.wait:
         shown.append((b"retry-after-ms", b"%d" % -(-refusal.wait // 1_000_000)))
-    response.add_headers(shown)
-    raise _exceeded(refusal, tokens)
+    headers = response.own_headers()
+    headers += shown
+    return _exceeded(refusal, tokens)
 
 
 def settle_limited(hold: Hold, record: RequestRecord) -> None:
     """The request has ended: replace what was reserved by what was used."""
-    hold.settle(tokens_used(record), time.monotonic_ns())
+    hold.settle(tokens_used(record), monotonic_ns())
 
 
 def _exceeded(refusal: LimitRefusal, tokens: int) -> LimitExceeded:

@@ -2,12 +2,17 @@
 
 from typing import Final
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from gateway.limits.ledger import Accounts
-from gateway.routing.planning.request_facts import estimated_tokens
+from gateway.routing.planning.request_facts import CHARACTERS_PER_TOKEN, estimated_tokens
 from gateway.routing.request_record import RequestRecord
-from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+)
 
 GUESS: Final = 1024
 """Tokens reserved for an answer whose request sets no `max_tokens`; `settle` corrects it."""
@@ -18,19 +23,32 @@ def tokens_needed(request: Request, accounts: Accounts) -> int:
 
     A request without `max_tokens` reserves GUESS per answer, and never more than a limit has.
     """
-    prompt = estimated_tokens(request)
     if type(request) is EmbeddingsRequest:
-        return prompt
-    assert not isinstance(request, EmbeddingsRequest)
+        return estimated_tokens(request)
+    prompt = _chat_tokens(request) if type(request) is ChatRequest else estimated_tokens(request)
     sampling = request.sampling
-    answers = max(_count(sampling.n), _count(sampling.best_of))
+    n, best_of, longest = sampling.n, sampling.best_of, sampling.max_tokens
+    answers = 1 if n is UNSET and best_of is UNSET else max(_count(n), _count(best_of))
     if type(request) is CompletionRequest:
         answers *= len(request.prompts)
-    longest = sampling.max_tokens
-    if isinstance(longest, int):
+    if type(longest) is int:
         return prompt + answers * longest
-    smallest = min([window.limit for window in accounts.tokens])
-    return min(prompt + answers * GUESS, max(prompt, smallest))
+    needed = prompt + answers * GUESS
+    for window in accounts.tokens:
+        if needed > window.limit:
+            needed = max(prompt, window.limit)
+    return needed
+
+
+def _chat_tokens(request: ChatRequest) -> int:
+    """The same as `estimated_tokens`, in half of its time for messages that are texts."""
+    characters = 0
+    for message in request.messages:
+        content = message.content
+        if type(content) is not str or request.tools is not UNSET:
+            return estimated_tokens(request)
+        characters += len(content)
+    return round(characters / CHARACTERS_PER_TOKEN) + 4 * len(request.messages)
 
 
 def tokens_used(record: RequestRecord) -> int:

@@ -11,14 +11,14 @@ from functools import lru_cache
 from typing import Final
 
 from gateway.limits.ledger import Accounts
-from gateway.limits.limits import PERIODS, SECOND
+from gateway.limits.limits import SECOND
 from gateway.limits.window import Window
 
 Headers = list[tuple[bytes, bytes]]
 
 _KINDS: Final = (b"requests", b"tokens")
 _OPENAI: Final = tuple(
-    (b"x-ratelimit-limit-" + kind, b"x-ratelimit-remaining-" + kind, b"x-ratelimit-reset-" + kind)
+    tuple(b"x-ratelimit-%b-%b" % (part, kind) for part in (b"limit", b"remaining", b"reset"))
     for kind in _KINDS
 )
 _ANTHROPIC: Final = tuple(
@@ -28,33 +28,89 @@ _ANTHROPIC: Final = tuple(
     for kind in _KINDS
 )
 
+_Part = tuple[Window, tuple[bytes, bytes], tuple[bytes, bytes]]
 
-def limit_headers(accounts: Accounts, at: int, *, anthropic: bool, admitted: bool) -> Headers:
-    """The limit, what remains, and when everything is free again, of requests and of tokens.
 
-    If several limits apply, of the one with the least room. admitted: the request was reserved
-    just now, so everything is free again after a whole period. at: the clock, nanoseconds.
+class HeaderParts:
+    """What of OpenAI's headers is the same for all admitted requests of some accounts.
+
+    Each kind has the name of the header that differs, and per window the two that do not.
     """
+
+    __slots__ = ("kinds",)
+
+    def __init__(self, accounts: Accounts) -> None:
+        kinds: list[tuple[bytes, tuple[_Part, ...]]] = []
+        for windows, (limit, remaining, reset) in zip(
+            (accounts.requests, accounts.tokens), _OPENAI, strict=True
+        ):
+            parts = tuple(
+                [
+                    (one, (limit, b"%d" % one.limit), (reset, duration(one.period)))
+                    for one in windows
+                ]
+            )
+            if parts:
+                kinds.append((remaining, parts))
+        self.kinds = tuple(kinds)
+
+
+def admitted_headers(accounts: Accounts, headers: Headers, *, anthropic: bool) -> None:
+    """Add the limit, what remains, and when everything is free again, after `reserve`.
+
+    Of requests and of tokens; if several limits apply, of the one with the least room. As the
+    request counts from now on, everything is free again after a whole period.
+    """
+    if anthropic:
+        _add_anthropic(accounts, headers, None)
+        return
+    known = accounts.header_parts
+    if type(known) is not HeaderParts:
+        known = accounts.header_parts = HeaderParts(accounts)
+    for remaining, parts in known.kinds:
+        window, limit, reset = parts[0]
+        room = window.room + window.elsewhere
+        for other in parts[1:]:
+            if other[0].room + other[0].elsewhere < room:
+                window, limit, reset = other
+                room = window.room + window.elsewhere
+        headers.append(limit)
+        headers.append((remaining, b"%d" % room if room > 0 else b"0"))
+        headers.append(reset)
+
+
+def refused_headers(accounts: Accounts, at: int, *, anthropic: bool) -> Headers:
+    """The same headers after a refusal. at: the clock, nanoseconds."""
     headers: Headers = []
-    names = _ANTHROPIC if anthropic else _OPENAI
+    if anthropic:
+        _add_anthropic(accounts, headers, at)
+        return headers
     for windows, (limit, remaining, reset) in zip(
-        (accounts.requests, accounts.tokens), names, strict=True
+        (accounts.requests, accounts.tokens), _OPENAI, strict=True
     ):
-        if not windows:
-            continue
-        window = windows[0] if len(windows) == 1 else min(windows, key=_room)
-        room = window.remaining()
-        free = window.period if admitted else window.reset(at)
-        if anthropic:
-            when = _timestamp(math.ceil(time.time() + free / SECOND))
-        else:
-            when = _WHOLE.get(free) or duration(free)
-        headers += (
-            (limit, b"%d" % window.limit),
-            (remaining, b"%d" % room if room > 0 else b"0"),
-            (reset, when),
-        )
+        if windows:
+            window = min(windows, key=_room)
+            headers += (
+                (limit, b"%d" % window.limit),
+                (remaining, b"%d" % max(0, _room(window))),
+                (reset, duration(window.reset(at))),
+            )
     return headers
+
+
+def _add_anthropic(accounts: Accounts, headers: Headers, at: int | None) -> None:
+    """at: the clock's time of a refusal; `None` after an admission."""
+    for windows, (limit, remaining, reset) in zip(
+        (accounts.requests, accounts.tokens), _ANTHROPIC, strict=True
+    ):
+        if windows:
+            window = min(windows, key=_room)
+            free = window.period if at is None else window.reset(at)
+            headers += (
+                (limit, b"%d" % window.limit),
+                (remaining, b"%d" % max(0, _room(window))),
+                (reset, _timestamp(math.ceil(time.time() + free / SECOND))),
+            )
 
 
 def duration(nanoseconds: int) -> bytes:
@@ -69,9 +125,6 @@ def duration(nanoseconds: int) -> bytes:
     return (text if hours or minutes else f"{seconds}s").encode()
 
 
-_WHOLE: Final = {period: duration(period) for period in PERIODS.values()}
-
-
 @lru_cache(maxsize=8)
 def _timestamp(seconds: int) -> bytes:
     """RFC 3339. seconds: Unix time."""
@@ -79,4 +132,4 @@ def _timestamp(seconds: int) -> bytes:
 
 
 def _room(window: Window) -> int:
-    return window.remaining()
+    return window.room + window.elsewhere

@@ -10,14 +10,14 @@ IDLE_REPORTS = 10
 class LeasedWindow(Window):
     """A window whose room is a lease. The leader has what counts; here is what to report to it.
 
-    room: of the lease. left: what no worker held when the leader last answered, for headers.
+    room: of the lease. elsewhere: what no worker held when the leader last answered.
     """
 
-    __slots__ = ("_idle", "_unreported", "left")
+    __slots__ = ("_idle", "_unreported")
 
     def __init__(self, limit: int, period: int) -> None:
         super().__init__(limit, period)
-        self.room = self.left = 0
+        self.room = 0
         self._unreported: list[Entry] = []
         self._idle = 0
 
@@ -31,17 +31,9 @@ class LeasedWindow(Window):
         """Nothing: uses expire at the leader."""
         self.due = NEVER
 
-    def take(self, amount: int, at: int) -> Entry:
-        grain = self._grain
-        expires = -(-at // grain) * grain + self.period
-        self.room -= amount
-        unreported = self._unreported
-        if unreported and unreported[-1][0] == expires:
-            unreported[-1][1] += amount
-            return unreported[-1]
-        entry = [expires, amount]
-        unreported.append(entry)
-        return entry
+    def _keep(self, entry: Entry) -> None:
+        """Report it once; until then, uses of the same time are added to it."""
+        self._unreported.append(entry)
 
     def settle(self, entry: Entry, reserved: int, used: int, at: int) -> None:
         """What was not used of the reservation returns to the lease, unless it has expired."""
@@ -60,15 +52,13 @@ class LeasedWindow(Window):
         """At most a period: the leader knows it exactly."""
         return self.period
 
-    def remaining(self) -> int:
-        return self.left + self.room
-
     def report(self, *, recalled: bool) -> tuple[tuple[Use, ...], int, int]:
         """What was used since the last report, what is given back, and what was overdrawn."""
         uses: dict[int, int] = {}
         for expires, amount in self._unreported:
             uses[expires] = uses.get(expires, 0) + amount
         self._unreported.clear()
+        self.last_until = -1
         self._idle = 0 if uses else self._idle + 1
         room, returned, overdrawn = self.room, 0, 0
         if room < 0:

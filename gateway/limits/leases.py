@@ -114,10 +114,10 @@ class LimitLeases:
                 continue
             if isinstance(account.requests, LeasedWindow):
                 account.requests.room += one.requests
-                account.requests.left = left.requests
+                account.requests.elsewhere = left.requests
             if isinstance(account.tokens, LeasedWindow):
                 account.tokens.room += one.tokens
-                account.tokens.left = left.tokens
+                account.tokens.elsewhere = left.tokens
             if isinstance(account.seats, LeasedSeats):
                 account.seats.add(one.seats)
         asking = self._asking.get(grant.id)

@@ -52,10 +52,11 @@ class Account(Struct, eq=False, gc=False):
 class Accounts:
     """All accounts that apply to a request; `reserve` takes from all of them or from none."""
 
-    __slots__ = ("all", "requests", "seats", "tokens")
+    __slots__ = ("all", "header_parts", "requests", "seats", "tokens")
 
     def __init__(self, accounts: Sequence[Account]) -> None:
         self.all = tuple(accounts)
+        self.header_parts: object = None
         self.requests = tuple([one.requests for one in accounts if one.requests is not None])
         self.tokens = tuple([one.tokens for one in accounts if one.tokens is not None])
         self.seats = tuple([one.seats for one in accounts if one.seats is not None])
@@ -79,10 +80,23 @@ class Accounts:
             if seats.room < 1:
                 return None
         for window in self.requests:
-            window.take(1, at)
+            if at <= window.last_until:  # `take` written out
+                window.room -= 1
+                window.last[1] += 1
+            else:
+                window.open_entry(1, at)
         for seats in self.seats:
             seats.room -= 1
-        return Hold(self, tokens, [window.take(tokens, at) for window in self.tokens])
+        entries: list[tuple[Window, Entry]] = []
+        for window in self.tokens:
+            if at <= window.last_until:
+                window.room -= tokens
+                entry = window.last
+                entry[1] += tokens
+            else:
+                entry = window.open_entry(tokens, at)
+            entries.append((window, entry))
+        return Hold(self, tokens, entries)
 
     def refusal(self, tokens: int, at: int) -> "LimitRefusal":
         """Why `reserve` returned `None`: of all reasons the one that lasts longest."""
@@ -102,7 +116,7 @@ class Hold(Struct, eq=False):
 
     accounts: Accounts
     tokens: int
-    entries: list[Entry]
+    entries: list[tuple[Window, Entry]]
     open: bool = True
 
     def settle(self, used: int, at: int) -> None:
@@ -110,11 +124,11 @@ class Hold(Struct, eq=False):
         if not self.open:
             return
         self.open = False
-        accounts, reserved = self.accounts, self.tokens
-        for seats in accounts.seats:
+        reserved = self.tokens
+        for seats in self.accounts.seats:
             seats.room += 1
         if used != reserved:
-            for window, entry in zip(accounts.tokens, self.entries, strict=True):
+            for window, entry in self.entries:
                 window.settle(entry, reserved, used, at)
 
 

@@ -25,16 +25,31 @@ class Window:
     A use is taken before its true amount is known, and corrected by `settle`.
 
     limit: the most that a period may hold. room: what can still be taken; negative if requests
-    used more than they had reserved. due: when the oldest use stops to count, or NEVER.
+    used more than they had reserved. elsewhere: what other processes could take.
+    due: when the oldest use stops to count, or NEVER. last: the newest entry, to which uses until
+    `last_until` are added: `take` is written out where every request passes.
     """
 
-    __slots__ = ("_entries", "_grain", "due", "limit", "period", "room")
+    __slots__ = (
+        "_entries",
+        "_grain",
+        "due",
+        "elsewhere",
+        "last",
+        "last_until",
+        "limit",
+        "period",
+        "room",
+    )
 
     def __init__(self, limit: int, period: int) -> None:
         """period: nanoseconds. With at most PIECES as a limit, every use counts exactly as long."""
         self.limit = self.room = limit
         self.period = period
+        self.elsewhere = 0
         self.due = NEVER
+        self.last: Entry = []
+        self.last_until = -1
         self._grain = 1 if limit <= PIECES else period // PIECES
         self._entries: deque[Entry] = deque()
 
@@ -42,6 +57,7 @@ class Window:
         """Change the limit; what was used still counts."""
         self.room += limit - self.limit
         self.limit = limit
+        self.last_until = -1
         self._grain = 1 if limit <= PIECES else self.period // PIECES
 
     def expire(self, at: int) -> None:
@@ -51,27 +67,37 @@ class Window:
             entry = entries.popleft()
             self.room += entry[1]
             entry[0] = 0
-        self.due = entries[0][0] if entries else NEVER
+        if entries:
+            self.due = entries[0][0]
+        else:
+            self.due, self.last_until = NEVER, -1
 
     def take(self, amount: int, at: int) -> Entry:
         """Use an amount from now on, whether or not there is room for it.
 
         A clock that steps back makes uses count longer, never shorter.
         """
-        grain = self._grain
-        expires = -(-at // grain) * grain + self.period
+        if at <= self.last_until:
+            self.room -= amount
+            entry = self.last
+            entry[1] += amount
+            return entry
+        return self.open_entry(amount, at)
+
+    def open_entry(self, amount: int, at: int) -> Entry:
+        """See `take`; for a use later than `last_until`."""
         self.room -= amount
-        entries = self._entries
-        if entries:
-            last = entries[-1]
-            if last[0] >= expires:
-                last[1] += amount
-                return last
-        else:
-            self.due = expires
-        entry = [expires, amount]
-        entries.append(entry)
+        grain = self._grain
+        until = self.last_until = -(-at // grain) * grain
+        entry = self.last = [until + self.period, amount]
+        self._keep(entry)
         return entry
+
+    def _keep(self, entry: Entry) -> None:
+        """Remember a new entry, which ends later than all others."""
+        self._entries.append(entry)
+        if self.due == NEVER:
+            self.due = entry[0]
 
     def settle(self, entry: Entry, reserved: int, used: int, at: int) -> None:
         """Replace what `take` had reserved by what was used; an excess counts from now on."""
@@ -101,10 +127,6 @@ class Window:
     def unused(self) -> bool:
         """Whether nothing counts, as of the last `expire`, and nothing is lent."""
         return self.room == self.limit
-
-    def remaining(self) -> int:
-        """What can still be taken, here or elsewhere."""
-        return self.room
 
     def reset(self, at: int) -> int:
         """Nanoseconds until everything is free again if nothing else is taken."""
