@@ -2,6 +2,8 @@
 
 from time import monotonic_ns
 
+from gateway.asgi.disconnect import DisconnectGuard
+from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
 from gateway.limits.estimate import tokens_needed, tokens_used
 from gateway.limits.headers import Headers, admitted_headers, refused_headers
@@ -20,37 +22,37 @@ CONCURRENT_RETRY_S = 1.0
 
 async def admit_limited(
     limits: RequestLimits,
-    key: str,
-    route: str,
+    record: RequestRecord,
     request: Request,
     response: ResponseWriter,
     at_route: HotRoute,
+    exchange: HotExchange,
 ) -> Hold | None:
     """Reserve the request under every limit that applies; settle it when it has ended.
 
-    `None` if no limit applies. key: its name. route: the model's own name. at_route: the path;
+    `None` if no limit applies. record: has the names of its key and its route. at_route: the path;
     one that only counts tokens reserves none.
 
-    Raises LimitExceeded if a limit lacks room; then nothing is reserved.
+    Raises LimitExceeded if a limit lacks room, and ClientGone if the client leaves while the
+    request waits for room; then nothing is reserved.
     """
-    accounts = limits.of(key, route, request.model)
+    accounts = limits.of(record.caller, record.route, request.model)
     if accounts is None:
         return None
     counted = accounts.tokens and not at_route.counts
     tokens = tokens_needed(request, accounts) if counted else 0
     at = monotonic_ns()
-    hold = accounts.reserve(tokens, at)
     anthropic = at_route.surface.name == "anthropic"
+    queue = limits.queue
+    contended = queue.waiting > 0 and queue.is_contended(accounts)
+    hold = None if contended else accounts.reserve(tokens, at)
     if hold is None:
-        refusal = None
-        if limits.asker is None:
-            refusal = accounts.refusal(tokens, at)
-        else:
-            found = await limits.asker.ask(accounts, tokens)
-            hold, refusal = (found, None) if isinstance(found, Hold) else (None, found)
-        if refusal is not None:
-            shown = refused_headers(accounts, at, anthropic=anthropic)
-            raise _refuse(limits, refusal, tokens, response, shown)
+        with DisconnectGuard(exchange):
+            found = await limits.find_room(accounts, tokens, record.caller, contended=contended)
+        if isinstance(found, LimitRefusal):
+            shown = refused_headers(accounts, monotonic_ns(), anthropic=anthropic)
+            raise _refuse(limits, found, tokens, response, shown)
+        hold = found
     admitted_headers(accounts, response.own_headers(), anthropic=anthropic)
     return hold
 

@@ -1,11 +1,13 @@
 """The limits in force in one process: which of them apply to a request, and what was used."""
 
 from collections.abc import Iterable
+from time import monotonic_ns
 from typing import Final, Protocol
 
 from gateway.config.schema_limits import Limit
 from gateway.limits.leased import LeasedSeats, LeasedWindow
 from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal
+from gateway.limits.queue import LimitQueue
 from gateway.limits.window import Seats, Window
 
 SECOND: Final = 1_000_000_000
@@ -31,6 +33,7 @@ class RequestLimits:
 
     any: whether there are limits. refused: requests refused so far, by limit and quantity.
     asker: where a request that lacks room asks for more; `None` if this process has all accounts.
+    queue: the requests that wait for room.
     """
 
     def __init__(self, limits: tuple[Limit, ...]) -> None:
@@ -38,6 +41,7 @@ class RequestLimits:
         self._found: dict[tuple[str, str, str], Accounts | None] = {}
         self.refused: dict[tuple[str, str], int] = {}
         self.asker: LimitAsker | None = None
+        self.queue = LimitQueue(self._attempt)
         self._window, self._seats = Window, Seats
         self.configure(limits)
 
@@ -94,9 +98,37 @@ class RequestLimits:
         """All accounts that were ever needed."""
         return [account for _, account in self._accounts.values()]
 
+    async def find_room(
+        self, accounts: Accounts, tokens: int, key: str, *, contended: bool
+    ) -> Hold | LimitRefusal:
+        """Reserve a request that lacks room here: ask, and wait if its limits allow that.
+
+        key: the name of its key. contended: other requests wait that came earlier.
+        """
+        waits = {limit.name: limit.wait_s for limit in self._limits}
+        wait_s = max(waits.get(one.limit, 0.0) for one in accounts.all) if contended else 0.0
+        if not wait_s:
+            found = await self._attempt(accounts, tokens)
+            if isinstance(found, Hold) or found.wait is None:
+                return found
+            wait_s = waits.get(found.limit, 0.0)
+            certain = found.quantity == "requests" and found.wait > wait_s * SECOND
+            if not wait_s or certain:
+                return found
+        return await self.queue.wait(accounts, tokens, key, wait_s)
+
     def count_refused(self, limit: str, quantity: str) -> None:
         place = limit, quantity
         self.refused[place] = self.refused.get(place, 0) + 1
+
+    async def _attempt(self, accounts: Accounts, tokens: int) -> Hold | LimitRefusal:
+        at = monotonic_ns()
+        hold = accounts.reserve(tokens, at)
+        if hold is not None:
+            return hold
+        if self.asker is None:
+            return accounts.refusal(tokens, at)
+        return await self.asker.ask(accounts, tokens)
 
     def _find(self, limit: Limit, subject: str) -> Account:
         place = limit.name, subject

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.limits.limits import RequestLimits
 
 
 class LimitCollector(Collector):
-    """Requests refused, by limit."""
+    """Requests refused, and requests that wait or have waited, by limit."""
 
     def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
@@ -23,3 +23,16 @@ class LimitCollector(Collector):
         for (limit, quantity), count in self._limits.refused.items():
             refused.add_metric([limit, quantity], count)
         yield refused
+        yield GaugeMetricFamily(
+            "strowger_limit_waiting_requests",
+            "Requests that wait for room in a limit.",
+            value=self._limits.queue.waiting,
+        )
+        waited = CounterMetricFamily(
+            "strowger_limit_waited_requests",
+            "Requests that have waited for room in a limit: admitted, refused, or gone.",
+            labels=["limit", "outcome"],
+        )
+        for (limit, outcome), count in self._limits.queue.ended.items():
+            waited.add_metric([limit, outcome], count)
+        yield waited
