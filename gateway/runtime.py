@@ -13,8 +13,8 @@ from gateway.config.schema import Config
 from gateway.engine_process.process import READY, EngineProcess, EngineView, engine_settings
 from gateway.routing.planning.enrolment import ExperimentState
 from gateway.routing.planning.planner import Planner
-from gateway.routing.planning.prices import Prices
 from gateway.telemetry.logs import line_style
+from gateway.wiring.prices import prices_of
 from gateway.wiring.routes import build_routes
 from gateway.wiring.upstreams import build_upstreams
 
@@ -63,7 +63,7 @@ class Runtime:
             config, self.engines, before._upstreams if before else None
         )
         self.upstreams, self.links = self._upstreams.by_provider, self._upstreams.links
-        self.prices = Prices(config.prices)
+        self.prices = prices_of(config)
         self._routes = build_routes(
             config,
             self._upstreams,

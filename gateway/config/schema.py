@@ -23,6 +23,7 @@ from gateway.config.schema_experiment import Experiment
 from gateway.config.schema_failover import BreakerRule, RetryRule
 from gateway.config.schema_limits import Limit
 from gateway.config.schema_metric import MetricContract
+from gateway.config.schema_prices import Price
 from gateway.config.schema_responses import ResponsesConfig
 from gateway.config.units import (
     MIB,
@@ -37,7 +38,6 @@ from gateway.config.units import (
     SecondsOrZero,
     Share,
     Size,
-    Usd,
     Weight,
 )
 from schemas.sampling import Sampling
@@ -338,23 +338,6 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     overrides: RequestFields = RequestFields()
     on_unsupported: Literal["error", "drop"] = "error"
     when: tuple[WhenRule, ...] = ()
-
-
-class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """US dollars per million tokens.
-
-    match: a backend, or a prefix of several with `*`; an exact match wins, then the longest.
-    cached_input, cache_write: `None` costs the same as input; cache_write_1h: as cache_write;
-    reasoning: as output.
-    """
-
-    match: BackendName
-    input: Usd
-    output: Usd
-    cached_input: Usd | None = None
-    cache_write: Usd | None = None
-    cache_write_1h: Usd | None = None
-    reasoning: Usd | None = None
 
 
 class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

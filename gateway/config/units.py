@@ -18,6 +18,9 @@ GIB = 1024 * MIB
 Count = Annotated[int, Meta(ge=1)]
 """At least one."""
 
+Tokens = Annotated[int, Meta(ge=0)]
+"""Zero or more tokens."""
+
 Port = Annotated[int, Meta(ge=0, le=65535)]
 """0 lets the operating system choose."""
 

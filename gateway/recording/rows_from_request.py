@@ -10,7 +10,7 @@ from itertools import repeat
 import msgspec
 
 from gateway.routing.participation import NO_PARTICIPATION
-from gateway.routing.planning.prices import Prices, cost_of
+from gateway.routing.planning.prices import Prices, cost_of, is_reported
 from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.store.rows import AttemptRow, RequestBatch, RequestRow, Row, Source, SpoolEntry
 from gateway.telemetry.access_log import AccessLine, in_one_line
@@ -66,7 +66,8 @@ def access_line(
         usage.reasoning_tokens,
         source,
         None if price is None else cost_of(usage, price),
-        prices.any and bool(source) and price is None,  # unpriced
+        prices.priced and bool(source) and price is None,  # unpriced
+        price is not None and price.reports and is_reported(usage),  # cost_reported
     )
 
 

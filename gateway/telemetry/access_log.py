@@ -38,6 +38,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
                   or of one to an unknown path.
                   actor: the `admin key` or a browser's `session`; "" if unknown.
     unpriced:     tokens were used, and `prices` has rows but none for this backend.
+    cost_reported: the vendor's answer stated the cost; otherwise it is computed from `prices`.
     """
 
     time: float
@@ -75,6 +76,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     usage_source: Source = ""
     cost_usd: float | None = None
     unpriced: bool = False
+    cost_reported: bool = False
 
 
 _MOST_GATHERED = 16

@@ -7,6 +7,7 @@ from gateway.config.adapter_names import LOCAL
 from gateway.config.error_codes import check_codes
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema import Config, Model, Provider
+from gateway.config.schema_prices import Price
 
 
 def check_routing(config: Config, problems: Problems) -> None:
@@ -103,6 +104,7 @@ def _prices(config: Config, providers: Mapping[str, Provider], problems: Problem
     used = list(dict.fromkeys(_reachable(config)))
     unpriced = [one for one in used if not any(overlap(one, row.match) for row in config.prices)]
     for index, price in enumerate(config.prices):
+        _tiers(price, ("prices", index, "tiers"), problems)
         path: Path = ("prices", index, "match")
         if problems.at(path):
             continue
@@ -121,6 +123,17 @@ def _prices(config: Config, providers: Mapping[str, Provider], problems: Problem
                     Found(price.match),
                     f', but "{close[0]}" has no price; did you mean that?',
                 )
+
+
+def _tiers(price: Price, path: Path, problems: Problems) -> None:
+    seen: dict[int, int] = {}
+    for index, tier in enumerate(price.tiers):
+        place: Path = (*path, index, "above")
+        if problems.at(path) or problems.at(place):
+            continue
+        first = seen.setdefault(tier.above, index)
+        if first != index:
+            problems.add(place, f"is the same as tiers[{first}]; remove one of them")
 
 
 def _reachable(config: Config) -> Iterator[str]:

@@ -1,72 +1,207 @@
-"""The operator's prices, looked up by backend, and the cost of one answer."""
+"""The prices of backends, looked up by name, and the exact cost of one answer.
 
-from collections.abc import Sequence
+Money is computed in integers: prices in 10⁻¹⁸ US dollars per token, costs in 10⁻⁹ US dollars,
+rounded once. The costs in logs, records and reports are these integers as floats of US dollars.
+"""
 
-from gateway.config.schema import Price
+from collections.abc import Collection, Sequence
+from decimal import Decimal
+
+from msgspec import Struct
+
+from gateway.config.schema_prices import Price, Rates
+from gateway.routing.planning.vendor_counts import NANOS, modal_counts, reported_nanos
 from schemas.events import Usage
 
-MILLION = 1e6
-_DIGITS = 12
-"""Decimal places of a cost, enough for a thousandth of a cent per million tokens."""
+_PER_MILLION = 10**12
+"""A US dollar per million tokens, in 10⁻¹⁸ US dollars per token; prices have up to 12 decimals."""
+_PER_THOUSAND = 10**15
+_ATTOS = 10**9
+"""10⁻¹⁸ US dollars in 10⁻⁹."""
+
+
+class TokenPrices(Struct, frozen=True, gc=False):
+    """10⁻¹⁸ US dollars: the price of one token, and by how much each kind of token differs from it.
+
+    cached_audio, cached_image: beyond the difference of cached tokens and that of the modality.
+    search: of one web search.
+    """
+
+    input: int
+    output: int
+    cached: int
+    written: int
+    written_1h: int
+    reasoning: int
+    audio_input: int
+    cached_audio: int
+    audio_output: int
+    image_input: int
+    cached_image: int
+    image_output: int
+    search: int
+
+    @property
+    def modal(self) -> bool:
+        """Whether the price of an answer depends on more than our own `Usage`."""
+        kinds = (self.audio_input, self.cached_audio, self.audio_output, self.search)
+        return any(kinds) or any((self.image_input, self.cached_image, self.image_output))
+
+
+class BackendPrice(Struct, frozen=True):
+    """The price of a backend, ready to compute with.
+
+    row, prices: `None` if only the vendor's answers state the cost.
+    tiers:   (tokens, prices), the longest prompts first. modal: whether any price is.
+    reports: the vendor's answers state their cost, which is truer than any price.
+    """
+
+    row: Price | None = None
+    prices: TokenPrices | None = None
+    tiers: tuple[tuple[int, TokenPrices], ...] = ()
+    modal: bool = False
+    reports: bool = False
+
+    def at(self, prompt_tokens: int) -> TokenPrices | None:
+        """The prices for a prompt of this length."""
+        for above, prices in self.tiers:
+            if prompt_tokens > above:
+                return prices
+        return self.prices
+
+
+def price_of(row: Price, *, reports: bool = False) -> BackendPrice:
+    """Prepare a row."""
+    prices = _token_prices(row)
+    ordered = sorted(row.tiers, key=lambda tier: tier.above, reverse=True)
+    tiers = tuple((tier.above, _token_prices(tier)) for tier in ordered)
+    modal = any(one.modal for one in (prices, *(tier for _, tier in tiers)))
+    return BackendPrice(row, prices, tiers, modal, reports)
 
 
 class Prices:
     """The price of each backend, PROVIDER/MODEL: the exact row, else the longest wildcard.
 
-    any: whether the configuration has prices.
+    any: whether a cost may be known. priced: whether the configuration has prices.
     """
 
-    def __init__(self, rows: Sequence[Price]) -> None:
-        self._exact = {row.match: row for row in rows if not row.match.endswith("*")}
-        wild = [row for row in rows if row.match.endswith("*")]
-        self._wild = sorted(wild, key=lambda row: len(row.match), reverse=True)
-        self.any = bool(rows)
+    def __init__(self, rows: Sequence[Price], reporting: Collection[str] = ()) -> None:
+        """reporting: the providers whose answers state their cost."""
+        self._exact: dict[str, BackendPrice] = {}
+        wild: list[tuple[str, BackendPrice]] = []
+        for row in rows:
+            price = price_of(row, reports=row.match.partition("/")[0] in reporting)
+            if row.match.endswith("*"):
+                wild.append((row.match[:-1], price))
+            else:
+                self._exact[row.match] = price
+        wild += [(f"{provider}/", BackendPrice(reports=True)) for provider in reporting]
+        self._wild = sorted(wild, key=lambda one: len(one[0]), reverse=True)
+        self.any = bool(rows or reporting)
+        self.priced = bool(rows)
 
-    def of(self, backend: str) -> Price | None:
+    def of(self, backend: str) -> BackendPrice | None:
         """The price of a backend; `None` if it is unknown, which does not mean free."""
-        row = self._exact.get(backend)
-        if row is not None:
-            return row
-        return next((row for row in self._wild if backend.startswith(row.match[:-1])), None)
+        price = self._exact.get(backend)
+        if price is not None:
+            return price
+        return next((price for start, price in self._wild if backend.startswith(start)), None)
 
 
 UNPRICED = Prices(())
 
 
-def cost_of(usage: Usage, price: Price) -> float | None:
-    """The cost in US dollars; `None` if the backend did not report the tokens.
+def cost_of(usage: Usage, price: BackendPrice) -> float | None:
+    """The cost in US dollars, as `nanos_of`."""
+    nanos = nanos_of(usage, price)
+    return None if nanos is None else nanos / NANOS
+
+
+def nanos_of(usage: Usage, price: BackendPrice) -> int | None:
+    """The cost in 10⁻⁹ US dollars; `None` if the tokens or their price are unknown.
 
     Cached tokens, cache writes (for an hour or less) and reasoning tokens are included in the
-    tokens of the prompt and of the answer. They have their own price if the row sets one.
+    tokens of the prompt and of the answer, and so are tokens of audio and images.
     """
-    prompt, completion = usage.prompt_tokens, usage.completion_tokens or 0
+    if price.reports and (told := reported_nanos(usage.raw)) is not None:
+        return told
+    prompt, answer = usage.prompt_tokens, usage.completion_tokens or 0
     if prompt is None:
         return None
+    prices = price.at(prompt) if price.tiers else price.prices
+    if prices is None:
+        return None
+    cost = 0
     cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
-    hour = min(usage.cache_write_1h_tokens or 0, written)
-    write = _or(price.cache_write, price.input)
-    reasoning = usage.reasoning_tokens or 0
-    fresh = max(prompt - cached - written, 0)
-    visible = max(completion - reasoning, 0)
-    cost = (
-        fresh * price.input
-        + cached * _or(price.cached_input, price.input)
-        + (written - hour) * write
-        + hour * _or(price.cache_write_1h, write)
-        + visible * price.output
-        + reasoning * _or(price.reasoning, price.output)
+    if cached or written:
+        prompt = max(prompt, cached + written)
+        hour = min(usage.cache_write_1h_tokens or 0, written)
+        cost = cached * prices.cached + (written - hour) * prices.written + hour * prices.written_1h
+    reasoning = usage.reasoning_tokens
+    if reasoning:
+        answer = max(answer, reasoning)
+        cost += reasoning * prices.reasoning
+    cost += prompt * prices.input + answer * prices.output
+    if price.modal:
+        cost += _modal_cost(usage, prices)
+    return (cost + _ATTOS // 2) // _ATTOS
+
+
+def _modal_cost(usage: Usage, prices: TokenPrices) -> int:
+    """What audio, images and searches add. An estimated usage has no counts and is all text."""
+    counts = modal_counts(usage.raw)
+    return (
+        counts.audio_input * prices.audio_input
+        + counts.cached_audio * prices.cached_audio
+        + counts.audio_output * prices.audio_output
+        + counts.image_input * prices.image_input
+        + counts.cached_image * prices.cached_image
+        + counts.image_output * prices.image_output
+        + counts.searches * prices.search
     )
-    return round(cost / MILLION, _DIGITS)
 
 
-def expected_cost(tokens: int, max_tokens: int | None, price: Price) -> float:
-    """The cost in US dollars of a request that is not answered yet.
+def is_reported(usage: Usage) -> bool:
+    """Whether the answer of a vendor that reports costs states this one."""
+    return reported_nanos(usage.raw) is not None
+
+
+def expected_cost(tokens: int, max_tokens: int | None, price: BackendPrice) -> float | None:
+    """The cost in US dollars of a request that is not answered yet; `None` if it is unknown.
 
     Assumes an answer of `max_tokens`; if that is `None`, one as long as the prompt.
     """
     answer = tokens if max_tokens is None else max_tokens
-    return (tokens * price.input + answer * price.output) / MILLION
+    prices = price.at(tokens)
+    if prices is None:
+        return None
+    return (tokens * prices.input + answer * prices.output) / (NANOS * _ATTOS)
 
 
-def _or(price: float | None, other: float) -> float:
-    return other if price is None else price
+def _token_prices(rates: Rates) -> TokenPrices:
+    """Convert rates to integers, as differences from the plain token of their side."""
+    plain, answer = _attos(rates.input), _attos(rates.output)
+    cached = _attos(rates.cached_input, plain) - plain
+    written = _attos(rates.cache_write, plain)
+    audio = _attos(rates.audio_input, plain) - plain
+    image = _attos(rates.image_input, plain) - plain
+    return TokenPrices(
+        plain,
+        answer,
+        cached,
+        written - plain,
+        _attos(rates.cache_write_1h, written) - plain,
+        _attos(rates.reasoning, answer) - answer,
+        audio,
+        _attos(rates.cached_audio_input, plain + cached) - plain - cached - audio,
+        _attos(rates.audio_output, answer) - answer,
+        image,
+        _attos(rates.cached_image_input, plain + cached) - plain - cached - image,
+        _attos(rates.image_output, answer) - answer,
+        _attos(rates.web_search, 0, _PER_THOUSAND),
+    )
+
+
+def _attos(usd: float | None, other: int = 0, scale: int = _PER_MILLION) -> int:
+    """`other` if not set. The decimal digits count: 0.1 is a tenth, not its binary neighbour."""
+    return other if usd is None else int((Decimal(repr(usd)) * scale).to_integral_value())

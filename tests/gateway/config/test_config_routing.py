@@ -87,6 +87,15 @@ def test_a_price_that_is_given_twice_or_for_no_backend_is_refused() -> None:
     ]
 
 
+def test_two_tiers_of_the_same_length_are_refused() -> None:
+    tier = "{above: 200_000, input: 2, output: 4}"
+    row = f"{{match: openai/gpt, input: 1, output: 2, tiers: [{tier}, {tier}]}}"
+
+    assert faults(f"{GOOD}prices: [{row}]\n") == [
+        "prices[0].tiers[1].above: is the same as tiers[0]; remove one of them"
+    ]
+
+
 def test_a_wildcard_price_is_enough_for_lowest_cost() -> None:
     model = "policy: lowest_cost, backends: [{provider: openai, model: gpt}]"
 
