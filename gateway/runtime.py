@@ -7,6 +7,7 @@ from typing import Protocol
 
 from gateway.access.auth import AdminKey, Keyring, MetricsAccess
 from gateway.access.client_address import ClientAddresses
+from gateway.access.issued_keys import IssuedKeys
 from gateway.asgi.cross_site import CrossSiteGuard
 from gateway.clock import now
 from gateway.config.schema import Config
@@ -28,7 +29,7 @@ class Closing(Protocol):
 class Runtime:
     """One generation of the configuration. Build it, `start` it, `close` it.
 
-    experiments: their states, shared by all generations.
+    experiments, issued: their states and the issued keys, shared by all generations.
     in_flight: requests that began with this generation and have not ended; work that outlives
                its request (a mirrored copy) counts as well.
     """
@@ -50,12 +51,12 @@ class Runtime:
         self.config = config
         self.in_flight = 0
         self.experiments = before.experiments if before else ExperimentState()
-        self.keyring = Keyring(config.auth)
-        self.several_keys = config.auth.mode == "keys" and len(config.auth.keys) > 1
-        self.admin_key = AdminKey(config.auth)
-        self.metrics_access = MetricsAccess(config.auth)
+        self.issued = before.issued if before else IssuedKeys()
         shown = config.logging.client_address
         self.clients = ClientAddresses(config.server.trusted_proxies, shown=shown)
+        self.keyring = Keyring(config.auth, config.teams, self.issued, self.clients)
+        self.admin_key = AdminKey(config.auth)
+        self.metrics_access = MetricsAccess(config.auth, self.keyring)
         self.door = _door(config)
         self._own = engine_processes(config, run_dir) if engines is None else {}
         self.engines: Mapping[str, EngineView] = self._own if engines is None else engines

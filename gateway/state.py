@@ -19,6 +19,7 @@ from gateway.config.schema_store import SPOOL
 from gateway.experiments.service.background_jobs import ExperimentJobs
 from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.experiments.service.history import ExperimentHistory
+from gateway.issued_keys.desk import KeyDesk
 from gateway.limits.limits import RequestLimits
 from gateway.limits.metrics import LimitCollector
 from gateway.mirror.mirroring import Mirrors
@@ -51,7 +52,7 @@ class Gateway:
     refused: the configuration file, as it is now, is invalid, and an older one is in force.
     worker: this process's number among the workers. ended: sessions that were signed out.
     trials: the experiments, if there is a store. minding: their jobs, if this process leads.
-    archive: the stored responses, if there is a store.
+    archive, keys: the stored responses and the issued keys, if there is a store.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Gateway:
         self.experiments: ExperimentService | None = None
         self.experiment_jobs: ExperimentJobs | None = None
         self.archive: ResponseArchive | None = None
+        self.keys: KeyDesk | None = None
         self.peers: Peers = NoPeers()
         self._reports = EngineReports()
         self.ended_sessions = EndedSessions(Path(runtime.config.store.spool or SPOOL))

@@ -13,6 +13,7 @@ GatewayError                      500  a bug of ours
 │  ├─ ConversationNotFound        404
 │  ├─ MethodNotAllowed            405
 │  ├─ RequestTimeout              408  its body did not come in time
+│  ├─ Conflict                    409  what it names exists, or is defined elsewhere
 │  ├─ BodyTooLarge                413
 │  ├─ UnsupportedMediaType        415
 │  ├─ UpgradeRefused              426  a WebSocket
@@ -165,6 +166,13 @@ class MethodNotAllowed(CallerError):
 class RequestTimeout(CallerError):
     status = 408
     code = "request_timeout"
+
+
+class Conflict(CallerError):
+    """The name is taken, or its object is defined where this request cannot change it."""
+
+    status = 409
+    code = "conflict"
 
 
 class BodyTooLarge(CallerError):

@@ -1,13 +1,22 @@
 """Identify the caller by its API key, and check what that key may use."""
 
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
+from ipaddress import ip_network
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gateway.config.schema import Auth
+from gateway.access.client_address import ClientAddresses
+from gateway.access.issued_keys import IssuedKeys, Network, check_conditions, check_network
+from gateway.config.schema_auth import Auth, Key, Team
+from gateway.issued_keys.secret import judged
+from gateway.store.key_rows import IssuedKey, KeySecret
 from schemas.errors import Forbidden, Throttled, Unauthenticated
+
+if TYPE_CHECKING:
+    from litestar.types import Scope
 
 
 class WrongKey(Unauthenticated):
@@ -15,19 +24,29 @@ class WrongKey(Unauthenticated):
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """One key's rights. models: names, or prefixes ending in `*`; max_priority: 1 is highest."""
+    """One key's rights. models: names, or prefixes ending in `*`; max_priority: 1 is highest.
+
+    team: its team, "" for none. team_models: of the team, if they are limited; both lists apply.
+    user, tags: of an issued key.
+    """
 
     name: str = ""
     models: tuple[str, ...] = ("*",)
     max_priority: int = 1
+    team: str = ""
+    team_models: tuple[str, ...] | None = None
+    user: str = ""
+    tags: tuple[str, ...] = ()
 
     def may_use(self, *names: str) -> bool:
         """Return whether the key may use any of the names (the requested one, the model's own)."""
         for pattern in self.models:
-            if pattern == "*" or pattern in names:
-                return True
-            if pattern.endswith("*") and _any_begins(names, pattern[:-1]):
-                return True
+            if (
+                pattern == "*"
+                or pattern in names
+                or (pattern.endswith("*") and _any_begins(names, pattern[:-1]))
+            ):
+                return self.team_models is None or _any_matches(names, self.team_models)
         return False
 
 
@@ -36,42 +55,153 @@ EVERYONE = Caller()
 _CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key"})
 
 
+class _Entry(Struct, frozen=True, kw_only=True, gc=False):
+    """One secret. issued: its key and what is known of the secret, if it is not in the file.
+
+    networks: from which it may be used; () is everywhere.
+    """
+
+    digest: bytes
+    caller: Caller
+    issued: tuple[IssuedKey, KeySecret] | None = None
+    networks: tuple[Network, ...] = ()
+    team_missing: bool = False
+
+
 class Keyring:
-    """Look up callers by key.
+    """Look up callers by key: those of the file, and the issued ones.
 
     Keys are stored and looked up as SHA-256 digests, and digests are compared in constant time,
     so that response times reveal nothing about a key. Valid keys that were seen are found by their
     hash: a dictionary compares bytes only if all 64 bits of a SipHash with a secret seed are equal,
     so its time reveals nothing, either. It has at most one entry per key.
+
+    An issued key that was seen is not checked again until its list changes, a key expires, or some
+    seconds have passed (`IssuedKeys.tick`), unless it is bound to networks.
+
+    several: there are several keys, so each is limited to its share.
     """
 
-    def __init__(self, auth: Auth) -> None:
+    def __init__(
+        self,
+        auth: Auth,
+        teams: Sequence[Team] = (),
+        issued: IssuedKeys | None = None,
+        addresses: ClientAddresses | None = None,
+    ) -> None:
+        """issued: changes later. addresses: finds those that an issued key may be bound to."""
         self._open = auth.mode == "none"
-        self._callers: dict[bytes, tuple[bytes, Caller]] = {}
-        for key in auth.keys:
-            digest = sha256(key.key.reveal().encode()).digest()
-            caller = Caller(name=key.name, models=key.models, max_priority=key.max_priority)
-            self._callers[digest[:8]] = (digest, caller)
+        self._auth = auth
+        self._teams = {team.name: team for team in teams}
+        self._issued = IssuedKeys() if issued is None else issued
+        self._addresses = ClientAddresses(()) if addresses is None else addresses
+        self._entries: dict[bytes, _Entry] = {}
+        self._by_name: dict[str, Caller] = {}
         self._seen: dict[bytes, Caller] = {}
+        self.several = False
+        self.rebuild()
+        self._issued.follow(self)
 
-    def caller(self, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
-        """Raise Unauthenticated when keys are required and the request has none, or a wrong one."""
+    def caller(self, scope: "Scope") -> Caller:
+        """Raise Unauthenticated when keys are required and the request has none, or a wrong one.
+
+        Raise Unauthenticated or Forbidden if a condition of an issued key is not met.
+        """
         if self._open:
             return EVERYONE
-        key = _credential(headers)
+        key = _credential(scope["headers"])
         if not key:
             raise Unauthenticated(
                 "no API key in the request; use the header `Authorization: Bearer <key>`"
             )
         seen = self._seen.get(key)
-        if seen is not None:
-            return seen
+        return self._checked(key, scope) if seen is None else seen
+
+    def named(self, name: str) -> Caller | None:
+        """Return the caller with the key of this name."""
+        return self._by_name.get(name)
+
+    @property
+    def names(self) -> Iterable[str]:
+        return self._by_name.keys()
+
+    def rebuild(self) -> None:
+        """See Follower. A key of the file wins over an issued one of the same name."""
+        entries = list(self._of_issued())
+        entries += [
+            _Entry(digest=key.digest, caller=self._caller_of_file(key)) for key in self._auth.keys
+        ]
+        self._entries = {entry.digest[:8]: entry for entry in entries}
+        self._by_name = {entry.caller.name: entry.caller for entry in entries}
+        self.several = not self._open and len(self._by_name) > 1
+        self._seen = {}
+
+    def forget_seen(self) -> None:
+        """See Follower."""
+        self._seen = {}
+
+    def _checked(self, key: bytes, scope: "Scope") -> Caller:
+        """Return the caller with a key that was not seen recently; see `caller`."""
         digest = sha256(key).digest()
-        known, caller = self._callers.get(digest[:8], (b"", EVERYONE))
-        if not hmac.compare_digest(known, digest):
+        entry = self._entries.get(digest[:8])
+        if not hmac.compare_digest(b"" if entry is None else entry.digest, digest):
+            entry = None
+        if entry is None:
+            if judged(key.decode("latin-1")) == "damaged":
+                raise WrongKey("the API key is damaged: its checksum is wrong; copy it again")
             raise WrongKey("the API key is not valid")
+        caller = entry.caller
+        if entry.issued is not None:
+            issued, secret = entry.issued
+            at = self._issued.clock()
+            check_conditions(issued, secret, at)
+            if entry.networks:
+                check_network(caller.name, entry.networks, self._addresses.address(scope))
+            if entry.team_missing:
+                raise Forbidden(
+                    f"the team {caller.team!r} of the API key {caller.name!r} is not configured",
+                    code="team_not_found",
+                )
+            self._issued.note_use(caller.name, at)
+            if entry.networks:
+                return caller
         self._seen[key] = caller
         return caller
+
+    def _caller_of_file(self, key: Key) -> Caller:
+        team = self._teams.get(key.team or "")
+        return Caller(
+            name=key.name,
+            models=key.models,
+            max_priority=key.max_priority,
+            team=key.team or "",
+            team_models=None if team is None or "*" in team.models else team.models,
+        )
+
+    def _of_issued(self) -> Iterator[_Entry]:
+        in_file = {key.name for key in self._auth.keys}
+        for key in self._issued.keys:
+            if key.name in in_file:
+                continue
+            team = self._teams.get(key.team)
+            caller = Caller(
+                name=key.name,
+                models=key.models,
+                max_priority=key.max_priority,
+                team=key.team,
+                team_models=None if team is None or "*" in team.models else team.models,
+                user=key.user,
+                tags=key.tags,
+            )
+            networks = tuple(map(ip_network, key.allowed_networks))
+            for secret in key.secrets:
+                yield _Entry(
+                    digest=bytes.fromhex(secret.digest),
+                    caller=caller,
+                    issued=(key, secret),
+                    networks=networks,
+                    team_missing=bool(key.team) and team is None,
+                )
 
 
 class AdminKey:
@@ -110,16 +240,17 @@ class AdminKey:
 class MetricsAccess:
     """Decide who may read /metrics, which shows the models and the traffic of all clients."""
 
-    def __init__(self, auth: Auth) -> None:
+    def __init__(self, auth: Auth, keyring: Keyring) -> None:
+        """keyring: of the same configuration."""
         self._everyone = auth.metrics == "open" or (auth.metrics == "admin" and auth.mode == "none")
         self._clients = auth.metrics == "client"
-        self._admin, self._keyring = AdminKey(auth), Keyring(auth)
+        self._admin, self._keyring = AdminKey(auth), keyring
         scraper = auth.metrics_key.reveal()
         self._scraper = sha256(scraper.encode()).digest() if scraper else None
 
-    def check(self, sent: Iterable[tuple[bytes, bytes]]) -> None:
-        """sent: the request's headers. Raises Unauthenticated."""
-        headers = tuple(sent)
+    def check(self, scope: "Scope") -> None:
+        """scope: of the request. Raises as `Keyring.caller`."""
+        headers = scope["headers"]
         if self._everyone or self._admin.opens(headers):
             return
         if self._scraper is not None:
@@ -127,7 +258,7 @@ class MetricsAccess:
             if hmac.compare_digest(digest, self._scraper):
                 return
         if self._clients:
-            self._keyring.caller(headers)
+            self._keyring.caller(scope)
             return
         raise (WrongKey if _credential(headers) else Unauthenticated)(
             "/metrics needs auth.metrics_key or the operator's key; use the header "
@@ -158,6 +289,13 @@ def check_priority(caller: Caller, priority: object) -> None:
             param="priority",
             code="priority_not_allowed",
         )
+
+
+def _any_matches(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
+    return any(
+        pattern in names or (pattern.endswith("*") and _any_begins(names, pattern[:-1]))
+        for pattern in patterns
+    )
 
 
 def _any_begins(names: tuple[str, ...], prefix: str) -> bool:

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the leader process loads this file and serves no requests
-    from litestar.types import HTTPScope
+    from litestar.types import HTTPScope, Scope
 
 _Address = IPv4Address | IPv6Address
 _MOST_HOPS = 32
@@ -18,7 +18,7 @@ _WITH_PORT = re.compile(r"\[(?P<six>[^\]]*)\](:\d+)?|(?P<four>[0-9.]+)(:\d+)?")
 
 
 class ClientAddresses:
-    """Read client addresses for the log. Without trusted proxies, headers are ignored."""
+    """Read client addresses. Without trusted proxies, headers are ignored."""
 
     def __init__(self, trusted: Sequence[str], *, shown: bool = True) -> None:
         """trusted: networks of proxies, for `ipaddress`. shown: False makes all addresses ""."""
@@ -33,6 +33,11 @@ class ClientAddresses:
         if not self._trusted:
             return client[0]
         return self._behind(client[0], scope["headers"])
+
+    def address(self, scope: "Scope") -> str:
+        """Return the client's address also where it is hidden; "" if the connection has none."""
+        client = scope["client"]
+        return "" if client is None else self._behind(client[0], scope["headers"])
 
     def _behind(self, peer: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
         """Return the rightmost hop that is not a trusted proxy.

@@ -10,6 +10,7 @@ from gateway.admin.backends import backends_route
 from gateway.admin.engines import engines_route
 from gateway.admin.experiments import experiment_routes
 from gateway.admin.explain import explain_route
+from gateway.admin.keys import key_routes
 from gateway.admin.page.routes import live_route, page_routes
 from gateway.admin.requests import request_routes
 from gateway.admin.series import series_route
@@ -31,6 +32,7 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
             backends_route(current),
             *request_routes(current),
             *experiment_routes(current),
+            *key_routes(current),
         ],
         tags=["admin"],
     )

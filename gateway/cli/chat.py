@@ -14,8 +14,7 @@ from rich.text import Text
 from gateway.cli.chat_apis import ApiName
 from gateway.cli.config_loading import Faults, config_option, load
 from gateway.cli.conversation import Conversation
-from gateway.cli.http_client import fetch, url_of
-from gateway.cli.options import url_option
+from gateway.cli.http_client import fetch, url_of, url_option
 
 _UNSEEN = {code: None for code in (*range(32), 127, *range(128, 160)) if chr(code) not in "\n\t"}
 """Control characters: a model's text must not move the cursor."""

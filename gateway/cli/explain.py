@@ -11,8 +11,7 @@ import msgspec
 
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from gateway.cli.explain_output import print_explanation
-from gateway.cli.http_client import fetch
-from gateway.cli.options import admin_key_option, url_option
+from gateway.cli.http_client import admin_key_option, fetch, url_option
 from gateway.clock import now
 from gateway.config.schema import Config
 from gateway.explain.experiment_view import assume_running

@@ -1,7 +1,7 @@
-"""Sequential requests of the command line to a running gateway, with our HTTP client."""
+"""Requests of the command line to a running gateway with our HTTP client, and their options."""
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -19,6 +19,7 @@ CONNECT_S, RESPONSE_S = 5.0, 30.0
 LARGEST_BODY = 64 * 1024 * 1024
 Headers = Sequence[tuple[str, str]]
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class _ErrorDetail(msgspec.Struct):
@@ -27,6 +28,22 @@ class _ErrorDetail(msgspec.Struct):
 
 class _Envelope(msgspec.Struct):
     error: _ErrorDetail
+
+
+def url_option(words: str) -> Callable[[F], F]:
+    """`--url URL`; words: its help text."""
+    return click.option("--url", default=None, envvar="STROWGER_URL", show_envvar=True, help=words)
+
+
+def admin_key_option(command: F) -> F:
+    """`--admin-key KEY`."""
+    return click.option(
+        "--admin-key",
+        default="",
+        envvar="STROWGER_ADMIN_KEY",
+        show_envvar=True,
+        help="The running gateway's auth.admin_key.",
+    )(command)
 
 
 class Site:

@@ -14,6 +14,7 @@ _NAMES = (
     "explain",
     "chat",
     "experiments",
+    "keys",
     "usage",
     "models",
     "doctor",

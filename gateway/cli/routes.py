@@ -15,8 +15,7 @@ from gateway.admin.backends import (
     experiment_view,
 )
 from gateway.cli.config_loading import config_option, load
-from gateway.cli.http_client import fetch
-from gateway.cli.options import admin_key_option, url_option
+from gateway.cli.http_client import admin_key_option, fetch, url_option
 from gateway.cli.tables import show, table_of
 from gateway.config.schema import Model
 from gateway.routing import backend_status as health

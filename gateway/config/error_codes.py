@@ -42,6 +42,16 @@ SAME: Mapping[str, str] = {"content_policy_violation": "content_filter"}
 _BEFORE = "is returned before any attempt, so a fallback has no effect"
 NO_ATTEMPTS: Mapping[str, str] = {
     "invalid_api_key": f'{_BEFORE}; if a backend rejects our key, the code is "upstream_refused"',
+    "api_key_disabled": _BEFORE,
+    "api_key_expired": _BEFORE,
+    "api_key_not_yet_valid": _BEFORE,
+    "address_not_allowed": _BEFORE,
+    "team_not_found": _BEFORE,
+    "key_not_found": "is returned under /admin only",
+    "key_exists": "is returned under /admin only",
+    "key_in_file": "is returned under /admin only",
+    "key_revoked": "is returned under /admin only",
+    "conflict": "is returned under /admin only",
     "model_not_found": f'{_BEFORE}; the code of backends is "upstream_model_unknown"',
     "model_not_allowed": _BEFORE,
     "priority_not_allowed": _BEFORE,

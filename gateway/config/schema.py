@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from gateway.config.schema_auth import Auth, Team
 from gateway.config.schema_connection import (
     Aws,
     Azure,
@@ -134,33 +135,6 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     spool: Path | None = None
     max_spool_bytes: Annotated[int, Meta(ge=MIB, extra={"size": True})] = 1024 * MIB
     keep_days: Count = 90
-
-
-class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One client's key.
-
-    models:       names, aliases or wildcards that it may use.
-    max_priority: the most urgent priority that it may request; 1 is the most urgent of all.
-    """
-
-    name: Name
-    key: Secret
-    models: tuple[Name, ...] = ("*",)
-    max_priority: Annotated[int, Meta(ge=1, le=5)] = 1
-
-
-class Auth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """mode none serves every client, hence only on loopback unless `allow_open`.
-
-    metrics: who may read /metrics under mode keys; metrics_key: a key for that alone.
-    """
-
-    mode: Literal["none", "keys"] = "none"
-    allow_open: bool = False
-    keys: tuple[Key, ...] = ()
-    admin_key: Secret = Secret("")
-    metrics: Literal["admin", "client", "open"] = "admin"
-    metrics_key: Secret = Secret("")
 
 
 class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -364,6 +338,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store: StoreConfig = StoreConfig()
     responses: ResponsesConfig = ResponsesConfig()
     auth: Auth = Auth()
+    teams: tuple[Team, ...] = ()
     experiments: tuple[Experiment, ...] = ()
     metrics: tuple[MetricContract, ...] = ()
     limits: tuple[Limit, ...] = ()

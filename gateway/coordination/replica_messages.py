@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from gateway.config.checks.check import is_loopback
+from gateway.config.checks.access import is_loopback
 from gateway.config.schema import Config, Provider
 from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 from schemas.secret import Secret
@@ -22,10 +22,14 @@ _CLOCK = struct.Struct("!d")
 
 
 class ReplicaState(Struct, frozen=True, kw_only=True):
-    """The body of a notice: breakers and attempts in flight, by provider (`Shared`) and backend."""
+    """The body of a notice: breakers and attempts in flight, by provider (`Shared`) and backend.
+
+    keys: the version of the list of issued keys that the replica knows; -1: none.
+    """
 
     health: dict[str, dict[str, BreakerSnapshot]] = {}
     busy: dict[str, dict[str, int]] = {}
+    keys: int = -1
 
 
 class Unreadable(Exception):

@@ -9,6 +9,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -63,6 +64,25 @@ class Peer(Struct, kw_only=True):
     state: ReplicaState = ReplicaState()
 
 
+class KeyVersions(Protocol):
+    """The list of issued keys: replicas announce its version, and read it from the store."""
+
+    @property
+    def version(self) -> int: ...
+
+    def noticed(self, version: int) -> None:
+        """Another replica has this version."""
+        ...
+
+
+class NoKeys:
+    """No issued keys."""
+
+    version = -1
+
+    def noticed(self, version: int) -> None: ...
+
+
 class ReplicaSync:
     """`run` it alongside the server.
 
@@ -77,6 +97,8 @@ class ReplicaSync:
         blocks: LocalProbeBlocks,
         config: Callable[[], Config],
         clock: Callable[[], float] = now,
+        *,
+        keys: KeyVersions | None = None,
     ) -> None:
         """bars: the leader's leases among the processes of this replica.
 
@@ -88,6 +110,7 @@ class ReplicaSync:
         self._clock = clock
         self._leases = ProbeLeases(transport, blocks)
         self._config = config
+        self._keys = keys or NoKeys()
         self._for_config = config()
         self._shared = Shared(self._for_config)
         self._own: dict[str, BreakerSnapshot] = {}
@@ -176,7 +199,7 @@ class ReplicaSync:
         for key, count in self._busy.items():
             if place := self._shared.place(key):
                 busy.setdefault(place, {})[key] = count
-        return body_of(ReplicaState(health=health, busy=busy))
+        return body_of(ReplicaState(health=health, busy=busy, keys=self._keys.version))
 
     def _read(self, notices: Mapping[bytes, bytes], now: float) -> None:
         changes: dict[str, BreakerSnapshot] = {}
@@ -210,6 +233,7 @@ class ReplicaSync:
                 return {}
             before, other.body = other.state, body
             other.state = state_in(body)
+            self._keys.noticed(other.state.keys)
         except Unreadable:
             if name not in self._unreadable:
                 self._unreadable.add(name)

@@ -11,7 +11,7 @@ from gateway.background import OnCrash, keep_running
 from gateway.config.schema import Config
 from gateway.coordination.metrics import ReplicaCollector
 from gateway.coordination.probe_lease import LocalProbeBlocks
-from gateway.coordination.replica_sync import ReplicaSync
+from gateway.coordination.replica_sync import KeyVersions, ReplicaSync
 from gateway.coordination.replica_transport import ReplicaTransport
 from gateway.coordination.state_hub import StateHub
 from schemas.errors import InvalidConfig
@@ -31,16 +31,17 @@ async def replica_sync_running(
     config: Callable[[], Config],
     registry: CollectorRegistry,
     crashed: OnCrash,
+    keys: KeyVersions,
 ) -> AsyncGenerator[None, None]:
     """Synchronise with other replicas until the block ends; without a transport, do nothing.
 
     transport: see `transport_of`. blocks: creates the local leases if they are needed. config:
-    returns the current configuration. registry: of this process's metrics.
+    returns the current configuration. registry: of this process's metrics. keys: the leader's list.
     """
     if transport is None:
         yield
         return
-    sync = ReplicaSync(hub, transport, blocks(), config)
+    sync = ReplicaSync(hub, transport, blocks(), config, keys=keys)
     registry.register(ReplicaCollector(sync))
     task = asyncio.create_task(keep_running("replica sync", sync.run, crashed))
     try:

@@ -60,11 +60,11 @@ def explain_query(query: Query, runtime: Runtime, now: float) -> Explanation:
 def _caller(runtime: Runtime, name: str) -> Caller:
     if not name:
         return EVERYONE
-    keys = runtime.config.auth.keys
-    for key in keys:
-        if key.name == name:
-            return Caller(name=key.name, models=key.models, max_priority=key.max_priority)
-    hint = nearest(name, [key.name for key in keys]) or "; auth.keys is empty"
+    keyring = runtime.keyring
+    caller = keyring.named(name)
+    if caller is not None:
+        return caller
+    hint = nearest(name, keyring.names) or "; there are no keys"
     raise InvalidRequest(f"key: no key is named {name!r}{hint}", param="key")
 
 

@@ -149,7 +149,7 @@ class Endpoint:
         scope = exchange.scope
         gateway.admission.admit(runtime)
         try:
-            caller = runtime.keyring.caller(scope["headers"])
+            caller = runtime.keyring.caller(scope)
         except WrongKey:
             await delay_wrong_key(gateway.wrong_keys, scope, runtime.clients)
             raise
@@ -159,7 +159,7 @@ class Endpoint:
         held = gateway.shares.hold(
             caller.name,
             runtime.config.server,
-            several=runtime.several_keys,
+            several=runtime.keyring.several,
             others_in_flight=gateway.admission.others_in_flight,
         )
         reserved = None

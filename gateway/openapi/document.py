@@ -6,16 +6,16 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema import Auth
+from gateway.config.schema_auth import Auth
 from gateway.http.error_envelopes import error_struct
 from gateway.openapi.route_bodies import (
-    ADMIN,
     EVENTS,
     EVERY,
     OCTETS,
     ROUTES,
     TEXT,
     RouteDescription,
+    operators,
 )
 from gateway.surfaces.base import JSON
 from gateway.surfaces.routes import HOT_ROUTES
@@ -38,6 +38,7 @@ _SAYS: Final[Mapping[int, str]] = {
     404: "Unknown model or resource",
     405: "Method not allowed",
     408: "The request body did not arrive in time",
+    409: "The name is taken, or the key can only be changed in the configuration file",
     413: "The request body is too large",
     415: "Unsupported content-type or content-encoding",
     429: "A limit of the gateway, or every backend is rate-limited",
@@ -57,7 +58,11 @@ _ALWAYS: Final = ("x-request-id",)
 _UPSTREAM: Final = "Another 4xx returned by the backend"
 
 _KEYS: Final[Mapping[str, Tree]] = {
-    "client_key": {"type": "http", "scheme": "bearer", "description": "A key of auth.keys"},
+    "client_key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key of auth.keys, or an issued one",
+    },
     "client_key_header": {"type": "apiKey", "in": "header", "name": "x-api-key"},
     "client_key_azure": {"type": "apiKey", "in": "header", "name": "api-key"},
     "metrics_key": {
@@ -81,7 +86,8 @@ def completed(document: Tree, auth: Auth) -> Tree:
     for path, item in paths.items():
         for method, raw in _tree(item).items():
             operation = _tree(raw)
-            known = ROUTES.get(f"{method.upper()} {path}", ADMIN)
+            place = f"{method.upper()} {path}"
+            known = ROUTES[place] if place in ROUTES else operators(method, path)
             operation["responses"] = _responses(path, operation, known, refs)
             operation["security"] = _security(known, auth)
             if path in bodies and method == "post":
@@ -137,7 +143,7 @@ def _responses(
     path: str, operation: Tree, known: RouteDescription, refs: Mapping[type[Struct], Tree]
 ) -> Tree:
     own = _tree(_tree(operation["responses"]).get("200", {}))
-    content = _content(known, refs) if known is not ADMIN else _tree(own.get("content", {}))
+    content = _content(known, refs) if known.key != "admin" else _tree(own.get("content", {}))
     responses: Tree = {"200": _response(200, content)}
     for status in known.also:
         responses[str(status)] = _response(status, content)

@@ -146,3 +146,11 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
 
 ADMIN: Final = RouteDescription(statuses=(400, 401, 404, 408, 413, 429, 503), key="admin")
 """404: `auth.admin_key` is not set, or the name is unknown."""
+
+_KEY_CHANGES: Final = RouteDescription(statuses=(*ADMIN.statuses, 409), key="admin")
+
+
+def operators(method: str, path: str) -> RouteDescription:
+    """Return the description of a route under /admin; its bodies are those of its handler."""
+    changes = path.startswith("/admin/keys") and method != "get"
+    return _KEY_CHANGES if changes else ADMIN

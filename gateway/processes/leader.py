@@ -11,6 +11,8 @@ from gateway.config.schema import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases
 from gateway.coordination.setup import replica_sync_running, transport_of
 from gateway.engine_process.process import EngineProcess
+from gateway.issued_keys.metrics import IssuedKeyCollector
+from gateway.issued_keys.sync import KeySync
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.reload import Reload
@@ -36,9 +38,10 @@ async def run_leader(
     crashed = metrics.internal_errors.count
     count_unhandled(crashed)
     jobs = experiment_jobs_for(records.store, lambda: reload.config, crashed)
-    for collector in (records.metrics, GuardrailCollector(jobs.monitor)):
+    keys = KeySync(records.store.issued_keys, lambda: reload.config)
+    for collector in (records.metrics, GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)):
         metrics.registry.register(collector)
-    pool = WorkerPool(listener, run_dir, metrics, history=lambda: jobs.history.latest)
+    pool = WorkerPool(listener, run_dir, metrics, history=lambda: jobs.history.latest, keys=keys)
 
     def owned(engine: EngineProcess) -> None:
         engine.watch(lambda _: pool.send_engine_update(engine))
@@ -55,6 +58,7 @@ async def run_leader(
     )
     on_stop(pool.drain, pool.stop_now)
     on_reload(reload.reload)
+    await keys.start(crashed)
     pool.start(
         config.server.workers,
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
@@ -68,7 +72,7 @@ async def run_leader(
     leases = partial(FileLeases, run_dir / PROBES)
     try:
         async with replica_sync_running(
-            transport, pool.hub, leases, lambda: reload.config, metrics.registry, crashed
+            transport, pool.hub, leases, lambda: reload.config, metrics.registry, crashed, keys
         ):
             await pool.ended()
     finally:
@@ -77,4 +81,5 @@ async def run_leader(
         await jobs.close()
         await reload.close()
         await pool.close()
+        await keys.close()
         await engines.close()

@@ -6,7 +6,9 @@ from msgspec import Struct
 from gateway.config.schema import Config
 from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.engine_process.process import EngineView, State
+from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
 from gateway.limits import messages as limits
+from gateway.store.key_rows import KeyList
 from gateway.telemetry.time_series import Window
 from local_engine.protocol.frames import HEAD_BYTES
 from schemas.secret import Secret
@@ -54,12 +56,14 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     """The first message to a worker.
 
     worker: its number, from 0. run_dir: the folder of the lock files.
+    keys: the last known issued keys, if any.
     """
 
     worker: int
     config: Config
     engines: tuple[EngineState, ...]
     run_dir: str
+    keys: KeyList | None = None
 
 
 class Prepare(Struct, frozen=True, kw_only=True, tag=True):
@@ -175,6 +179,7 @@ ToWorker = (
     | BreakerUpdate
     | LoadUpdate
     | limits.ToWorker
+    | KeyList
 )
 ToLeader = (
     WorkerReady
@@ -188,6 +193,9 @@ ToLeader = (
     | BreakerUpdate
     | LoadUpdate
     | limits.ToLeader
+    | KeysApplied
+    | KeysChanged
+    | KeysUsed
 )
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from gateway.access.issued_keys import TICK_S
 from gateway.app import build_app
 from gateway.asgi.client_timeouts import SlowClientReaper
 from gateway.background import keep_running
@@ -16,6 +17,8 @@ from gateway.engine_process.process import EngineView
 from gateway.eventloop.metrics import TurnCollector
 from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.http.server.server import HttpServer
+from gateway.issued_keys.desk import KeyDesk
+from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
 from gateway.processes.reload_target import Proposal
 from gateway.processes.runtime_generations import Generations
 from gateway.recording.metrics import RecorderCollector
@@ -25,6 +28,7 @@ from gateway.responses.archive import ResponseArchive
 from gateway.responses.metrics import ResponseCollector
 from gateway.runtime import Runtime
 from gateway.state import Gateway
+from gateway.store.key_rows import KeyList
 from gateway.store.open import open_store
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import set_level
@@ -38,6 +42,7 @@ class Server:
 
     name: for the log when this is the only serving process.
     on_new_runtime: called with each Runtime that takes effect.
+    on_keys: called with what the leader's KeySync must know.
     """
 
     def __init__(
@@ -69,12 +74,19 @@ class Server:
             lambda: self.gateway.runtime.config.responses,
         )
         self.gateway.log.metrics.registry.register(ResponseCollector(self._archive))
+        self.gateway.keys = KeyDesk(
+            self._store.issued_keys,
+            lambda: self.gateway.runtime.config,
+            lambda: self.on_keys(KeysChanged()),
+        )
+        self._issued = first.issued
         self.name = "this process"
         self._run_dir = run_dir
         self._generations = Generations(first)
         self._prepared: tuple[int, Runtime] | None = None
         self._leader_lost = False
         self.on_new_runtime: Callable[[Runtime], None] = _ignore
+        self.on_keys: Callable[[KeysApplied | KeysChanged | KeysUsed], None] = _ignore
         self._stop = asyncio.Event()
         self._server = HttpServer(build_app(self.gateway))
         self.gateway.log.metrics.registry.register(TurnCollector(self._server.turn))
@@ -90,6 +102,7 @@ class Server:
             asyncio.create_task(keep_running("drain", self._drain, crashed)),
             asyncio.create_task(keep_running("slow client reaper", self._patience.watch, crashed)),
             asyncio.create_task(keep_running("response sweeper", self._archive.sweep, crashed)),
+            asyncio.create_task(keep_running("issued keys", self._follow_keys, crashed)),
         ]
         _tune_garbage_collector()
         # The loop keeps a list of running async generators and closes those that are still open at
@@ -105,6 +118,9 @@ class Server:
             await self._generations.close()
             self.gateway.log.flush()
             await asyncio.to_thread(self._recorder.close)  # the disk may block; the loop must not
+            self._report_keys()
+            if self.gateway.keys is not None:
+                self.gateway.keys.close()
             self._archive.close()
             self._store.close()
 
@@ -163,6 +179,22 @@ class Server:
     def notify_config_rejected(self, *, rejected: bool) -> None:
         self.gateway.config_rejected = rejected
 
+    def use_keys(self, found: KeyList) -> None:
+        """Put a list of issued keys into effect."""
+        self._issued.push(found)
+        self.on_keys(KeysApplied(version=found.version))
+
+    async def _follow_keys(self) -> None:
+        """Notice keys that expire, and report those that are used, until cancelled."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            if self._issued.tick():
+                self._report_keys()
+
+    def _report_keys(self) -> None:
+        if used := self._issued.take_used():
+            self.on_keys(KeysUsed(times=used))
+
     async def _drain(self) -> None:
         await self._stop.wait()
         settings = self.gateway.runtime.config.server
@@ -179,8 +211,8 @@ class Server:
         self._server.stop()
 
 
-def _ignore(runtime: Runtime) -> None:
-    """The default of `on_new_runtime`."""
+def _ignore(message: object) -> None:
+    """The default of `on_new_runtime` and `on_keys`."""
 
 
 def _tune_garbage_collector() -> None:

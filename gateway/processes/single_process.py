@@ -14,6 +14,8 @@ from gateway.coordination.replica_transport import ReplicaTransport
 from gateway.coordination.setup import replica_sync_running, transport_of
 from gateway.coordination.state_hub import StateHub
 from gateway.coordination.state_sharing import StateSharing
+from gateway.issued_keys.metrics import IssuedKeyCollector
+from gateway.issued_keys.sync import KeySync
 from gateway.peers import NoPeers
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
@@ -65,6 +67,10 @@ async def run_single_process(
     )
     for collector in (records.metrics, GuardrailCollector(jobs.monitor)):
         metrics.registry.register(collector)
+    keys = KeySync(records.store.issued_keys, lambda: reload.config)
+    keys.send = serving.use_keys
+    serving.on_keys = partial(keys.on_message, 0)
+    metrics.registry.register(IssuedKeyCollector(keys))
     reload = Reload(
         config,
         source=source,
@@ -75,24 +81,30 @@ async def run_single_process(
     )
     on_stop(serving.drain, serving.stop_now)
     on_reload(reload.reload)
+    await keys.start(crashed)
     beside = [asyncio.create_task(records.import_after(partial(asyncio.sleep, STARTED_S)))]
     if config.server.reload == "auto":
         watching = keep_running("file watcher", reload.watch, crashed)
         beside.append(asyncio.create_task(watching))
     engines.start()
     try:
-        async with _synchronised(transport, serving, reload, metrics):
+        async with _synchronised(transport, serving, reload, metrics, keys):
             await serving.run(listener)
     finally:
         for task in beside:
             task.cancel()
         await reload.close()
+        await keys.close()
         await engines.close()
 
 
 @asynccontextmanager
 async def _synchronised(
-    transport: ReplicaTransport | None, serving: Server, reload: Reload, metrics: ProcessMetrics
+    transport: ReplicaTransport | None,
+    serving: Server,
+    reload: Reload,
+    metrics: ProcessMetrics,
+    keys: KeySync,
 ) -> AsyncGenerator[None, None]:
     """Join this process to a hub as its only worker, if there are replicas to synchronise with."""
     if transport is None:
@@ -107,7 +119,7 @@ async def _synchronised(
     try:
         blocks = partial(LocalLeases, holders)
         async with replica_sync_running(
-            transport, hub, blocks, lambda: reload.config, metrics.registry, crashed
+            transport, hub, blocks, lambda: reload.config, metrics.registry, crashed, keys
         ):
             yield
     finally:

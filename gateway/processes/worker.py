@@ -59,6 +59,7 @@ from gateway.processes.messages import (
 from gateway.processes.reload_target import Proposal
 from gateway.processes.remote_engine_view import RemoteEngineViews
 from gateway.processes.server import Server as Served
+from gateway.store.key_rows import KeyList
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import configure_logging, line_style
 from gateway.telemetry.metric_snapshot import MetricFamilies
@@ -151,6 +152,9 @@ class Worker:
         self._limits = LimitLeases(gateway.limits, channel.send)
         self._sharing = StateSharing(gateway, self._leases, channel.send)
         self.serving.on_new_runtime = self._sharing.follow
+        self.serving.on_keys = channel.send
+        if begin.keys is not None:
+            self.serving.use_keys(begin.keys)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, listener: socket.socket) -> None:
@@ -195,6 +199,8 @@ class Worker:
                 self._sharing.on_message(message)
             case LimitGrant() | LimitDenial() | LimitRecall():
                 self._limits.on_message(message)
+            case KeyList():
+                self.serving.use_keys(message)
             case EngineUpdate():
                 self._engines.update(message.engine)
             case Ask():

@@ -14,6 +14,8 @@ from gateway.config.schema import Config
 from gateway.coordination.state_hub import StateHub
 from gateway.engine_process.process import EngineView
 from gateway.experiments.service.history import ExperimentHistory
+from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
+from gateway.issued_keys.sync import KeySync
 from gateway.limits.bank import LimitBank
 from gateway.limits.messages import LimitAsk, LimitReport
 from gateway.processes.messages import (
@@ -79,6 +81,7 @@ class WorkerPool:
         metrics: ProcessMetrics,
         *,
         history: Callable[[], ExperimentHistory],
+        keys: KeySync | None = None,
         hang_s: float = HANG_S,
         backoff_s: float = BACKOFF_S,
     ) -> None:
@@ -87,6 +90,9 @@ class WorkerPool:
         self._run_dir = run_dir
         self._metrics = metrics
         self._history = history
+        self._keys = keys
+        if keys is not None:
+            keys.send = self._broadcast
         self.hub = StateHub()
         self._limits = LimitBank(lambda: self._current()[0].limits)
         self._ended_counts: MetricFamilies = ()
@@ -219,7 +225,13 @@ class WorkerPool:
             config, engines, rejected = self._current()
             states = tuple(state_of(engine) for engine in engines)
             worker.send(
-                WorkerInit(worker=number, config=config, engines=states, run_dir=str(self._run_dir))
+                WorkerInit(
+                    worker=number,
+                    config=config,
+                    engines=states,
+                    run_dir=str(self._run_dir),
+                    keys=None if self._keys is None else self._keys.latest,
+                )
             )
             worker.notify_config_rejected(rejected=rejected)
             self.workers[number] = worker
@@ -237,6 +249,8 @@ class WorkerPool:
         finally:
             self.hub.leave(number)
             self._limits.leave(number)
+            if self._keys is not None:
+                self._keys.leave(number)
             del self.workers[number]
             worker.on_exit()
         if worker.counted is not None:
@@ -258,6 +272,9 @@ class WorkerPool:
                 self.hub.on_message(worker.number, message)
             case LimitAsk() | LimitReport():
                 self._limits.on_message(worker.number, message)
+            case KeysApplied() | KeysChanged() | KeysUsed():
+                if self._keys is not None:
+                    self._keys.on_message(worker.number, message)
             case AskPeers(question=HistoryRequest()):
                 history = packed(self._history())
                 worker.send(PeerAnswers(id=message.id, bodies=(history,)))

@@ -108,6 +108,24 @@ _RESPONSES = (
     """CREATE TABLE stored_response_keys (
         key_name {text} PRIMARY KEY, bytes BIGINT NOT NULL)""",
 )
+_ISSUED_KEYS = (
+    """CREATE TABLE issued_keys (
+        name {text} PRIMARY KEY, team {text} NOT NULL, end_user {text} NOT NULL,
+        models {text} NOT NULL, max_priority INTEGER NOT NULL, tags {text} NOT NULL,
+        expires DOUBLE PRECISION, not_before DOUBLE PRECISION, allowed_networks {text} NOT NULL,
+        disabled SMALLINT NOT NULL, created_by {text} NOT NULL, created DOUBLE PRECISION NOT NULL,
+        revoked DOUBLE PRECISION, version BIGINT NOT NULL)""",
+    """CREATE TABLE issued_key_secrets (
+        digest {text} PRIMARY KEY, key_name {text} NOT NULL, place INTEGER NOT NULL,
+        last4 {text} NOT NULL, created DOUBLE PRECISION NOT NULL, until DOUBLE PRECISION)""",
+    "CREATE INDEX issued_key_secrets_key ON issued_key_secrets (key_name)",
+    "CREATE TABLE issued_key_uses (key_name {text} PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",
+    """CREATE TABLE issued_key_readers (
+        id {text} PRIMARY KEY, host {text} NOT NULL, pid BIGINT NOT NULL,
+        processes INTEGER NOT NULL, version BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL)""",
+    "CREATE TABLE issued_key_list (version BIGINT NOT NULL)",
+    "INSERT INTO issued_key_list (version) VALUES (0)",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -117,6 +135,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _CAPPED,
     _VOTE_RATE,
     _RESPONSES,
+    _ISSUED_KEYS,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

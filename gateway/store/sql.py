@@ -25,6 +25,7 @@ from gateway.store.database import Database, Driver, Session
 from gateway.store.errors import ConcurrentImport, StoreRejected
 from gateway.store.import_rows import insert_one_by_one, insert_rows, remove_vote
 from gateway.store.interval_points import add_point, points
+from gateway.store.key_rows import KeyRows
 from gateway.store.outcome_queries import outcomes, responses
 from gateway.store.request_queries import RecordedRequest
 from gateway.store.response_rows import ResponseRows
@@ -40,6 +41,8 @@ _shares = msgspec.json.Decoder(dict[str, float])
 class SqlStore:
     """A store that opens its database on first use. stored_responses: of the Responses API.
 
+    issued_keys: API keys that are not in config.yaml.
+
     Every method raises StoreUnavailable if the database cannot be reached, or if a newer version
     of the program has changed the tables.
     """
@@ -47,6 +50,7 @@ class SqlStore:
     def __init__(self, driver: Driver) -> None:
         self._database = Database(driver, migration(driver.text))
         self.stored_responses = ResponseRows(self._database)
+        self.issued_keys = KeyRows(self._database)
 
     def prepare(self) -> None:
         """Create or migrate the tables. Raises StoreUnavailable, InvalidConfig."""

@@ -69,7 +69,13 @@ def _key(rule: WhenRule, path: Path, config: Config, problems: Problems) -> None
     if config.auth.mode == "none":
         problems.warn(path, "with auth.mode none no request has a key, so the rule never matches")
     elif not any(matches(rule.key, name) for name in names):
-        problems.add(path, "no key is named ", Found(rule.key), nearest(rule.key, names))
+        problems.warn(
+            path,
+            "no key of the file is named ",
+            Found(rule.key),
+            ", so the rule only matches if one of this name is issued",
+            nearest(rule.key, names),
+        )
 
 
 def _features(rule: WhenRule, path: Path, problems: Problems) -> None:

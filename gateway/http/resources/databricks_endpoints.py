@@ -43,7 +43,7 @@ _DEPLOYMENTS: Final[dict[EngineState, Deployment]] = {
 
 def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
     def caller(request: _Request) -> Caller:
-        return gateway.runtime.keyring.caller(request.scope["headers"])
+        return gateway.runtime.keyring.caller(request.scope)
 
     def view(name: str, route: Route) -> ServingEndpoint:
         served = served_entities(gateway.runtime, route, name)

@@ -22,7 +22,7 @@ def _speaks_anthropic(request: _Request) -> bool:
 
 def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
     def caller(request: _Request) -> Caller:
-        return gateway.runtime.keyring.caller(request.scope["headers"])
+        return gateway.runtime.keyring.caller(request.scope)
 
     @get("/v1/models", media_type="application/json", summary="The models that this key may use")
     async def models(

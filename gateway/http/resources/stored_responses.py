@@ -35,7 +35,7 @@ _PATH = "/v1/responses/{response_id:str}"
 def stored_responses(gateway: Gateway) -> list[ControllerRouterHandler]:
     def opened(request: _Request) -> tuple[ResponseArchive, str]:
         """Return the archive and the caller's key. Raises Unauthenticated, RouteNotFound."""
-        key = gateway.runtime.keyring.caller(request.scope["headers"]).name
+        key = gateway.runtime.keyring.caller(request.scope).name
         archive = gateway.archive
         if archive is None or not gateway.stores_responses:
             path = request.scope["path"]

@@ -1,5 +1,6 @@
 """Cross-checks of config.yaml: names, references, files and exposure."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.gateway.config.configs import (
     faults_of_model,
     faults_of_provider,
     read,
+    warnings,
     with_model,
 )
 
@@ -271,10 +273,12 @@ def test_without_keys_an_open_host_is_refused_unless_allowed(host: str) -> None:
     assert read(f"{text}auth: {{mode: keys, keys: [{{name: a, key: secret-a}}]}}").auth.keys
 
 
+HASHED = f"sha256:{hashlib.sha256(b'secret-a').hexdigest()}"
+
+
 @pytest.mark.parametrize(
     ("auth", "told"),
     [
-        ("mode: keys", "keys: mode keys requires at least one key"),
         ("keys: [{name: a, key: secret-a}]", "keys: mode none ignores keys; use mode: keys"),
         ("mode: keys, keys: [{name: a, key: ''}]", "keys[0].key: is empty; give a random key"),
         ("mode: keys, keys: [{name: a, key: secret-a}, {name: a, key: secret-b}]",
@@ -289,10 +293,42 @@ def test_without_keys_an_open_host_is_refused_unless_allowed(host: str) -> None:
          'keys[0].models[0]: "c*t" contains a * before its end; * is a wildcard only at the end'),
         ("mode: keys, keys: [{name: a, key: secret-a, max_priority: 0}]",
          "keys[0].max_priority: expected an integer from 1 to 5, found 0"),
+        ("mode: keys, keys: [{name: a, key: 'sha256:12ab'}]",
+         "keys[0].key: expected sha256: and the 64 hexadecimal digits of its SHA-256"),
+        (f"mode: keys, keys: [{{name: a, key: secret-a}}, {{name: b, key: '{HASHED}'}}]",
+         "keys[1].key: is the same as auth.keys[0]; give each client its own key"),
+        (f"mode: keys, admin_key: '{HASHED}', keys: [{{name: a, key: secret-b}}]",
+         "admin_key: only the keys of auth.keys may be given as sha256:…"),
+        (f"mode: keys, admin_key: secret-a, keys: [{{name: a, key: '{HASHED}'}}]",
+         "admin_key: is the same as auth.keys[0]; no client may have the operator's key"),
+        ("mode: keys, keys: [{name: a, key: secret-a, team: red}]",
+         'keys[0].team: no team is named "red"; there are none in teams'),
     ],
 )  # fmt: skip
 def test_keys_must_make_sense(auth: str, told: str) -> None:
     assert faults(f"{GOOD}auth: {{{auth}}}") == [f"auth.{told}"]
+
+
+def test_without_keys_in_the_file_only_issued_ones_are_valid() -> None:
+    assert warnings(f"{GOOD}auth: {{mode: keys}}") == [
+        "auth.keys: is empty, so only issued keys are valid (strowger keys create), and none of "
+        "them while the store is unreachable at start"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("teams", "told"),
+    [
+        ("{name: red}, {name: red}", 'teams[1].name: "red" is already the name of teams[0]'),
+        ("{name: red, models: [chatt]}",
+         'teams[0].models[0]: no model is named "chatt"; did you mean "chat"?'),
+        ("{name: red}, {name: blue, members: []}", "teams[1].members: unknown key"),
+    ],
+)  # fmt: skip
+def test_teams_must_make_sense(teams: str, told: str) -> None:
+    (found,) = faults(f"{GOOD}teams: [{teams}]")
+
+    assert found.startswith(told)
 
 
 def test_a_key_may_name_models_aliases_and_wildcards_either_way() -> None:

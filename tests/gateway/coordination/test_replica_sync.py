@@ -97,6 +97,16 @@ class Clock(Struct, kw_only=True):
         return self.now
 
 
+class Keys(Struct, kw_only=True):
+    """The version of a replica's issued keys, and those that it noticed."""
+
+    version: int
+    seen: list[int]
+
+    def noticed(self, version: int) -> None:
+        self.seen.append(version)
+
+
 class Replica:
     """A replica with its own clock and one worker, which the test plays."""
 
@@ -107,8 +117,14 @@ class Replica:
         holders: dict[str, LocalLeases] = {}
         self.probe = LocalLeases(holders).lease(KEY)
         served = config(text)
+        self.keys = Keys(version=1, seen=[])
         self.exchange = ReplicaSync(
-            self.hub, BoardTransport(board, name), LocalLeases(holders), lambda: served, self.clock
+            self.hub,
+            BoardTransport(board, name),
+            LocalLeases(holders),
+            lambda: served,
+            self.clock,
+            keys=self.keys,
         )
         self.hub.join(0, self.told.append)
 
@@ -158,6 +174,20 @@ async def test_received_state_is_not_sent_again_or_back() -> None:
 
     assert one.news == [health(NEVER, None, rest_until=5030.0)]
     assert len(other.news) == 1
+
+
+async def test_a_new_version_of_the_issued_keys_is_noticed_with_the_next_round() -> None:
+    one, other = pair(Board())
+    await look(one, other)
+    await look(one, other)
+    before = list(other.keys.seen)
+
+    one.keys.version = 2
+    await look(one, other)
+    await look(one, other)
+
+    assert before == [1]
+    assert other.keys.seen == [1, 2]
 
 
 async def test_loads_are_the_sum_of_the_living() -> None:

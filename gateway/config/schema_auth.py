@@ -1,0 +1,62 @@
+"""The shape of `auth` and `teams` in config.yaml: who may call, and what."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from gateway.config.units import Name
+from schemas.secret import Secret
+
+HASHED = "sha256:"
+"""Prefix of a key that is given as its SHA-256 in hexadecimal instead of itself."""
+
+
+class Team(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the keys of a team may use, at most.
+
+    models: names, aliases or wildcards; a key may use a model if it and its team may.
+    """
+
+    name: Name
+    models: tuple[Name, ...] = ("*",)
+
+
+class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One client's key.
+
+    key:          the secret, or `sha256:` and its digest in hexadecimal.
+    models:       names, aliases or wildcards that it may use.
+    max_priority: the most urgent priority that it may request; 1 is the most urgent of all.
+    team:         a team of `teams`, whose models limit the key's.
+    """
+
+    name: Name
+    key: Secret
+    models: tuple[Name, ...] = ("*",)
+    max_priority: Annotated[int, Meta(ge=1, le=5)] = 1
+    team: Name | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 of the secret."""
+        from hashlib import sha256  # late: the importing process loads this file, and no OpenSSL
+
+        secret = self.key.reveal()
+        if secret.startswith(HASHED):
+            return bytes.fromhex(secret.removeprefix(HASHED))
+        return sha256(secret.encode()).digest()
+
+
+class Auth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """mode none serves every client, hence only on loopback unless `allow_open`.
+
+    keys:    besides those issued into the store.
+    metrics: who may read /metrics under mode keys; metrics_key: a key for that alone.
+    """
+
+    mode: Literal["none", "keys"] = "none"
+    allow_open: bool = False
+    keys: tuple[Key, ...] = ()
+    admin_key: Secret = Secret("")
+    metrics: Literal["admin", "client", "open"] = "admin"
+    metrics_key: Secret = Secret("")

@@ -1,0 +1,49 @@
+"""Issued keys in a serving process: calls of the authority in threads, and word to the leader."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeVar
+
+from gateway.config.schema import Config
+from gateway.issued_keys.authority import KeyAuthority, KeyEvent
+from gateway.store.key_rows import KeyRows
+
+_THREADS: Final = 2
+_log = logging.getLogger("strowger.keys")
+_T = TypeVar("_T")
+
+
+class KeyDesk:
+    """Run calls of the authority, so that they block no request."""
+
+    def __init__(
+        self, rows: KeyRows, config: Callable[[], Config], changed: Callable[[], None]
+    ) -> None:
+        """changed: called after a change is stored, so that it takes effect at once."""
+        self._authority = KeyAuthority(rows, config, log_event)
+        self._changed = changed
+        self._threads = ThreadPoolExecutor(_THREADS, "key-desk")
+
+    async def read(self, work: Callable[[KeyAuthority], _T]) -> _T:
+        """Raises StoreUnavailable, and what `work` raises."""
+        call = partial(work, self._authority)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def change(self, work: Callable[[KeyAuthority], _T]) -> _T:
+        """Raises StoreUnavailable, and what `work` raises."""
+        try:
+            return await self.read(work)
+        finally:
+            self._changed()  # also after an error: a commit may have been lost on its way back
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def log_event(event: KeyEvent) -> None:
+    """Log a change of a key: the place for an audit record."""
+    fields = f" ({', '.join(event.fields)})" if event.fields else ""
+    _log.warning("API key %s %s by %s%s", event.name, event.action, event.by, fields)

@@ -1,0 +1,89 @@
+"""`strowger keys`: on the store, without a running gateway."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gateway.issued_keys.secret import PATTERN
+from tests.gateway.cli.command_line import run, table
+from tests.gateway.serving import one_model
+
+AUTH = """
+auth: {mode: keys, admin_key: key-of-the-operator, keys: [{name: of-the-file, key: file-key-0001}]}
+teams: [{name: red, models: [chat]}]
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    file = tmp_path / "config.yaml"
+    file.write_text(one_model("http://127.0.0.1:9/v1", AUTH))
+    return str(file)
+
+
+def test_a_key_goes_through_its_life(config: str) -> None:
+    made = run("keys", "create", "ci", "--team", "red", "--expires", "90d", "--config", config)
+    shown = run("keys", "show", "ci", "--config", config)
+    rotated = run("keys", "rotate", "ci", "--overlap", "24h", "--config", config)
+    two = run("keys", "show", "ci", "--config", config)
+    disabled = run("keys", "disable", "ci", "--config", config)
+    rows = table(run("keys", "list", "--config", config).stdout, "NAME")
+    enabled = run("keys", "enable", "ci", "--config", config)
+    revoked = run("keys", "revoke", "ci", "--config", config)
+    left = table(run("keys", "list", "--config", config).stdout, "NAME")
+    everything = json.loads(run("keys", "list", "--all", "--json", "--config", config).stdout)
+
+    secrets = [made.stdout.strip(), rotated.stdout.strip()]
+    assert all(re.fullmatch(PATTERN, secret) for secret in secrets)
+    assert "shown this once" in made.stderr
+    assert secrets[0] not in shown.output + two.output
+    assert f"…{secrets[0][-4:]}, made" in shown.stdout
+    assert "no gateway has read this store" in shown.stdout
+    assert re.search(rf"…{secrets[0][-4:]}, made .*, valid until", two.stdout)
+    assert disabled.stdout.startswith("ci is disabled; running gateways follow within 2 s")
+    assert [row[:3] for row in rows] == [
+        ["of-the-file", "file", "active"],
+        ["ci", "issued", "disabled"],
+    ]
+    assert enabled.stdout.startswith("ci is enabled")
+    assert "ci is revoked" in revoked.stdout
+    assert [row[0] for row in left] == ["of-the-file"]
+    assert [one["state"] for one in everything] == ["active", "revoked"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("show", "cii"), "no issued key is named 'cii'"),
+        (("revoke", "of-the-file"), "is in the configuration file"),
+        (("create", "x", "--team", "gren"), "team: no team is named 'gren'"),
+        (("create", "x", "--model", "chatt"), "models: no model is named 'chatt'"),
+        (("create", "x", "--network", "10.0.0.1/8"), "allowed_networks: "),
+        (("create", "of-the-file"), "is in the configuration file"),
+    ],
+)
+def test_a_mistake_is_one_line(words: tuple[str, ...], told: str, config: str) -> None:
+    found = run("keys", *words, "--config", config)
+
+    assert (found.exit_code, found.stdout, len(found.stderr.splitlines())) == (1, "", 1)
+    assert told in found.stderr
+
+
+@pytest.mark.parametrize("option", [("--expires", "soon"), ("--not-before", "24x")])
+def test_a_time_that_cannot_be_read_is_wrong_usage(option: tuple[str, str], config: str) -> None:
+    found = run("keys", "create", "x", *option, "--config", config)
+
+    assert found.exit_code == 2
+    assert "2027-01-31T00:00:00Z" in found.stderr
+
+
+def test_without_auth_mode_keys_a_warning_says_that_keys_are_not_checked(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(one_model("http://127.0.0.1:9/v1"))
+
+    made = run("keys", "create", "ci", "--config", str(file))
+
+    assert made.exit_code == 0
+    assert "auth.mode is none" in made.stderr
