@@ -25,7 +25,6 @@ UNSUPPORTED: tuple[UnsupportedSetting, ...] = (
     UnsupportedSetting("limits[].who.team", (None,), "limiting teams"),
     UnsupportedSetting("limits[].who.user", (None,), "limiting users"),
     UnsupportedSetting("limits[].exact", (True,), "exceeding a limit to save messages"),
-    UnsupportedSetting("limits[].on_outage", ("local",), "refusing requests without Redis"),
     UnsupportedSetting("logging.payloads", ("off",), "logging payloads"),
     UnsupportedSetting("telemetry.otlp_endpoint", (None,), "sending OpenTelemetry spans"),
 )

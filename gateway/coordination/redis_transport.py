@@ -101,6 +101,10 @@ class RedisTransport:
         """See ReplicaTransport.leases."""
         return [bool(answer) for answer in await self._round([self._lease(*ask) for ask in asks])]
 
+    async def run(self, commands: Sequence[tuple[str | bytes, ...]]) -> list[object]:
+        """See ScriptRunner.run."""
+        return await self._round(commands)
+
     async def leave(self) -> None:
         """See ReplicaTransport.leave."""
         try:

@@ -11,6 +11,14 @@ class TransportUnavailable(Exception):
     """The store between the replicas is unreachable, rejects commands, or is too slow."""
 
 
+class ScriptRunner(Protocol):
+    """A connection that runs commands in order."""
+
+    async def run(self, commands: Sequence[tuple[str | bytes, ...]]) -> list[object]:
+        """Return the answers. Raises TransportUnavailable, within seconds."""
+        ...
+
+
 class ReplicaTransport(Protocol):
     """One replica's connection to the others.
 

@@ -4,18 +4,24 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 from prometheus_client.registry import CollectorRegistry
 
 from gateway.background import OnCrash, keep_running
 from gateway.config.schema import Config
+from gateway.config.schema_limits import Limit
 from gateway.coordination.metrics import ReplicaCollector
 from gateway.coordination.probe_lease import LocalProbeBlocks
 from gateway.coordination.replica_sync import KeyVersions, ReplicaSync
 from gateway.coordination.replica_transport import ReplicaTransport
+from gateway.coordination.shared_limits import SharedLimits
 from gateway.coordination.state_hub import StateHub
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
+
+if TYPE_CHECKING:
+    from gateway.coordination.redis_transport import RedisTransport
 
 
 def transport_of(config: Config) -> ReplicaTransport | None:
@@ -51,7 +57,18 @@ async def replica_sync_running(
         await asyncio.gather(task, return_exceptions=True)
 
 
-def open_transport(url: Secret) -> ReplicaTransport:
+def shared_limits(config: Config, limits: Callable[[], tuple[Limit, ...]]) -> SharedLimits | None:
+    """Return the limits of all replicas, to be run; `None` without `store.redis_url`.
+
+    limits: those of the current configuration. Raises InvalidConfig.
+    """
+    if config.store.redis_url is None:
+        return None
+    transport = open_transport(config.store.redis_url)
+    return SharedLimits(transport, transport.name, limits)
+
+
+def open_transport(url: Secret) -> "RedisTransport":
     """Return a transport through Redis, not connected yet.
 
     Raises InvalidConfig for a malformed address, or without the extra it needs.

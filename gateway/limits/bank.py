@@ -95,10 +95,16 @@ class LimitBank:
         for number in tuple(self._recalls):
             self._gave_back(number, worker)
 
+    def lend(self, worker: int, grant: LimitGrant) -> None:
+        """Count what another process has granted to a worker."""
+        self._refresh()
+        for one in grant.granted:
+            account = self._accounts.account(one.limit, one.subject)
+            if account is not None:
+                self._lend(worker, account, one, scarce=True)
+
     def on_message(self, worker: int, message: ToLeader) -> None:
-        limits = self._current()
-        if limits is not self._configured:
-            self._configure(limits)
+        self._refresh()
         match message:
             case LimitAsk():
                 self._ask(worker, message)
@@ -108,6 +114,11 @@ class LimitBank:
                     self._book(worker, uses, at)
                 if message.recall:
                     self._gave_back(message.recall, worker)
+
+    def _refresh(self) -> None:
+        limits = self._current()
+        if limits is not self._configured:
+            self._configure(limits)
 
     def _configure(self, limits: tuple[Limit, ...]) -> None:
         """Apply new limits. What workers hold of accounts that begin again counts no more."""

@@ -16,6 +16,7 @@ from gateway.limits.messages import (
     LimitAsk,
     LimitDenial,
     LimitGrant,
+    LimitOutage,
     LimitRecall,
     LimitReport,
     LimitUses,
@@ -28,6 +29,9 @@ from schemas.errors import Unavailable
 
 REPORT_S: Final = 0.1
 """Interval between reports of uses; IDLE_REPORTS counts them."""
+
+MOST_TRIES: Final = 8
+"""Answers for one request; more than two are needed only while a reload removes a limit."""
 
 ASK_S: Final = 2.0
 """How long a request waits for the leader's answer."""
@@ -58,9 +62,12 @@ class LimitLeases:
         if refusal is not None:
             return refusal
         result = await self._ask(accounts, tokens, _lacking(accounts, tokens))
-        while result is None:  # another request took what was here: lease all that it needs
+        for _ in range(MOST_TRIES):
+            if result is not None:
+                return result
+            # Another request took what was here, so lease all that this one needs.
             result = await self._ask(accounts, tokens, _lacking(accounts, tokens, alone=True))
-        return result
+        raise Unavailable("the limits change at the moment", retry_after=1)
 
     async def _ask(
         self, accounts: Accounts, tokens: int, lacking: tuple[LimitAmounts, ...]
@@ -93,6 +100,11 @@ class LimitLeases:
                         message.limit, message.per, message.quantity, message.allowed, message.wait
                     )
                     asking.answer.set_result(refusal)
+            case LimitOutage():
+                asking = self._asking.get(message.id)
+                if asking is not None and not asking.answer.done():
+                    why = "limits cannot be checked, because Redis does not answer"
+                    asking.answer.set_exception(Unavailable(why, retry_after=1))
             case LimitRecall():
                 found = [self._limits.account(*place) for place in message.accounts]
                 accounts = [account for account in found if account is not None]

@@ -59,6 +59,12 @@ class LimitDenial(Struct, frozen=True, kw_only=True, tag=True):
     wait: int | None
 
 
+class LimitOutage(Struct, frozen=True, kw_only=True, tag=True):
+    """Nothing was granted, because Redis does not answer and the limit must hold."""
+
+    id: int
+
+
 class LimitRecall(Struct, frozen=True, kw_only=True, tag=True):
     """Give back what you hold of these accounts; answered by LimitReport with this id."""
 
@@ -74,4 +80,4 @@ class LimitReport(Struct, frozen=True, kw_only=True, tag=True):
 
 
 ToLeader = LimitAsk | LimitReport
-ToWorker = LimitGrant | LimitDenial | LimitRecall
+ToWorker = LimitGrant | LimitDenial | LimitOutage | LimitRecall

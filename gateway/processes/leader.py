@@ -6,13 +6,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from gateway.background import count_unhandled, keep_running
+from gateway.background import OnCrash, count_unhandled, keep_running
 from gateway.config.schema import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases
-from gateway.coordination.setup import replica_sync_running, transport_of
+from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
+from gateway.coordination.shared_limits import SharedLimits
 from gateway.engine_process.process import EngineProcess
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.sync import KeySync
+from gateway.limits.bank import LimitBank
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.reload import Reload
@@ -42,6 +44,7 @@ async def run_leader(
     for collector in (records.metrics, GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)):
         metrics.registry.register(collector)
     pool = WorkerPool(listener, run_dir, metrics, history=lambda: jobs.history.latest, keys=keys)
+    pool.limits = shared_limits(config, lambda: reload.config.limits) or pool.limits
 
     def owned(engine: EngineProcess) -> None:
         engine.watch(lambda _: pool.send_engine_update(engine))
@@ -64,9 +67,7 @@ async def run_leader(
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
     )
     beside = [asyncio.create_task(records.import_after(pool.serving))]
-    if config.server.reload == "auto":
-        watching = keep_running("file watcher", reload.watch, crashed)
-        beside.append(asyncio.create_task(watching))
+    beside += (*_sharing(pool.limits, crashed), *_watching(reload, crashed))
     engines.start()
     jobs.start()
     leases = partial(FileLeases, run_dir / PROBES)
@@ -83,3 +84,17 @@ async def run_leader(
         await pool.close()
         await keys.close()
         await engines.close()
+
+
+def _sharing(limits: SharedLimits | LimitBank, crashed: OnCrash) -> list[asyncio.Task[None]]:
+    """Talk to Redis about limits, if there are replicas, until the tasks are cancelled."""
+    if isinstance(limits, LimitBank):
+        return []
+    return [asyncio.create_task(keep_running("limits over replicas", limits.run, crashed))]
+
+
+def _watching(reload: Reload, crashed: OnCrash) -> list[asyncio.Task[None]]:
+    """Reload when the file changes, if the configuration wants that."""
+    if reload.config.server.reload != "auto":
+        return []
+    return [asyncio.create_task(keep_running("file watcher", reload.watch, crashed))]

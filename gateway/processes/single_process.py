@@ -7,15 +7,17 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from gateway.background import count_unhandled, keep_running
+from gateway.background import OnCrash, count_unhandled, keep_running
 from gateway.config.schema import Config
 from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.replica_transport import ReplicaTransport
-from gateway.coordination.setup import replica_sync_running, transport_of
+from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
+from gateway.coordination.shared_limits import SharedLimits
 from gateway.coordination.state_hub import StateHub
 from gateway.coordination.state_sharing import StateSharing
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.sync import KeySync
+from gateway.limits.leases import LimitLeases
 from gateway.peers import NoPeers
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
@@ -79,10 +81,13 @@ async def run_single_process(
         targets=lambda: (serving,),
         metrics=metrics,
     )
+    limits = shared_limits(config, lambda: reload.config.limits)
     on_stop(serving.drain, serving.stop_now)
     on_reload(reload.reload)
     await keys.start(crashed)
     beside = [asyncio.create_task(records.import_after(partial(asyncio.sleep, STARTED_S)))]
+    if limits is not None:
+        beside += _leasing(limits, serving, crashed)
     if config.server.reload == "auto":
         watching = keep_running("file watcher", reload.watch, crashed)
         beside.append(asyncio.create_task(watching))
@@ -96,6 +101,14 @@ async def run_single_process(
         await reload.close()
         await keys.close()
         await engines.close()
+
+
+def _leasing(limits: SharedLimits, serving: Server, crashed: OnCrash) -> list[asyncio.Task[None]]:
+    """Lease from the limits of all replicas, until the tasks are cancelled."""
+    leases = LimitLeases(serving.gateway.limits, partial(limits.on_message, 0))
+    limits.join(0, leases.on_message)
+    works = (("limits over replicas", limits.run), ("lease reports", leases.report))
+    return [asyncio.create_task(keep_running(name, work, crashed)) for name, work in works]
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from gateway.coordination.probe_locks import PROBES, FileLeases, LogFileLock
 from gateway.coordination.state_sharing import StateSharing
 from gateway.experiments.service.history import ExperimentHistory
 from gateway.limits.leases import LimitLeases
-from gateway.limits.messages import LimitDenial, LimitGrant, LimitRecall
+from gateway.limits.messages import LimitDenial, LimitGrant, LimitOutage, LimitRecall
 from gateway.processes.channel import Channel
 from gateway.processes.main import loop_factory
 from gateway.processes.messages import (
@@ -197,7 +197,7 @@ class Worker:
         match message:
             case BreakerUpdate() | LoadUpdate():
                 self._sharing.on_message(message)
-            case LimitGrant() | LimitDenial() | LimitRecall():
+            case LimitGrant() | LimitDenial() | LimitOutage() | LimitRecall():
                 self._limits.on_message(message)
             case KeyList():
                 self.serving.use_keys(message)

@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.background import keep_running
 from gateway.config.schema import Config
+from gateway.coordination.shared_limits import SharedLimits
 from gateway.coordination.state_hub import StateHub
 from gateway.engine_process.process import EngineView
 from gateway.experiments.service.history import ExperimentHistory
@@ -72,6 +73,7 @@ class WorkerPool:
     """All workers, from `start` until `ended`.
 
     workers: the running ones by number. hub: distributes breaker and load updates among them.
+    limits: of all workers; replace it before `start` if there are replicas.
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class WorkerPool:
         if keys is not None:
             keys.send = self._broadcast
         self.hub = StateHub()
-        self._limits = LimitBank(lambda: self._current()[0].limits)
+        self.limits: SharedLimits | LimitBank = LimitBank(lambda: self._current()[0].limits)
         self._ended_counts: MetricFamilies = ()
         self._stopping = asyncio.Event()
         self._keeping: list[asyncio.Task[None]] = []
@@ -238,7 +240,7 @@ class WorkerPool:
         if self._stopping.is_set():
             worker.send(StopNow())
         self.hub.join(number, worker.send)
-        self._limits.join(number, worker.send)
+        self.limits.join(number, worker.send)
         try:
             async for message in worker.channel.messages():
                 self._on_message(worker, message)
@@ -248,7 +250,7 @@ class WorkerPool:
             raise
         finally:
             self.hub.leave(number)
-            self._limits.leave(number)
+            self.limits.leave(number)
             if self._keys is not None:
                 self._keys.leave(number)
             del self.workers[number]
@@ -271,7 +273,7 @@ class WorkerPool:
             case BreakerUpdate() | LoadUpdate():
                 self.hub.on_message(worker.number, message)
             case LimitAsk() | LimitReport():
-                self._limits.on_message(worker.number, message)
+                self.limits.on_message(worker.number, message)
             case KeysApplied() | KeysChanged() | KeysUsed():
                 if self._keys is not None:
                     self._keys.on_message(worker.number, message)

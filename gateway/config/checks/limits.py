@@ -21,7 +21,6 @@ def check_limits(config: Config, problems: Problems) -> None:
         quantities = (limit.requests, limit.tokens, limit.concurrent)
         if quantities == (None, None, None) and not problems.under(path):
             problems.add(path, "limits nothing; set requests, tokens or concurrent")
-    _processes(config, problems)
 
 
 def _who(limit: Limit, path: Path, config: Config, problems: Problems) -> None:
@@ -58,12 +57,3 @@ def _models(limit: Limit, path: Path, config: Config, problems: Problems) -> Non
             problems.add(place, Found(pattern), text)
         elif not any(matches(pattern, name) or matches(name, pattern) for name in names):
             problems.add(place, "no model is named ", Found(pattern), nearest(pattern, names))
-
-
-def _processes(config: Config, problems: Problems) -> None:
-    if not config.limits or problems.under(("limits",)):
-        return
-    if config.store.redis_url is not None:
-        problems.add(
-            ("limits",), "limits over replicas are not available yet; remove store.redis_url"
-        )

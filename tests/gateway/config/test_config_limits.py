@@ -51,14 +51,6 @@ def test_two_limits_cannot_have_one_name() -> None:
     assert faults(limits(row, row)) == ['limits[1].name: "a" is already the name of limits[0]']
 
 
-def test_limits_over_several_replicas_are_refused_until_they_are_built() -> None:
-    row = "name: a, who: {any: true}, requests: 1"
-
-    assert faults(limits(row, more=KEYS + "store: {redis_url: 'redis://x'}\n")) == [
-        "limits: limits over replicas are not available yet; remove store.redis_url"
-    ]
-
-
 def test_a_limit_for_each_key_where_there_are_none_is_a_warning() -> None:
     text = limits("name: a, who: {any: true}, each: key, requests: 1", more="")
 

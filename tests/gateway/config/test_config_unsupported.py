@@ -11,8 +11,6 @@ TOP_LEVEL = [
     (LIMIT.replace("WHO", "user: a"), "limits[0].who.user: limiting users"),
     (LIMIT.replace("WHO}", "any: true}, exact: false"),
      "limits[0].exact: exceeding a limit to save messages"),
-    (LIMIT.replace("WHO}", "any: true}, on_outage: refuse"),
-     "limits[0].on_outage: refusing requests without Redis"),
     ("logging: {payloads: on}", "logging.payloads: logging payloads"),
     ("telemetry: {otlp_endpoint: 'http://x'}",
      "telemetry.otlp_endpoint: sending OpenTelemetry spans"),

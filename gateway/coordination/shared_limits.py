@@ -1,0 +1,280 @@
+"""Limits over several replicas: what processes ask and report goes to Redis, by one script.
+
+Each process of each replica is a holder. Without Redis, a limit with `on_outage: local` is kept by
+each replica for itself, from what its own processes have used; `refuse` refuses what no lease
+covers.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from time import monotonic_ns
+from typing import Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from gateway.config.schema_limits import Limit
+from gateway.coordination.limit_script import (
+    SCRIPT,
+    SILENT_MS,
+    ScriptAnswer,
+    ScriptItem,
+    ScriptRequest,
+)
+from gateway.coordination.replica_transport import ScriptRunner, TransportUnavailable
+from gateway.limits.bank import PART, LimitBank, Send
+from gateway.limits.ledger import Quantity
+from gateway.limits.limits import PERIODS
+from gateway.limits.messages import (
+    LimitAmounts,
+    LimitAsk,
+    LimitDenial,
+    LimitGrant,
+    LimitOutage,
+    LimitReport,
+    LimitUses,
+    ToLeader,
+    Use,
+)
+
+KEY: Final = "strowger:limit:1:"
+"""Contains the version of the format."""
+
+HEARTBEAT_S: Final = 1.0
+AWAY_S: Final = 1.0
+"""How long no request waits for Redis after it did not answer."""
+
+_MS: Final = 1_000_000
+_QUANTITIES: Final[tuple[Quantity, ...]] = ("requests", "tokens", "concurrent")
+
+_log = logging.getLogger("strowger")
+_encode = msgspec.json.Encoder().encode
+_answer: msgspec.json.Decoder[ScriptAnswer] = msgspec.json.Decoder(ScriptAnswer)
+
+Place = tuple[str, str, Quantity]
+"""A limit, its subject, and what is limited."""
+
+
+class _Call(Struct, eq=False):
+    """One call of the script, and what becomes of its answer. ask: `None` for a report."""
+
+    worker: int
+    places: tuple[Place, ...]
+    items: tuple[ScriptItem, ...]
+    ask: LimitAsk | None
+
+
+class SharedLimits:
+    """The connection of one replica's processes to the limits in Redis: see LimitBank."""
+
+    def __init__(
+        self, runner: ScriptRunner, name: str, limits: Callable[[], tuple[Limit, ...]]
+    ) -> None:
+        """name: of this replica. limits: the current configuration's."""
+        self._runner = runner
+        self._name = name
+        self._limits = limits
+        self._local = LimitBank(limits)
+        self._workers: dict[int, Send] = {}
+        self._held: dict[tuple[int, Place], int] = {}
+        self._calls: list[_Call] = []
+        self._wake = asyncio.Event()
+        self._away_until = 0
+        self.unavailable = False
+
+    def join(self, worker: int, send: Send) -> None:
+        self._workers[worker] = send
+        self._local.join(worker, send)
+
+    def leave(self, worker: int) -> None:
+        """A process has exited: Redis notices its silence; its seats are free at once."""
+        self._workers.pop(worker, None)
+        self._local.leave(worker)
+        seats = [place for held, place in self._held if held == worker and place[2] == "concurrent"]
+        items = [self._item(place, back=self._held[worker, place]) for place in seats]
+        self._call(worker, seats, items, None)
+        for held, place in tuple(self._held):
+            if held == worker:
+                del self._held[held, place]
+
+    def on_message(self, worker: int, message: ToLeader) -> None:
+        match message:
+            case LimitAsk():
+                self._ask(worker, message)
+            case LimitReport():
+                self._local.on_message(worker, message)
+                places, items = self._reported(message.uses)
+                self._call(worker, places, items, None)
+
+    async def run(self) -> None:
+        """Talk to Redis until cancelled."""
+        beating = asyncio.create_task(self._beat())
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                calls, self._calls = self._calls, []
+                if calls:
+                    await self._send(calls)
+        finally:
+            beating.cancel()
+
+    async def _beat(self) -> None:
+        """Keep what idle processes hold, for example for long streams."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            for worker in tuple(self._workers):
+                places = [place for held, place in self._held if held == worker]
+                self._call(worker, places, [self._item(place) for place in places], None)
+
+    def _ask(self, worker: int, ask: LimitAsk) -> None:
+        if monotonic_ns() < self._away_until:
+            self._ask_locally(worker, ask)
+            return
+        places, items = list[Place](), list[ScriptItem | None]()
+        for one in ask.lacking:
+            for quantity, need in zip(
+                _QUANTITIES, (one.requests, one.tokens, one.seats), strict=True
+            ):
+                if need:
+                    places.append((one.limit, one.subject, quantity))
+                    items.append(self._item(places[-1], need=need))
+        self._call(worker, places, items, ask)
+
+    def _ask_locally(self, worker: int, ask: LimitAsk) -> None:
+        """Decide without Redis."""
+        policy = {limit.name: limit.on_outage for limit in self._limits()}
+        if any(policy.get(one.limit) == "refuse" for one in ask.lacking):
+            self._reply(worker, LimitOutage(id=ask.id))
+        else:
+            self._local.on_message(worker, ask)
+
+    def _item(
+        self,
+        place: Place,
+        need: int = 0,
+        uses: Sequence[Use] = (),
+        back: int = 0,
+        over: int = 0,
+    ) -> ScriptItem | None:
+        limit = next((one for one in self._limits() if one.name == place[0]), None)
+        if limit is None:
+            return None
+        allowed: int | None = getattr(limit, place[2])
+        if allowed is None:
+            return None
+        at = monotonic_ns()
+        return ScriptItem(
+            limit=allowed,
+            period=0 if place[2] == "concurrent" else PERIODS[limit.per] // _MS,
+            need=need,
+            advance=allowed // PART if need else 0,
+            uses=tuple([(-((at - expires) // _MS), amount) for expires, amount in uses]),
+            back=back,
+            over=over,
+        )
+
+    def _reported(self, uses: Sequence[LimitUses]) -> tuple[list[Place], list[ScriptItem | None]]:
+        places, items = list[Place](), list[ScriptItem | None]()
+        for one in uses:
+            back, over = one.returned, one.overdrawn
+            for quantity, used, returned, overdrawn in (
+                ("requests", one.requests, back.requests, over.requests),
+                ("tokens", one.tokens, back.tokens, over.tokens),
+                ("concurrent", (), back.seats, 0),
+            ):
+                if used or returned or overdrawn:
+                    place = (one.limit, one.subject, cast(Quantity, quantity))
+                    places.append(place)
+                    items.append(self._item(place, 0, used, returned, overdrawn))
+        return places, items
+
+    def _call(
+        self,
+        worker: int,
+        places: Sequence[Place],
+        items: Sequence[ScriptItem | None],
+        ask: LimitAsk | None,
+    ) -> None:
+        known = [(place, item) for place, item in zip(places, items, strict=True) if item]
+        if known or ask is not None:
+            call = _Call(worker, tuple(p for p, _ in known), tuple(i for _, i in known), ask)
+            self._calls.append(call)
+            self._wake.set()
+
+    async def _send(self, calls: Sequence[_Call]) -> None:
+        """Send calls in order. What cannot be sent is lost to Redis: what was held there ends."""
+        periods = {limit.name: limit.per for limit in self._limits()}
+        commands: list[tuple[str | bytes, ...]] = []
+        for call in calls:
+            keys = [
+                f"{KEY}{quantity}:{periods[limit]}:{limit}:{subject}"
+                for limit, subject, quantity in call.places
+            ]
+            body = _encode(ScriptRequest(holder=f"{self._name}:{call.worker}", items=call.items))
+            commands.append(("EVAL", SCRIPT, str(len(keys)), *keys, body, str(SILENT_MS)))
+        try:
+            answers = await self._runner.run(commands)
+        except TransportUnavailable as exc:
+            self._lost(str(exc))
+            for call in calls:
+                if call.ask is not None:
+                    self._ask_locally(call.worker, call.ask)
+            return
+        if self.unavailable:
+            _log.warning("Redis answers again: limits hold over all replicas")
+            self.unavailable = False
+        for call, answer in zip(calls, answers, strict=True):
+            self._answered(call, _answer.decode(cast(bytes, answer)))
+
+    def _lost(self, why: str) -> None:
+        self._away_until = monotonic_ns() + int(AWAY_S * 1e9)
+        if not self.unavailable:
+            self.unavailable = True
+            _log.warning("Redis is unreachable, limits hold per replica: %s", why)
+
+    def _answered(self, call: _Call, answer: ScriptAnswer) -> None:
+        for place, mine in zip(call.places, answer.mine, strict=True):
+            if mine and call.worker in self._workers:
+                self._held[call.worker, place] = mine
+            else:
+                self._held.pop((call.worker, place), None)
+        ask = call.ask
+        if ask is None:
+            return
+        if answer.refused:
+            limit, _, quantity = call.places[answer.refused - 1]
+            item = call.items[answer.refused - 1]
+            per = next((one.per for one in self._limits() if one.name == limit), "minute")
+            self._reply(
+                call.worker,
+                LimitDenial(
+                    id=ask.id,
+                    limit=limit,
+                    per=per,
+                    quantity=quantity,
+                    allowed=item.limit,
+                    wait=answer.wait * _MS,
+                ),
+            )
+            return
+        granted = dict(zip(call.places, answer.granted, strict=True))
+        left = dict(zip(call.places, answer.left, strict=True))
+        grant = LimitGrant(
+            id=ask.id,
+            granted=tuple([_amounts(one, granted) for one in ask.lacking]),
+            left=tuple([_amounts(one, left) for one in ask.lacking]),
+        )
+        self._local.lend(call.worker, grant)
+        self._reply(call.worker, grant)
+
+    def _reply(self, worker: int, message: LimitGrant | LimitDenial | LimitOutage) -> None:
+        send = self._workers.get(worker)
+        if send is not None:
+            send(message)
+
+
+def _amounts(one: LimitAmounts, found: dict[Place, int]) -> LimitAmounts:
+    place = one.limit, one.subject
+    return LimitAmounts(*place, *[found.get((*place, quantity), 0) for quantity in _QUANTITIES])

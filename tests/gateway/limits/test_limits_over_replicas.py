@@ -1,0 +1,156 @@
+"""Limits over two replicas through Redis: one process, and a leader with two workers."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack
+
+import httpx
+import pytest
+from msgspec import Struct
+
+from tests.gateway.commanded import Commanded, commanded, connected
+from tests.gateway.limits.test_limited_requests import HELLO, says_hello
+from tests.gateway.limits.test_limits_over_workers import until_received
+from tests.stand_ins.provider import Answer, Provider, Received, provider
+from tests.stand_ins.redis_server import RedisServer, running_redis
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = """
+store: {{redis_url: "{redis}"}}
+server: {{drain_delay_s: 0}}
+auth: {{mode: keys, keys: [{keys}]}}
+providers:
+  - {{name: one, adapter: openai, base_url: {url}, api_key: sk-of-the-operator}}
+models:
+  - {{name: chat, backends: [{{provider: one, model: m-1}}]}}
+limits:
+  - {{name: burst, who: {{key: a}}, requests: 20, per: hour}}
+  - {{name: tokens, who: {{key: b}}, tokens: 300, per: hour}}
+  - {{name: seats, who: {{key: c}}, concurrent: 3}}
+  - {{name: local, who: {{key: d}}, requests: 8, per: hour}}
+  - {{name: strict, who: {{key: e}}, requests: 8, per: hour, on_outage: refuse}}
+"""
+CHAT = "/v1/chat/completions"
+
+
+class Replicas(Struct, kw_only=True, eq=False):
+    """clients: one for each process that serves, of both replicas."""
+
+    redis: RedisServer
+    remote: Provider
+    up: tuple[Commanded, Commanded]
+    clients: list[httpx.AsyncClient]
+
+    async def send(self, process: int, key: str) -> httpx.Response:
+        headers = {"authorization": f"Bearer key-of-{key}-00000000"}
+        return await self.clients[process % 3].post(CHAT, json=HELLO, headers=headers)
+
+
+@pytest.fixture(scope="module")
+def redis() -> Generator[RedisServer]:
+    with running_redis() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def two(
+    redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Replicas, None]:
+    folder = tmp_path_factory.mktemp("replicas")
+    async with AsyncExitStack() as stack:
+        remote = await stack.enter_async_context(provider())
+        keys = ", ".join(f"{{name: {key}, key: key-of-{key}-00000000}}" for key in "abcde")
+        text = CONFIG.format(redis=redis.url, url=remote.base_url, keys=keys)
+        files = [folder / name / "config.yaml" for name in ("one", "two")]
+        for file in files:
+            file.parent.mkdir()
+        one, other = await asyncio.gather(
+            stack.enter_async_context(commanded(files[0], text)),
+            stack.enter_async_context(commanded(files[1], text, "--workers", "2")),
+        )
+        processes = ((one, 0), (other, 0), (other, 1))
+        clients = [await connected(up, stack, worker) for up, worker in processes]
+        yield Replicas(redis=redis, remote=remote, up=(one, other), clients=clients)
+
+
+async def test_three_processes_of_two_replicas_admit_together_exactly_the_limit(
+    two: Replicas,
+) -> None:
+    two.remote.behaviour = says_hello
+    answers = [await two.send(turn, "a") for turn in range(26)]
+
+    assert [one.status_code for one in answers] == [200] * 20 + [429] * 6
+    assert 3500 < int(answers[-1].headers["retry-after"]) <= 3600
+    assert "'burst' allows 20 requests per hour" in answers[-1].json()["error"]["message"]
+    assert answers[0].headers["x-ratelimit-remaining-requests"] == "19"
+
+
+async def test_a_burst_of_concurrent_requests_never_exceeds_the_limit_of_tokens(
+    two: Replicas,
+) -> None:
+    """Each reserves 24 of 300 tokens and uses 10. What is not used returns within a second."""
+    two.remote.behaviour = says_hello
+    burst = await asyncio.gather(*(two.send(turn, "b") for turn in range(60)))
+    admitted = sum(one.status_code == 200 for one in burst)
+    async with asyncio.timeout(20):
+        while admitted < 28:
+            await asyncio.sleep(0.3)
+            admitted += (await two.send(admitted, "b")).status_code == 200
+    await asyncio.sleep(1.5)
+    last = [(await two.send(turn, "b")).status_code for turn in range(3)]
+
+    assert admitted == 28
+    assert last == [429] * 3
+
+
+async def test_without_redis_each_replica_limits_alone_or_refuses(two: Replicas) -> None:
+    two.remote.behaviour = says_hello
+    before = [(await two.send(turn, "d")).status_code for turn in range(4)]
+    await two.send(0, "e")
+    two.redis.kill()
+    try:
+        strict = await two.send(0, "e")
+        alone = [(await two.send(0, "d")).status_code for _ in range(12)]
+    finally:
+        two.redis.start()
+    async with asyncio.timeout(20):
+        while (await two.send(0, "e")).status_code != 200:  # noqa: ASYNC110  it is another process's
+            await asyncio.sleep(0.2)
+
+    assert before == [200] * 4
+    assert strict.status_code == 503
+    assert "Redis does not answer" in strict.json()["error"]["message"]
+    # Of 8 requests this replica has used 2, the other one the rest.
+    assert alone == [200] * 6 + [429] * 6
+
+
+async def test_the_seats_of_a_killed_replica_return_after_its_silence(two: Replicas) -> None:
+    go = asyncio.Event()
+
+    async def waits(request: Received, answer: Answer) -> None:
+        await go.wait()
+        await answer.chat()
+
+    two.remote.behaviour = waits
+    seen = len(two.remote.requests)
+    held = [asyncio.create_task(two.send(process, "c")) for process in (0, 1, 2)]
+    await until_received(two.remote, seen + 3)
+    headers = {"authorization": "Bearer key-of-c-00000000"}
+    async with two.up[1].client(**headers) as fourth:
+        refused = await fourth.post(CHAT, json=HELLO)
+        os.kill(two.up[0].process.pid, signal.SIGKILL)
+        await asyncio.gather(held[0], return_exceptions=True)
+        two.remote.behaviour = says_hello
+        early = await fourth.post(CHAT, json=HELLO)
+        async with asyncio.timeout(30):
+            while (await fourth.post(CHAT, json=HELLO)).status_code != 200:  # noqa: ASYNC110  as above
+                await asyncio.sleep(0.3)
+    go.set()
+    answers = await asyncio.gather(held[1], held[2])
+
+    assert refused.status_code == 429
+    assert early.status_code == 429
+    assert [one.status_code for one in answers] == [200, 200]
