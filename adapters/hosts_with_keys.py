@@ -41,6 +41,7 @@ DOMAINS: Final = (
     ".azuredatabricks.net",
     # https://cloud.google.com/vertex-ai/docs/reference/rest
     "-aiplatform.googleapis.com",
+    ".rep.googleapis.com",
 )
 """Suffixes of host names that exist once per account, region or workspace."""
 

@@ -40,6 +40,7 @@ BUILTIN: Mapping[str, str] = {
     "triton-llmapi": "adapters.triton.llmapi:TritonLlmApiAdapter",
     "triton-tokens": "adapters.triton.tokens:TritonTokensAdapter",
     "triton-tokens-decoupled": "adapters.triton.tokens_decoupled:DecoupledTritonTokensAdapter",
+    "vertex-anthropic": "adapters.anthropic.vertex:VertexAnthropicAdapter",
     "vllm": "adapters.openai_compatible.vllm:VllmAdapter",
     "vllm-responses": "adapters.openai_responses.rows:VllmResponsesAdapter",
 }

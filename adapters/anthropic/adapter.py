@@ -22,7 +22,7 @@ from adapters.anthropic.original_fields import DIALECT, is_native
 from adapters.anthropic.wire import read_count
 from adapters.base import PROVEN, Ceilings, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
-from adapters.openai.adapter import accept, merged_headers
+from adapters.openai.adapter import Headers, accept, merged_headers
 from adapters.openai.wire import UNREADABLE
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
@@ -128,18 +128,59 @@ LATER = msgspec.structs.replace(
 """What versions after `VERSION` support."""
 
 
-class AnthropicAdapter:
-    name: ClassVar[str] = "anthropic"
-    base_url: ClassVar[str] = "https://api.anthropic.com"
+class MessagesAdapter:
+    """What all addresses of the Messages API share. headers: by whether a stream is requested."""
+
     framing: ClassVar[Framing] = "sse"
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(
+        self, endpoint: Endpoint, headers: Mapping[bool, Headers], supports: Supports
+    ) -> None:
         self._endpoint = endpoint
+        self._headers = headers
+        self._supports = supports
+
+    @property
+    def supports(self) -> Supports:
+        return self._supports
+
+    def counted(self, body: bytes) -> int:
+        """See TokenCounter."""
+        try:
+            return read_count(body)
+        except UNREADABLE as exc:
+            raise UpstreamBroken(
+                "cannot read the count of tokens", upstream=self._endpoint.name
+            ) from exc
+
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise self._not_offered(request)
+
+    def _headers_for(self, request: ChatRequest) -> Headers:
+        """Add the client's `anthropic-beta` to the operator's."""
+        headers = self._headers[request.stream]
+        if BETA not in request.extra:
+            return headers
+        merged = dict(headers)
+        merged[BETA] = ",".join(filter(None, (merged.get(BETA), betas(request))))
+        return tuple(merged.items())
+
+    def _not_offered(self, request: Request) -> InvalidRequest:
+        return InvalidRequest(
+            f"{self._endpoint.name} does not offer {task_of(request)}", param="model"
+        )
+
+
+class AnthropicAdapter(MessagesAdapter):
+    name: ClassVar[str] = "anthropic"
+    base_url: ClassVar[str] = "https://api.anthropic.com"
+
+    def __init__(self, endpoint: Endpoint) -> None:
         path = urlsplit(endpoint.base_url).path.rstrip("/").removesuffix("/v1")
         self._target = f"{path}/v1/messages"
         key = endpoint.key.reveal()
         credentials = (("x-api-key", key),) if key else ()
-        self._headers = {
+        headers = {
             stream: merged_headers(
                 credentials,
                 ((VERSION_HEADER, VERSION), *accept(stream)),
@@ -147,12 +188,8 @@ class AnthropicAdapter:
             )
             for stream in (False, True)
         }
-        later = dict(self._headers[False])[VERSION_HEADER] > VERSION
-        self._supports = LATER if later else SUPPORTS
-
-    @property
-    def supports(self) -> Supports:
-        return self._supports
+        later = dict(headers[False])[VERSION_HEADER] > VERSION
+        super().__init__(endpoint, headers, LATER if later else SUPPORTS)
 
     def encode(self, request: Request, model: str) -> Outbound:
         if not isinstance(request, ChatRequest):
@@ -172,14 +209,6 @@ class AnthropicAdapter:
             body=count_body(request, model, self._supports.chat or CHAT),
         )
 
-    def counted(self, body: bytes) -> int:
-        try:
-            return read_count(body)
-        except UNREADABLE as exc:
-            raise UpstreamBroken(
-                "cannot read the count of tokens", upstream=self._endpoint.name
-            ) from exc
-
     def decoder(self, request: GenerateRequest) -> AnthropicDecoder:
         return AnthropicDecoder(
             self._endpoint,
@@ -188,22 +217,5 @@ class AnthropicAdapter:
             native=is_native(request),
         )
 
-    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        raise self._not_offered(request)
-
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         return error_from(self._endpoint, status, headers, body)
-
-    def _headers_for(self, request: ChatRequest) -> tuple[tuple[str, str], ...]:
-        """Add the client's `anthropic-beta` to the operator's."""
-        headers = self._headers[request.stream]
-        if BETA not in request.extra:
-            return headers
-        merged = dict(headers)
-        merged[BETA] = ",".join(filter(None, (merged.get(BETA), betas(request))))
-        return tuple(merged.items())
-
-    def _not_offered(self, request: Request) -> InvalidRequest:
-        return InvalidRequest(
-            f"{self._endpoint.name} does not offer {task_of(request)}", param="model"
-        )

@@ -35,7 +35,7 @@ from adapters.base import Endpoint
 from adapters.decoder_limits import BLOCKS, NOTES, check_room
 from adapters.openai.wire import NULL, UNREADABLE
 from schemas import events as ours
-from schemas.errors import UpstreamBroken
+from schemas.errors import GatewayError, UpstreamBroken
 from schemas.events import FinishReason
 
 FINISH: Mapping[str, FinishReason] = {
@@ -99,13 +99,17 @@ class AnthropicDecoder:
             raise self._broken("stream ended early")
         return ()
 
+    def error_inside(self, data: bytes) -> GatewayError:
+        """Return the error for a failure inside a 200; clouds around the API have their own."""
+        return error_inside(self._endpoint, data)
+
     def _whole(self, data: bytes) -> Sequence[ours.Event]:
         try:
             message = read_message(data)
         except UNREADABLE as exc:
             raise self._unreadable(data) from exc
         if message.error != NULL:
-            raise error_inside(self._endpoint, data)
+            raise self.error_inside(data)
         if message.content is None:
             raise self._unreadable(data)
         found = self._start(message)
@@ -120,7 +124,7 @@ class AnthropicDecoder:
     def _event(self, name: str, data: bytes) -> Sequence[ours.Event]:
         event = self._read(data)
         if name == "error" or event.type == "error" or event.error != NULL:
-            raise error_inside(self._endpoint, data)
+            raise self.error_inside(data)
         match event.type:
             case "content_block_delta":
                 return self._piece(event, data)

@@ -94,9 +94,15 @@ _encode = msgspec.json.Encoder().encode
 _text = msgspec.json.Decoder(str).decode
 
 
-def messages_body(request: ChatRequest, model: str, supported: Collection[str]) -> bytes:
+def messages_body(
+    request: ChatRequest,
+    model: str,
+    supported: Collection[str],
+    head: Mapping[str, object] | None = None,
+) -> bytes:
     """Encode a chat. Unsupported fields are never written, even if routing lets them pass.
 
+    head: the fields that name model and version, if not only `model`.
     Raises InvalidRequest, naming the path, for anything that the API does not support.
     """
     if not request.sampling.max_tokens:
@@ -104,18 +110,30 @@ def messages_body(request: ChatRequest, model: str, supported: Collection[str]) 
             "max_tokens: is required; send it, or set it in the model's defaults",
             param="max_tokens",
         )
-    return _encode(_body(request, model, supported))
+    head = {"model": model} if head is None else head
+    return _encode(_body(request, model, supported, head))
 
 
-def count_body(request: ChatRequest, model: str, supported: Collection[str]) -> bytes:
-    """Encode a chat for `count_tokens`, which takes only what changes the prompt."""
-    body = _body(request, model, supported)
-    return _encode({name: value for name, value in body.items() if name in COUNTED})
+def count_body(
+    request: ChatRequest,
+    model: str,
+    supported: Collection[str],
+    head: Mapping[str, object] | None = None,
+) -> bytes:
+    """Encode a chat for `count_tokens`, which takes only what changes the prompt.
+
+    head: see `messages_body`.
+    """
+    head = {"model": model} if head is None else head
+    body = _body(request, model, supported, head)
+    return _encode({name: raw for name, raw in body.items() if name in COUNTED or name in head})
 
 
-def _body(request: ChatRequest, model: str, supported: Collection[str]) -> Block:
+def _body(
+    request: ChatRequest, model: str, supported: Collection[str], head: Mapping[str, object]
+) -> Block:
     sent = unchanged_fields(request)
-    body: Block = {"model": model}
+    body: Block = {**head}
     if not same_conversation(request, sent):
         dialogue = conversation(request.messages)
         body["messages"] = dialogue.turns

@@ -315,6 +315,8 @@ VENDORS: Mapping[str, tuple[Withheld, ...]] = {
     ),
     "xai": rows(BILLING, XAI_DOCS, "search_parameters", "web_search_options"),
     "zai": rows(STORED, "https://docs.z.ai/guides/overview/concept-param", "request_id", "user_id"),
+    # What else Claude offers here is in its adapter's list of absent fields.
+    "vertex-anthropic": (),
     **ENGINES,
     "vllm-responses": (*RESPONSES, *ENGINES["vllm"]),
 }
@@ -331,6 +333,7 @@ CLOSED = frozenset(
         "ollama",
         "sglang",
         "tgi",
+        "vertex-anthropic",
         "vllm",
     ]
 )

@@ -61,6 +61,12 @@ def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
     return error_from(endpoint, found.code, {}, body)
 
 
+def is_google(body: bytes) -> bool:
+    """Return whether the error has Google's form, at an endpoint that also has another vendor's."""
+    found = _read(body)
+    return found is not None and bool(found.status or found.code)
+
+
 def _read(body: bytes) -> Error | None:
     """Return Google's error, which may be wrapped in a list; `None` if there is none."""
     try:

@@ -58,6 +58,8 @@ FOREIGN_NAMES: Mapping[str, tuple[str, ...]] = {
     "claude": ("anthropic",),
     "azure_openai": ("azure",),
     "azure-openai": ("azure",),
+    "anthropic_vertex": ("vertex-anthropic",),
+    "anthropic-vertex": ("vertex-anthropic",),
     "aws_bedrock": ("bedrock",),
     "amazon": ("bedrock",),
     "google": ("gemini",),

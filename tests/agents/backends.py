@@ -21,8 +21,11 @@ from tests.stand_ins.gemini_server import SIGNATURE, fault_of
 from tests.stand_ins.mindie_checks import check_chat
 from tests.stand_ins.provider import Answer, Behaviour, Provider, Received, provider
 
-BACKENDS: Final = tuple(one for one in VENDORS if one.task == "chat")
-"""Those that know tools. Triton's models get text, in which this gateway puts no tools."""
+BACKENDS: Final = tuple(
+    one for one in VENDORS if one.task == "chat" and one.name != "vertex-anthropic"
+)
+"""Those that know tools. Triton's models get text, in which this gateway puts no tools. Claude on
+Vertex AI gets the bodies that `anthropic` gets; the corpora go to both."""
 
 MODEL: Final = "  - {{name: {name}, backends: [{{provider: {name}, model: {model}}}]}}\n"
 

@@ -17,6 +17,25 @@ from tests.adapters.traffic import traffic
 REGISTRY = Registry(())
 ROWS = {vendor.name for vendor in VENDORS}
 
+# Without anthropic/count-tokens, another route, and anthropic/stream-spliced-message-start, in
+# which a second answer starts after content of the first: an error (test_anthropic_decode.py).
+CLAUDE = (
+    "anthropic/cached-",
+    "anthropic/chat-",
+    "anthropic/error-",
+    "anthropic/refusal",
+    "anthropic/stop-",
+    "anthropic/stream-max-",
+    "anthropic/stream-refusal",
+    "anthropic/stream-th",
+    "anthropic/stream-to",
+    "anthropic/structured-",
+    "anthropic/stub-",
+    "anthropic/thinking",
+    "anthropic/tools-",
+)
+"""What an adapter of the Messages API reads."""
+
 TRAFFIC: dict[str, tuple[str, ...]] = {
     "openai": (
         "openai/",
@@ -26,23 +45,8 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "tgi/v1-completions",
         "triton/openai",
     ),
-    # Without anthropic/count-tokens, another route, and anthropic/stream-spliced-message-start, in
-    # which a second answer starts after content of the first: an error (test_anthropic_decode.py).
-    "anthropic": (
-        "anthropic/cached-",
-        "anthropic/chat-",
-        "anthropic/error-",
-        "anthropic/refusal",
-        "anthropic/stop-",
-        "anthropic/stream-max-",
-        "anthropic/stream-refusal",
-        "anthropic/stream-th",
-        "anthropic/stream-to",
-        "anthropic/structured-",
-        "anthropic/stub-",
-        "anthropic/thinking",
-        "anthropic/tools-",
-    ),
+    "anthropic": CLAUDE,
+    "vertex-anthropic": CLAUDE,
     "cohere": ("cohere/",),
     **dict.fromkeys(
         (
@@ -138,6 +142,7 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
 
 MODELS: dict[str, dict[Task, Models]] = {
     "anthropic": {"chat": {"m": {}, "claude-3-7-sonnet-latest": {}}},
+    "vertex-anthropic": {"chat": {"m": {}, "claude-sonnet-4-5@20250929": {}}},
     "bedrock": {
         "chat": {
             "m": {},

@@ -34,6 +34,7 @@ ADAPTERS = (
     "mindie",
     "sglang",
     "tgi",
+    "vertex-anthropic",
     "vllm",
     "groq",
 )

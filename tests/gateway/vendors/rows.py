@@ -104,6 +104,13 @@ VENDORS: Final = (
         proofs=True,
     ),
     Vendor(
+        name="vertex-anthropic",
+        target="/v1/projects/p/locations/global/publishers/anthropic/models/m1:rawPredict",
+        dialect=AnthropicDialect(),
+        path="/v1/projects/p/locations/global/publishers/anthropic",
+        proofs=True,
+    ),
+    Vendor(
         name="openai-responses",
         target="/v1/responses",
         dialect=ResponsesDialect(),
