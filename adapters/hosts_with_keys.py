@@ -16,6 +16,8 @@ HOSTS: Final = frozenset(
         "api.anthropic.com",  # https://docs.anthropic.com/en/api/overview
         "api.cohere.com",  # https://docs.cohere.com/reference/about
         "api.cohere.ai",
+        # https://developers.cloudflare.com/workers-ai/configuration/open-ai-compatibility
+        "api.cloudflare.com",
         "generativelanguage.googleapis.com",  # https://ai.google.dev/gemini-api/docs/api-key
         "aiplatform.googleapis.com",
         "api.mistral.ai",  # https://docs.mistral.ai/api/
@@ -42,6 +44,10 @@ DOMAINS: Final = (
     # https://cloud.google.com/vertex-ai/docs/reference/rest
     "-aiplatform.googleapis.com",
     ".rep.googleapis.com",
+    # https://docs.oracle.com/en-us/iaas/Content/generative-ai/openai-compatible-api.htm
+    ".oci.oraclecloud.com",
+    # https://docs.snowflake.com/user-guide/snowflake-cortex/open_ai_sdk
+    ".snowflakecomputing.com",
 )
 """Suffixes of host names that exist once per account, region or workspace."""
 

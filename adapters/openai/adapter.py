@@ -115,7 +115,7 @@ class OpenAIAdapter:
 
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
-            case ChatRequest():
+            case ChatRequest() if "chat" in self._body_fields:
                 if request.original is not None:  # saves the call
                     request = with_text_results(request)
                 if self.vendor.thoughts is not None:
@@ -167,7 +167,7 @@ class OpenAIAdapter:
 
     def supported(self) -> Supports:
         vendor = self.vendor
-        named, omitted = vendor.names.keys(), vendor.omitted_fields
+        named, omitted = vendor.names.keys() - EMBEDDINGS, vendor.omitted_fields
         by_reference = omitted >= REFERENCE_ONLY
         bounds = {
             **vendor.ranges,
@@ -176,7 +176,9 @@ class OpenAIAdapter:
         }
         return Supports(
             thoughts=vendor.read_thoughts,
-            chat=(CHAT | named) - omitted - (COMPLETIONS_ONLY if by_reference else frozenset()),
+            chat=(CHAT | named) - omitted - (COMPLETIONS_ONLY if by_reference else frozenset())
+            if vendor.chat
+            else None,
             completion=(COMPLETION | named) - omitted if vendor.completion else None,
             embeddings=EMBEDDINGS - omitted if vendor.embeddings else None,
             inputs=vendor.inputs,

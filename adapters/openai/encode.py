@@ -107,7 +107,7 @@ class _Detail(Struct, frozen=True, kw_only=True):
 class BodyFields(Struct, frozen=True, kw_only=True):
     """The fields of one task's bodies, computed once per endpoint.
 
-    sampling:     our names -> the wire's. own: the request's own fields, of the same name;
+    sampling:     our names -> the wire's. own: the wire's names of the request's own fields;
                   own_values returns theirs; absent is what it returns if none was sent.
     max_tokens:   the limit's name if the client used neither; always with
                   `single_max_tokens_field`.
@@ -134,7 +134,7 @@ def body_fields(task: Task, vendor: VendorProfile, supported: Collection[str]) -
     own = tuple(name for name in own if name in supported)
     return BodyFields(
         sampling={name: wire for name, wire in names.items() if name in supported},
-        own=own,
+        own=tuple(vendor.names.get(name, name) for name in own),
         own_values=_getter(own),
         absent=(UNSET,) * len(own),
         max_tokens=vendor.max_tokens,

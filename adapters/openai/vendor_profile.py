@@ -48,13 +48,14 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     unsupported: fields that the vendor documents as refused or ignored, or that its published
                  request does not have; by schemas.fields.
     extra_fields: of `REFERENCE_ONLY`, what the vendor reads; `None`: unknown, so all is sent.
-    names:       our sampling fields by the vendor's name, such as `repeat_penalty`.
+    names:       our fields by the vendor's name, such as `repeat_penalty`: of sampling, and
+                 `dimensions` of embeddings.
     max_tokens:  the name of the limit if the client used neither; a name it used is kept.
     single_max_tokens_field: the vendor knows only this name, whichever the client used.
     counted_logprobs: a chat's `logprobs` is the number of likely tokens, as in completions.
     base64:      base64 embeddings are float32, as OpenAI's are; otherwise numbers are requested.
     stream_usage: `stream_options.include_usage` is understood, and needed.
-    completion, embeddings: the task is offered besides chat.
+    chat, completion, embeddings: the task is offered.
     inputs:      the most texts in one embeddings request; `None`: no limit is known.
     stop, choices: the most stop strings and choices; `None`: no limit is known.
     ranges:      other limits, by field.
@@ -76,6 +77,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     counted_logprobs: bool = False
     base64: bool = False
     stream_usage: bool = True
+    chat: bool = True
     completion: bool = True
     embeddings: bool = True
     inputs: int | None = None
@@ -104,13 +106,20 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     @property
     def translated(self) -> Mapping[Task, Mapping[str, str]]:
         """See Supports; tasks that are not offered are absent."""
-        named = {field: wire for field, wire in self.names.items() if field != wire}
+        renamed = {field: wire for field, wire in self.names.items() if field != wire}
+        vectors = {field: wire for field, wire in renamed.items() if field == "dimensions"}
+        named = {field: wire for field, wire in renamed.items() if field not in vectors}
         chat = {**named}
         if self.max_tokens != "max_tokens":
             chat["max_tokens"] = self.max_tokens
         if self.counted_logprobs:
             chat |= {"logprobs": "logprobs (a number)", "top_logprobs": "logprobs"}
-        return {"chat": chat, **({"completion": named} if self.completion else {})}
+        offered: dict[Task, tuple[bool, Mapping[str, str]]] = {
+            "chat": (self.chat, chat),
+            "completion": (self.completion, named),
+            "embeddings": (self.embeddings and bool(vectors), vectors),
+        }
+        return {task: fields for task, (given, fields) in offered.items() if given}
 
 
 COMPATIBLE = VendorProfile(name="openai")

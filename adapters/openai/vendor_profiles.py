@@ -4,7 +4,10 @@ Only differences that a vendor documents, or that its source or a recording show
 here; docs/providers/compatible.md contains this table and further findings.
 """
 
+from operator import attrgetter
+
 from adapters.base import Range
+from adapters.openai.more_vendor_profiles import MORE
 from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
 
 OPENAI = VendorProfile(
@@ -20,7 +23,7 @@ OPENAI = VendorProfile(
     sources=(Source(url="https://github.com/openai/openai-openapi", edition="2.3.0"),),
 )
 
-VENDORS: tuple[VendorProfile, ...] = (
+_ROWS: tuple[VendorProfile, ...] = (
     VendorProfile(
         name="cerebras",
         base_url="https://api.cerebras.ai/v1",
@@ -380,3 +383,5 @@ VENDORS: tuple[VendorProfile, ...] = (
         sources=(Source(url="https://docs.z.ai/guides/overview/concept-param", edition="2026-11"),),
     ),
 )
+
+VENDORS: tuple[VendorProfile, ...] = tuple(sorted((*_ROWS, *MORE), key=attrgetter("name")))

@@ -187,7 +187,8 @@ def _row(name: str, supports: Supports, known: Supports) -> str:
     bounds += [f"`{field}` is supported" for field in sorted(more)]
     bounds += [
         f"`{field}` as {_code(said, field)}"
-        for field, said in supports.translated.get("chat", {}).items()
+        for task in ("chat", "embeddings")
+        for field, said in supports.translated.get(task, {}).items()
     ]
     cells = (
         REGISTRY.base_url(name) or "required",

@@ -31,10 +31,11 @@ def line(vendor: VendorProfile) -> str:
         if vendor.extra_fields is None
         else code(sorted(vendor.extra_fields))
     )
+    others_only = ["only " + " and ".join(tasks)] if not vendor.chat else tasks
     cells = (
         code([vendor.name]),
         code([vendor.base_url]) if vendor.base_url else "",
-        ", ".join(tasks),
+        ", ".join(others_only),
         code(sorted(vendor.unsupported)),
         beyond,
         "; ".join(others(vendor)),
