@@ -20,9 +20,9 @@ from gateway.surfaces.anthropic.frames import (
     message_start,
 )
 from gateway.surfaces.anthropic.usage import NO_USAGE, usage_json
-from gateway.surfaces.base import Headers
 from gateway.surfaces.openai.stream_chunks import members, with_members
 from gateway.surfaces.sse import frame, one_line
+from gateway.surfaces.turn_renderer import TurnRenderer, finish_of
 from schemas.answers import Answer, Choice
 from schemas.errors import GatewayError
 from schemas.events import (
@@ -30,14 +30,11 @@ from schemas.events import (
     Finished,
     FinishReason,
     NativeDelta,
-    OpaqueDelta,
     ReasoningDelta,
     RefusalDelta,
-    Started,
     TextDelta,
     Tokens,
     ToolDelta,
-    Usage,
 )
 from schemas.messages import Thought, ToolCall
 from schemas.requests import ChatRequest
@@ -82,31 +79,22 @@ _OURS: Final = frozenset(
 _object: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
-class MessagesRenderer:
-    """Render one answer. Mutable state: usage, the end, and the blocks of a stream."""
+class MessagesRenderer(TurnRenderer):
+    """Render one answer. Mutable state: also the blocks of a stream."""
 
     def __init__(self, request: ChatRequest, *, id: str) -> None:
         self._id = id
         self._model = request.model
-        self._started = Started()
-        self._begun = False
         self._refused = False
-        self._usage: Usage | None = None
-        self._end: Finished | None = None
-        self._opaque: dict[str, Raw] = {}
         self._blocks = BlockWriter()
-
-    def headers(self, backend: str) -> Headers:
-        return []
 
     def answer(self, answer: Answer) -> bytes:
         choice = answer.choices[0]
-        if choice.finish is None:
-            raise GatewayError("an answer rendered before it was finished")
+        finish = finish_of(choice)
         blocks = choice.opaque.get(BLOCKS)
         content = _content(choice) if blocks is None else bytes(blocks)
         reason, match = _stop(
-            choice.finish, called=bool(choice.tool_calls), refused=choice.refusal is not None
+            finish, called=bool(choice.tool_calls), refused=choice.refusal is not None
         )
         model = answer.started.model or self._model
         whole = b"".join(
@@ -158,19 +146,8 @@ class MessagesRenderer:
         return ERROR + frame(error_body(exc))
 
     def _event(self, event: Event, out: list[bytes]) -> None:
-        match event:
-            case Usage():
-                self._usage = event
-                return
-            case Started():
-                self._started = event
-                return
-            case Finished():
-                self._end = event
-            case OpaqueDelta():
-                self._opaque |= event.fields
-            case _:
-                pass
+        if self._keeps(event):
+            return
         self._begin(out)
         match event:
             case Tokens():
@@ -195,7 +172,7 @@ class MessagesRenderer:
         usage = extra.get("usage")
         head = b"".join(
             (
-                self._head(self._started.model or self._model),
+                self._head(self._answering_model),
                 b',"content":[],"stop_reason":null,"stop_sequence":null,"usage":',
                 NO_USAGE if usage is None else one_line(bytes(usage)),
                 b"}",

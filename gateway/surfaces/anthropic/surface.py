@@ -8,8 +8,9 @@ from gateway.surfaces.anthropic.frames import ERROR, PING
 from gateway.surfaces.anthropic.parse import parse_messages
 from gateway.surfaces.anthropic.render import MessagesRenderer
 from gateway.surfaces.anthropic.wire import MessagesWire
-from gateway.surfaces.base import EVENT_STREAM, JSON, EmbeddingsRenderer, Inbound, Renderer
+from gateway.surfaces.base import EmbeddingsRenderer, Inbound, Renderer
 from gateway.surfaces.hot_route import HotRoute
+from gateway.surfaces.json_surface import JsonSurface
 from schemas.errors import GatewayError
 from schemas.fields import Task
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
@@ -17,15 +18,12 @@ from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Re
 __all__ = ("MESSAGES", "ROUTES", "MessagesSurface", "error_body")
 
 
-class MessagesSurface:
+class MessagesSurface(JsonSurface):
     """Conversations as Anthropic's clients write them; see `gateway.surfaces.base.Surface`."""
 
     name = "anthropic"
     task: Task = "chat"
-    accepts: tuple[bytes, ...] = ()
     keep_alive = PING
-    media_type = JSON
-    stream_media_type = EVENT_STREAM
     error_event = ERROR
     request_id_header = b"request-id"
     field_names = NAMES
@@ -36,9 +34,6 @@ class MessagesSurface:
 
     def status_of(self, exc: GatewayError) -> int:
         return status_of(exc)
-
-    def json_length(self, inbound: Inbound) -> int:
-        return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
         return parse_messages(

@@ -3,8 +3,6 @@
 from typing import Final, overload
 
 from gateway.surfaces.base import (
-    EVENT_STREAM,
-    JSON,
     EmbeddingsRenderer,
     Inbound,
     Renderer,
@@ -20,6 +18,7 @@ from gateway.surfaces.databricks.wire import (
 )
 from gateway.surfaces.field_names import AS_IN_CHAT
 from gateway.surfaces.hot_route import HotRoute
+from gateway.surfaces.json_surface import JsonSurface
 from gateway.surfaces.openai.surface import OpenAISurface
 from schemas.errors import GatewayError
 from schemas.fields import Task
@@ -29,27 +28,16 @@ BLANK_LINE: Final = b"\n\n"
 """A frame without data. MLflow's client skips blank lines, and reports comments as failures."""
 
 
-class DatabricksSurface:
+class DatabricksSurface(JsonSurface):
     """See `gateway.surfaces.base.Surface`. task: `None` if the body determines it."""
 
     name = "databricks"
-    accepts: tuple[bytes, ...] = ()
     keep_alive = BLANK_LINE
-    media_type = JSON
-    stream_media_type = EVENT_STREAM
-    error_event = b""
-    request_id_header = b""
     field_names = AS_IN_CHAT
 
     def __init__(self, task: Task | None = None) -> None:
         self.task: Task | None = task
         self._openai = OpenAISurface("chat", running_usage=True)
-
-    def status_of(self, exc: GatewayError) -> int:
-        return exc.status
-
-    def json_length(self, inbound: Inbound) -> int:
-        return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
         body, model, most = inbound.body, inbound.model, inbound.max_choices

@@ -7,13 +7,12 @@ extensions for binary data and for generating text. gRPC is not supported.
 from typing import Final, overload
 
 from gateway.surfaces.base import (
-    EVENT_STREAM,
-    JSON,
     EmbeddingsRenderer,
     Inbound,
     Renderer,
 )
 from gateway.surfaces.hot_route import HotRoute
+from gateway.surfaces.json_surface import JsonSurface
 from gateway.surfaces.kserve.binary import OCTETS, decompress, json_length
 from gateway.surfaces.kserve.bodies import NAMES, VERSION, error_body
 from gateway.surfaces.kserve.generate_parse import parse_generate
@@ -28,27 +27,18 @@ from gateway.surfaces.kserve.requests import (
     InferTextRequest,
 )
 from gateway.surfaces.kserve.wire import InferWire
-from gateway.surfaces.sse import KEEP_ALIVE
 from schemas.errors import GatewayError
 from schemas.fields import Task
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 
 
-class InferSurface:
+class InferSurface(JsonSurface):
     """Tensors in, tensors out, of tokens or of text; see `gateway.surfaces.base.Surface`."""
 
     name = "kserve"
     task: Task | None = None
     accepts = (OCTETS,)
-    keep_alive = KEEP_ALIVE
-    media_type = JSON
-    stream_media_type = EVENT_STREAM
-    error_event = b""
-    request_id_header = b""
     field_names = NAMES
-
-    def status_of(self, exc: GatewayError) -> int:
-        return exc.status
 
     def json_length(self, inbound: Inbound) -> int:
         return json_length(inbound)
@@ -69,28 +59,16 @@ class InferSurface:
         return error_body(exc)
 
 
-class GenerateSurface:
+class GenerateSurface(JsonSurface):
     """Flat JSON in; text or tokens out; see `gateway.surfaces.base.Surface`."""
 
     name = "kserve"
     task: Task | None = None
-    accepts = ()
-    keep_alive = KEEP_ALIVE
-    media_type = JSON
-    stream_media_type = EVENT_STREAM
-    error_event = b""
-    request_id_header = b""
     field_names = NAMES
 
     def __init__(self, *, streams: bool) -> None:
         """streams: this is generate_stream, which answers with server-sent events."""
         self._streams = streams
-
-    def status_of(self, exc: GatewayError) -> int:
-        return exc.status
-
-    def json_length(self, inbound: Inbound) -> int:
-        return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
         return parse_generate(inbound, decompress(inbound), streams=self._streams)

@@ -3,18 +3,16 @@
 from typing import Final, overload
 
 from gateway.surfaces.base import (
-    EVENT_STREAM,
-    JSON,
     EmbeddingsRenderer,
     Inbound,
     Renderer,
 )
 from gateway.surfaces.hot_route import HotRoute
+from gateway.surfaces.json_surface import JsonSurface
 from gateway.surfaces.mindie.errors import NAMES, error_body
 from gateway.surfaces.mindie.parse import parse_infer_token
 from gateway.surfaces.mindie.render import InferTokenRenderer
 from gateway.surfaces.mindie.wire import InferTokenWire
-from gateway.surfaces.sse import KEEP_ALIVE
 from schemas.errors import GatewayError
 from schemas.fields import Task
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenRequest
@@ -22,24 +20,12 @@ from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenR
 __all__ = ("INFER_TOKEN", "ROUTES", "MindieSurface", "error_body")
 
 
-class MindieSurface:
+class MindieSurface(JsonSurface):
     """Token ids in, token ids and text out; see `gateway.surfaces.base.Surface`."""
 
     name = "mindie"
     task: Task = "tokens"
-    accepts: tuple[bytes, ...] = ()
-    keep_alive = KEEP_ALIVE
-    media_type = JSON
-    stream_media_type = EVENT_STREAM
-    error_event = b""
-    request_id_header = b""
     field_names = NAMES
-
-    def status_of(self, exc: GatewayError) -> int:
-        return exc.status
-
-    def json_length(self, inbound: Inbound) -> int:
-        return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
         return parse_infer_token(inbound.body, model=inbound.model)

@@ -3,14 +3,13 @@
 from typing import Final, overload
 
 from gateway.surfaces.base import (
-    EVENT_STREAM,
-    JSON,
     EmbeddingsRenderer,
     Inbound,
     Renderer,
 )
 from gateway.surfaces.field_names import AS_IN_CHAT
 from gateway.surfaces.hot_route import HotRoute
+from gateway.surfaces.json_surface import JsonSurface
 from gateway.surfaces.openai.bodies import (
     OpenAIEmbeddingsRenderer,
     error_body,
@@ -21,7 +20,6 @@ from gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
 from gateway.surfaces.openai.completion_render import CompletionRenderer
 from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
 from gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
-from gateway.surfaces.sse import KEEP_ALIVE
 from schemas.errors import GatewayError
 from schemas.fields import Task
 from schemas.requests import (
@@ -46,7 +44,7 @@ __all__ = (
 )
 
 
-class OpenAISurface:
+class OpenAISurface(JsonSurface):
     """One task of the dialect; see `gateway.surfaces.base.Surface`.
 
     reasoning: the field for a model's reasoning.
@@ -54,12 +52,6 @@ class OpenAISurface:
     """
 
     name = "openai"
-    accepts: tuple[bytes, ...] = ()
-    keep_alive = KEEP_ALIVE
-    media_type = JSON
-    stream_media_type = EVENT_STREAM
-    error_event = b""
-    request_id_header = b""
     field_names = AS_IN_CHAT
 
     def __init__(
@@ -68,12 +60,6 @@ class OpenAISurface:
         self.task: Task = task
         self._reasoning: ReasoningNames = reasoning
         self._running_usage = running_usage
-
-    def status_of(self, exc: GatewayError) -> int:
-        return exc.status
-
-    def json_length(self, inbound: Inbound) -> int:
-        return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
         body, model = inbound.body, inbound.model

@@ -6,10 +6,8 @@ https://platform.openai.com/docs/api-reference/responses/object
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.surfaces.base import Headers
 from gateway.surfaces.openai.bodies import openai_error
 from gateway.surfaces.openai.stream_chunks import encode
 from gateway.surfaces.responses import items
@@ -26,6 +24,7 @@ from gateway.surfaces.responses.resource import (
 )
 from gateway.surfaces.responses.usage import usage_json
 from gateway.surfaces.sse import DONE
+from gateway.surfaces.turn_renderer import TurnRenderer, finish_of
 from schemas.answers import Answer, Choice
 from schemas.errors import GatewayError
 from schemas.events import (
@@ -33,14 +32,11 @@ from schemas.events import (
     Finished,
     FinishReason,
     NativeDelta,
-    OpaqueDelta,
     ReasoningDelta,
     RefusalDelta,
-    Started,
     TextDelta,
     Tokens,
     ToolDelta,
-    Usage,
 )
 from schemas.messages import ToolCall
 from schemas.requests import ChatRequest
@@ -58,8 +54,8 @@ _CODES: Final = {429: "rate_limit_exceeded", 400: "invalid_prompt"}
 """By status: codes of a failed response that clients know; otherwise server_error."""
 
 
-class ResponsesRenderer:
-    """Render one answer. Mutable state: usage, the end, and the items of a stream, once it begins.
+class ResponsesRenderer(TurnRenderer):
+    """Render one answer. Mutable state: also the items of a stream, once it begins.
 
     clock: returns Unix seconds.
 
@@ -79,24 +75,14 @@ class ResponsesRenderer:
         storage = None if request.original is None else request.original.storage
         self._stored = storage is not None and storage.store
         self._ended: ResponseOutcome | None = None
-        self._started = Started()
-        self._begun = False
-        self._usage: Usage | None = None
-        self._end: Finished | None = None
-        self._opaque: dict[str, Raw] = {}
         self._own = own_tools(request)
         self._summarised = is_summarised(request)
         self._items: ItemWriter
         self._native: NativeEvents | None = None
 
-    def headers(self, backend: str) -> Headers:
-        return []
-
     def answer(self, answer: Answer) -> bytes:
         choice = answer.choices[0]
-        if choice.finish is None:
-            raise GatewayError("an answer rendered before it was finished")
-        incomplete = _incomplete(choice.finish)
+        incomplete = _incomplete(finish_of(choice))
         self._started, self._usage = answer.started, answer.usage
         self._opaque = choice.opaque
         status = COMPLETED if incomplete is None else INCOMPLETE
@@ -158,7 +144,7 @@ class ResponsesRenderer:
         told = {"code": _CODES.get(exc.status, "server_error"), "message": exc.message}
         outcome = ResponseOutcome(
             status=b"failed",
-            model=self._started.model or self._model,
+            model=self._answering_model,
             output=(self._native or self._items).ended(),
             error=encode(told),
             usage=usage_json(self._usage),
@@ -177,19 +163,8 @@ class ResponsesRenderer:
         return self._ended
 
     def _event(self, one: Event, out: list[bytes]) -> None:
-        match one:
-            case Usage():
-                self._usage = one
-                return
-            case Started():
-                self._started = one
-                return
-            case Finished():
-                self._end = one
-            case OpaqueDelta():
-                self._opaque |= one.fields
-            case _:
-                pass
+        if self._keeps(one):
+            return
         self._begin(out)
         if isinstance(one, NativeDelta) and one.delta is not None:
             self._native = self._native or NativeEvents()
@@ -216,7 +191,7 @@ class ResponsesRenderer:
         outcome = ResponseOutcome(
             status=IN_PROGRESS,
             stored=self._stored,
-            model=self._started.model or self._model,
+            model=self._answering_model,
             extra=self._started.extra,
         )
         self._lifecycle(outcome, b"created", out)
@@ -230,7 +205,7 @@ class ResponsesRenderer:
         return ResponseOutcome(
             status=status,
             stored=self._stored,
-            model=self._started.model or self._model,
+            model=self._answering_model,
             output=output,
             completed_at=int(self._clock()) if incomplete is None else None,
             incomplete=b"null" if incomplete is None else incomplete,

@@ -5,13 +5,12 @@ from collections.abc import Callable
 from typing import Final, overload
 
 from gateway.surfaces.base import (
-    EVENT_STREAM,
-    JSON,
     EmbeddingsRenderer,
     Inbound,
     Renderer,
 )
 from gateway.surfaces.hot_route import HotRoute
+from gateway.surfaces.json_surface import JsonSurface
 from gateway.surfaces.openai.bodies import error_body
 from gateway.surfaces.openai.surface import created_at
 from gateway.surfaces.responses.field_names import NAMES
@@ -19,7 +18,6 @@ from gateway.surfaces.responses.frames import ERROR
 from gateway.surfaces.responses.parse import parse_response
 from gateway.surfaces.responses.render import ResponsesRenderer
 from gateway.surfaces.responses.wire import ResponsesWire
-from gateway.surfaces.sse import KEEP_ALIVE
 from schemas.errors import GatewayError
 from schemas.fields import Task
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
@@ -27,7 +25,7 @@ from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Re
 __all__ = ("RESPONSES", "ROUTES", "ResponsesSurface")
 
 
-class ResponsesSurface:
+class ResponsesSurface(JsonSurface):
     """Conversations as clients of the Responses API write them; see
     `gateway.surfaces.base.Surface`.
 
@@ -36,22 +34,11 @@ class ResponsesSurface:
 
     name = "responses"
     task: Task = "chat"
-    accepts: tuple[bytes, ...] = ()
-    keep_alive = KEEP_ALIVE
-    media_type = JSON
-    stream_media_type = EVENT_STREAM
     error_event = ERROR
-    request_id_header = b""
     field_names = NAMES
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-
-    def status_of(self, exc: GatewayError) -> int:
-        return exc.status
-
-    def json_length(self, inbound: Inbound) -> int:
-        return len(inbound.body)
 
     def parse(self, inbound: Inbound) -> Request:
         return parse_response(inbound.body, model=inbound.model, stores=inbound.stores)

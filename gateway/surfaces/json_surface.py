@@ -1,0 +1,22 @@
+"""What most surfaces have in common: bodies of JSON, streams of events, statuses as they are."""
+
+from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound
+from gateway.surfaces.sse import KEEP_ALIVE
+from schemas.errors import GatewayError
+
+
+class JsonSurface:
+    """The usual values of `gateway.surfaces.base.Surface`; a surface overrides what differs."""
+
+    accepts: tuple[bytes, ...] = ()
+    keep_alive = KEEP_ALIVE
+    media_type = JSON
+    stream_media_type = EVENT_STREAM
+    error_event = b""
+    request_id_header = b""
+
+    def status_of(self, exc: GatewayError) -> int:
+        return exc.status
+
+    def json_length(self, inbound: Inbound) -> int:
+        return len(inbound.body)
