@@ -19,7 +19,7 @@ class LimitWho(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much may be used in any span of one period; `None` does not limit.
 
-    each:       with `who: {any: true}`, every key has the whole limit for itself.
+    each:       with `who: {any: true}`, every key, team or user has the whole limit for itself.
     models:     names or wildcards; they share the limit.
     tokens:     prompt and completion. concurrent: requests at the same time.
     exact:      never exceeded; false: each worker may exceed it by what it holds in advance.
@@ -29,7 +29,7 @@ class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: Name
     who: LimitWho = LimitWho()
-    each: Literal["key"] | None = None
+    each: Literal["key", "team", "user"] | None = None
     models: tuple[Name, ...] = ("*",)
     requests: Count | None = None
     tokens: Count | None = None

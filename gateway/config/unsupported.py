@@ -22,8 +22,6 @@ class UnsupportedSetting(Struct, frozen=True):
 
 
 UNSUPPORTED: tuple[UnsupportedSetting, ...] = (
-    UnsupportedSetting("limits[].who.team", (None,), "limiting teams"),
-    UnsupportedSetting("limits[].who.user", (None,), "limiting users"),
     UnsupportedSetting("limits[].exact", (True,), "exceeding a limit to save messages"),
     UnsupportedSetting("logging.payloads", ("off",), "logging payloads"),
     UnsupportedSetting("telemetry.otlp_endpoint", (None,), "sending OpenTelemetry spans"),

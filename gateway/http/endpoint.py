@@ -181,7 +181,7 @@ class Endpoint:
                 record.stream = request.stream
             if gateway.limits.any:
                 reserved = await admit_limited(
-                    gateway.limits, record, request, response, self._route, exchange
+                    gateway.limits, caller, record, request, response, self._route, exchange
                 )
             planned = _plan(route, request, scope, gateway, runtime.planner, record, self._names)
             try:

@@ -2,6 +2,7 @@
 
 from time import monotonic_ns
 
+from gateway.access.auth import Caller
 from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
@@ -22,6 +23,7 @@ CONCURRENT_RETRY_S = 1.0
 
 async def admit_limited(
     limits: RequestLimits,
+    caller: Caller,
     record: RequestRecord,
     request: Request,
     response: ResponseWriter,
@@ -30,13 +32,13 @@ async def admit_limited(
 ) -> Hold | None:
     """Reserve the request under every limit that applies; settle it when it has ended.
 
-    `None` if no limit applies. record: has the names of its key and its route. at_route: the path;
-    one that only counts tokens reserves none.
+    `None` if no limit applies. record: has the name of its route. at_route: the path; one that
+    only counts tokens reserves none.
 
     Raises LimitExceeded if a limit lacks room, and ClientGone if the client leaves while the
     request waits for room; then nothing is reserved.
     """
-    accounts = limits.of(record.caller, record.route, request.model)
+    accounts = limits.of(caller.name, record.route, request.model, caller.team, caller.user)
     if accounts is None:
         return None
     counted = accounts.tokens and not at_route.counts
@@ -48,7 +50,7 @@ async def admit_limited(
     hold = None if contended else accounts.reserve(tokens, at)
     if hold is None:
         with DisconnectGuard(exchange):
-            found = await limits.find_room(accounts, tokens, record.caller, contended=contended)
+            found = await limits.find_room(accounts, tokens, caller.name, contended=contended)
         if isinstance(found, LimitRefusal):
             shown = refused_headers(accounts, monotonic_ns(), anthropic=anthropic)
             raise _refuse(limits, found, tokens, response, shown)

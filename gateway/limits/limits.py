@@ -38,7 +38,7 @@ class RequestLimits:
 
     def __init__(self, limits: tuple[Limit, ...]) -> None:
         self._accounts: dict[tuple[str, str], tuple[Limit, Account]] = {}
-        self._found: dict[tuple[str, str, str], Accounts | None] = {}
+        self._found: dict[tuple[str, str, str, str, str], Accounts | None] = {}
         self.refused: dict[tuple[str, str], int] = {}
         self.asker: LimitAsker | None = None
         self.queue = LimitQueue(self._attempt)
@@ -57,12 +57,15 @@ class RequestLimits:
             if limit is not None:
                 self._accounts[place] = limit, self._adapted(old, account, limit)
 
-    def of(self, key: str, route: str, model: str) -> Accounts | None:
+    def of(
+        self, key: str, route: str, model: str, team: str = "", user: str = ""
+    ) -> Accounts | None:
         """The accounts of a request; `None` if no limit applies to it.
 
-        key: the name of the key. route, model: the model's own name, and the requested one.
+        key: the name of the key. team, user: of the key, "" for none. route, model: the model's own
+        name, and the requested one.
         """
-        place = (key, route, model)
+        place = (key, route, model, team, user)
         try:
             return self._found[place]
         except KeyError:
@@ -70,9 +73,10 @@ class RequestLimits:
         if len(self._found) >= _MOST_KEPT:
             self._found.clear()
         found = [
-            self._find(limit, key if limit.each == "key" else "")
+            self._find(limit, subject)
             for limit in self._limits
-            if (limit.who.any or limit.who.key == key) and _covers(limit.models, route, model)
+            if (subject := _subject(limit, key, team, user)) is not None
+            and _covers(limit.models, route, model)
         ]
         accounts = self._found[place] = Accounts(found) if found else None
         return accounts
@@ -172,6 +176,23 @@ class RequestLimits:
             account.seats.resize(adapted.seats.limit)
             adapted.seats = account.seats
         return adapted
+
+
+def _subject(limit: Limit, key: str, team: str, user: str) -> str | None:
+    """Whose account of the limit counts: "" for a common one; `None` if it does not apply."""
+    who = limit.who
+    if not who.any:
+        wanted = ((who.key, key), (who.team, team), (who.user, user))
+        return "" if any(one is not None and one == own for one, own in wanted) else None
+    match limit.each:
+        case None:
+            return ""
+        case "key":
+            return key
+        case "team":
+            return team or None
+        case "user":
+            return user or None
 
 
 def _covers(patterns: Iterable[str], *names: str) -> bool:

@@ -37,11 +37,15 @@ def _who(limit: Limit, path: Path, config: Config, problems: Problems) -> None:
         problems.add((*path, "each"), "is only for who: {any: true}")
     if limit.each == "key" and config.auth.mode == "none":
         problems.warn((*path, "each"), "has no effect: auth.mode none knows no keys")
-    if who.key is None or problems.under(("auth",)):
-        return
+    if who.team is not None and not problems.under(("teams",)):
+        teams = [team.name for team in config.teams]
+        if who.team not in teams:
+            text = nearest(who.team, teams)
+            problems.add((*place, "team"), "no team is named ", Found(who.team), text)
     known = [key.name for key in config.auth.keys]
-    if who.key not in known:
-        problems.add((*place, "key"), "no key is named ", Found(who.key), nearest(who.key, known))
+    if who.key is not None and who.key not in known and not problems.under(("auth",)):
+        text = ", so the limit applies only to an issued key of that name"
+        problems.warn((*place, "key"), "auth.keys has no key ", Found(who.key), text)
 
 
 def _models(limit: Limit, path: Path, config: Config, problems: Problems) -> None:

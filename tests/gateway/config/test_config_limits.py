@@ -5,7 +5,10 @@ import pytest
 from gateway.config.schema_limits import Limit, LimitWho
 from tests.gateway.config.configs import GOOD, faults, read, warnings
 
-KEYS = "auth: {mode: keys, keys: [{name: web, key: sk-web-0123456789}]}\n"
+KEYS = """
+auth: {mode: keys, keys: [{name: web, key: sk-web-0123456789}]}
+teams: [{name: web-team}]
+"""
 
 
 def limits(*rows: str, more: str = KEYS) -> str:
@@ -25,8 +28,8 @@ FAULTS = [
      "limits[0].who: needs exactly one of key, team, user and any"),
     ("name: a, who: {key: web, any: true}, requests: 1",
      "limits[0].who: needs exactly one of key, team, user and any"),
-    ("name: a, who: {key: wep}, requests: 1",
-     'limits[0].who.key: no key is named "wep"; did you mean "web"?'),
+    ("name: a, who: {team: wep}, requests: 1",
+     'limits[0].who.team: no team is named "wep"; available: "web-team"'),
     ("name: a, who: {key: web}, each: key, requests: 1",
      "limits[0].each: is only for who: {any: true}"),
     ("name: a, who: {any: true}, models: [chta], requests: 1",
@@ -49,6 +52,16 @@ def test_two_limits_cannot_have_one_name() -> None:
     row = "name: a, who: {any: true}, requests: 1"
 
     assert faults(limits(row, row)) == ['limits[1].name: "a" is already the name of limits[0]']
+
+
+def test_a_limit_for_a_key_that_the_file_does_not_have_is_a_warning() -> None:
+    """It may be an issued key, or a misspelt one."""
+    text = limits("name: a, who: {key: wep}, requests: 1")
+
+    assert (
+        'limits[0].who.key: auth.keys has no key "wep", so the limit applies only to an issued '
+        "key of that name"
+    ) in warnings(text)
 
 
 def test_a_limit_for_each_key_where_there_are_none_is_a_warning() -> None:

@@ -7,8 +7,6 @@ from tests.gateway.config.configs import GOOD, faults, read
 
 LIMIT = "limits: [{name: l, requests: 1, who: {WHO}}]"
 TOP_LEVEL = [
-    (LIMIT.replace("WHO", "team: a"), "limits[0].who.team: limiting teams"),
-    (LIMIT.replace("WHO", "user: a"), "limits[0].who.user: limiting users"),
     (LIMIT.replace("WHO}", "any: true}, exact: false"),
      "limits[0].exact: exceeding a limit to save messages"),
     ("logging: {payloads: on}", "logging.payloads: logging payloads"),

@@ -172,6 +172,33 @@ async def test_all_limits_that_apply_must_have_room_or_nothing_is_reserved(tmp_p
     assert 86_000 < int(web[1].headers["retry-after"]) <= 86_400
 
 
+async def test_the_keys_of_a_team_share_its_limit(tmp_path: Path) -> None:
+    more = """
+auth:
+  mode: keys
+  keys:
+    - {name: web, key: key-of-web-00000, team: search}
+    - {name: batch, key: key-of-batch-000, team: search}
+    - {name: other, key: key-of-other-000}
+teams: [{name: search}]
+limits:
+  - {name: search, who: {team: search}, requests: 3}
+  - {name: teams, who: {any: true}, each: team, requests: 5}
+"""
+    async with provider() as a, serving(one_model(a.base_url, more), tmp_path) as gateway:
+        team = [
+            await send(gateway, key)
+            for key in ("key-of-web-00000", "key-of-batch-000", "key-of-web-00000")
+        ]
+        refused = await send(gateway, "key-of-batch-000")
+        free = [await send(gateway, "key-of-other-000") for _ in range(6)]
+
+    assert [one.status_code for one in team] == [200] * 3
+    assert refused.status_code == 429
+    assert "'search' allows 3 requests" in refused.json()["error"]["message"]
+    assert [one.status_code for one in free] == [200] * 6
+
+
 async def test_a_limit_on_other_models_does_not_apply(tmp_path: Path) -> None:
     more = "  - {name: spare, aliases: [other], backends: [{provider: remote, model: m-2}]}\n"
     limits = "  - {name: spares, who: {any: true}, models: [spa*], requests: 1}"
