@@ -42,8 +42,7 @@ KEY: Final = "strowger:limit:1:"
 """Contains the version of the format."""
 
 HEARTBEAT_S: Final = 1.0
-AWAY_S: Final = 1.0
-"""How long no request waits for Redis after it did not answer."""
+"""Interval at which leases are kept, and at which Redis is tried while it does not answer."""
 
 _MS: Final = 1_000_000
 _QUANTITIES: Final[tuple[Quantity, ...]] = ("requests", "tokens", "concurrent")
@@ -80,7 +79,6 @@ class SharedLimits:
         self._held: dict[tuple[int, Place], int] = {}
         self._calls: list[_Call] = []
         self._wake = asyncio.Event()
-        self._away_until = 0
         self.unavailable = False
 
     def join(self, worker: int, send: Send) -> None:
@@ -121,15 +119,18 @@ class SharedLimits:
             beating.cancel()
 
     async def _beat(self) -> None:
-        """Keep what idle processes hold, for example for long streams."""
+        """Keep what idle processes hold, for example for long streams; try an absent Redis."""
         while True:
             await asyncio.sleep(HEARTBEAT_S)
+            if self.unavailable:
+                self._calls.append(_Call(0, (), (), None))
+                self._wake.set()
             for worker in tuple(self._workers):
                 places = [place for held, place in self._held if held == worker]
                 self._call(worker, places, [self._item(place) for place in places], None)
 
     def _ask(self, worker: int, ask: LimitAsk) -> None:
-        if monotonic_ns() < self._away_until:
+        if self.unavailable:
             self._ask_locally(worker, ask)
             return
         places, items = list[Place](), list[ScriptItem | None]()
@@ -208,8 +209,11 @@ class SharedLimits:
         periods = {limit.name: limit.per for limit in self._limits()}
         commands: list[tuple[str | bytes, ...]] = []
         for call in calls:
+            if not call.places:
+                commands.append(("PING",))
+                continue
             keys = [
-                f"{KEY}{quantity}:{periods[limit]}:{limit}:{subject}"
+                f"{KEY}{quantity}:{periods.get(limit, '')}:{limit}:{subject}"
                 for limit, subject, quantity in call.places
             ]
             body = _encode(ScriptRequest(holder=f"{self._name}:{call.worker}", items=call.items))
@@ -226,10 +230,12 @@ class SharedLimits:
             _log.warning("Redis answers again: limits hold over all replicas")
             self.unavailable = False
         for call, answer in zip(calls, answers, strict=True):
-            self._answered(call, _answer.decode(cast(bytes, answer)))
+            if call.places:
+                self._answered(call, _answer.decode(cast(bytes, answer)))
+            elif call.ask is not None:
+                self._ask_locally(call.worker, call.ask)
 
     def _lost(self, why: str) -> None:
-        self._away_until = monotonic_ns() + int(AWAY_S * 1e9)
         if not self.unavailable:
             self.unavailable = True
             _log.warning("Redis is unreachable, limits hold per replica: %s", why)

@@ -33,7 +33,7 @@ REPORT_S: Final = 0.1
 MOST_TRIES: Final = 8
 """Answers for one request; more than two are needed only while a reload removes a limit."""
 
-ASK_S: Final = 2.0
+ASK_S: Final = 4.0
 """How long a request waits for the leader's answer."""
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack
+from time import monotonic
 
 import httpx
 import pytest
@@ -125,6 +126,24 @@ async def test_without_redis_each_replica_limits_alone_or_refuses(two: Replicas)
     assert "Redis does not answer" in strict.json()["error"]["message"]
     # Of 8 requests this replica has used 2, the other one the rest.
     assert alone == [200] * 6 + [429] * 6
+
+
+async def test_a_redis_that_hangs_delays_the_first_request_only(two: Replicas) -> None:
+    two.remote.behaviour = says_hello
+    await asyncio.sleep(1.5)  # leases return, so that the next request has to ask
+    two.redis.hang()
+    try:
+        first = await two.send(0, "c")
+        began = monotonic()
+        more = [await two.send(0, "c") for _ in range(5)]
+        took_s = monotonic() - began
+    finally:
+        two.redis.go_on()
+    await asyncio.sleep(2.5)
+    after = await two.send(0, "c")
+
+    assert [one.status_code for one in (first, *more, after)] == [200] * 7
+    assert took_s < 1
 
 
 async def test_the_seats_of_a_killed_replica_return_after_its_silence(two: Replicas) -> None:
