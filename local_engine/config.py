@@ -21,6 +21,9 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
           files do not say that it was trained for that.
     token_inputs: for an embedding model: whether inputs may be token ids. The engine cannot see
           which tokenizer made them, and ids of another tokenizer are mostly in range.
+    tool_calls: "schema" holds calls to the offered functions and their schemas also where the
+          model decides whether to call (`tool_choice: auto`); "free" only where a request asks for
+          it. `None`: "schema" for a bundled model, which is too small to spell every name.
     """
 
     name: str
@@ -30,6 +33,13 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     task: Literal["generate", "embed"] = "generate"
     matryoshka: bool = False
     token_inputs: Literal["accept", "refuse"] = "refuse"
+    tool_calls: Literal["free", "schema"] | None = None
+
+    @property
+    def holds_calls(self) -> bool:
+        """Whether calls follow their schemas although no request asks for it."""
+        chosen = self.tool_calls or ("schema" if self.path.startswith("bundled:") else "free")
+        return chosen == "schema"
 
 
 class LoraConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

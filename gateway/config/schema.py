@@ -144,6 +144,8 @@ class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     special_tokens_in_prompts: whether raw prompts may spell special tokens.
     matryoshka: its embeddings may be shortened although its files don't say so; for task embed.
     token_inputs: whether embedding inputs may be token ids, which must be the model's own.
+    tool_calls:  whether calls that the model chooses to make are held to their schemas; `None`:
+                 those of a bundled model.
     """
 
     name: Name
@@ -153,6 +155,7 @@ class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     task: Literal["generate", "embed"] = "generate"
     matryoshka: bool = False
     token_inputs: Literal["accept", "refuse"] = "refuse"
+    tool_calls: Literal["free", "schema"] | None = None
 
 
 class Lora(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

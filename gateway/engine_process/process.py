@@ -69,6 +69,7 @@ def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:
                 task=model.task,
                 matryoshka=model.matryoshka,
                 token_inputs=model.token_inputs,
+                tool_calls=model.tool_calls,
             )
             for model in engine.models
         ),

@@ -31,8 +31,16 @@ NO_CHAT = PreparedChat(prompt=(), guide=None, output_format=None)
 class ChatReader:
     """Reads chat requests for one model. Safe to call from any thread."""
 
-    def __init__(self, tokenizer: Tokenizer, guides: GuideCompiler, reach: Reach) -> None:
-        """reach: the longest prompt."""
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        guides: GuideCompiler,
+        reach: Reach,
+        *,
+        holds_calls: bool = False,
+    ) -> None:
+        """reach: the longest prompt. holds_calls: a grammar always writes calls to functions."""
+        self._holds_calls = holds_calls
         self._reach = reach
         self._tokenizer = tokenizer
         self._guides = guides
@@ -64,7 +72,7 @@ class ChatReader:
         callable_ = _callable(tools, choice)
         parallel = request.parallel_tool_calls is not False
         output_format = self._output_format(
-            text, callable_, choice, guided=body is not None or not parallel
+            text, callable_, choice, guided=body is not None or not parallel or self._holds_calls
         )
         guide = guide_of(
             output_format,

@@ -96,16 +96,18 @@ class RequestReader:
         defaults: Sampling,
         hidden: int = 0,
         max_logits_bytes: int = 0,
+        holds_calls: bool = False,
     ) -> None:
         """longest: tokens of prompt and answer. max_new: the operator's limit.
 
         max_logits_bytes: limit for logits in one answer.
         defaults: the checkpoint's recommendation for parameters that a text request leaves out.
         hidden: width of the model's embeddings, and of the rows of a prompt table.
+        holds_calls: see ChatReader.
         """
         self._tokenizer = tokenizer
         self.reach = reach_of(tokenizer.describe(), longest - 1)
-        self._chat_reader = ChatReader(tokenizer, guides, self.reach)
+        self._chat_reader = ChatReader(tokenizer, guides, self.reach, holds_calls=holds_calls)
         self._vocabulary = vocabulary
         self._ends = ends
         self._longest = longest

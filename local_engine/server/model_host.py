@@ -97,7 +97,7 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
         device_share = _DeviceShare(
             lora_cache=lora_cache, device=device, kv_bytes=kv_bytes, selection=selection
         )
-        one = _build_model(config, model.name, weights, tokenizer, device_share)
+        one = _build_model(config, model, weights, tokenizer, device_share)
         hosted[model.name] = one
         for lora in config.loras:
             if lora.base == model.name:
@@ -126,7 +126,7 @@ class _DeviceShare(Struct, frozen=True, kw_only=True, eq=False):
 
 def _build_model(
     config: EngineConfig,
-    name: str,
+    model: ModelConfig,
     loaded: Loaded,
     tokenizer: Tokenizer,
     device_share: _DeviceShare,
@@ -146,17 +146,18 @@ def _build_model(
         defaults=_defaults(loaded.generation),
         hidden=loaded.hidden,
         max_logits_bytes=config.max_logits_bytes,
+        holds_calls=model.holds_calls,
     )
     adapter_resolver = AdapterResolver(
         loaded,
-        model=name,
+        model=model.name,
         lora_cache=device_share.lora_cache,
         device=device_share.device,
         accept_lora=config.accept_lora,
     )
     return ServedModel(
-        name=name,
-        base=name,
+        name=model.name,
+        base=model.name,
         adapter_resolver=adapter_resolver,
         tokenizer=tokenizer,
         names=TokenNames(tokenizer),

@@ -1,12 +1,14 @@
 """What a chat request's grammar permits, in the format of each model family."""
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
 import torch
 from msgspec import UNSET, Raw
 
+from local_engine.config import ModelConfig
 from local_engine.guided.compiler import GuideCompiler
 from local_engine.requests.chat_request import ChatReader
 from local_engine.text.text_length import Reach
@@ -119,13 +121,13 @@ CASES: list[tuple[str, ChatRequest, str, bool]] = [
 ROOMY = Reach(tokens=10_000)
 
 
-async def accepts(folder: Path, sent: ChatRequest, text: str) -> bool:
+async def accepts(folder: Path, sent: ChatRequest, text: str, *, holds_calls: bool = False) -> bool:
     """Return whether each token of the text, and then its end, is permitted."""
     tokenizer = Tokenizer(str(folder))
     guides = GuideCompiler(
         tokenizer.describe(), vocabulary=VOCABULARY, known=tokenizer.size, ends=frozenset({END})
     )
-    guide = ChatReader(tokenizer, guides, ROOMY).read(sent).guide
+    guide = ChatReader(tokenizer, guides, ROOMY, holds_calls=holds_calls).read(sent).guide
     assert guide is not None
     grammar = await guides.compile(guide, frozenset({END}))
     row = torch.zeros(VOCABULARY, dtype=torch.bool)
@@ -144,6 +146,35 @@ async def test_a_model_may_write_only_what_the_request_permits(
     folder: Folder, talker: str, sent: ChatRequest, text: str, right: bool
 ) -> None:
     assert await accepts(folder(talker), sent, text) is right
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [(CALL, True), ("so", True), ("", True), (f"so {EMPTY}", True), (WRONG, False)],
+)
+async def test_a_model_whose_calls_are_held_follows_schemas_that_are_not_strict(
+    folder: Folder, text: str, right: bool
+) -> None:
+    loose = msgspec.structs.replace(
+        request(), tools=(msgspec.structs.replace(F, strict=False), G), tool_choice=UNSET
+    )
+
+    assert await accepts(folder("hermes"), loose, text, holds_calls=True) is right
+
+
+@pytest.mark.parametrize(
+    ("path", "chosen", "held"),
+    [
+        ("bundled:tiny-chat", None, True),
+        ("bundled:tiny-chat", "free", False),
+        ("Qwen/Qwen3-0.6B", None, False),
+        ("Qwen/Qwen3-0.6B", "schema", True),
+    ],
+)
+def test_calls_are_held_for_bundled_models_and_where_the_operator_says_so(
+    path: str, chosen: Literal["free", "schema"] | None, *, held: bool
+) -> None:
+    assert ModelConfig(name="m", path=path, tool_calls=chosen).holds_calls is held
 
 
 def test_a_request_without_constraints_has_no_grammar(folder: Folder) -> None:
