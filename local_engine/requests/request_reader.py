@@ -100,10 +100,9 @@ class RequestReader:
     ) -> None:
         """longest: tokens of prompt and answer. max_new: the operator's limit.
 
-        max_logits_bytes: limit for logits in one answer.
+        max_logits_bytes: limit for logits in one answer. holds_calls: see ChatReader.
         defaults: the checkpoint's recommendation for parameters that a text request leaves out.
         hidden: width of the model's embeddings, and of the rows of a prompt table.
-        holds_calls: see ChatReader.
         """
         self._tokenizer = tokenizer
         self.reach = reach_of(tokenizer.describe(), longest - 1)
@@ -389,9 +388,8 @@ def _hypotheses(sampling: Sampling, beams: Beams, *, tokens: bool) -> int:
         )
     shown = _or(sampling.n, beams.width if tokens else 1)
     if not 1 <= shown <= beams.width:
-        raise InvalidRequest(
-            f"n: {shown} must be within 1 and beam_width, {beams.width}", param="n"
-        )
+        problem = f"n: {shown} must be within 1 and beam_width, {beams.width}"
+        raise InvalidRequest(problem, param="n")
     return shown
 
 
