@@ -26,7 +26,7 @@ def check(named: Path | None, path: Path) -> None:
     Settings without effect are warnings.
     """
     path = path if named is None else named
-    config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True))
+    config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True), priced=True)
     for note in build(config):
         click.echo(f"note: {note}", err=True)
     counted = ", ".join(

@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.config.load import ignore_warning, load_config
 from gateway.config.schema import Config
+from gateway.price_catalogue.lookup import with_catalogue
 from schemas.errors import InvalidConfig
 
 DEFAULT = Path("config.yaml")
@@ -39,10 +40,16 @@ def faults_shown() -> Generator[None, None, None]:
         raise Faults(exc.problems) from exc
 
 
-def load(path: Path, warn: Callable[[str], None] = ignore_warning) -> Config:
-    """Load a configuration. Raises Faults. warn: as for `load_config`."""
+def load(
+    path: Path, warn: Callable[[str], None] = ignore_warning, *, priced: bool = False
+) -> Config:
+    """Load a configuration. Raises Faults. warn: as for `load_config`.
+
+    priced: also read the catalogue of prices, if it names one.
+    """
     with faults_shown():
-        return load_config(path, os.environ, warn)
+        config = load_config(path, os.environ, warn)
+        return with_catalogue(config, source=str(path)) if priced else config
 
 
 def config_option(command: F) -> F:

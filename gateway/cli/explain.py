@@ -71,7 +71,7 @@ def explain(
         down=down,
     )
     if url is None:
-        found = _from_configuration(question, load(path))
+        found = _from_configuration(question, load(path, priced=True))
     else:
         found = _from_gateway(question, url, admin_key)
     if as_json:

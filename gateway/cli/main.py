@@ -16,6 +16,7 @@ _NAMES = (
     "experiments",
     "keys",
     "usage",
+    "prices",
     "models",
     "doctor",
 )

@@ -9,6 +9,7 @@ import click
 from gateway.cli.config_loading import config_option, faults_shown, with_listen_overrides
 from gateway.config.load import load_config, recheck
 from gateway.config.schema import Config
+from gateway.price_catalogue.lookup import with_catalogue
 
 
 @click.command()
@@ -25,7 +26,7 @@ def serve(path: Path, host: str | None, port: int | None, workers: int | None) -
         """Raises InvalidConfig."""
         config = with_listen_overrides(load_config(path, os.environ, warn), host, port, workers)
         recheck(config, source=str(path))
-        return config
+        return with_catalogue(config, source=str(path))
 
     with faults_shown():
         warnings: list[str] = []

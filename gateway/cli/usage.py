@@ -44,7 +44,7 @@ def usage(path: Path, days: int, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(used))
     else:
-        _table(used, priced=bool(config.prices))
+        _table(used, priced=bool(config.prices) or config.prices_from == "catalogue")
 
 
 def _table(used: list[UsageRow], *, priced: bool) -> None:

@@ -9,6 +9,7 @@ from gateway.config.adapter_names import Defaults, known_adapters, with_base_url
 from gateway.config.checks.check import check
 from gateway.config.decode import Decoder
 from gateway.config.interpolate import Interpolation
+from gateway.config.price_source import split_prices
 from gateway.config.problems import Problems
 from gateway.config.schema import Config
 from gateway.config.schema_store import with_store_placed
@@ -65,8 +66,9 @@ def read_config(
         if not problems.under(()):
             problems.add((), "is empty; it needs at least `providers` and `models`")
         problems.raise_if_any()
-    filled = Interpolation(env, start, problems).fill(tree)
+    filled, prices_from = split_prices(Interpolation(env, start, problems).fill(tree), problems)
     config = Decoder(start, problems).struct(filled, Config, ())
+    config = replace(config, prices_from=prices_from)
     known = known_adapters() if adapters is None else adapters
     check(config, problems, known)
     reject_unsupported(config, problems)

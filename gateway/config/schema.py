@@ -24,7 +24,7 @@ from gateway.config.schema_experiment import Experiment
 from gateway.config.schema_failover import BreakerRule, RetryRule
 from gateway.config.schema_limits import Limit
 from gateway.config.schema_metric import MetricContract
-from gateway.config.schema_prices import Price
+from gateway.config.schema_prices import CatalogueRow, Price
 from gateway.config.schema_responses import ResponsesConfig
 from gateway.config.units import (
     MIB,
@@ -333,7 +333,10 @@ class Telemetry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole gateway."""
+    """The whole gateway.
+
+    prices_from: where prices come from that are not in `prices`. catalogue: its rows.
+    """
 
     providers: tuple[Provider, ...]
     models: tuple[Model, ...]
@@ -348,3 +351,5 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prices: tuple[Price, ...] = ()
     logging: Logging = Logging()
     telemetry: Telemetry = Telemetry()
+    prices_from: Annotated[Literal["rows", "catalogue"], Meta(extra={"resolved": True})] = "rows"
+    catalogue: Annotated[tuple[CatalogueRow, ...], Meta(extra={"resolved": True})] = ()

@@ -43,3 +43,19 @@ class Price(Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     match: BackendName
     tiers: tuple[PriceTier, ...] = ()
+
+
+class CatalogueRow(Struct, frozen=True, kw_only=True):
+    """What the catalogue of published prices says about a backend.
+
+    price:   `None` if it is unknown, with the reason in `unknown`.
+    source:  the catalogue and its version. url: the vendor's page of prices; "" if unknown.
+    since:   ISO date of the price; "" if the catalogue has no other.
+    """
+
+    backend: str
+    price: Price | None = None
+    source: str = ""
+    url: str = ""
+    since: str = ""
+    unknown: str = ""

@@ -13,8 +13,10 @@ https://openrouter.ai/docs/use-cases/usage-accounting
 
 
 def prices_of(config: Config) -> Prices:
-    """The rows of the configuration, and the providers whose answers state their cost."""
-    return Prices(config.prices, [one.name for one in config.providers if _states_cost(one)])
+    """The operator's rows, the catalogue's for the other backends, and what vendors state."""
+    rows = [*config.prices, *(row.price for row in config.catalogue if row.price is not None)]
+    reporting = [one.name for one in config.providers if _states_cost(one)]
+    return Prices(rows, reporting, priced=config.prices_from == "catalogue")
 
 
 def _states_cost(provider: Provider) -> bool:

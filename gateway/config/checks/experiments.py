@@ -183,7 +183,8 @@ def _changes(variant: Variant) -> bytes:
 def _metric(name: str, config: Config, path: Path, problems: Problems) -> None:
     if problems.at(path):
         return
-    if name == "cost_usd" and not config.prices and not problems.at(("prices",)):
+    priced = config.prices or config.prices_from == "catalogue"
+    if name == "cost_usd" and not priced and not problems.at(("prices",)):
         problems.add(path, "is cost_usd, but prices is empty, so no cost is known; add prices")
     if name in BUILT_IN:
         return

@@ -84,6 +84,7 @@ def _policy(model: Model, path: Path, config: Config, problems: Problems) -> Non
 
 
 def _priced(model: Model, config: Config) -> Iterator[bool]:
+    yield config.prices_from == "catalogue"
     for ref in model.backends:
         name = f"{ref.provider}/{ref.model}"
         for price in config.prices:
@@ -101,7 +102,7 @@ def overlap(one: str, other: str) -> bool:
 
 def _prices(config: Config, providers: Mapping[str, Provider], problems: Problems) -> None:
     seen: dict[str, int] = {}
-    used = list(dict.fromkeys(_reachable(config)))
+    used = list(dict.fromkeys(reachable(config)))
     unpriced = [one for one in used if not any(overlap(one, row.match) for row in config.prices)]
     for index, price in enumerate(config.prices):
         _tiers(price, ("prices", index, "tiers"), problems)
@@ -136,7 +137,7 @@ def _tiers(price: Price, path: Path, problems: Problems) -> None:
             problems.add(place, f"is the same as tiers[{first}]; remove one of them")
 
 
-def _reachable(config: Config) -> Iterator[str]:
+def reachable(config: Config) -> Iterator[str]:
     """Every backend that a request may reach."""
     for model in config.models:
         for ref in model.backends:

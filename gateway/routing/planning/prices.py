@@ -85,8 +85,10 @@ class Prices:
     any: whether a cost may be known. priced: whether the configuration has prices.
     """
 
-    def __init__(self, rows: Sequence[Price], reporting: Collection[str] = ()) -> None:
-        """reporting: the providers whose answers state their cost."""
+    def __init__(
+        self, rows: Sequence[Price], reporting: Collection[str] = (), *, priced: bool = False
+    ) -> None:
+        """reporting: the providers whose answers state their cost. priced: even without rows."""
         self._exact: dict[str, BackendPrice] = {}
         wild: list[tuple[str, BackendPrice]] = []
         for row in rows:
@@ -97,8 +99,8 @@ class Prices:
                 self._exact[row.match] = price
         wild += [(f"{provider}/", BackendPrice(reports=True)) for provider in reporting]
         self._wild = sorted(wild, key=lambda one: len(one[0]), reverse=True)
-        self.any = bool(rows or reporting)
-        self.priced = bool(rows)
+        self.priced = priced or bool(rows)
+        self.any = self.priced or bool(reporting)
 
     def of(self, backend: str) -> BackendPrice | None:
         """The price of a backend; `None` if it is unknown, which does not mean free."""

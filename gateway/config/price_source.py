@@ -1,0 +1,26 @@
+"""The two forms of `prices`: a list of rows, or a mapping with a source of further prices."""
+
+from typing import Literal
+
+from gateway.config.problems import Found, Problems, nearest
+from gateway.config.yaml_document import Tree
+
+PricesFrom = Literal["rows", "catalogue"]
+_KEYS = ("from", "rows")
+_FROM = "from"
+
+
+def split_prices(tree: Tree, problems: Problems) -> tuple[Tree, PricesFrom]:
+    """Return the tree with `prices` as a list, and where other prices come from."""
+    prices = tree.get("prices") if isinstance(tree, dict) else None
+    if not isinstance(tree, dict) or not isinstance(prices, dict):
+        return tree, "rows"
+    for key in prices:
+        if key not in _KEYS:
+            problems.add(("prices", key), "unknown key", nearest(key, _KEYS, "known keys:"))
+    source = prices.get(_FROM)
+    if source is None:
+        problems.add(("prices", _FROM), 'is missing; give "catalogue"')
+    elif source != "catalogue":
+        problems.add(("prices", _FROM), 'expected "catalogue", found ', Found(source))
+    return {**tree, "prices": prices.get("rows", [])}, "catalogue"

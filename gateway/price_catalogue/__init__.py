@@ -1,0 +1,1 @@
+"""Prices from a catalogue of published prices, read in a process of its own."""
