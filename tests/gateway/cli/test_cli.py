@@ -334,6 +334,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "doctor",
         "experiments",
         "keys",
+        "prices",
     }
 
 
