@@ -103,7 +103,8 @@ ANTHROPIC = "https://platform.claude.com/docs/en/about-claude/pricing"
 OPENAI = "https://platform.openai.com/docs/pricing"
 GOOGLE = "https://ai.google.dev/gemini-api/docs/pricing"
 PUBLISHED: dict[str, tuple[str, str]] = {
-    # name: (source, USD per million tokens; behind ">" those of prompts above 200,000 tokens)
+    # name: (where the vendor publishes them, USD per million tokens; behind ">" those of prompts
+    # above 200,000 tokens). The numbers are those that genai-prices 0.2.3 lists.
     "claude-sonnet-4-5": (
         ANTHROPIC,
         "input 3 output 15 cached_input 0.30 cache_write 3.75 cache_write_1h 6"
