@@ -20,7 +20,7 @@ class ShownPrice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The price of one backend of a model.
 
     source: the row of the configuration, or the catalogue with its version; "" if unknown.
-    since, url: of the catalogue's price. unknown: why there is no price.
+    since, url: of the catalogue's price. unknown: why the price is unknown.
     stated: the vendor's answers state their cost, which wins over the price.
     """
 

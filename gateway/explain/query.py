@@ -64,7 +64,7 @@ def _caller(runtime: Runtime, name: str) -> Caller:
     caller = keyring.named(name)
     if caller is not None:
         return caller
-    hint = nearest(name, keyring.names) or "; there are no keys"
+    hint = nearest(name, keyring.names) or "; no keys are configured"
     raise InvalidRequest(f"key: no key is named {name!r}{hint}", param="key")
 
 

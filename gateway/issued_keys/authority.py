@@ -31,7 +31,7 @@ _Instant = Annotated[datetime, Meta(tz=True)]
 class KeyFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The fields of a key that can be set and changed; those that are not given stay.
 
-    expires, not_before: RFC 3339 with a time zone; null is no limit. team: "" is none.
+    expires, not_before: RFC 3339 with a time zone; null means unlimited. team: "" means no team.
     """
 
     team: _Text | UnsetType = UNSET

@@ -82,7 +82,7 @@ class LeasedSeats(Seats):
 
     @property
     def unused(self) -> bool:
-        """Whether there is no lease."""
+        """Whether this process holds no lease."""
         return not self.leased
 
     def add(self, amount: int) -> None:

@@ -25,7 +25,7 @@ class Account(Struct, eq=False, gc=False):
     seats: Seats | None
 
     def refusals(self, requests: int, tokens: int, seats: int, at: int) -> "list[LimitRefusal]":
-        """What there is no room for, of these amounts."""
+        """The quantities that these amounts exceed."""
         found: list[LimitRefusal] = []
         windows: tuple[tuple[Quantity, Window | None, int], ...] = (
             ("requests", self.requests, requests),

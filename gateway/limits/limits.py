@@ -89,7 +89,7 @@ class RequestLimits:
         self._accounts.clear()
 
     def account(self, name: str, subject: str) -> Account | None:
-        """The account of a limit's subject; `None` if there is no such limit."""
+        """The account of a limit's subject; `None` if the limit does not exist."""
         known = self._accounts.get((name, subject))
         if known is not None:
             return known[1]

@@ -21,7 +21,7 @@ class Window:
     """How much of a quantity was used in the last `period` nanoseconds, in integers.
 
     A use counts from the moment it is taken until a whole period later, so no span of that length
-    ever holds more than the limit; there is no turn of the minute at which a budget starts again.
+    ever holds more than the limit. The window slides, so a limit never resets all at once.
     A use is taken before its true amount is known, and corrected by `settle`.
 
     limit: the most that a period may hold. room: what can still be taken; negative if requests

@@ -54,7 +54,9 @@ class UnknownPrice(Exception):
 def main() -> None:
     """Answer one question."""
     answers = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    os.dup2(
+        sys.stderr.fileno(), sys.stdout.fileno()
+    )  # a library that prints must not corrupt the reply
     question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
     day, snapshot = date.fromisoformat(question.day), get_snapshot()
     source = f"{SOURCE} {version(SOURCE)}"

@@ -43,7 +43,7 @@ class IssuedKey(Struct, frozen=True, kw_only=True):
     user:    the person or program that the key was issued to; "" if none was named.
     models, max_priority: as of auth.keys[]. tags: free texts for reports.
     allowed_networks: from which it may be used; () is everywhere.
-    expires, not_before: `None` is no limit. revoked: `None` while it is not.
+    expires, not_before: `None` means unlimited. revoked: `None` if the key is not revoked.
     secrets: the current one first, and the one that it replaced while that is valid.
     version: of the list when the key last changed.
     """

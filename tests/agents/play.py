@@ -51,7 +51,7 @@ def faults(folder: Path, output: str) -> list[str]:
 
 
 def next_step(request: ReceivedRequest, proof: str = "") -> Said:
-    """A turn of the model. proof: the vendor's, for the first call of a turn."""
+    """One assistant message. proof: the vendor's signature, for its first call."""
     tools = toolset(request.tools)
     said = " ".join(turn.text for turn in request.turns if turn.role != "assistant")
     asked = _FOLDER.search(said)
