@@ -18,7 +18,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.table import Table
 
-from gateway.config.schema_failover import BreakerRule as Rule
+from gateway.config.schema.failover import BreakerRule as Rule
 from gateway.routing.resilience.circuit_breaker import MIN_FAILED_SHARE, Breaker
 from gateway.routing.resilience.recent_activity import SlidingCount
 

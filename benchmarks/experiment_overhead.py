@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from adapters.base import Supports
 from gateway.clock import now
 from gateway.config.load import read_config
-from gateway.config.schema_failover import BreakerRule
+from gateway.config.schema.failover import BreakerRule
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.spool import Spool
 from gateway.routing.execution import pipeline

@@ -10,7 +10,7 @@ from gateway.access.client_address import ClientAddresses
 from gateway.access.issued_keys import IssuedKeys
 from gateway.asgi.cross_site import CrossSiteGuard
 from gateway.clock import now
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.engine_process.process import READY, EngineProcess, EngineView, engine_settings
 from gateway.routing.planning.enrolment import ExperimentState
 from gateway.routing.planning.planner import Planner

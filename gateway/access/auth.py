@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gateway.access.client_address import ClientAddresses
 from gateway.access.issued_keys import IssuedKeys, Network, check_conditions, check_network
-from gateway.config.schema_auth import Auth, Key, Team
+from gateway.config.schema.auth import Auth, Key, Team
 from gateway.issued_keys.secret import judged
 from gateway.store.key_rows import IssuedKey, KeySecret
 from schemas.errors import Forbidden, Throttled, Unauthenticated

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway.config.schema import ServerConfig
+from gateway.config.schema.config import ServerConfig
 from schemas.errors import Throttled, Unavailable
 
 

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from gateway.admin.access import SCHEME
 from gateway.clock import now
-from gateway.config.schema import MirrorConfig, Model
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.config import MirrorConfig, Model
+from gateway.config.schema.experiment import Experiment
 from gateway.routing.backend_status import BackendStatus, status_of
 from gateway.routing.planning.when_rules import describe
 from gateway.runtime import Runtime

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gateway.admin.access import SCHEME
 from gateway.config.problems import nearest
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.experiments.service.removed import UNKNOWN, RemovedExperiment
 from gateway.experiments.service.report import Report

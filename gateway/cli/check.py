@@ -10,7 +10,7 @@ import click
 from msgspec import UNSET
 
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.config.schema_store import SQLITE
 
 if TYPE_CHECKING:

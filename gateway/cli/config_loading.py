@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from gateway.config.load import ignore_warning, load_config
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.price_catalogue.lookup import with_catalogue
 from schemas.errors import InvalidConfig
 

@@ -13,7 +13,7 @@ from gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from gateway.cli.explain_output import print_explanation
 from gateway.cli.http_client import admin_key_option, fetch, url_option
 from gateway.clock import now
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.explain.experiment_view import assume_running
 from gateway.explain.explanation import Explanation
 from gateway.explain.query import Query, explain_query

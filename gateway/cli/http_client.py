@@ -11,7 +11,7 @@ import msgspec
 
 from adapters.base import Outbound
 from gateway.cli.config_loading import Faults
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.upstream.wire import WireTransport
 from schemas.errors import InvalidConfig, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 

@@ -16,7 +16,7 @@ from rich.markup import escape
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from gateway.cli.tables import show as show_table
 from gateway.cli.tables import table_of
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.issued_keys.authority import Issued, KeyAuthority, KeyEvent, KeyFields
 from gateway.issued_keys.view import KeyDetails, KeyView, NewKeyView, details, listing, view_of
 from gateway.store.errors import StoreUnavailable

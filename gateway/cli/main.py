@@ -22,6 +22,9 @@ _NAMES = (
 )
 """Names of the commands and of their modules and functions, in the order of the help."""
 
+_ROOMS = frozenset({"chat", "experiments"})
+"""Commands with a folder of their own; their function is in its module `command`."""
+
 
 def _version() -> str:
     try:
@@ -39,7 +42,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _NAMES:
             return None
-        found = getattr(import_module(f"gateway.cli.{cmd_name}"), cmd_name)
+        module = f"gateway.cli.{cmd_name}" + (".command" if cmd_name in _ROOMS else "")
+        found = getattr(import_module(module), cmd_name)
         assert isinstance(found, click.Command)
         return found
 

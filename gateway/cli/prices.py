@@ -11,8 +11,8 @@ from rich.markup import escape
 from gateway.cli.config_loading import Faults, config_option, load
 from gateway.cli.tables import show, table_of
 from gateway.config.problems import nearest
-from gateway.config.schema import Config
-from gateway.config.schema_prices import Price
+from gateway.config.schema.config import Config
+from gateway.config.schema.prices import Price
 from gateway.wiring.prices import prices_of
 
 

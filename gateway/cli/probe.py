@@ -18,7 +18,7 @@ from adapters.errors import MODEL_UNKNOWN
 from gateway.cli.config_loading import faults_shown
 from gateway.cli.tables import table_of
 from gateway.clock import now
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.routing.planning.route import Backend
 from gateway.routing.request_record import new_request_id
 from gateway.runtime import Runtime

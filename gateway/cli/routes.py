@@ -17,7 +17,7 @@ from gateway.admin.backends import (
 from gateway.cli.config_loading import config_option, load
 from gateway.cli.http_client import admin_key_option, fetch, url_option
 from gateway.cli.tables import show, table_of
-from gateway.config.schema import Model
+from gateway.config.schema.config import Model
 from gateway.routing import backend_status as health
 from gateway.routing.planning.when_rules import describe
 

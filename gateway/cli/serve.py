@@ -8,7 +8,7 @@ import click
 
 from gateway.cli.config_loading import config_option, faults_shown, with_listen_overrides
 from gateway.config.load import load_config, recheck
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.price_catalogue.lookup import with_catalogue
 
 

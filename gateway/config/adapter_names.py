@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from adapters.base import Endpoint, Supports
 from gateway.config.aws import aws_base_url
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 
 if TYPE_CHECKING:
     from adapters.registry import Registry

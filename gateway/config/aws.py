@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from gateway.config.problems import Found, Path, Problems
-from gateway.config.schema import Provider
-from gateway.config.schema_connection import Aws
+from gateway.config.schema.config import Provider
+from gateway.config.schema.connection import Aws
 
 BEDROCK = "bedrock"
 """The only adapter for AWS."""

@@ -3,8 +3,8 @@
 from importlib.util import find_spec
 
 from gateway.config.problems import Found, Path, Problems
-from gateway.config.schema import Provider
-from gateway.config.schema_connection import Azure, Google
+from gateway.config.schema.config import Provider
+from gateway.config.schema.connection import Azure, Google
 
 AZURE = "azure"
 """The only adapter with a default scope for tokens of Entra ID."""

@@ -18,8 +18,8 @@ from msgspec.structs import FieldInfo
 from gateway.config.foreign_names import names_a_variable
 from gateway.config.interpolate import Resolved, Unresolved
 from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.config.schema.units import GIB, KIB, MIB
 from gateway.config.type_names import Kind, kind_of
-from gateway.config.units import GIB, KIB, MIB
 from gateway.config.yaml_document import Tree
 from schemas.secret import Secret
 from schemas.tensors import Tensor

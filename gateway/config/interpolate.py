@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 
 from gateway.config.problems import Path, Problems
+from gateway.config.schema.units import MIB
 from gateway.config.text_files import LARGEST, TooLarge, read_text
-from gateway.config.units import MIB
 from gateway.config.yaml_document import Tree
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inside>[^{}]*)\}|\$\{")

@@ -11,10 +11,10 @@ from gateway.config.decode import Decoder
 from gateway.config.interpolate import Interpolation
 from gateway.config.price_source import split_prices
 from gateway.config.problems import Problems
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
+from gateway.config.schema.units import MIB
 from gateway.config.schema_store import with_store_placed
 from gateway.config.text_files import LARGEST, TooLarge, read_text
-from gateway.config.units import MIB
 from gateway.config.unsupported import reject_unsupported
 from gateway.config.yaml_document import parse
 from schemas.errors import InvalidConfig

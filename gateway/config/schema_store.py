@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.config.problems import Problems
-from gateway.config.schema import Config, StoreConfig
+from gateway.config.schema.config import Config, StoreConfig
 from schemas.secret import Secret
 
 SQLITE = "sqlite:///"

@@ -14,7 +14,7 @@ class Kind(Struct, frozen=True, kw_only=True):
 
     whole:   the type as written, for msgspec.
     members: the types that it unites, without `None` and `UnsetType`.
-    extra:   the markers of its Annotated members (gateway.config.units).
+    extra:   the markers of its Annotated members (gateway.config.schema.units).
     """
 
     whole: object

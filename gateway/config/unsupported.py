@@ -9,7 +9,7 @@ from typing import cast
 from msgspec import Struct
 
 from gateway.config.problems import Path, Problems
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 
 
 class UnsupportedSetting(Struct, frozen=True):

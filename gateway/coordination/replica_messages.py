@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from gateway.config.checks.access import is_loopback
-from gateway.config.schema import Config, Provider
+from gateway.config.schema.config import Config, Provider
 from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
 from schemas.secret import Secret
 

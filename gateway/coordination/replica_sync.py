@@ -14,7 +14,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from gateway.clock import now
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.coordination.probe_lease import LocalProbeBlocks, ProbeLeases
 from gateway.coordination.replica_messages import (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from prometheus_client.registry import CollectorRegistry
 
 from gateway.background import OnCrash, keep_running
-from gateway.config.schema import Config
-from gateway.config.schema_limits import Limit
+from gateway.config.schema.config import Config
+from gateway.config.schema.limits import Limit
 from gateway.coordination.metrics import ReplicaCollector
 from gateway.coordination.probe_lease import LocalProbeBlocks
 from gateway.coordination.replica_sync import KeyVersions, ReplicaSync

@@ -14,7 +14,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema_limits import Limit
+from gateway.config.schema.limits import Limit
 from gateway.coordination.limit_script import (
     SCRIPT,
     SILENT_MS,

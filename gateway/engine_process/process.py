@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from gateway.config.schema import Engine, Lora, Provider
+from gateway.config.schema.config import Engine, Lora, Provider
 from gateway.engine_process.environment import engine_environment
 from gateway.engine_process.log import log_lines
 from local_engine.config import EngineConfig, LoraConfig, ModelConfig

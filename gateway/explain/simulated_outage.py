@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from gateway.config.schema_failover import BreakerRule
+from gateway.config.schema.failover import BreakerRule
 from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.route import Backend, Route, RouteTable
 from gateway.routing.resilience.breaker_per_model import Breakers

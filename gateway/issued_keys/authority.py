@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gateway.config.checks.models import matches
 from gateway.config.problems import nearest
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.issued_keys.secret import LAST, digest_of, new_secret
 from gateway.store.key_rows import IssuedKey, KeyRows, KeySecret
 from schemas.errors import Conflict, InvalidRequest, RouteNotFound

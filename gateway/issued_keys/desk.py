@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.issued_keys.authority import KeyAuthority, KeyEvent
 from gateway.store.key_rows import KeyRows
 

@@ -18,7 +18,7 @@ from typing import Final, TypeVar, cast
 
 from gateway.background import OnCrash, ignore_crash, keep_running
 from gateway.clock import now
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
 from gateway.store.errors import StoreUnavailable
 from gateway.store.key_rows import KeyList, KeyRows, ListReader

@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from gateway.config.schema import Config
-from gateway.config.schema_auth import Key
+from gateway.config.schema.auth import Key
+from gateway.config.schema.config import Config
 from gateway.store.key_rows import IssuedKey, ListReader
 
 SILENT_S: Final = 30.0

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.config.schema_limits import Limit
+from gateway.config.schema.limits import Limit
 from gateway.limits.ledger import Account, LimitRefusal
 from gateway.limits.limits import RequestLimits
 from gateway.limits.messages import (

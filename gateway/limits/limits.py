@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from time import monotonic_ns
 from typing import Final, Protocol
 
-from gateway.config.schema_limits import Limit
+from gateway.config.schema.limits import Limit
 from gateway.limits.leased import LeasedSeats, LeasedWindow
 from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal
 from gateway.limits.queue import LimitQueue

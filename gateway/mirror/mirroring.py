@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from gateway.clock import now
-from gateway.config.schema_failover import RetryRule
+from gateway.config.schema.failover import RetryRule
 from gateway.mirror.comparison import Comparison, compared
 from gateway.recording.rows_from_request import attempt_row, counted
 from gateway.routing.execution import pipeline

@@ -6,7 +6,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema_auth import Auth
+from gateway.config.schema.auth import Auth
 from gateway.http.error_envelopes import error_struct
 from gateway.openapi.route_bodies import (
     EVENTS,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gateway.child_environment import child_environment
 from gateway.config.checks.routing import overlap, reachable
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.price_catalogue.messages import Asked, CatalogueAnswer, Question
 from schemas.errors import InvalidConfig
 

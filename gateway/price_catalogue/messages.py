@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway.config.schema_prices import CatalogueRow
+from gateway.config.schema.prices import CatalogueRow
 
 
 class Asked(Struct, frozen=True, kw_only=True):

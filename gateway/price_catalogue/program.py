@@ -22,7 +22,7 @@ from genai_prices.types import (
     TimeOfDateConstraint,
 )
 
-from gateway.config.schema_prices import CatalogueRow, Price, PriceTier
+from gateway.config.schema.prices import CatalogueRow, Price, PriceTier
 from gateway.price_catalogue.messages import Asked, CatalogueAnswer, Question
 
 SOURCE = "genai-prices"

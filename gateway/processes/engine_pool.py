@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.engine_process.process import EngineProcess, engine_settings
 from gateway.runtime import engine_processes
 from gateway.telemetry.logs import line_style

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gateway.background import OnCrash
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.experiments.service.background_jobs import ExperimentJobs
 from gateway.store.base import Store
 

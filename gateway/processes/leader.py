@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.background import OnCrash, count_unhandled, keep_running
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases
 from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
 from gateway.coordination.shared_limits import SharedLimits

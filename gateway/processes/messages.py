@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.engine_process.process import EngineView, State
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed

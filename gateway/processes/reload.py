@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.config.text_files import LARGEST
 from gateway.engine_process.process import EngineProcess
 from gateway.processes.engine_pool import EnginePool

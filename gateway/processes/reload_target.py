@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.engine_process.process import EngineView
 
 

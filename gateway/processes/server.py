@@ -12,7 +12,7 @@ from gateway.access.issued_keys import TICK_S
 from gateway.app import build_app
 from gateway.asgi.client_timeouts import SlowClientReaper
 from gateway.background import keep_running
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.engine_process.process import EngineView
 from gateway.eventloop.metrics import TurnCollector
 from gateway.experiments.service.experiment_service import ExperimentService

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.background import count_unhandled
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases, LogFileLock
 from gateway.coordination.state_sharing import StateSharing
 from gateway.experiments.service.history import ExperimentHistory

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.background import keep_running
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.coordination.shared_limits import SharedLimits
 from gateway.coordination.state_hub import StateHub
 from gateway.engine_process.process import EngineView

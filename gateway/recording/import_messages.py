@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema import Logging
+from gateway.config.schema.config import Logging
 
 STOP_S = 10.0
 """Time for the last import after the order to stop. What does not fit stays in the spool."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from prometheus_client.registry import Collector
 
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.config.schema_store import SPOOL
 from gateway.recording.import_messages import ImportSettings
 from gateway.recording.importer_process import ImporterProcess

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Literal, TypeVar
 
-from gateway.config.schema_responses import ResponsesConfig
+from gateway.config.schema.responses import ResponsesConfig
 from gateway.eventloop.inline_task import in_task
 from gateway.responses.group_writer import GroupWriter
 from gateway.store.base import Store

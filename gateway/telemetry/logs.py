@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from gateway.config.schema import Logging
+from gateway.config.schema.config import Logging
 
 Style = Literal["json", "text"]
 

@@ -21,8 +21,8 @@ from adapters.framing import FRAMING
 from adapters.lost_fields import LostFields
 from adapters.unencodable import ENCODE_ERRORS, unencodable
 from gateway.clock import now
-from gateway.config.schema import Timeouts
-from gateway.config.schema_connection import ClientFields
+from gateway.config.schema.config import Timeouts
+from gateway.config.schema.connection import ClientFields
 from gateway.upstream.base import Call
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport

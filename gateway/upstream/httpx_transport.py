@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import httpx
 
 from adapters.base import Outbound
-from gateway.config.schema import Tls
+from gateway.config.schema.config import Tls
 from gateway.eventloop.inline_task import in_task
 from gateway.upstream.origin import origin_of
 from gateway.upstream.request_validation import check

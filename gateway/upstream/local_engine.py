@@ -10,7 +10,7 @@ import msgspec
 
 from adapters.base import Supports
 from gateway.clock import now
-from gateway.config.schema_connection import Timeouts
+from gateway.config.schema.connection import Timeouts
 from gateway.eventloop.inline_task import Waiter, in_task, waiter_of
 from gateway.eventloop.turn import Turn, current_turn
 from gateway.upstream.base import Call

@@ -2,7 +2,7 @@
 
 import ssl
 
-from gateway.config.schema import Tls
+from gateway.config.schema.config import Tls
 from schemas.errors import InvalidConfig
 
 

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from gateway.config.schema import Config, Provider
+from gateway.config.schema.config import Config, Provider
 from gateway.routing.planning.prices import Prices
 
 _HOST, _ADAPTER = "openrouter.ai", "openrouter-responses"

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from adapters.capabilities import of_model
 from gateway.config.error_codes import plain
-from gateway.config.schema import Config, Model, WhenRule
+from gateway.config.schema.config import Config, Model, WhenRule
 from gateway.routing.planning.enrolment import ExperimentRouter, ExperimentState
 from gateway.routing.planning.policies import POLICIES
 from gateway.routing.planning.prices import Prices

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.registry import Registry
-from gateway.config.schema import Config, Provider
+from gateway.config.schema.config import Config, Provider
 from gateway.engine_process.process import EngineView
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.upstream.adaptation.compose import adapt

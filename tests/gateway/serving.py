@@ -15,7 +15,7 @@ from msgspec import Struct
 from gateway.app import build_app
 from gateway.asgi.client_timeouts import SlowClientReaper
 from gateway.config.load import read_config
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.engine_process.process import EngineView
 from gateway.http.server.server import HttpServer
 from gateway.runtime import Runtime

@@ -8,7 +8,7 @@ from anyio.from_thread import start_blocking_portal
 from msgspec import Struct
 
 from gateway.config.load import read_config
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.engine_process.process import EngineProcess, EngineView, engine_settings
 
 PROVIDER = """{{name: here, adapter: local, engine: {{

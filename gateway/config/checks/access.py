@@ -7,8 +7,8 @@ from hashlib import sha256
 from gateway.config.checks.models import matches
 from gateway.config.checks.providers import check_key
 from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema import Config, Model
-from gateway.config.schema_auth import HASHED
+from gateway.config.schema.auth import HASHED
+from gateway.config.schema.config import Config, Model
 
 SHORTEST_KEY = 12
 """Characters of a key; shorter ones get a warning."""

@@ -8,7 +8,7 @@ from adapters.base import Supports
 from adapters.capabilities import unsupported
 from gateway.config.adapter_names import LOCAL, Defaults, Installed
 from gateway.config.problems import Path, Problems
-from gateway.config.schema import Config, Provider
+from gateway.config.schema.config import Config, Provider
 from schemas.messages import Message
 from schemas.requests import ChatRequest, CompletionRequest, Request
 from schemas.sampling import Sampling

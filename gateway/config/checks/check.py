@@ -18,7 +18,7 @@ from gateway.config.checks.responses import check_responses
 from gateway.config.checks.routing import check_routing
 from gateway.config.checks.when_rules import check_rules
 from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema import Config, ServerConfig
+from gateway.config.schema.config import Config, ServerConfig
 from gateway.config.schema_store import check_store
 
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#@A-Z\s]+/?")

@@ -7,7 +7,7 @@ from adapters.base import Supports
 from adapters.client_fields.patterns import PATTERN, covers
 from gateway.config.adapter_names import LOCAL, Defaults, Installed
 from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema import Provider
+from gateway.config.schema.config import Provider
 from schemas.fields import FIELDS
 from schemas.unknown_fields import KNOWN
 

@@ -3,7 +3,7 @@
 from gateway.config.adapter_names import Defaults
 from gateway.config.aws import BEDROCK, aws_base_url
 from gateway.config.problems import Path, Problems
-from gateway.config.schema import Provider
+from gateway.config.schema.config import Provider
 
 
 def check_keyless(

@@ -10,8 +10,8 @@ import msgspec
 from gateway.config.checks.models import check_values
 from gateway.config.checks.routing import check_backend
 from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema import Config
-from gateway.config.schema_experiment import Decide, Experiment, Variant
+from gateway.config.schema.config import Config
+from gateway.config.schema.experiment import Decide, Experiment, Variant
 from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT
 
 ALIKE = 0.8

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from gateway.config.problems import Path, Problems
-from gateway.config.schema import Config, Model
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.config import Config, Model
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.statistics.metrics import BUILT_IN
 
 LARGEST_PART = 5.0

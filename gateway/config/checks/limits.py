@@ -2,8 +2,8 @@
 
 from gateway.config.checks.models import matches
 from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema import Config
-from gateway.config.schema_limits import Limit
+from gateway.config.schema.config import Config
+from gateway.config.schema.limits import Limit
 
 _WHO = ("key", "team", "user")
 

@@ -4,9 +4,9 @@ from difflib import get_close_matches
 
 from gateway.config.checks.experiments import ALIKE
 from gateway.config.problems import Found, Path, Problems
-from gateway.config.schema import Config
-from gateway.config.schema_experiment import Experiment
-from gateway.config.schema_metric import MetricContract
+from gateway.config.schema.config import Config
+from gateway.config.schema.experiment import Experiment
+from gateway.config.schema.metric import MetricContract
 from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT, LARGEST
 
 

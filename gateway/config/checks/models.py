@@ -8,7 +8,7 @@ from msgspec import UNSET
 from adapters.base import Range
 from gateway.config.adapter_names import LOCAL
 from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema import BackendRef, Config, Model, Provider, RequestFields
+from gateway.config.schema.config import BackendRef, Config, Model, Provider, RequestFields
 from schemas.sampling import Sampling
 
 _NAME = re.compile(r"[A-Za-z0-9@+:/]([A-Za-z0-9._/:@+-]*[A-Za-z0-9@+:/])?")

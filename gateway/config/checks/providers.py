@@ -11,8 +11,8 @@ from gateway.config.aws import aws_base_url, check_aws
 from gateway.config.checks.credentials import check_keyless
 from gateway.config.cloud_credentials import check_cloud_credentials
 from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema import Engine, OAuth, Provider, Tls
-from gateway.config.schema_connection import ClientFields
+from gateway.config.schema.config import Engine, OAuth, Provider, Tls
+from gateway.config.schema.connection import ClientFields
 from schemas.secret import Secret
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")

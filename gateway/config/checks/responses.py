@@ -1,7 +1,7 @@
 """Warn of stored responses that other gateways, or other clients, would not expect."""
 
 from gateway.config.problems import Problems
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.config.schema_store import SQLITE
 
 

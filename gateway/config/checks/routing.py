@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from gateway.config.adapter_names import LOCAL
 from gateway.config.error_codes import check_codes
 from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema import Config, Model, Provider
-from gateway.config.schema_prices import Price
+from gateway.config.schema.config import Config, Model, Provider
+from gateway.config.schema.prices import Price
 
 
 def check_routing(config: Config, problems: Problems) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from gateway.config.checks.models import matches
 from gateway.config.checks.routing import check_backend
 from gateway.config.problems import Found, Path, Problems, nearest
-from gateway.config.schema import Config, WhenRule
+from gateway.config.schema.config import Config, WhenRule
 from schemas.fields import FIELDS
 
 STREAM = "stream"

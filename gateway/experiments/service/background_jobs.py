@@ -7,7 +7,7 @@ from functools import partial
 from time import monotonic
 
 from gateway.background import OnCrash, ignore_crash, keep_running
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.guardrails import CHECK_INTERVAL_S, GuardrailMonitor
 from gateway.experiments.service.history import HistoryRecorder
 from gateway.experiments.service.polling_interval import PollingInterval

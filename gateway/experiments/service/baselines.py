@@ -4,7 +4,7 @@ from math import sqrt
 
 from msgspec import Struct
 
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.report_input import per_of
 from gateway.experiments.statistics.metrics import Metric
 from gateway.experiments.statistics.outcomes import Cell

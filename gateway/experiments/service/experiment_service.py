@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from gateway.background import OnCrash, ignore_crash, keep_running
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.removed import RemovedExperiment, removed_experiments
 from gateway.experiments.service.report import Report, report_of
 from gateway.experiments.service.state_poller import ExperimentPoller

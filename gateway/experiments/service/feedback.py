@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema_experiment import Experiment
-from gateway.config.schema_metric import FEEDBACK_METRIC, MetricContract
+from gateway.config.schema.experiment import Experiment
+from gateway.config.schema.metric import FEEDBACK_METRIC, MetricContract
 from gateway.experiments.service.metric_contracts import checked_value
 from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT, LARGEST
 from gateway.store.rows import FeedbackRow

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.report_input import guarded_metrics, report_input
 from gateway.experiments.statistics.sample_ratio import SampleRatio, sample_ratio_test
 from gateway.experiments.statistics.verdict import guarded

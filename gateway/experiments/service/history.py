@@ -13,7 +13,7 @@ from math import inf
 
 from msgspec import Struct
 
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.polling_interval import PollingInterval
 from gateway.experiments.service.removed import removed_experiments
 from gateway.experiments.service.report import Report, report_of

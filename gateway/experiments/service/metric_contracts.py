@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from gateway.config.schema_experiment import Experiment
-from gateway.config.schema_metric import MetricContract
+from gateway.config.schema.experiment import Experiment
+from gateway.config.schema.metric import MetricContract
 from gateway.experiments.service.report_input import UNDECLARED
 from schemas.errors import InvalidRequest
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.store.base import Store
 
 UNKNOWN = (

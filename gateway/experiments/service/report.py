@@ -7,8 +7,8 @@ from math import isfinite
 import msgspec
 from msgspec import Struct
 
-from gateway.config.schema_experiment import Experiment
-from gateway.config.schema_metric import MetricContract
+from gateway.config.schema.experiment import Experiment
+from gateway.config.schema.metric import MetricContract
 from gateway.experiments.service.decision_report import DecisionReport, decision_report
 from gateway.experiments.service.report_input import metrics_of, outside, report_input
 from gateway.experiments.service.trust_report import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.statistics.decision import Clause
 from gateway.experiments.statistics.metrics import BUILT_IN, Metric
 from gateway.experiments.statistics.outcomes import Per

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.removed import definition
 from gateway.routing.planning.enrolment import ExperimentStatus, fingerprint
 from gateway.store.base import PAUSED, Pause, Store

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.removed import RemovedExperiment
 from gateway.routing.planning.enrolment import ExperimentStatus
 

@@ -5,7 +5,7 @@ from math import isfinite
 
 from msgspec import Struct
 
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.report_input import clauses_of
 from gateway.experiments.statistics.effects import FEWEST_UNITS, Effect
 from gateway.experiments.statistics.metrics import BUILT_IN

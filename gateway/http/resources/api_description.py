@@ -5,7 +5,7 @@ from litestar import Request, Response, get
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
-from gateway.config.schema_auth import Auth
+from gateway.config.schema.auth import Auth
 from gateway.openapi.document import completed
 from gateway.openapi.page import HEADERS, STYLE, page_of
 from gateway.state import Gateway

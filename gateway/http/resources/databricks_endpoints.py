@@ -11,7 +11,7 @@ from litestar.types import ControllerRouterHandler
 from adapters.capabilities import offered
 from gateway.access.auth import Caller
 from gateway.clock import now
-from gateway.config.schema import Provider
+from gateway.config.schema.config import Provider
 from gateway.engine_process.process import EngineView
 from gateway.engine_process.process import State as EngineState
 from gateway.routing.planning.route import Backend, Route

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from gateway.config.schema_experiment import Experiment, Variant
+from gateway.config.schema.experiment import Experiment, Variant
 from gateway.experiments import assignment
 from gateway.experiments.assignment import Assignment
 from gateway.routing.exclusion import Exclusion, ExclusionCode, exclusion

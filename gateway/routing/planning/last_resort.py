@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gateway.clock import now
-from gateway.config.schema_failover import RetryRule
+from gateway.config.schema.failover import RetryRule
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.resilience.circuit_breaker import Breaker
 

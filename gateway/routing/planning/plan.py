@@ -5,7 +5,7 @@ from math import ceil
 
 from msgspec import Struct
 
-from gateway.config.schema_failover import RetryRule
+from gateway.config.schema.failover import RetryRule
 from gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
 from gateway.routing.planning.route import Hedging
 from schemas.errors import RateLimited, Unavailable

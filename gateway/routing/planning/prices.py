@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from gateway.config.schema_prices import Price, Rates
+from gateway.config.schema.prices import Price, Rates
 from gateway.routing.planning.vendor_counts import NANOS, modal_counts, reported_nanos
 from schemas.events import Usage
 

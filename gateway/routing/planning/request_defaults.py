@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import UNSET, Struct
 
-from gateway.config.schema import RequestFields
+from gateway.config.schema.config import RequestFields
 from schemas.requests import EmbeddingsRequest, Request
 from schemas.sampling import Sampling
 

@@ -7,8 +7,8 @@ from typing import Literal
 from msgspec import Struct, field
 
 from adapters.base import Supports
-from gateway.config.schema import RequestFields, WhenRule
-from gateway.config.schema_failover import BreakerRule, RetryRule
+from gateway.config.schema.config import RequestFields, WhenRule
+from gateway.config.schema.failover import BreakerRule, RetryRule
 from gateway.routing.planning.policies import Policy
 from gateway.routing.planning.prices import UNPRICED, Prices
 from gateway.routing.resilience.breaker_per_model import Breakers

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gateway.config.checks.when_rules import STREAM
-from gateway.config.schema import WhenRule
+from gateway.config.schema.config import WhenRule
 from gateway.routing.planning.request_facts import RequestFacts, estimated_tokens, metadata_of
 from schemas.fields import sent_fields
 from schemas.requests import EmbeddingsRequest, Request

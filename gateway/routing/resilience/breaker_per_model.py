@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from gateway.config.schema_failover import BreakerRule
+from gateway.config.schema.failover import BreakerRule
 from gateway.routing.resilience.circuit_breaker import Breaker
 
 KEPT = 512

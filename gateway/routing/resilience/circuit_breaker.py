@@ -27,7 +27,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from gateway.config.schema_failover import BreakerRule
+from gateway.config.schema.failover import BreakerRule
 from gateway.routing.resilience.recent_activity import SlidingCount
 
 State = Literal["closed", "open", "half_open"]

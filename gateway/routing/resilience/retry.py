@@ -9,7 +9,7 @@ express the request in one backend's API (`InvalidRequest`): nothing was sent, a
 may support it.
 """
 
-from gateway.config.schema_failover import RetryRule
+from gateway.config.schema.failover import RetryRule
 from gateway.routing.resilience.recent_activity import SlidingCount
 from schemas.errors import GatewayError, InvalidRequest, UpstreamError
 

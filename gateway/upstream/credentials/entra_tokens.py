@@ -15,7 +15,7 @@ from azure.identity import (
     WorkloadIdentityCredential,
 )
 
-from gateway.config.schema_connection import Azure
+from gateway.config.schema.connection import Azure
 from gateway.upstream.credentials.auto_refresh import ExpiringValue
 from gateway.upstream.credentials.library_http import LibraryCalls
 from gateway.upstream.credentials.library_tokens import Bearer

@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 from adapters.base import TokenEndpoint
 from adapters.registry import Registry
 from gateway.config.aws import aws_region, signs
-from gateway.config.schema import Provider
-from gateway.config.schema_connection import Aws, Azure
+from gateway.config.schema.config import Provider
+from gateway.config.schema.connection import Aws, Azure
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.origin import origin_of
 

@@ -18,7 +18,7 @@ from google.auth.transport import requests as transport
 from google.oauth2 import credentials as user
 from google.oauth2 import service_account
 
-from gateway.config.schema_connection import Google
+from gateway.config.schema.connection import Google
 from gateway.upstream.credentials.auto_refresh import ExpiringValue
 from gateway.upstream.credentials.library_http import LibraryCalls, library_reason, refused
 from gateway.upstream.credentials.library_tokens import Bearer

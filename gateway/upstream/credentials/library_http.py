@@ -13,7 +13,7 @@ from requests.adapters import HTTPAdapter
 
 from adapters.retry_after import retry_after
 from gateway.clock import now
-from gateway.config.schema_connection import Tls
+from gateway.config.schema.connection import Tls
 from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable
 
 CALL_S = 10.0

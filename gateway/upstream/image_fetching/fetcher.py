@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 import httpx
 from msgspec import Struct
 
-from gateway.config.schema_connection import Fetch
+from gateway.config.schema.connection import Fetch
 from gateway.upstream.image_fetching.allowed_addresses import AllowedAddresses, literal
 from gateway.upstream.image_fetching.budget import ByteMeter, FairSlots
 from gateway.upstream.image_fetching.image import Image

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 
 from adapters.base import Outbound
-from gateway.config.schema import Tls
+from gateway.config.schema.config import Tls
 from gateway.eventloop.inline_task import in_task
 from gateway.upstream.origin import origin_of
 from gateway.upstream.tls import TlsContexts

@@ -12,7 +12,7 @@ from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolPara
 
 from gateway.config.aws import aws_region
 from gateway.config.load import read_config
-from gateway.config.schema_connection import Aws
+from gateway.config.schema.connection import Aws
 from tests.gateway.serving import serving
 from tests.gateway.vendors.alone import HELLO, Json, Setting, in_front_of
 from tests.stand_ins.aws_signing import signed_by

@@ -39,6 +39,8 @@ LINES = sorted(set(written()))
 def parse(command: click.Command, context: click.Context, words: list[str]) -> None:
     """Raises UsageError for an argument that the command does not accept."""
     if isinstance(command, click.Group):
+        if not words:  # the text names a group of commands
+            return
         name, found, rest = command.resolve_command(context, words)
         assert found is not None
         with found.context_class(found, parent=context, info_name=name) as inner:

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.config.adapter_names import Defaults
 from gateway.config.load import read_config
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from schemas.errors import InvalidConfig
 
 ADAPTERS: Mapping[str, Defaults] = {

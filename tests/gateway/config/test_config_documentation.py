@@ -11,8 +11,8 @@ from msgspec.structs import FieldInfo
 
 from gateway.config.decode import Decoder
 from gateway.config.problems import Problems
-from gateway.config.schema import Config, RequestFields
-from gateway.config.schema_experiment import VariantFields
+from gateway.config.schema.config import Config, RequestFields
+from gateway.config.schema.experiment import VariantFields
 from gateway.config.type_names import kind_of
 from gateway.config.unsupported import UNSUPPORTED, UnsupportedSetting
 from gateway.config.yaml_document import parse

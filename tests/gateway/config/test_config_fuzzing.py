@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from gateway.config.load import read_config
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.config.type_names import kind_of
 from gateway.config.yaml_document import Tree
 from schemas.errors import InvalidConfig

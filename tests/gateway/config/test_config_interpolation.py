@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema import Provider
+from gateway.config.schema.config import Provider
 from tests.gateway.config.configs import faults, faults_of_provider, read
 
 

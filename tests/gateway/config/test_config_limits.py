@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.config.schema_limits import Limit, LimitWho
+from gateway.config.schema.limits import Limit, LimitWho
 from tests.gateway.config.configs import GOOD, faults, read, warnings
 
 KEYS = """

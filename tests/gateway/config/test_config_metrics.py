@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.config.load import read_config
-from gateway.config.schema_metric import MetricContract
+from gateway.config.schema.metric import MetricContract
 from tests.gateway.config.configs import ADAPTERS, GOOD, faults, read
 
 EXPERIMENT = """

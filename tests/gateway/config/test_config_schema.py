@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gateway.config.schema import (
+from gateway.config.schema.config import (
     Auth,
     BreakerRule,
     Config,

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gateway.config.load import read_config
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from schemas.errors import InvalidConfig
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Struct
 
 from gateway.config.load import read_config
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.coordination.probe_lease import UNUSED_S
 from gateway.coordination.probe_locks import LocalLeases

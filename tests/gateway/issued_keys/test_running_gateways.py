@@ -14,7 +14,7 @@ import pytest
 from msgspec import Struct
 
 from gateway.config.load import read_config
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.issued_keys.authority import KeyAuthority, KeyEvent, KeyFields
 from gateway.issued_keys.view import KeyDetails, details
 from gateway.store.open import open_store

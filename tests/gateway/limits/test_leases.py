@@ -7,7 +7,7 @@ from time import monotonic_ns
 
 import pytest
 
-from gateway.config.schema_limits import Limit, LimitWho
+from gateway.config.schema.limits import Limit, LimitWho
 from gateway.limits.bank import LimitBank
 from gateway.limits.leases import LimitLeases
 from gateway.limits.ledger import Hold, LimitRefusal

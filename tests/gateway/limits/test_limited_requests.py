@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from gateway.config.load import read_config
-from gateway.config.schema_limits import Limit
+from gateway.config.schema.limits import Limit
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Received, chat_body, provider
 

@@ -18,7 +18,7 @@ from genai_prices.types import Usage as TheirUsage
 from gateway.cli.prices import ShownPrice
 from gateway.cli.prices import prices as prices_command
 from gateway.config.load import read_config
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.price_catalogue.lookup import with_catalogue
 from gateway.price_catalogue.program import UnknownPrice, as_price, price_on
 from gateway.processes.messages import WorkerInit, packed, to_worker

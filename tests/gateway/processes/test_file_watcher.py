@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gateway.background import keep_running
 from gateway.config.load import load_config
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.reload import Reload
 from gateway.processes.reload_target import Proposal

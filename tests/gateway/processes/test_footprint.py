@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema_connection import Tls
+from gateway.config.schema.connection import Tls
 from gateway.upstream.tls import TlsContexts
 
 ROOT = Path(__file__).parents[3]

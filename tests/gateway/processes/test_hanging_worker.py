@@ -13,7 +13,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.experiments.service.history import ExperimentHistory
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.reload import Reload

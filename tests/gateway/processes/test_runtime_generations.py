@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.engine_process.process import engine_settings
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.runtime import Runtime, engine_processes

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gateway.config.load import read_config
-from gateway.config.schema_failover import BreakerRule as Rule
+from gateway.config.schema.failover import BreakerRule as Rule
 from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.coordination.probe_locks import FileLeases
 from gateway.coordination.state_hub import GATHER_S, StateHub

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.engine_process.process import EngineProcess
 from gateway.experiments.service.history import ExperimentHistory
 from gateway.processes.worker_pool import MAX_BACKOFF_S, WorkerPool

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema import Logging
+from gateway.config.schema.config import Logging
 from gateway.recording.frames import packed
 from gateway.recording.import_messages import (
     ImportProgress,

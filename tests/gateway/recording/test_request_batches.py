@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.schema_prices import Price
+from gateway.config.schema.prices import Price
 from gateway.recording.frames import packed, unpacked
 from gateway.recording.rows_from_request import (
     access_line,

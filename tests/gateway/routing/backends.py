@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 
 from adapters.base import Supports
-from gateway.config.schema_failover import BreakerRule
+from gateway.config.schema.failover import BreakerRule
 from gateway.routing.planning.route import Backend
 from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.retry import RetryBudget

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.clock import now
-from gateway.config.schema_failover import RetryRule
+from gateway.config.schema.failover import RetryRule
 from gateway.routing.execution.attempt import Attempt, start_attempt
 from gateway.routing.execution.attempt_sequence import (
     AttemptSequence,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.breaker import CumulativeSum, between_openings, opened
-from gateway.config.schema_failover import BreakerRule
+from gateway.config.schema.failover import BreakerRule
 from gateway.routing.resilience.circuit_breaker import (
     JITTER,
     LAST_RESORT_EVERY_S,

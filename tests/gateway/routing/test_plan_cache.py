@@ -8,7 +8,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from adapters.base import ALL_THOUGHTS, Range, Supports
-from gateway.config.schema import RequestFields
+from gateway.config.schema.config import RequestFields
 from gateway.routing.participation import NO_PARTICIPATION
 from gateway.routing.planning.capability_match import match_backends
 from gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter

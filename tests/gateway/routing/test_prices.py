@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from gateway.config.schema_prices import Price, PriceTier
+from gateway.config.schema.prices import Price, PriceTier
 from gateway.routing.planning.prices import Prices, cost_of, expected_cost, nanos_of, price_of
 from gateway.routing.planning.vendor_counts import reported_nanos
 from schemas.events import Usage

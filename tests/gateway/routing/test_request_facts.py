@@ -2,7 +2,7 @@
 
 from msgspec import Raw
 
-from gateway.config.schema import WhenRule
+from gateway.config.schema.config import WhenRule
 from gateway.routing.planning.request_facts import (
     RequestFacts,
     estimated_tokens,

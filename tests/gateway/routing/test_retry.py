@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.schema_failover import RetryRule
+from gateway.config.schema.failover import RetryRule
 from gateway.routing.resilience.retry import RetryBudget, may_fail_over, may_retry, pause
 from schemas.errors import (
     InvalidRequest,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.schema import WhenRule
+from gateway.config.schema.config import WhenRule
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.when_rules import matches, unmet_conditions
 from schemas.messages import Message

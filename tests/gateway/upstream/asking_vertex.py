@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from adapters.base import Outbound
 from adapters.registry import Registry
-from gateway.config.schema import Provider as Configured
-from gateway.config.schema_connection import Google, Timeouts
+from gateway.config.schema.config import Provider as Configured
+from gateway.config.schema.connection import Google, Timeouts
 from gateway.upstream.credentials.factory import credentials_of
 from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.wire import WireTransport

@@ -12,8 +12,8 @@ import pytest
 
 from adapters.base import Outbound
 from adapters.registry import Registry
-from gateway.config.schema import Provider as Configured
-from gateway.config.schema_connection import Aws
+from gateway.config.schema.config import Provider as Configured
+from gateway.config.schema.connection import Aws
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.botocore_keys import KeyChain, Keys, Role
 from gateway.upstream.credentials.factory import credentials_of

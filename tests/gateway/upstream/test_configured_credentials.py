@@ -12,7 +12,7 @@ import trustme
 from adapters.base import Outbound
 from adapters.registry import Registry
 from gateway.config.adapter_names import known_adapters
-from gateway.config.schema import OAuth, Provider, Tls
+from gateway.config.schema.config import OAuth, Provider, Tls
 from gateway.upstream.credentials.factory import credentials_of
 from schemas.secret import Secret
 from tests.gateway.upstream.transports.test_certificates import server_context

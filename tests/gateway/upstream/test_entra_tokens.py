@@ -12,8 +12,8 @@ import trustme
 
 from adapters.base import Outbound
 from adapters.registry import Registry
-from gateway.config.schema import Provider as Configured
-from gateway.config.schema_connection import Azure, Timeouts, Tls
+from gateway.config.schema.config import Provider as Configured
+from gateway.config.schema.connection import Azure, Timeouts, Tls
 from gateway.upstream.credentials.base import Credentials, Headers
 from gateway.upstream.credentials.factory import credentials_of
 from schemas.errors import UpstreamError, UpstreamRefused, UpstreamUnreachable

@@ -8,8 +8,8 @@ import pytest
 import trustme
 
 from adapters.registry import Registry
-from gateway.config.schema import Provider as Configured
-from gateway.config.schema_connection import Google, Tls
+from gateway.config.schema.config import Provider as Configured
+from gateway.config.schema.connection import Google, Tls
 from gateway.upstream.credentials.factory import credentials_of
 from schemas.errors import UpstreamRefused
 from schemas.secret import Secret

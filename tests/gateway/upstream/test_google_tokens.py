@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema_connection import Google
+from gateway.config.schema.connection import Google
 from schemas.errors import UpstreamRefused, UpstreamUnreachable
 from tests.gateway.upstream.asking_vertex import ask, soon, vertex
 from tests.stand_ins.google_cloud import (

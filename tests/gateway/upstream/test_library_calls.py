@@ -8,7 +8,7 @@ import pytest
 import requests
 import trustme
 
-from gateway.config.schema import Tls
+from gateway.config.schema.config import Tls
 from gateway.upstream.credentials.blocking_calls import BlockingCalls
 from gateway.upstream.credentials.library_http import ALL_CALLS_S, LibraryCalls
 from schemas.errors import UpstreamRefused, UpstreamUnreachable

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.config.schema import Engine as EngineConfig
-from gateway.config.schema import EngineModel, Lora, Provider
+from gateway.config.schema.config import Engine as EngineConfig
+from gateway.config.schema.config import EngineModel, Lora, Provider
 from gateway.engine_process.process import EngineProcess, engine_settings
 from gateway.upstream.base import Call
 from gateway.upstream.local_engine import LocalUpstream

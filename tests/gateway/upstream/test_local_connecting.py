@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema_connection import Timeouts
+from gateway.config.schema.connection import Timeouts
 from gateway.upstream.base import Call
 from gateway.upstream.local_engine import LocalUpstream
 from schemas.answers import Answer, Fold

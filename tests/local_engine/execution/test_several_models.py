@@ -4,8 +4,8 @@ from threading import Event
 
 import pytest
 
-from gateway.config.schema import Engine as EngineSection
-from gateway.config.schema import EngineModel, Provider
+from gateway.config.schema.config import Engine as EngineSection
+from gateway.config.schema.config import EngineModel, Provider
 from gateway.engine_process.process import cores, engine_settings
 from local_engine.execution.engine_loop import Engine
 from local_engine.execution.jobs import Delta, Job

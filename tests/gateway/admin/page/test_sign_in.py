@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gateway.access.auth import AdminKey
 from gateway.access.ended_sessions import EndedSessions
 from gateway.admin.session import COOKIE, LASTS_S, Sessions
-from gateway.config.schema_auth import Auth
+from gateway.config.schema.auth import Auth
 from schemas.secret import Secret
 from tests.gateway.serving import one_model, serving
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gateway.config.schema_experiment import Experiment, Variant, VariantFields
+from gateway.config.schema.experiment import Experiment, Variant, VariantFields
 from gateway.experiments.assignment import Assignment, WeightedArm
 from gateway.experiments.service.background_jobs import ExperimentJobs
 from gateway.experiments.service.experiment_service import ExperimentService

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.state_poller import ExperimentPoller
 from gateway.routing.planning.enrolment import ExperimentStatus
 from gateway.store.open import open_store

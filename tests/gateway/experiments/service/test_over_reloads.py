@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.runtime import Runtime

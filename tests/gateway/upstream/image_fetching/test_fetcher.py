@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.config.schema_connection import Fetch
+from gateway.config.schema.connection import Fetch
 from gateway.upstream.image_fetching.budget import ByteMeter
 from gateway.upstream.image_fetching.fetcher import ImageFetcher
 from schemas.errors import InvalidConfig, InvalidRequest

@@ -12,7 +12,7 @@ import trustme
 
 from adapters.base import Supports
 from gateway.clock import now
-from gateway.config.schema_connection import Fetch
+from gateway.config.schema.connection import Fetch
 from gateway.upstream.base import Call
 from gateway.upstream.image_fetching.fetcher import ImageFetcher
 from gateway.upstream.image_fetching.upstream import ImageFetching

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from gateway.config.schema import Tls
+from gateway.config.schema.config import Tls
 from gateway.upstream.httpx_transport import HttpxTransport
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport

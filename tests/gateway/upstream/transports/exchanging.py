@@ -4,7 +4,7 @@ import asyncio
 from typing import Protocol
 
 from adapters.base import Outbound
-from gateway.config.schema import Tls
+from gateway.config.schema.config import Tls
 from gateway.upstream.transport import Reply, Transport
 from gateway.upstream.wire import WireTransport
 

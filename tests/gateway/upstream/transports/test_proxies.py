@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.config.schema import Tls
+from gateway.config.schema.config import Tls
 from gateway.upstream.httpx_transport import HttpxTransport
 from schemas.errors import InvalidConfig, UpstreamTimeout, UpstreamUnreachable
 from tests.gateway.upstream.transports.exchanging import SECRET, fetch, post

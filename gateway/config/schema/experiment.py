@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gateway.config.schema_metric import MetricContract, MetricName
-from gateway.config.units import BackendName, Count, Name, Weight
+from gateway.config.schema.metric import MetricContract, MetricName
+from gateway.config.schema.units import BackendName, Count, Name, Weight
 from schemas.sampling import Sampling
 
 Label = Annotated[

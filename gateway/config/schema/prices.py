@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway.config.units import BackendName, Tokens, Usd
+from gateway.config.schema.units import BackendName, Tokens, Usd
 
 
 class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

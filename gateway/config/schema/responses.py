@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.units import MIB, Count, Seconds
+from gateway.config.schema.units import MIB, Count, Seconds
 
 
 class ResponsesConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,10 +10,10 @@ from msgspec import Struct
 from rich.markup import escape
 
 from gateway.cli.config_loading import Faults, config_option, load
-from gateway.cli.experiment_store import opened
+from gateway.cli.experiments.history import opened
 from gateway.cli.tables import show, table_of
 from gateway.config.problems import nearest
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.baselines import Baseline, baseline_of
 from gateway.experiments.service.report_input import clauses_of, metrics_of
 from gateway.experiments.statistics import sample_size as planner

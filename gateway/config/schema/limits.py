@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.config.units import Count, Name, SecondsOrZero
+from gateway.config.schema.units import Count, Name, SecondsOrZero
 
 
 class LimitWho(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ import msgspec
 from rich.markup import escape
 
 from gateway.cli.config_loading import Faults, config_option, load
-from gateway.cli.experiment_store import find_experiment, opened, require_store
+from gateway.cli.experiments.history import find_experiment, opened, require_store
 from gateway.cli.tables import show, table_of
 from gateway.experiments.service.report_input import bounds_of
 from gateway.store.base import Vote

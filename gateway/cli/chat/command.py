@@ -11,9 +11,9 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from gateway.cli.chat_apis import ApiName
+from gateway.cli.chat.apis import ApiName
+from gateway.cli.chat.conversation import Conversation
 from gateway.cli.config_loading import Faults, config_option, load
-from gateway.cli.conversation import Conversation
 from gateway.cli.http_client import fetch, url_of, url_option
 
 _UNSEEN = {code: None for code in (*range(32), 127, *range(128, 160)) if chr(code) not in "\n\t"}

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from gateway.cli.config_loading import Faults, faults_shown
 from gateway.config.problems import nearest
-from gateway.config.schema import Config
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.config import Config
+from gateway.config.schema.experiment import Experiment
 from gateway.store.base import Store
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import absent, open_existing

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gateway.config.units import Count, Name, Path, Seconds, Size
+from gateway.config.schema.units import Count, Name, Path, Seconds, Size
 from schemas.secret import Secret
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gateway.config.schema_auth import Auth, Team
-from gateway.config.schema_connection import (
+from gateway.config.schema.auth import Auth, Team
+from gateway.config.schema.connection import (
     Aws,
     Azure,
     ClientFields,
@@ -20,13 +20,13 @@ from gateway.config.schema_connection import (
     Timeouts,
     Tls,
 )
-from gateway.config.schema_experiment import Experiment
-from gateway.config.schema_failover import BreakerRule, RetryRule
-from gateway.config.schema_limits import Limit
-from gateway.config.schema_metric import MetricContract
-from gateway.config.schema_prices import CatalogueRow, Price
-from gateway.config.schema_responses import ResponsesConfig
-from gateway.config.units import (
+from gateway.config.schema.experiment import Experiment
+from gateway.config.schema.failover import BreakerRule, RetryRule
+from gateway.config.schema.limits import Limit
+from gateway.config.schema.metric import MetricContract
+from gateway.config.schema.prices import CatalogueRow, Price
+from gateway.config.schema.responses import ResponsesConfig
+from gateway.config.schema.units import (
     MIB,
     BackendName,
     Count,

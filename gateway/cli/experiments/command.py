@@ -11,14 +11,14 @@ import msgspec
 from rich.markup import escape
 
 from gateway.cli.config_loading import Faults, config_option, load
-from gateway.cli.experiment_plan import plan
-from gateway.cli.experiment_store import find_experiment, opened, require_store
-from gateway.cli.experiment_votes import remove_vote, votes
-from gateway.cli.export import export
+from gateway.cli.experiments.export import export
+from gateway.cli.experiments.history import find_experiment, opened, require_store
+from gateway.cli.experiments.plan import plan
+from gateway.cli.experiments.votes import remove_vote, votes
 from gateway.cli.tables import show, table_of
 from gateway.config.problems import nearest
-from gateway.config.schema import Config
-from gateway.config.schema_experiment import Experiment
+from gateway.config.schema.config import Config
+from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.contract_report import declared
 from gateway.experiments.service.removed import UNKNOWN, removed_experiments
 from gateway.experiments.service.report import Measured, MetricReport, Report, doubts, report_of

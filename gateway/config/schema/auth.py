@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.units import Name
+from gateway.config.schema.units import Name
 from schemas.secret import Secret
 
 HASHED = "sha256:"

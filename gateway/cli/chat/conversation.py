@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from adapters.framing import SSEParser
-from gateway.cli.chat_apis import APIS, ApiName, ChatApi, Message
+from gateway.cli.chat.apis import APIS, ApiName, ChatApi, Message
 from gateway.cli.config_loading import Faults
 from gateway.cli.http_client import CONNECT_S, Site, error_text, upstream_faults
 

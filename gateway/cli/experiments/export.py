@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.cli.experiment_store import opened
+from gateway.cli.experiments.history import opened
 from gateway.config.problems import nearest
-from gateway.config.schema import Config
+from gateway.config.schema.config import Config
 from gateway.experiments.service.export import write_csv, write_parquet
 from gateway.store.base import Store
 

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway.config.units import Count, Seconds, SecondsOrZero, Share
+from gateway.config.schema.units import Count, Seconds, SecondsOrZero, Share
 from schemas.errors import RetryKind
 
 EVERY_KIND: tuple[RetryKind, ...] = (

@@ -1,0 +1,1 @@
+"""`strowger experiments`: reports, sample size plans, votes and exports."""

@@ -1,0 +1,1 @@
+"""The shape of config.yaml, one module per section, as msgspec structs."""
