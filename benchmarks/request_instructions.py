@@ -50,6 +50,13 @@ limits:
   - {name: chats, who: {any: true}, each: key, models: [chat], tokens: 1000000000, per: day}
 """
 """Three limits, with rooms for all requests of a run."""
+_BUDGETS: Final = """
+prices: [{match: mock/*, input: 0.5, output: 1.5}]
+budgets:
+  - {name: bench, who: {key: bench}, usd: 1000000, per: day}
+  - {name: everyone, who: {any: true}, tokens: 1000000000}
+"""
+"""Two budgets, with rooms for all requests of a run."""
 _DELTAS: Final[tuple[tuple[Mapping[str, str], str | None], ...]] = (
     ({"role": "assistant", "content": ""}, None),
     *[({"content": " token"}, None)] * 16,
@@ -78,8 +85,9 @@ ROWS: Final[dict[str, dict[str, object]]] = {
     "chat, whole": {"stream": False},
     "chat, 18 events": {"stream": True},
     "chat, three limits": {"stream": False},
+    "chat, two budgets": {"stream": False},
 }
-MORE: Final[dict[str, str]] = {"chat, three limits": _LIMITS}
+MORE: Final[dict[str, str]] = {"chat, three limits": _LIMITS, "chat, two budgets": _BUDGETS}
 """Configuration of single rows. An older checkout that rejects it has no such row."""
 
 

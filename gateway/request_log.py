@@ -4,7 +4,9 @@ import asyncio
 import time
 from collections import deque
 from itertools import islice
+from secrets import token_hex
 
+from gateway.budgets.budgets import Budgets
 from gateway.clock import now
 from gateway.recording.rows_from_request import access_line, attempts_of, request_batch
 from gateway.routing.planning.prices import Prices
@@ -28,9 +30,13 @@ class RequestLog:
     """The finished requests of one process. Every reader flushes first, so nothing is missing.
 
     series: the traffic by backend. recorder: of usage and outcomes; `None` keeps no records.
+    budgets: settled by what is recorded. writer: of the records, unique to this process.
     """
 
     def __init__(self, access_log: AccessLog, recorder: Recorder | None) -> None:
+        self.writer = token_hex(8)
+        self.budgets = Budgets((), self.writer)
+        self._batch = 0
         self.metrics = Metrics()
         self.series = TimeSeries()
         self.access_log = access_log
@@ -85,12 +91,15 @@ class RequestLog:
                 attempts += rows
         self._since_asked += len(lines)
         self._recent.extend(map(_recent_request, records, lines))
+        self._batch += 1
+        if self.budgets.any or self.budgets.holds:
+            self.budgets.finished(lines, attempts, self._batch)
         if self.recorder is None:
             self.access_log.add(lines)
         else:
             encoded = as_json(lines)
             self.access_log.add(lines, encoded)
-            self.recorder.add(request_batch(records, encoded, attempts))
+            self.recorder.add(request_batch(records, encoded, attempts, self.writer, self._batch))
 
     def record_mirrored(self, line: MirrorLogEntry, row: AttemptRow | None) -> None:
         """Record a copy that was sent to a mirror. row: its usage, if it was answered."""

@@ -9,9 +9,11 @@ from gateway.access.auth import AdminKey, Keyring, MetricsAccess
 from gateway.access.client_address import ClientAddresses
 from gateway.access.issued_keys import IssuedKeys
 from gateway.asgi.cross_site import CrossSiteGuard
+from gateway.budgets.costs import RouteCosts
 from gateway.clock import now
 from gateway.config.schema.config import Config
 from gateway.engine_process.process import READY, EngineProcess, EngineView, engine_settings
+from gateway.identities.setup import known_issuers, token_callers
 from gateway.routing.planning.enrolment import ExperimentState
 from gateway.routing.planning.planner import Planner
 from gateway.telemetry.logs import line_style
@@ -54,7 +56,14 @@ class Runtime:
         self.issued = before.issued if before else IssuedKeys()
         shown = config.logging.client_address
         self.clients = ClientAddresses(config.server.trusted_proxies, shown=shown)
-        self.keyring = Keyring(config.auth, config.teams, self.issued, self.clients)
+        self.issuers = known_issuers(config.auth, before.issuers if before else None)
+        self.keyring = Keyring(
+            config.auth,
+            config.teams,
+            self.issued,
+            self.clients,
+            token_callers(self.issuers, config.teams),
+        )
         self.admin_key = AdminKey(config.auth)
         self.metrics_access = MetricsAccess(config.auth, self.keyring)
         self.door = _door(config)
@@ -74,6 +83,7 @@ class Runtime:
         )
         self.backends, self.table = self._routes.backends, self._routes.table
         self.planner = Planner(self.table, self._routes.experiments)
+        self.costs = RouteCosts(self.table, self._routes.experiments)
         self.default_model = _default_model(config)
         self._watching = {name: partial(self._engine_changed, name) for name in self.engines}
         for name, listener in self._watching.items():
@@ -105,7 +115,8 @@ class Runtime:
         """The resources that the generations before and after it may use as well."""
         fetcher = self._upstreams.fetcher
         fetchers = () if fetcher is None else (fetcher,)
-        return (*self.upstreams.values(), *fetchers)
+        issuers = () if self.issuers is None else self.issuers.keys
+        return (*self.upstreams.values(), *fetchers, *issuers)
 
     def retire(self) -> None:
         """Stop watching the engines, because this generation gets no more requests."""

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -14,11 +15,15 @@ from gateway.admission import Admission
 from gateway.asgi.cors import CorsHeaders
 from gateway.asgi.large_bodies import LargeBodyQueue
 from gateway.asgi.sse_keepalive import SseKeepAlive
+from gateway.budgets.bank import BudgetBank
+from gateway.budgets.leases import BudgetLeases
+from gateway.budgets.metrics import BudgetCollector
 from gateway.clock import now
 from gateway.config.schema_store import SPOOL
 from gateway.experiments.service.background_jobs import ExperimentJobs
 from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.experiments.service.history import ExperimentHistory
+from gateway.identities.metrics import IssuerCollector
 from gateway.issued_keys.desk import KeyDesk
 from gateway.limits.limits import RequestLimits
 from gateway.limits.metrics import LimitCollector
@@ -47,8 +52,8 @@ class Gateway:
     """One process's state.
 
     runtime: the generation in force, replaced as a whole; a request keeps the one it began with.
-    admission, shares: the requests in flight, and those of each API key. limits: the operator's,
-    over all generations. log: the ended ones.
+    admission, shares: the requests in flight, and those of each API key. limits, budgets: the
+    operator's, over all generations. log: the ended ones.
     refused: the configuration file, as it is now, is invalid, and an older one is in force.
     worker: this process's number among the workers. ended: sessions that were signed out.
     trials: the experiments, if there is a store. minding: their jobs, if this process leads.
@@ -72,8 +77,16 @@ class Gateway:
         self.log = RequestLog(access_log, recorder)
         self.admission = Admission(self.log)
         self.shares = KeyShares()
+        issuers = IssuerCollector(lambda: self.runtime.issuers)
+        self.log.metrics.registry.register(issuers)
         self.limits = RequestLimits(runtime.config.limits)
         self.log.metrics.registry.register(LimitCollector(self.limits))
+        self.budgets = self.log.budgets
+        self.budgets.configure(runtime.config.budgets)
+        self.log.metrics.registry.register(BudgetCollector(self.budgets))
+        bank = BudgetBank(lambda: self.runtime.config.budgets)
+        leases = BudgetLeases(self.budgets, partial(bank.on_message, 0), self.log.flush)
+        bank.join(0, leases.on_message)
         self.keepalive = SseKeepAlive(server.sse_keepalive_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.random = random.Random(seed)
@@ -99,6 +112,7 @@ class Gateway:
         self.keepalive.silence_s = server.sse_keepalive_s
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.limits.configure(runtime.config.limits)
+        self.budgets.configure(runtime.config.budgets)
 
     @property
     def stores_responses(self) -> bool:

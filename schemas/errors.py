@@ -6,6 +6,7 @@ GatewayError                      500  a bug of ours
 │  ├─ InvalidRequest              400  before anything was sent; another backend may support it
 │  ├─ Unauthenticated             401
 │  ├─ Forbidden                   403  the key may not use this
+│  │  └─ PriceUnknown            403  what the request may cost is unknown, and a budget applies
 │  ├─ ModelNotFound               404
 │  ├─ RouteNotFound               404
 │  ├─ Uncountable                 404  nothing counts its tokens exactly
@@ -18,7 +19,8 @@ GatewayError                      500  a bug of ours
 │  ├─ UnsupportedMediaType        415
 │  ├─ UpgradeRefused              426  a WebSocket
 │  ├─ Throttled                   429  a limit of ours
-│  │  └─ LimitExceeded           429  one that the operator has set; carries retry_after
+│  │  ├─ LimitExceeded           429  one that the operator has set; carries retry_after
+│  │  └─ BudgetExceeded          429  the same; carries retry_after unless the budget never resets
 │  └─ UpstreamRejected            4xx  a backend rejects the request itself
 ├─ Unavailable                    503  draining, nothing healthy, memory for bodies used up
 │  └─ RateLimited                 429  every backend is waiting out a 429; carries retry_after
@@ -201,6 +203,18 @@ class LimitExceeded(Throttled):
     """A limit of `limits` has no room. `retry_after`: when it has; `None` if it never will."""
 
     code = "limit_exceeded"
+
+
+class BudgetExceeded(Throttled):
+    """A budget of `budgets` is used up. `retry_after`: when it begins again; `None` if never."""
+
+    code = "budget_exceeded"
+
+
+class PriceUnknown(Forbidden):
+    """A budget in money applies, and the price of a backend that may answer is unknown."""
+
+    code = "price_unknown"
 
 
 class UpstreamRejected(CallerError):

@@ -4,7 +4,7 @@ import hmac
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from ipaddress import ip_network
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -52,7 +52,26 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 EVERYONE = Caller()
 
+_TOKEN = b"eyJ"
+"""The first bytes of a token: `{"` in base64."""
+
 _CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key"})
+
+
+class Tokens(Protocol):
+    """Callers with tokens of identity providers, instead of keys."""
+
+    def takes(self, credential: bytes) -> bool:
+        """Return whether a credential has the form of a token."""
+        ...
+
+    def known(self, token: bytes) -> Caller | None:
+        """Return the caller of a token that was verified before and is still valid."""
+        ...
+
+    async def caller(self, token: bytes) -> Caller:
+        """Raises Unauthenticated, Forbidden, and Unavailable if it cannot be verified now."""
+        ...
 
 
 class _Entry(Struct, frozen=True, kw_only=True, gc=False):
@@ -79,7 +98,7 @@ class Keyring:
     An issued key that was seen is not checked again until its list changes, a key expires, or some
     seconds have passed (`IssuedKeys.tick`), unless it is bound to networks.
 
-    several: there are several keys, so each is limited to its share.
+    several: there are several keys, or callers with tokens, so each is limited to its share.
     """
 
     def __init__(
@@ -88,13 +107,18 @@ class Keyring:
         teams: Sequence[Team] = (),
         issued: IssuedKeys | None = None,
         addresses: ClientAddresses | None = None,
+        tokens: Tokens | None = None,
     ) -> None:
-        """issued: changes later. addresses: finds those that an issued key may be bound to."""
+        """issued: changes later. addresses: finds those that an issued key may be bound to.
+
+        tokens: `None` if no identity provider is configured.
+        """
         self._open = auth.mode == "none"
         self._auth = auth
         self._teams = {team.name: team for team in teams}
         self._issued = IssuedKeys() if issued is None else issued
         self._addresses = ClientAddresses(()) if addresses is None else addresses
+        self._tokens = tokens
         self._entries: dict[bytes, _Entry] = {}
         self._by_name: dict[str, Caller] = {}
         self._seen: dict[bytes, Caller] = {}
@@ -102,20 +126,34 @@ class Keyring:
         self.rebuild()
         self._issued.follow(self)
 
-    def caller(self, scope: "Scope") -> Caller:
-        """Raise Unauthenticated when keys are required and the request has none, or a wrong one.
-
-        Raise Unauthenticated or Forbidden if a condition of an issued key is not met.
-        """
+    def known(self, scope: "Scope") -> Caller | None:
+        """Return the caller if its key or token was accepted recently; otherwise call `caller`."""
         if self._open:
             return EVERYONE
-        key = _credential(scope["headers"])
-        if not key:
+        credential = _credential(scope["headers"])
+        if self._tokens is not None and credential[:3] == _TOKEN:
+            return self._tokens.known(credential) or self._seen.get(credential)
+        return self._seen.get(credential)
+
+    async def caller(self, scope: "Scope") -> Caller:
+        """Raise Unauthenticated when keys are required and the request has none, or a wrong one.
+
+        Raise Unauthenticated or Forbidden if a condition of an issued key or a token is not met,
+        and Unavailable if the identity provider of a token cannot be reached to verify it.
+        """
+        found = self.known(scope)
+        if found is not None:
+            return found
+        credential = _credential(scope["headers"])
+        if not credential:
             raise Unauthenticated(
                 "no API key in the request; use the header `Authorization: Bearer <key>`"
             )
-        seen = self._seen.get(key)
-        return self._checked(key, scope) if seen is None else seen
+        if self._tokens is not None and self._tokens.takes(credential):
+            digest = sha256(credential).digest()
+            if digest[:8] not in self._entries:
+                return await self._tokens.caller(credential)
+        return self._checked(credential, scope)
 
     def named(self, name: str) -> Caller | None:
         """Return the caller with the key of this name."""
@@ -133,7 +171,8 @@ class Keyring:
         ]
         self._entries = {entry.digest[:8]: entry for entry in entries}
         self._by_name = {entry.caller.name: entry.caller for entry in entries}
-        self.several = not self._open and len(self._by_name) > 1
+        several = len(self._by_name) > 1 or self._tokens is not None
+        self.several = not self._open and several
         self._seen = {}
 
     def forget_seen(self) -> None:
@@ -248,7 +287,7 @@ class MetricsAccess:
         scraper = auth.metrics_key.reveal()
         self._scraper = sha256(scraper.encode()).digest() if scraper else None
 
-    def check(self, scope: "Scope") -> None:
+    async def check(self, scope: "Scope") -> None:
         """scope: of the request. Raises as `Keyring.caller`."""
         headers = scope["headers"]
         if self._everyone or self._admin.opens(headers):
@@ -258,7 +297,7 @@ class MetricsAccess:
             if hmac.compare_digest(digest, self._scraper):
                 return
         if self._clients:
-            self._keyring.caller(scope)
+            await self._keyring.caller(scope)
             return
         raise (WrongKey if _credential(headers) else Unauthenticated)(
             "/metrics needs auth.metrics_key or the operator's key; use the header "

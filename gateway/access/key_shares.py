@@ -5,6 +5,9 @@ from msgspec import Struct
 from gateway.config.schema.config import ServerConfig
 from schemas.errors import Throttled, Unavailable
 
+_MANY = 10_000
+"""From this number on, callers without a request are dropped before one is added."""
+
 
 class KeyUsage:
     """What one key's requests use at the moment. in_flight: requests; buffered: bytes."""
@@ -44,6 +47,8 @@ class KeyShares:
         """
         usage = self._usages.get(key)
         if usage is None:
+            if len(self._usages) >= _MANY:
+                self._drop_idle()
             usage = self._usages[key] = KeyUsage()
         if several and usage.in_flight >= server.max_share_per_key * (
             server.max_in_flight - others_in_flight
@@ -55,6 +60,9 @@ class KeyShares:
             )
         usage.in_flight += 1
         return Slot(self, usage, server, several)
+
+    def _drop_idle(self) -> None:
+        self._usages = {key: one for key, one in self._usages.items() if one.in_flight}
 
 
 class Slot(Struct, eq=False):

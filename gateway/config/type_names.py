@@ -24,8 +24,9 @@ class Kind(Struct, frozen=True, kw_only=True):
 
     @property
     def struct(self) -> type[Struct] | None:
-        """The Struct that the field holds, if it holds one."""
-        only = self._only
+        """The Struct that the field holds, in place of a word if the type unites the two."""
+        others = [one for one in self.members if get_origin(one) is not Literal]
+        only = _bare(others[0]) if len(others) == 1 else None
         return only if isinstance(only, type) and issubclass(only, Struct) else None
 
     @property

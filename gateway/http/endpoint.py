@@ -23,6 +23,7 @@ from gateway.asgi.exchange import AsgiExchange, HotExchange
 from gateway.asgi.request_body import arrived_body, check_type, encoding_of, read_body
 from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
+from gateway.http.budgeted import budgeted
 from gateway.http.cross_site_refusal import refuse
 from gateway.http.error_fields import name_field
 from gateway.http.limited import admit_limited, settle_limited
@@ -149,11 +150,11 @@ class Endpoint:
         scope = exchange.scope
         gateway.admission.admit(runtime)
         try:
-            caller = runtime.keyring.caller(scope)
+            caller = runtime.keyring.known(scope) or await runtime.keyring.caller(scope)
         except WrongKey:
             await delay_wrong_key(gateway.wrong_keys, scope, runtime.clients)
             raise
-        record.caller = caller.name
+        record.caller, record.team, record.user = caller.name, caller.team, caller.user
         check_type(exchange.fields.get(b"content-type", b""), self._surface.accepts)
         encoding = encoding_of(exchange.fields, ENCODINGS)
         held = gateway.shares.hold(
@@ -165,9 +166,7 @@ class Endpoint:
         reserved = None
         try:
             try:
-                request = await self._request(
-                    exchange, encoding, gateway, runtime, caller, record, held
-                )
+                request = await self._request(exchange, encoding, runtime, caller, record, held)
             except EarlierItemsNeeded as needed:
                 request = await continued(needed, exchange, gateway, record, held, LARGE)
             response.request, record.model = request, request.model
@@ -183,6 +182,8 @@ class Endpoint:
                 reserved = await admit_limited(
                     gateway.limits, caller, record, request, response, self._route, exchange
                 )
+            if gateway.budgets.any and not self._route.counts:
+                request, route = await budgeted(gateway, runtime, record, route, response, exchange)
             planned = _plan(route, request, scope, gateway, runtime.planner, record, self._names)
             try:
                 await self._answer(planned, request, record, response, gateway, runtime, exchange)
@@ -202,7 +203,6 @@ class Endpoint:
         self,
         exchange: HotExchange,
         encoding: bytes,
-        gateway: Gateway,
         runtime: Runtime,
         caller: Caller,
         record: RequestRecord,
@@ -213,7 +213,7 @@ class Endpoint:
         encoding: one of ENCODINGS, or b"".
         Raises as `read_body`, `inflate`, `weighed` and the surface's `parse` do.
         """
-        server, scope = runtime.config.server, exchange.scope
+        gateway, server, scope = self._gateway, runtime.config.server, exchange.scope
         body = arrived_body(exchange, server.max_body_bytes, held)
         if body is None:
             body = await read_body(exchange, server.max_body_bytes, held)

@@ -11,6 +11,7 @@ from schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
+    GenerateRequest,
     Request,
 )
 
@@ -23,14 +24,10 @@ def tokens_needed(request: Request, accounts: Accounts) -> int:
 
     A request without `max_tokens` reserves GUESS per answer, and never more than a limit has.
     """
+    prompt = prompt_tokens(request)
     if type(request) is EmbeddingsRequest:
-        return estimated_tokens(request)
-    prompt = _chat_tokens(request) if type(request) is ChatRequest else estimated_tokens(request)
-    sampling = request.sampling
-    n, best_of, longest = sampling.n, sampling.best_of, sampling.max_tokens
-    answers = 1 if n is UNSET and best_of is UNSET else max(_count(n), _count(best_of))
-    if type(request) is CompletionRequest:
-        answers *= len(request.prompts)
+        return prompt
+    answers, longest = answers_of(request), request.sampling.max_tokens
     if type(longest) is int:
         return prompt + answers * longest
     needed = prompt + answers * GUESS
@@ -38,6 +35,18 @@ def tokens_needed(request: Request, accounts: Accounts) -> int:
         if needed > window.limit:
             needed = max(prompt, window.limit)
     return needed
+
+
+def prompt_tokens(request: Request) -> int:
+    """The prompt's tokens, estimated."""
+    return _chat_tokens(request) if type(request) is ChatRequest else estimated_tokens(request)
+
+
+def answers_of(request: GenerateRequest) -> int:
+    """How many answers are generated."""
+    n, best_of = request.sampling.n, request.sampling.best_of
+    answers = 1 if n is UNSET and best_of is UNSET else max(_count(n), _count(best_of))
+    return answers * len(request.prompts) if type(request) is CompletionRequest else answers
 
 
 def _chat_tokens(request: ChatRequest) -> int:

@@ -1,6 +1,5 @@
 """The limits in force in one process: which of them apply to a request, and what was used."""
 
-from collections.abc import Iterable
 from time import monotonic_ns
 from typing import Final, Protocol
 
@@ -8,6 +7,7 @@ from gateway.config.schema.limits import Limit
 from gateway.limits.leased import LeasedSeats, LeasedWindow
 from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal
 from gateway.limits.queue import LimitQueue
+from gateway.limits.scope import covers, subject_of
 from gateway.limits.window import Seats, Window
 
 SECOND: Final = 1_000_000_000
@@ -75,8 +75,8 @@ class RequestLimits:
         found = [
             self._find(limit, subject)
             for limit in self._limits
-            if (subject := _subject(limit, key, team, user)) is not None
-            and _covers(limit.models, route, model)
+            if (subject := subject_of(limit, key, team, user)) is not None
+            and covers(limit.models, route, model)
         ]
         accounts = self._found[place] = Accounts(found) if found else None
         return accounts
@@ -176,28 +176,3 @@ class RequestLimits:
             account.seats.resize(adapted.seats.limit)
             adapted.seats = account.seats
         return adapted
-
-
-def _subject(limit: Limit, key: str, team: str, user: str) -> str | None:
-    """Whose account of the limit counts: "" for a common one; `None` if it does not apply."""
-    who = limit.who
-    if not who.any:
-        wanted = ((who.key, key), (who.team, team), (who.user, user))
-        return "" if any(one is not None and one == own for one, own in wanted) else None
-    match limit.each:
-        case None:
-            return ""
-        case "key":
-            return key
-        case "team":
-            return team or None
-        case "user":
-            return user or None
-
-
-def _covers(patterns: Iterable[str], *names: str) -> bool:
-    return any(
-        pattern in names
-        or (pattern.endswith("*") and any(name.startswith(pattern[:-1]) for name in names))
-        for pattern in patterns
-    )

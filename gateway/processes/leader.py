@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.background import OnCrash, count_unhandled, keep_running
+from gateway.budgets.setup import stored_budgets
 from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases
 from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
@@ -59,9 +60,10 @@ async def run_leader(
         metrics=metrics,
         hold_starts=pool.hold_worker_starts,
     )
+    pool.budgets, budgets = stored_budgets(lambda: reload.config.budgets, records, metrics.registry)
     on_stop(pool.drain, pool.stop_now)
     on_reload(reload.reload)
-    await keys.start(crashed)
+    await asyncio.gather(keys.start(crashed), budgets.start(crashed))
     pool.start(
         config.server.workers,
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
@@ -82,7 +84,7 @@ async def run_leader(
         await jobs.close()
         await reload.close()
         await pool.close()
-        await keys.close()
+        await asyncio.gather(keys.close(), budgets.close())
         await engines.close()
 
 

@@ -3,6 +3,7 @@
 import msgspec
 from msgspec import Struct
 
+from gateway.budgets import messages as budgets
 from gateway.config.schema.config import Config
 from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.engine_process.process import EngineView, State
@@ -179,6 +180,7 @@ ToWorker = (
     | BreakerUpdate
     | LoadUpdate
     | limits.ToWorker
+    | budgets.ToWorker
     | KeyList
 )
 ToLeader = (
@@ -193,6 +195,7 @@ ToLeader = (
     | BreakerUpdate
     | LoadUpdate
     | limits.ToLeader
+    | budgets.ToLeader
     | KeysApplied
     | KeysChanged
     | KeysUsed

@@ -185,9 +185,14 @@ class Server:
         self.on_keys(KeysApplied(version=found.version))
 
     async def _follow_keys(self) -> None:
-        """Notice keys that expire, and report those that are used, until cancelled."""
+        """Notice keys that expire, and report those that are used, until cancelled.
+
+        Fetch the keys of identity providers when they are due.
+        """
         while True:
             await asyncio.sleep(TICK_S)
+            if (issuers := self.gateway.runtime.issuers) is not None:
+                issuers.tick()
             if self._issued.tick():
                 self._report_keys()
 

@@ -8,6 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from gateway.background import OnCrash, count_unhandled, keep_running
+from gateway.budgets.bank import BudgetBank
+from gateway.budgets.leases import BudgetLeases
+from gateway.budgets.setup import stored_budgets
 from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.replica_transport import ReplicaTransport
@@ -82,10 +85,12 @@ async def run_single_process(
         metrics=metrics,
     )
     limits = shared_limits(config, lambda: reload.config.limits)
+    bank, budgets = stored_budgets(lambda: reload.config.budgets, records, metrics.registry)
     on_stop(serving.drain, serving.stop_now)
     on_reload(reload.reload)
-    await keys.start(crashed)
+    await asyncio.gather(keys.start(crashed), budgets.start(crashed))
     beside = [asyncio.create_task(records.import_after(partial(asyncio.sleep, STARTED_S)))]
+    beside += _spending(bank, serving, crashed)
     if limits is not None:
         beside += _leasing(limits, serving, crashed)
     if config.server.reload == "auto":
@@ -99,8 +104,16 @@ async def run_single_process(
         for task in beside:
             task.cancel()
         await reload.close()
-        await keys.close()
+        await asyncio.gather(keys.close(), budgets.close())
         await engines.close()
+
+
+def _spending(bank: BudgetBank, serving: Server, crashed: OnCrash) -> list[asyncio.Task[None]]:
+    """Lease from the budgets of this gateway, until the tasks are cancelled."""
+    gateway = serving.gateway
+    leases = BudgetLeases(gateway.budgets, partial(bank.on_message, 0), gateway.log.flush)
+    bank.join(0, leases.on_message)
+    return [asyncio.create_task(keep_running("budget reports", leases.report, crashed))]
 
 
 def _leasing(limits: SharedLimits, serving: Server, crashed: OnCrash) -> list[asyncio.Task[None]]:

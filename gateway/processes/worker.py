@@ -17,6 +17,8 @@ from pathlib import Path
 import msgspec
 
 from gateway.background import count_unhandled
+from gateway.budgets.leases import BudgetLeases
+from gateway.budgets.messages import BudgetDenial, BudgetGrant, BudgetOutage, BudgetRecall
 from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases, LogFileLock
 from gateway.coordination.state_sharing import StateSharing
@@ -150,6 +152,7 @@ class Worker:
         gateway.worker = begin.worker
         gateway.peers = self._others
         self._limits = LimitLeases(gateway.limits, channel.send)
+        self._budgets = BudgetLeases(gateway.budgets, channel.send, gateway.log.flush)
         self._sharing = StateSharing(gateway, self._leases, channel.send)
         self.serving.on_new_runtime = self._sharing.follow
         self.serving.on_keys = channel.send
@@ -163,6 +166,7 @@ class Worker:
             self._follow(),
             self._sharing.send_updates(),
             self._limits.report(),
+            self._budgets.report(),
             self._count(),
         )
         for work in works:
@@ -173,6 +177,7 @@ class Worker:
         try:
             await self.serving.run(listener)
             self._send_counts()
+            self._budgets.report_now()
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -199,6 +204,8 @@ class Worker:
                 self._sharing.on_message(message)
             case LimitGrant() | LimitDenial() | LimitOutage() | LimitRecall():
                 self._limits.on_message(message)
+            case BudgetGrant() | BudgetDenial() | BudgetOutage() | BudgetRecall():
+                self._budgets.on_message(message)
             case KeyList():
                 self.serving.use_keys(message)
             case EngineUpdate():

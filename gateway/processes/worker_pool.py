@@ -10,6 +10,8 @@ from pathlib import Path
 import msgspec
 
 from gateway.background import keep_running
+from gateway.budgets.bank import BudgetBank
+from gateway.budgets.messages import BudgetAsk, BudgetReport
 from gateway.config.schema.config import Config
 from gateway.coordination.shared_limits import SharedLimits
 from gateway.coordination.state_hub import StateHub
@@ -73,7 +75,8 @@ class WorkerPool:
     """All workers, from `start` until `ended`.
 
     workers: the running ones by number. hub: distributes breaker and load updates among them.
-    limits: of all workers; replace it before `start` if there are replicas.
+    limits: of all workers; replace it before `start` if there are replicas. budgets: the same;
+    replace them before `start` if there is a store.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class WorkerPool:
             keys.send = self._broadcast
         self.hub = StateHub()
         self.limits: SharedLimits | LimitBank = LimitBank(lambda: self._current()[0].limits)
+        self.budgets = BudgetBank(lambda: self._current()[0].budgets)
         self._ended_counts: MetricFamilies = ()
         self._stopping = asyncio.Event()
         self._keeping: list[asyncio.Task[None]] = []
@@ -241,6 +245,7 @@ class WorkerPool:
             worker.send(StopNow())
         self.hub.join(number, worker.send)
         self.limits.join(number, worker.send)
+        self.budgets.join(number, worker.send)
         try:
             async for message in worker.channel.messages():
                 self._on_message(worker, message)
@@ -251,6 +256,7 @@ class WorkerPool:
         finally:
             self.hub.leave(number)
             self.limits.leave(number)
+            self.budgets.leave(number)
             if self._keys is not None:
                 self._keys.leave(number)
             del self.workers[number]
@@ -274,6 +280,8 @@ class WorkerPool:
                 self.hub.on_message(worker.number, message)
             case LimitAsk() | LimitReport():
                 self.limits.on_message(worker.number, message)
+            case BudgetAsk() | BudgetReport():
+                self.budgets.on_message(worker.number, message)
             case KeysApplied() | KeysChanged() | KeysUsed():
                 if self._keys is not None:
                     self._keys.on_message(worker.number, message)

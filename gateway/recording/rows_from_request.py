@@ -68,22 +68,37 @@ def access_line(
         None if price is None else cost_of(usage, price),
         prices.priced and bool(source) and price is None,  # unpriced
         price is not None and price.reports and is_reported(usage),  # cost_reported
+        record.team,
+        record.user,
+        record.budget,
     )
 
 
 def request_batch(
-    records: Sequence[RequestRecord], lines: bytes, attempts: Iterable[AttemptRow]
+    records: Sequence[RequestRecord],
+    lines: bytes,
+    attempts: Iterable[AttemptRow],
+    writer: str = "",
+    batch: int = 0,
 ) -> RequestBatch:
     """Batch finished requests for the spool.
 
-    lines: their access lines as JSON. attempts: of the requests with several.
+    lines: their access lines as JSON. attempts: of the requests with several. writer, batch: this
+    process, and the number of the batch.
     """
     parts: tuple[tuple[int, str], ...] = ()
     if any(record.participation is not NO_PARTICIPATION for record in records):
         parts = tuple(
             [(record.participation.epoch, record.participation.unit) for record in records]
         )
-    return RequestBatch(count=len(records), lines=lines, parts=parts, attempts=tuple(attempts))
+    return RequestBatch(
+        count=len(records),
+        lines=lines,
+        parts=parts,
+        attempts=tuple(attempts),
+        writer=writer,
+        batch=batch,
+    )
 
 
 def expand_rows(entries: Iterable[SpoolEntry]) -> list[Row]:
@@ -98,14 +113,14 @@ def expand_rows(entries: Iterable[SpoolEntry]) -> list[Row]:
             lines = _lines.decode_lines(one.lines)
             parts = one.parts or repeat((0, ""), len(lines))
             for line, (epoch, unit) in zip(lines, parts, strict=True):
-                rows += _rows_from_line(line, epoch, unit)
+                rows += _rows_from_line(line, epoch, unit, one)
             rows += one.attempts
         else:
             rows.append(one)
     return rows
 
 
-def _rows_from_line(line: AccessLine, epoch: int, unit: str) -> list[Row]:
+def _rows_from_line(line: AccessLine, epoch: int, unit: str, batch: RequestBatch) -> list[Row]:
     rows: list[Row] = [
         RequestRow(
             request_id=line.request_id,
@@ -129,9 +144,14 @@ def _rows_from_line(line: AccessLine, epoch: int, unit: str) -> list[Row]:
             variant=line.variant,
             unit=unit,
             fallback=line.fallback,
+            team=line.team,
+            user=line.user,
+            budget=line.budget,
+            writer=batch.writer,
+            batch=batch.batch,
         )
     ]
-    if _is_complete(line):
+    if is_complete(line):
         rows.append(
             AttemptRow(
                 request_id=line.request_id,
@@ -154,7 +174,7 @@ def _rows_from_line(line: AccessLine, epoch: int, unit: str) -> list[Row]:
     return rows
 
 
-def _is_complete(line: AccessLine) -> bool:
+def is_complete(line: AccessLine) -> bool:
     """True if the line covers its attempts: the usage in the line is that of its only attempt."""
     return len(line.attempts) == 1 and not line.attempts[0].refused
 

@@ -95,6 +95,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     estimated_prompt_tokens: our own estimate if no usage arrived; `None` if none is needed.
     rule, candidates, ruled_out: as in the plan; candidates by name.
     refusal: the gateway's own error message if no backend was asked.
+    team, user: of the caller. budget: the one that was used up, if it refused the request or sent
+             it to a cheaper model.
     """
 
     request_id: str
@@ -105,6 +107,9 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     large: bool = False
     route: str = ""
     caller: str = ""
+    team: str = ""
+    user: str = ""
+    budget: str = ""
     stream: bool = False
     backend: str = ""
     participation: Participation = NO_PARTICIPATION

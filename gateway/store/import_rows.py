@@ -1,5 +1,6 @@
 """Insert rows into the tables, each once, and update the sums of the experiments."""
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -8,6 +9,7 @@ from gateway.store.database import Insert, Session, Value
 from gateway.store.errors import StoreRejected
 from gateway.store.request_observations import observations
 from gateway.store.rows import AttemptRow, FeedbackRow, RequestRow, Row
+from gateway.store.spend_rows import add_spend, note_imported, spend_of
 
 DAY_S = 86_400
 _MAX_NAMES = 512
@@ -27,8 +29,19 @@ def insert_rows(session: Session, rows: Sequence[Row]) -> int:
     metric and key. The last one to arrive counts, whatever its time: clocks of replicas differ, and
     one that is an hour ahead would win for an hour. Raises StoreRejected.
     """
-    requests = _new(session, [row for row in rows if isinstance(row, RequestRow)])
-    attempts = [row for row in rows if isinstance(row, AttemptRow)]
+    requests, attempts = _new(session, _requests(rows)), _attempts(rows)
+    other_keys = _insert(session, rows, requests)
+    add_spend(session, spend_of(requests, attempts), time.time())
+    note_imported(session, _requests(rows), time.time())
+    return other_keys
+
+
+def _insert(session: Session, rows: Sequence[Row], requests: Sequence[RequestRow]) -> int:
+    """Insert all rows; return the number of feedback rows on requests of other keys.
+
+    requests: those among the rows that are new.
+    """
+    attempts = _attempts(rows)
     feedback = [row for row in rows if isinstance(row, FeedbackRow)]
     session.insert(_REQUEST, [_request(row) for row in requests])
     session.insert(_ATTEMPT, [_attempt(row) for row in attempts])
@@ -44,14 +57,29 @@ def insert_rows(session: Session, rows: Sequence[Row]) -> int:
 
 def insert_one_by_one(session: Session, rows: Sequence[Row]) -> tuple[int, Sequence[StoreRejected]]:
     """As `insert_rows`, row by row: a rejected row affects no other."""
-    other_keys, rejected = 0, list[StoreRejected]()
+    other_keys, rejected, stored = 0, list[StoreRejected](), list[Row]()
+    new = _new(session, _requests(rows))
     for row in rows:
         try:
             with session.savepoint():
-                other_keys += insert_rows(session, (row,))
+                own = _new(session, [row]) if isinstance(row, RequestRow) else []
+                other_keys += _insert(session, (row,), own)
+                stored.append(row)
         except StoreRejected as exc:
             rejected.append(exc)
+    kept = {id(row) for row in stored}
+    paid = [row for row in new if id(row) in kept]
+    add_spend(session, spend_of(paid, _attempts(stored)), time.time())
+    note_imported(session, _requests(rows), time.time())
     return other_keys, rejected
+
+
+def _requests(rows: Sequence[Row]) -> list[RequestRow]:
+    return [row for row in rows if isinstance(row, RequestRow)]
+
+
+def _attempts(rows: Sequence[Row]) -> list[AttemptRow]:
+    return [row for row in rows if isinstance(row, AttemptRow)]
 
 
 def _new(session: Session, rows: Sequence[RequestRow]) -> list[RequestRow]:
@@ -188,6 +216,9 @@ def _request(row: RequestRow) -> Sequence[Value]:
         row.variant,
         row.unit,
         int(row.fallback),
+        row.team,
+        row.user,
+        row.budget,
     )
 
 
@@ -223,6 +254,7 @@ _REQUEST = Insert(
         *("request_id", "time", "status", "ms", "key_name", "surface", "task", "model", "route"),
         *("backend", "stream", "error", "ttft_ms", "prompt_tokens", "completion_tokens"),
         *("cost_usd", "experiment", "epoch", "variant", "unit", "fallback"),
+        *("team", "end_user", "budget"),
     ),
 )
 _ATTEMPT = Insert(

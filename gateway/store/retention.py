@@ -1,6 +1,7 @@
 """Delete old rows, a few thousand at a time; the sums of experiments stay."""
 
 from gateway.store.database import Database
+from gateway.store.spend_rows import CHANGES_S, DETAIL_S, fold_old_spend
 
 _BATCH_ROWS = 5_000
 _OLD = """DELETE FROM {table} WHERE {id} IN
@@ -10,7 +11,10 @@ _TABLES = (
     ("attempts", "request_id", "1 = 1"),
     ("feedback", "request_id", "joined = 1 AND (experiment = '' OR unit = '')"),
     ("spool_files", "file", "1 = 1"),
+    ("spend_writers", "writer", "1 = 1"),
 )
+_WAITING_S = 86_400.0
+"""How long ago `waiting_before` is."""
 _UNMATCHED = "DELETE FROM feedback WHERE joined = 0 AND time < ?"
 
 
@@ -27,5 +31,8 @@ def prune(database: Database, before: float, waiting_before: float) -> int:
         while deleted >= _BATCH_ROWS:
             with database.writing() as session:
                 deleted = session.run(sql, before)
+    now = waiting_before + _WAITING_S
     with database.writing() as session:
+        fold_old_spend(session, min(before, now - DETAIL_S))
+        session.run("DELETE FROM spend_changes WHERE time < ?", now - CHANGES_S)
         return session.run(_UNMATCHED, waiting_before)

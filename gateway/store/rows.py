@@ -18,6 +18,8 @@ class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="req
     unit:       the assigned unit, as a hash that does not identify it.
     fallback:   the answering backend is not the variant's.
     status:     499 if the client disconnected. error: the error code, also of a broken stream.
+    team, user: of the key. budget: the one that was used up, so that `route` is a cheaper model.
+    writer, batch: the process that recorded it, and the number of its batch; "" for neither.
     """
 
     request_id: str
@@ -41,6 +43,11 @@ class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="req
     variant: str = ""
     unit: str = ""
     fallback: bool = False
+    team: str = ""
+    user: str = ""
+    budget: str = ""
+    writer: str = ""
+    batch: int = 0
 
 
 class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="attempt", gc=False):
@@ -96,12 +103,15 @@ class RequestBatch(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="b
     lines:    JSON, one per line, `count` of them.
     parts:    epoch and unit of each, as in `RequestRow`; () if none is in an experiment.
     attempts: of the requests with several.
+    writer, batch: of all of them, as in `RequestRow`.
     """
 
     count: int
     lines: bytes
     parts: tuple[tuple[int, str], ...] = ()
     attempts: tuple[AttemptRow, ...] = ()
+    writer: str = ""
+    batch: int = 0
 
 
 SpoolEntry = RequestBatch | Row

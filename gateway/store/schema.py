@@ -126,6 +126,28 @@ _ISSUED_KEYS = (
     "CREATE TABLE issued_key_list (version BIGINT NOT NULL)",
     "INSERT INTO issued_key_list (version) VALUES (0)",
 )
+_PAYER = """key_name {text} NOT NULL, team {text} NOT NULL, end_user {text} NOT NULL,
+        route {text} NOT NULL, model {text} NOT NULL, nanos BIGINT NOT NULL,
+        tokens BIGINT NOT NULL, unpriced BIGINT NOT NULL"""
+_BUDGETS = (
+    *(
+        f"ALTER TABLE requests ADD COLUMN {name} {{text}} NOT NULL DEFAULT ''"
+        for name in ("team", "end_user", "budget")
+    ),
+    f"""CREATE TABLE spend (slot BIGINT NOT NULL, {_PAYER},
+        PRIMARY KEY (slot, key_name, team, end_user, route, model))""",
+    f"""CREATE TABLE spend_changes (
+        version BIGINT NOT NULL, time DOUBLE PRECISION NOT NULL, slot BIGINT NOT NULL, {_PAYER})""",
+    "CREATE INDEX spend_changes_version ON spend_changes (version)",
+    "CREATE TABLE spend_version (version BIGINT NOT NULL)",
+    "INSERT INTO spend_version (version) VALUES (0)",
+    """CREATE TABLE spend_writers (
+        writer {text} PRIMARY KEY, batch BIGINT NOT NULL, time DOUBLE PRECISION NOT NULL)""",
+    "CREATE TABLE budget_holders (holder {text} PRIMARY KEY, beat BIGINT NOT NULL)",
+    """CREATE TABLE budget_holds (
+        budget {text} NOT NULL, subject {text} NOT NULL, holder {text} NOT NULL,
+        amount BIGINT NOT NULL, PRIMARY KEY (budget, subject, holder))""",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -136,6 +158,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _VOTE_RATE,
     _RESPONSES,
     _ISSUED_KEYS,
+    _BUDGETS,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

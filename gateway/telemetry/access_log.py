@@ -39,6 +39,8 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
                   actor: the `admin key` or a browser's `session`; "" if unknown.
     unpriced:     tokens were used, and `prices` has rows but none for this backend.
     cost_reported: the vendor's answer stated the cost; otherwise it is computed from `prices`.
+    team, user:   of the key. budget: the one that was used up, if it refused the request or sent it
+                  to a cheaper model.
     """
 
     time: float
@@ -77,6 +79,9 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     cost_usd: float | None = None
     unpriced: bool = False
     cost_reported: bool = False
+    team: str = ""
+    user: str = ""
+    budget: str = ""
 
 
 _MOST_GATHERED = 16

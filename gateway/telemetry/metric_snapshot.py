@@ -10,6 +10,7 @@ from prometheus_client.registry import CollectorRegistry
 LEAST = {
     "strowger_backend_available",
     "strowger_experiment_paused",
+    "strowger_identity_provider_up",
     "strowger_spool_available",
 }
 """Gauges that are merged by minimum: true only if true in every process."""

@@ -29,7 +29,7 @@ def check_access(config: Config, problems: Problems) -> None:
             Found(host),
             "; use mode: keys, a loopback host such as 127.0.0.1, or allow_open: true",
         )
-    if auth.mode == "keys" and not auth.keys and not problems.at(("auth", "keys")):
+    if auth.mode == "keys" and not auth.keys and not auth.jwt and not problems.at(("auth", "keys")):
         problems.warn(
             ("auth", "keys"),
             "is empty, so only issued keys are valid (strowger keys create), and none of them "

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 from gateway.config.adapter_names import Defaults
 from gateway.config.checks.access import check_access
+from gateway.config.checks.budgets import check_budgets
 from gateway.config.checks.capabilities import check_honoured
 from gateway.config.checks.client_fields import check_client_fields
 from gateway.config.checks.experiments import check_experiments
+from gateway.config.checks.identities import check_identities
 from gateway.config.checks.ineffective import warn_ineffective
 from gateway.config.checks.limits import check_limits
 from gateway.config.checks.metrics import check_metrics
@@ -38,10 +40,12 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_experiments(config, problems)
     check_metrics(config, problems)
     check_limits(config, problems)
+    check_budgets(config, problems)
     check_honoured(config, problems, adapters)
     warn_ineffective(config, problems)
     _default_model(config, problems)
     check_access(config, problems)
+    check_identities(config, problems)
 
 
 def _server(server: ServerConfig, problems: Problems) -> None:

@@ -1,7 +1,9 @@
 """Cross-checks of `limits`: names, whose requests they count, and what they limit."""
 
+from gateway.config.checks.identities import token_caller
 from gateway.config.checks.models import matches
 from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.config.schema.budgets import Budget
 from gateway.config.schema.config import Config
 from gateway.config.schema.limits import Limit
 
@@ -16,14 +18,21 @@ def check_limits(config: Config, problems: Problems) -> None:
         if first != index and not problems.at((*path, "name")):
             text = f" is already the name of limits[{first}]"
             problems.add((*path, "name"), Found(limit.name), text)
-        _who(limit, path, config, problems)
-        _models(limit, path, config, problems)
+        check_scope(limit, path, config, problems)
         quantities = (limit.requests, limit.tokens, limit.concurrent)
         if quantities == (None, None, None) and not problems.under(path):
             problems.add(path, "limits nothing; set requests, tokens or concurrent")
 
 
-def _who(limit: Limit, path: Path, config: Config, problems: Problems) -> None:
+def check_scope(
+    rule: Limit | Budget, path: Path, config: Config, problems: Problems, kind: str = "limit"
+) -> None:
+    """Check whose requests the rule is about, and for which models. kind: for messages."""
+    _who(rule, path, config, problems, kind)
+    _models(rule, path, config, problems)
+
+
+def _who(limit: Limit | Budget, path: Path, config: Config, problems: Problems, kind: str) -> None:
     who, place = limit.who, (*path, "who")
     if problems.under(place):
         return
@@ -43,12 +52,14 @@ def _who(limit: Limit, path: Path, config: Config, problems: Problems) -> None:
             text = nearest(who.team, teams)
             problems.add((*place, "team"), "no team is named ", Found(who.team), text)
     known = [key.name for key in config.auth.keys]
-    if who.key is not None and who.key not in known and not problems.under(("auth",)):
-        text = ", so the limit applies only to an issued key of that name"
+    if who.key is None or who.key in known or problems.under(("auth",)):
+        return
+    if not token_caller(who.key, config):
+        text = f", so the {kind} applies only to an issued key of that name"
         problems.warn((*place, "key"), "auth.keys has no key ", Found(who.key), text)
 
 
-def _models(limit: Limit, path: Path, config: Config, problems: Problems) -> None:
+def _models(limit: Limit | Budget, path: Path, config: Config, problems: Problems) -> None:
     names = [name for model in config.models for name in (model.name, *model.aliases)]
     if problems.under(("models",)):
         return

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from gateway.config.checks.identities import token_caller
 from gateway.config.checks.models import matches
 from gateway.config.checks.routing import check_backend
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -68,7 +69,7 @@ def _key(rule: WhenRule, path: Path, config: Config, problems: Problems) -> None
     names = [key.name for key in config.auth.keys]
     if config.auth.mode == "none":
         problems.warn(path, "with auth.mode none no request has a key, so the rule never matches")
-    elif not any(matches(rule.key, name) for name in names):
+    elif not any(matches(rule.key, name) for name in names) and not token_caller(rule.key, config):
         problems.warn(
             path,
             "no key of the file is named ",

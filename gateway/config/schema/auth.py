@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from gateway.config.schema.identities import Issuer
 from gateway.config.schema.units import Name
 from schemas.secret import Secret
 
@@ -51,12 +52,14 @@ class Auth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """mode none serves every client, hence only on loopback unless `allow_open`.
 
     keys:    besides those issued into the store.
+    jwt:     identity providers whose tokens are accepted besides keys.
     metrics: who may read /metrics under mode keys; metrics_key: a key for that alone.
     """
 
     mode: Literal["none", "keys"] = "none"
     allow_open: bool = False
     keys: tuple[Key, ...] = ()
+    jwt: tuple[Issuer, ...] = ()
     admin_key: Secret = Secret("")
     metrics: Literal["admin", "client", "open"] = "admin"
     metrics_key: Secret = Secret("")

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gateway.config.schema.auth import Auth, Team
+from gateway.config.schema.budgets import Budget
 from gateway.config.schema.connection import (
     Aws,
     Azure,
@@ -348,6 +349,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     experiments: tuple[Experiment, ...] = ()
     metrics: tuple[MetricContract, ...] = ()
     limits: tuple[Limit, ...] = ()
+    budgets: tuple[Budget, ...] = ()
     prices: tuple[Price, ...] = ()
     logging: Logging = Logging()
     telemetry: Telemetry = Telemetry()

@@ -42,8 +42,8 @@ _DEPLOYMENTS: Final[dict[EngineState, Deployment]] = {
 
 
 def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
-    def caller(request: _Request) -> Caller:
-        return gateway.runtime.keyring.caller(request.scope)
+    async def caller(request: _Request) -> Caller:
+        return await gateway.runtime.keyring.caller(request.scope)
 
     def view(name: str, route: Route) -> ServingEndpoint:
         served = served_entities(gateway.runtime, route, name)
@@ -55,7 +55,7 @@ def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
         summary="The models that this key may use, as Databricks lists them",
     )
     async def endpoints(request: _Request) -> bytes:
-        table, names = gateway.runtime.table, gateway.model_names(caller(request))
+        table, names = gateway.runtime.table, gateway.model_names(await caller(request))
         return endpoints_body([view(name, table.find(name)) for name in names])
 
     @get(
@@ -64,7 +64,7 @@ def databricks_endpoints(gateway: Gateway) -> list[ControllerRouterHandler]:
         summary="One model, as Databricks shows it",
     )
     async def endpoint(request: _Request, name: FromPath[str]) -> bytes:
-        requested, who = name.removeprefix("/"), caller(request)
+        requested, who = name.removeprefix("/"), await caller(request)
         route = gateway.runtime.table.find(requested, who.may_use)
         if requested.endswith("*"):
             raise ModelNotFound(f"name: serving endpoint {requested!r} not found", param="name")

@@ -42,7 +42,7 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
         operation_class=operation("Rate an answer", FeedbackBody),
     )
     async def take(request: _Request) -> _Answer:
-        caller = gateway.runtime.keyring.caller(request.scope)
+        caller = await gateway.runtime.keyring.caller(request.scope)
         body = read_feedback(await request.body())
         trials = gateway.experiments
         if trials is None or trials.recorder.full:

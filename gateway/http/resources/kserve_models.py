@@ -64,7 +64,7 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
 
     @get("/v2/models/{path:path}", media_type=_JSON, summary="One model's tensors, or its state")
     async def model(request: _Request, path: FromPath[str]) -> bytes:
-        caller = gateway.runtime.keyring.caller(request.scope)
+        caller = await gateway.runtime.keyring.caller(request.scope)
         wanted = _split_path(path.removeprefix("/"))
         route = gateway.runtime.table.find(wanted.model, caller.may_use)
         if wanted.what == "config":
@@ -83,7 +83,7 @@ def kserve_models(gateway: Gateway) -> list[ControllerRouterHandler]:
         summary="All models",
     )
     async def index(request: _Request) -> bytes:
-        caller = gateway.runtime.keyring.caller(request.scope)
+        caller = await gateway.runtime.keyring.caller(request.scope)
         body = await request.body()
         return index_body(_listed(gateway, caller, only_ready=_only_ready(body)))
 

@@ -21,8 +21,8 @@ def _speaks_anthropic(request: _Request) -> bool:
 
 
 def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
-    def caller(request: _Request) -> Caller:
-        return gateway.runtime.keyring.caller(request.scope)
+    async def caller(request: _Request) -> Caller:
+        return await gateway.runtime.keyring.caller(request.scope)
 
     @get("/v1/models", media_type="application/json", summary="The models that this key may use")
     async def models(
@@ -31,7 +31,7 @@ def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
         after_id: FromQuery[str] = "",
         before_id: FromQuery[str] = "",
     ) -> bytes:
-        names = gateway.model_names(caller(request))
+        names = gateway.model_names(await caller(request))
         if _speaks_anthropic(request):
             return anthropic_models(
                 list(names), gateway.started_at, limit=limit, after=after_id, before=before_id
@@ -41,7 +41,7 @@ def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
     @get("/v1/models/{model:path}", media_type="application/json", summary="One model")
     async def model(request: _Request, model: FromPath[str]) -> bytes:
         name = model.removeprefix("/")
-        gateway.runtime.table.find(name, caller(request).may_use)
+        gateway.runtime.table.find(name, (await caller(request)).may_use)
         if name.endswith("*"):
             raise ModelNotFound(f"model: model {name!r} not found", param="model")
         body = anthropic_model if _speaks_anthropic(request) else model_body

@@ -42,7 +42,7 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
 
     @get("/metrics", media_type="text/plain; version=0.0.4", summary="Prometheus metrics")
     async def metrics(request: _Request) -> bytes:
-        gateway.runtime.metrics_access.check(request.scope)
+        await gateway.runtime.metrics_access.check(request.scope)
         return await gateway.metrics_text()
 
     return [healthz, readyz, metrics]

@@ -33,9 +33,9 @@ _PATH = "/v1/responses/{response_id:str}"
 
 
 def stored_responses(gateway: Gateway) -> list[ControllerRouterHandler]:
-    def opened(request: _Request) -> tuple[ResponseArchive, str]:
+    async def opened(request: _Request) -> tuple[ResponseArchive, str]:
         """Return the archive and the caller's key. Raises Unauthenticated, RouteNotFound."""
-        key = gateway.runtime.keyring.caller(request.scope).name
+        key = (await gateway.runtime.keyring.caller(request.scope)).name
         archive = gateway.archive
         if archive is None or not gateway.stores_responses:
             path = request.scope["path"]
@@ -46,7 +46,7 @@ def stored_responses(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def find(
         request: _Request, response_id: FromPath[str], stream: FromQuery[bool] = False
     ) -> bytes:
-        archive, key = opened(request)
+        archive, key = await opened(request)
         found = await archive.find(key, response_id)
         if stream:
             told = "stream: only responses that are made in the background can be streamed again"
@@ -55,7 +55,7 @@ def stored_responses(gateway: Gateway) -> list[ControllerRouterHandler]:
 
     @delete(_PATH, status_code=200, media_type=_JSON, summary="Delete a stored response")
     async def remove(request: _Request, response_id: FromPath[str]) -> bytes:
-        archive, key = opened(request)
+        archive, key = await opened(request)
         await archive.remove(key, response_id)
         return deleted_body(response_id)
 
@@ -68,7 +68,7 @@ def stored_responses(gateway: Gateway) -> list[ControllerRouterHandler]:
         limit: _Limit = LISTED,
         include: _Include = None,
     ) -> bytes:
-        archive, key = opened(request)
+        archive, key = await opened(request)
         most_bytes = gateway.runtime.config.server.max_body_bytes
         found = await archive.conversation(key, response_id, most_bytes)
         turns = [(turn.id, turn.input, turn.output) for turn in found.turns]
@@ -81,7 +81,7 @@ def stored_responses(gateway: Gateway) -> list[ControllerRouterHandler]:
         summary="Refused: no response is made in the background",
     )
     async def cancel(request: _Request, response_id: FromPath[str]) -> bytes:
-        archive, key = opened(request)
+        archive, key = await opened(request)
         await archive.find(key, response_id)
         raise InvalidRequest("Cannot cancel a synchronous response.")
 

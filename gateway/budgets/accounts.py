@@ -1,0 +1,234 @@
+"""What is spent and leased of each budget, as the leader knows it.
+
+Spent is what the records in the store add up to, and what was recorded and is not there yet: the
+journal. Both are kept by payer and time, so budgets can be changed, or read again, at any moment.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from gateway.budgets.calendar import Period
+from gateway.budgets.messages import Recorded
+from gateway.budgets.rules import allowed, counted, period_at, subject_for
+from gateway.config.schema.budgets import Budget
+from gateway.store.spend_rows import Amount, Payer, Spend, SpendReading
+
+
+class BudgetAccount(Struct, eq=False):
+    """One budget of one subject, in tokens or 10⁻⁹ US dollars.
+
+    known:   its spend was read from the store. stored: the sum of the records there, in this
+             period. pending: of those in the journal.
+    lent:    to each worker; what a worker that died may have used is under a negative number.
+    held:    what this gateway holds in the store; others: what other gateways hold.
+    asked_at: when it lacked room last, seconds of the monotonic clock.
+    """
+
+    budget: Budget
+    subject: str
+    limit: int
+    period: Period
+    known: bool = False
+    stored: int = 0
+    pending: int = 0
+    lent: dict[int, int] = {}
+    held: int = 0
+    others: int = 0
+    asked_at: float = 0.0
+
+    @property
+    def spent(self) -> int:
+        return self.stored + self.pending
+
+    @property
+    def reserved(self) -> int:
+        """What the processes of this gateway have leased and not spent."""
+        return sum(self.lent.values())
+
+    @property
+    def mine(self) -> int:
+        """What this gateway has to hold: it is leased, or not in the store yet."""
+        return self.reserved + self.pending
+
+    @property
+    def left(self) -> int:
+        """What is neither spent, nor held or leased by any process."""
+        return self.limit - self.stored - self.mine - self.others
+
+
+class BudgetAccounts:
+    """All accounts of one gateway.
+
+    Without a store, everything since the start is kept here, by time.
+
+    version: of the sums in the store; -1 before the first reading.
+    """
+
+    def __init__(self, *, durable: bool) -> None:
+        """durable: what is recorded reaches a store, and is known only when it was read there."""
+        self.version = -1
+        self._durable = durable
+        self._budgets: tuple[Budget, ...] = ()
+        self._named: dict[str, Budget] = {}
+        self._accounts: dict[str, dict[str, BudgetAccount]] = {}
+        self._sums: dict[Period, dict[Payer, Amount]] = {}
+        self._journal: dict[str, deque[Recorded]] = {}
+        self._kept: dict[tuple[int, Payer], Amount] = {}
+
+    def __iter__(self) -> Iterator[BudgetAccount]:
+        for subjects in self._accounts.values():
+            yield from subjects.values()
+
+    def configure(self, budgets: tuple[Budget, ...], at: float) -> None:
+        """Apply these budgets. What is leased under a name and unit stays. at: Unix seconds."""
+        self._budgets = budgets
+        self._named = {budget.name: budget for budget in budgets}
+        before, self._accounts = self._accounts, {}
+        for budget in budgets:
+            self._accounts[budget.name] = {}
+            for subject, old in before.get(budget.name, {}).items():
+                if (old.budget.usd is None) == (budget.usd is None):
+                    new = self._open(budget, subject, at)
+                    new.lent, new.held, new.others = old.lent, old.held, old.others
+            if not budget.each:
+                self.find(budget.name, "", at)
+
+    def find(self, name: str, subject: str, at: float) -> BudgetAccount | None:
+        """The account, in the period of this moment; `None` if its budget does not exist."""
+        budget = self._named.get(name)
+        if budget is None:
+            return None
+        account = self._accounts[name].get(subject) or self._open(budget, subject, at)
+        if not account.period.has(int(at)):
+            account.period = period_at(budget, at)
+            self._sum(account)
+        return account
+
+    def turn(self, at: float) -> None:
+        """Begin new periods that have come. at: Unix seconds."""
+        for account in tuple(self):
+            self.find(account.budget.name, account.subject, at)
+
+    def record(self, writer: str, recorded: Iterable[Recorded]) -> None:
+        """Count what the process with this writer has recorded."""
+        for one in recorded:
+            if self._durable:
+                self._journal.setdefault(writer, deque()).append(one)
+                self._count(one.spend, self._add_pending)
+            else:
+                for each in one.spend:
+                    found = each.slot, each.payer
+                    self._kept[found] = self._kept.get(found, Amount()) + each.amount
+                self._store(one.spend)
+
+    def windows(self) -> list[Period]:
+        """The periods whose sums must be read."""
+        return sorted({account.period for account in self if not account.known}, key=_order)
+
+    def take(self, reading: SpendReading, windows: Iterable[Period]) -> bool:
+        """Learn what is in the store; false if the windows must be read again, all of them."""
+        if reading.changes is None and self.version >= 0:
+            self.version = -1
+            for account in self:
+                account.known = False
+            self._sums.clear()
+            return False
+        for writer, batch in reading.imported.items():
+            self._forget(writer, batch)
+        self._store(reading.changes or ())
+        self.version = reading.version
+        for period, sums in zip(windows, reading.whole, strict=True):
+            self._sums[period] = dict(sums)
+        for account in self:
+            if not account.known:
+                self._sum(account)
+        used = {account.period for account in self}
+        self._sums = {period: sums for period, sums in self._sums.items() if period in used}
+        return True
+
+    def drop(self, writer: str) -> int:
+        """Forget what a dead process has recorded and lost; return how many 10⁻⁹ US dollars."""
+        lost = 0
+        for one in self._journal.pop(writer, ()):
+            self._count(one.spend, self._take_pending)
+            lost += sum(each.amount.nanos for each in one.spend)
+        return lost
+
+    def _forget(self, writer: str, batch: int) -> None:
+        """Drop from the journal what has reached the store."""
+        journal = self._journal.get(writer)
+        while journal and journal[0].batch <= batch:
+            self._count(journal.popleft().spend, self._take_pending)
+
+    def _store(self, spend: Iterable[Spend]) -> None:
+        for one in spend:
+            for period, sums in self._sums.items():
+                if period.has(one.slot):
+                    sums[one.payer] = sums.get(one.payer, Amount()) + one.amount
+        self._count(spend, self._add_stored)
+
+    def _count(self, spend: Iterable[Spend], add: Callable[[BudgetAccount, int], None]) -> None:
+        for one in spend:
+            for budget in self._budgets:
+                subject = subject_for(budget, one.payer)
+                if subject is None:
+                    continue
+                account = self._accounts[budget.name].get(subject)
+                if account is not None and account.period.has(one.slot):
+                    add(account, counted(budget, one.amount))
+
+    @staticmethod
+    def _add_stored(account: BudgetAccount, amount: int) -> None:
+        if account.known:
+            account.stored += amount
+
+    @staticmethod
+    def _add_pending(account: BudgetAccount, amount: int) -> None:
+        account.pending += amount
+
+    @staticmethod
+    def _take_pending(account: BudgetAccount, amount: int) -> None:
+        account.pending -= amount
+
+    def _open(self, budget: Budget, subject: str, at: float) -> BudgetAccount:
+        account = BudgetAccount(budget, subject, allowed(budget), period_at(budget, at))
+        self._accounts[budget.name][subject] = account
+        self._sum(account)
+        return account
+
+    def _sum(self, account: BudgetAccount) -> None:
+        """Add up the account's period again, as far as it is known."""
+        sums = self._sums.get(account.period)
+        if sums is None and not self._durable:
+            sums = self._sums[account.period] = self._sum_kept(account.period)
+        account.known = sums is not None
+        account.stored = _total(account, sums or {})
+        account.pending = 0
+        for journal in self._journal.values():
+            for one in journal:
+                for each in one.spend:
+                    if account.period.has(each.slot):
+                        account.pending += _own(account, each.payer, each.amount)
+
+    def _sum_kept(self, period: Period) -> dict[Payer, Amount]:
+        """Add up a period without a store."""
+        sums: dict[Payer, Amount] = {}
+        for (slot, payer), amount in self._kept.items():
+            if period.has(slot):
+                sums[payer] = sums.get(payer, Amount()) + amount
+        return sums
+
+
+def _total(account: BudgetAccount, sums: Mapping[Payer, Amount]) -> int:
+    return sum(_own(account, payer, amount) for payer, amount in sums.items())
+
+
+def _own(account: BudgetAccount, payer: Payer, amount: Amount) -> int:
+    own = subject_for(account.budget, payer) == account.subject
+    return counted(account.budget, amount) if own else 0
+
+
+def _order(period: Period) -> tuple[int, int]:
+    return period.begin, period.end

@@ -1,0 +1,112 @@
+"""What a request may cost at the dearest backend that may answer it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from msgspec import UNSET, Struct
+
+from gateway.budgets.ledger import Cost
+from gateway.limits.estimate import GUESS, answers_of, prompt_tokens
+from gateway.routing.planning.enrolment import ExperimentRouter
+from gateway.routing.planning.prices import BackendPrice
+from gateway.routing.planning.route import Backend, Route, RouteTable
+from schemas.requests import EmbeddingsRequest, Request
+
+_ATTOS: Final = 10**9
+_MOST_KEPT: Final = 4096
+"""Model names whose prices are remembered; clients choose them behind wildcards."""
+
+
+class RoutePrices(Struct, frozen=True):
+    """The prices of all backends that may answer for a model.
+
+    flat: (prompt, answer) of those that are the same for all prompts, 10⁻¹⁸ US dollars per token,
+    without those that are never the dearest. tiered: the others. unpriced: the name of a backend
+    without a price, or "".
+    """
+
+    flat: tuple[tuple[int, int], ...]
+    tiered: tuple[BackendPrice, ...]
+    unpriced: str
+
+    def most(self, prompt: int, answer: int) -> int:
+        """10⁻⁹ US dollars for so many tokens, rounded up."""
+        found = 0
+        for of_prompt, of_answer in self.flat:
+            cost = prompt * of_prompt + answer * of_answer
+            if cost > found:
+                found = cost
+        for price in self.tiered:
+            prices = price.at(prompt)
+            if prices is not None:
+                of_answer = prices.output + max(0, prices.reasoning)
+                found = max(found, prompt * prices.input + answer * of_answer)
+        return -(-found // _ATTOS)
+
+
+class RouteCosts:
+    """The prices of one configuration generation, by route."""
+
+    def __init__(self, table: RouteTable, experiments: Mapping[str, ExperimentRouter]) -> None:
+        self._table = table
+        self._experiments = experiments
+        self._known: dict[tuple[str, str], RoutePrices] = {}
+
+    def of(self, route: Route, request: Request) -> Cost:
+        """The most that the request may cost; see GUESS."""
+        place = route.name, request.model
+        prices = self._known.get(place)
+        if prices is None:
+            prices = self._found(route, request.model)
+        prompt = max(1, prompt_tokens(request))
+        if type(request) is EmbeddingsRequest:
+            return Cost(prices.most(prompt, 0), prompt, unpriced=prices.unpriced)
+        longest = route.overrides.sampling.max_tokens
+        if type(longest) is not int:
+            longest = request.sampling.max_tokens
+            if longest is UNSET:
+                longest = route.defaults.sampling.max_tokens
+        known = type(longest) is int
+        answer = answers_of(request) * (longest if type(longest) is int else GUESS)
+        return Cost(prices.most(prompt, answer), prompt + answer, not known, prices.unpriced)
+
+    def _found(self, route: Route, model: str) -> RoutePrices:
+        if len(self._known) >= _MOST_KEPT:
+            self._known.clear()
+        flat, tiered, unpriced = set[tuple[int, int]](), list[BackendPrice](), ""
+        for backend in self._backends(route, set()):
+            name = backend.name[:-1] + model if backend.model == "*" else backend.name
+            price = backend.prices.of(name)
+            if price is None:
+                unpriced = unpriced or name
+            elif price.tiers:
+                tiered.append(price)
+            elif (prices := price.prices) is not None:
+                flat.add((prices.input, prices.output + max(0, prices.reasoning)))
+        dearest = [
+            one
+            for one in sorted(flat)
+            if not any(other != one and other[0] >= one[0] and other[1] >= one[1] for other in flat)
+        ]
+        found = self._known[route.name, model] = RoutePrices(
+            tuple(dearest), tuple(tiered), unpriced
+        )
+        return found
+
+    def _backends(self, route: Route, seen: set[str]) -> Iterator[Backend]:
+        """All backends of the route, its rules, its experiment and its fallbacks."""
+        if route.name in seen:
+            return
+        seen.add(route.name)
+        yield from route.backends
+        for rule in route.rules:
+            yield from rule.backends
+        experiment = self._experiments.get(route.name)
+        if experiment is not None:
+            for arm in experiment.arms.values():
+                yield arm.backend
+        others = (*route.fallback, *(name for row in route.error_fallbacks for name in row.routes))
+        for name in others:
+            other = self._table.routes.get(name)
+            if other is not None:
+                yield from self._backends(other, seen)

@@ -1,0 +1,72 @@
+"""Metrics of the budgets: what processes have refused, and what the leader's accounts hold."""
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gateway.budgets.bank import BudgetBank
+from gateway.budgets.budgets import Budgets
+from gateway.budgets.sync import BudgetSync
+from gateway.store.spend_rows import NANOS
+
+
+class BudgetCollector(Collector):
+    """Requests that a used-up budget refused or sent to a cheaper model."""
+
+    def __init__(self, budgets: Budgets) -> None:
+        self._budgets = budgets
+
+    def collect(self) -> Iterable[Metric]:
+        for name, counts, what in (
+            ("refused", self._budgets.refused, "refused because a budget has no room"),
+            ("moved", self._budgets.moved, "sent to a cheaper model because a budget has no room"),
+        ):
+            family = CounterMetricFamily(
+                f"strowger_budget_{name}_requests", f"Requests {what}.", labels=["budget"]
+            )
+            for budget, count in counts.items():
+                family.add_metric([budget], count)
+            yield family
+
+
+class AccountCollector(Collector):
+    """What is spent and reserved of each budget, in the leader. Money is in US dollars."""
+
+    def __init__(self, bank: BudgetBank, sync: BudgetSync) -> None:
+        self._bank = bank
+        self._sync = sync
+
+    def collect(self) -> Iterable[Metric]:
+        families = [
+            GaugeMetricFamily(
+                f"strowger_budget_{name}", f"{what}.", labels=["budget", "subject", "unit"]
+            )
+            for name, what in (
+                ("limit", "What a budget allows in its period"),
+                ("spent", "What was spent in the period, as of the records"),
+                ("reserved", "What is reserved or leased by processes, and not spent yet"),
+            )
+        ]
+        for account in self._bank.accounts:
+            usd = account.budget.usd is not None
+            labels = [account.budget.name, account.subject, "usd" if usd else "tokens"]
+            values = (account.limit, account.spent, account.reserved + account.others)
+            for family, value in zip(families, values, strict=True):
+                family.add_metric(labels, value / NANOS if usd else value)
+        yield from families
+        yield GaugeMetricFamily(
+            "strowger_budgets_current",
+            "1 while budgets are read from the store, 0 while the last known spend applies.",
+            value=not self._bank.unavailable,
+        )
+        yield CounterMetricFamily(
+            "strowger_budget_lost_usd",
+            "Cost of requests whose records a killed process has lost.",
+            value=self._sync.lost_nanos / NANOS,
+        )
+        yield CounterMetricFamily(
+            "strowger_budget_expired_leases",
+            "Processes and gateways that died with leases of budgets, which have expired.",
+            value=self._sync.expired,
+        )

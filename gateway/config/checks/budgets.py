@@ -1,0 +1,54 @@
+"""Cross-checks of `budgets`: names, amounts, time zones, and the cheaper model."""
+
+from zoneinfo import ZoneInfo
+
+from gateway.config.checks.limits import check_scope
+from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.config.schema.budgets import Budget, UseModel
+from gateway.config.schema.config import Config
+
+
+def check_budgets(config: Config, problems: Problems) -> None:
+    names: dict[str, int] = {}
+    for index, budget in enumerate(config.budgets):
+        path: Path = ("budgets", index)
+        first = names.setdefault(budget.name, index)
+        if first != index and not problems.at((*path, "name")):
+            text = f" is already the name of budgets[{first}]"
+            problems.add((*path, "name"), Found(budget.name), text)
+        check_scope(budget, path, config, problems, "budget")
+        _amount(budget, path, config, problems)
+        _time_zone(budget, path, problems)
+        _cheaper(budget, path, config, problems)
+
+
+def _amount(budget: Budget, path: Path, config: Config, problems: Problems) -> None:
+    if (budget.usd is None) == (budget.tokens is None):
+        if not problems.at((*path, "usd")) and not problems.at((*path, "tokens")):
+            problems.add(path, "needs exactly one of usd and tokens")
+    elif budget.usd is not None and budget.unknown_price == "deny" and not _priced(config):
+        problems.warn((*path, "usd"), "refuses every request: the configuration has no prices")
+
+
+def _priced(config: Config) -> bool:
+    return bool(config.prices) or config.prices_from == "catalogue"
+
+
+def _time_zone(budget: Budget, path: Path, problems: Problems) -> None:
+    place = (*path, "time_zone")
+    try:
+        ZoneInfo(budget.time_zone)
+    except (ValueError, OSError, LookupError):
+        if not problems.at(place):
+            text = " is not a time zone that this machine knows; write it as Europe/Berlin"
+            problems.add(place, Found(budget.time_zone), text)
+
+
+def _cheaper(budget: Budget, path: Path, config: Config, problems: Problems) -> None:
+    place = (*path, "on_exceeded", "use_model")
+    if not isinstance(budget.on_exceeded, UseModel) or problems.under(place):
+        return
+    name = budget.on_exceeded.use_model
+    names = [model.name for model in config.models if not model.name.endswith("*")]
+    if name not in names and not problems.under(("models",)):
+        problems.add(place, "no model is named ", Found(name), nearest(name, names))

@@ -1,0 +1,47 @@
+"""The shape of `budgets` in config.yaml."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from gateway.config.schema.limits import LimitWho
+from gateway.config.schema.units import Count, Name, Share
+
+Per = Literal["day", "week", "month", "total"]
+
+
+class UseModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Send requests to this model once the budget is used up."""
+
+    use_model: Name
+
+
+class CountUsd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an attempt counts whose price is unknown, in US dollars."""
+
+    count_usd: Annotated[float, Meta(ge=0)]
+
+
+class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much may be spent in a calendar period: US dollars or tokens.
+
+    who, each, models: as in Limit.
+    usd, tokens:   one of them. per: `total` never begins again.
+    time_zone:     in which days, weeks and months begin; a week begins on Monday.
+    on_exceeded:   refuse requests, or send them to a cheaper model.
+    unknown_price: refuse requests that a backend without a price may answer, or count so much.
+    on_outage:     without the store, each gateway decides by what it knows, or refuses requests.
+    """
+
+    name: Name
+    who: LimitWho = LimitWho()
+    each: Literal["key", "team", "user"] | None = None
+    models: tuple[Name, ...] = ("*",)
+    usd: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    tokens: Count | None = None
+    per: Per = "month"
+    time_zone: Name = "UTC"
+    alerts: tuple[Share, ...] = ()
+    on_exceeded: Literal["refuse"] | UseModel = "refuse"
+    unknown_price: Literal["deny"] | CountUsd = "deny"
+    on_outage: Literal["local", "refuse"] = "local"

@@ -1,0 +1,1 @@
+"""Callers with tokens of identity providers: their keys, their signatures, their claims."""

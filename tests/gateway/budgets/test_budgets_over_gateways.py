@@ -1,0 +1,146 @@
+"""Gateways with one store: together within a budget, whatever dies, is late, or does not answer."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from gateway.budgets.bank import BudgetBank
+from gateway.budgets.budgets import Budgets
+from gateway.budgets.leases import BudgetLeases
+from gateway.budgets.ledger import Cost, Reservation, Short
+from gateway.budgets.sync import BudgetSync
+from gateway.config.schema.budgets import Budget
+from gateway.config.schema.limits import LimitWho
+from gateway.store.errors import StoreUnavailable
+from gateway.store.open import open_store
+from gateway.store.rows import RequestRow
+from gateway.store.sql import SqlStore
+from schemas.errors import Unavailable
+from schemas.secret import Secret
+from tests.gateway.store.rows import attempt_row
+
+pytestmark = pytest.mark.anyio
+
+AT = 4_000_000_000.0
+BUDGET = Budget(name="all", who=LimitWho(any=True), usd=1000 / 1e9)
+COST = Cost(100, 1)
+"""A tenth of the budget."""
+
+
+class OneGateway:
+    """A gateway of one process, without the requests: its budgets and their connection."""
+
+    def __init__(self, store: SqlStore, budget: Budget = BUDGET) -> None:
+        self.bank = BudgetBank(lambda: budgets, durable=True, clock=lambda: AT)
+        budgets = (budget,)
+        self.sync = BudgetSync(self.bank, store.spend, monotonic)
+        self.budgets = Budgets(budgets, "writer")
+        self.leases = BudgetLeases(
+            self.budgets, lambda message: self.bank.on_message(0, message), lambda: None
+        )
+        self.bank.join(0, self.leases.on_message)
+
+    async def request(self) -> Reservation | tuple[Short, ...]:
+        purses = self.budgets.of("k", "chat", "chat")
+        assert purses is not None
+        return purses.reserve(COST) or await self.leases.ask(purses, COST)
+
+
+@asynccontextmanager
+async def running(gateway: OneGateway) -> AsyncGenerator[OneGateway, None]:
+    await gateway.sync.start()
+    reporting = asyncio.create_task(gateway.leases.report())
+    try:
+        yield gateway
+    finally:
+        reporting.cancel()
+        await gateway.sync.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SqlStore:
+    return open_store(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
+
+
+def record(store: SqlStore, name: str, nanos: int) -> None:
+    """A record of another gateway reaches the store, perhaps late."""
+    row = RequestRow(
+        request_id=name, time=AT, status=200, ms=1.0, key="k", model="chat", route="chat"
+    )
+    store.import_rows(f"file-{name}", 0, 1, [row, attempt_row(name, time=AT, cost=nanos / 1e9)])
+
+
+async def test_two_gateways_reserve_together_exactly_the_budget(store: SqlStore) -> None:
+    """Each may lease more than it needs while there is much, and gives it back."""
+    async with running(OneGateway(store)) as one, running(OneGateway(store)) as other:
+        admitted, end = 0, monotonic() + 20
+        while admitted < 10 and monotonic() < end:
+            found = await (one, other)[admitted % 2].request()
+            admitted += isinstance(found, Reservation)
+            if not isinstance(found, Reservation):
+                await asyncio.sleep(0.1)
+        refused = [await gateway.request() for gateway in (one, other)]
+
+    assert admitted == 10
+    for found in refused:
+        assert isinstance(found, tuple)
+        assert found[0].budget == "all"
+
+
+async def test_records_that_are_imported_late_count(store: SqlStore) -> None:
+    async with running(OneGateway(store)) as gateway:
+        first = await gateway.request()
+        record(store, "late", 850)
+        await asyncio.sleep(1.3)  # the next reading
+        second = await gateway.request()
+        (account,) = gateway.bank.accounts
+
+    assert isinstance(first, Reservation)
+    assert account.stored == 850
+    assert isinstance(second, tuple)
+    assert second[0].left == 50
+
+
+async def test_what_was_spent_before_a_start_is_known_at_its_first_request(store: SqlStore) -> None:
+    record(store, "earlier", 950)
+    async with running(OneGateway(store)) as gateway:
+        found = await gateway.request()
+
+    assert isinstance(found, tuple)
+    assert found[0].left == 50
+
+
+async def test_a_gateway_that_leaves_gives_back_what_it_holds(store: SqlStore) -> None:
+    async with running(OneGateway(store)) as one:
+        held = [await one.request() for _ in range(10)]
+    async with running(OneGateway(store)) as other:
+        found = await other.request()
+
+    assert all(isinstance(one, Reservation) for one in held)
+    assert isinstance(found, Reservation)
+
+
+@pytest.mark.parametrize("policy", ["local", "refuse"])
+async def test_without_the_store_the_operator_decides(
+    policy: str, store: SqlStore, tmp_path: Path
+) -> None:
+    budget = Budget(
+        name="all", who=LimitWho(any=True), usd=1000 / 1e9,
+        on_outage="refuse" if policy == "refuse" else "local",
+    )  # fmt: skip
+    folder = tmp_path / "away"
+    away = open_store(Secret(f"sqlite:///{folder / 'store.db'}"))
+    with pytest.raises(StoreUnavailable):
+        away.ping()
+    async with running(OneGateway(away, budget)) as gateway:
+        if policy == "refuse":
+            with pytest.raises(Unavailable, match="the store does not answer"):
+                await gateway.request()
+            return
+        found = [await gateway.request() for _ in range(11)]
+
+    assert [isinstance(one, Reservation) for one in found] == [True] * 10 + [False]
