@@ -23,10 +23,11 @@ from gateway.coordination.limit_script import (
     ScriptRequest,
 )
 from gateway.coordination.replica_transport import ScriptRunner, TransportUnavailable
-from gateway.limits.bank import PART, LimitBank, Send
+from gateway.limits.bank import LimitBank, Send
 from gateway.limits.ledger import Quantity
 from gateway.limits.limits import PERIODS
 from gateway.limits.messages import (
+    PART,
     LimitAmounts,
     LimitAsk,
     LimitDenial,

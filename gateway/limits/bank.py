@@ -16,6 +16,7 @@ from gateway.config.schema.limits import Limit
 from gateway.limits.ledger import Account, LimitRefusal
 from gateway.limits.limits import RequestLimits
 from gateway.limits.messages import (
+    PART,
     LimitAmounts,
     LimitAsk,
     LimitDenial,
@@ -28,10 +29,6 @@ from gateway.limits.messages import (
     Use,
 )
 from gateway.limits.window import Seats, Window
-
-PART: Final = 64
-"""A lease is at most this part of a limit, beyond what the request needs: a killed worker's lease
-counts as used for a period."""
 
 RECALL_S: Final = 0.25
 """How long to wait for what other workers give back; a worker that hangs gives nothing."""

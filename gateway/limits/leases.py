@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from gateway.limits.credit import LimitCredit
 from gateway.limits.leased import LeasedSeats, LeasedWindow
 from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal
 from gateway.limits.limits import RequestLimits
@@ -54,6 +55,7 @@ class LimitLeases:
         self._send = send
         self._ids = count(1)
         self._asking: dict[int, _Asking] = {}
+        self._credit = LimitCredit()
         limits.lease(self)
 
     async def ask(self, accounts: Accounts, tokens: int) -> Hold | LimitRefusal:
@@ -61,6 +63,9 @@ class LimitLeases:
         refusal = accounts.too_large(tokens)
         if refusal is not None:
             return refusal
+        hold = self._on_credit(accounts, tokens)
+        if hold is not None:
+            return hold
         result = await self._ask(accounts, tokens, _lacking(accounts, tokens))
         for _ in range(MOST_TRIES):
             if result is not None:
@@ -68,6 +73,15 @@ class LimitLeases:
             # Another request took what was here, so lease all that this one needs.
             result = await self._ask(accounts, tokens, _lacking(accounts, tokens, alone=True))
         raise Unavailable("the limits change at the moment", retry_after=1)
+
+    def _on_credit(self, accounts: Accounts, tokens: int) -> Hold | None:
+        """Reserve a request at once if all limits that lack room allow it; ask without waiting."""
+        ask = LimitAsk(id=next(self._ids), lacking=_lacking(accounts, tokens))
+        hold = self._credit.reserve(accounts, tokens, ask, time.monotonic_ns())
+        if hold is not None:
+            self._send(LimitReport(recall=0, uses=_uses(accounts.all, recalled=False)))
+            self._send(ask)
+        return hold
 
     async def _ask(
         self, accounts: Accounts, tokens: int, lacking: tuple[LimitAmounts, ...]
@@ -120,6 +134,7 @@ class LimitLeases:
 
     def _granted(self, grant: LimitGrant) -> None:
         """Add to the leases, and reserve the request before another one can take its part."""
+        self._credit.repaid(grant)
         for one, left in zip(grant.granted, grant.left, strict=True):
             account = self._limits.account(one.limit, one.subject)
             if account is None:

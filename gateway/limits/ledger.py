@@ -14,7 +14,7 @@ class Account(Struct, eq=False, gc=False):
     """What one limit allows to one of its subjects. `None`: it does not limit the quantity.
 
     limit: its name. per: its period, for messages. subject: the key's name if each key has an
-    account, or "".
+    account, or "". exact: a worker never exceeds its lease.
     """
 
     limit: str
@@ -23,6 +23,7 @@ class Account(Struct, eq=False, gc=False):
     requests: Window | None
     tokens: Window | None
     seats: Seats | None
+    exact: bool = True
 
     def refusals(self, requests: int, tokens: int, seats: int, at: int) -> "list[LimitRefusal]":
         """The quantities that these amounts exceed."""

@@ -160,6 +160,7 @@ class RequestLimits:
             None if limit.requests is None else self._window(limit.requests, period),
             None if limit.tokens is None else self._window(limit.tokens, period),
             None if limit.concurrent is None else self._seats(limit.concurrent),
+            limit.exact,
         )
 
     def _adapted(self, old: Limit, account: Account, limit: Limit) -> Account:

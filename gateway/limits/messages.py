@@ -1,8 +1,14 @@
 """What the workers and their leader send each other about limits."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from gateway.limits.ledger import Quantity
+
+PART: Final = 64
+"""A lease is at most this part of a limit, beyond what the request needs: a killed worker's lease
+counts as used for a period. Without `exact`, a worker may exceed its leases by as much."""
 
 Use = tuple[int, int]
 """When a use stops to count (nanoseconds of the machine's clock), and its amount."""

@@ -5,12 +5,9 @@ import pytest
 from gateway.config.unsupported import UNSUPPORTED
 from tests.gateway.config.configs import GOOD, faults, read
 
-LIMIT = "limits: [{name: l, requests: 1, who: {WHO}}]"
 BUDGET = "budgets: [{name: b, tokens: 1, who: {any: true}, alerts: [0.5]}]"
 TOP_LEVEL = [
     (BUDGET, "budgets[0].alerts: alerting when a budget is nearly used up"),
-    (LIMIT.replace("WHO}", "any: true}, exact: false"),
-     "limits[0].exact: exceeding a limit to save messages"),
     ("logging: {payloads: on}", "logging.payloads: logging payloads"),
     ("telemetry: {otlp_endpoint: 'http://x'}",
      "telemetry.otlp_endpoint: sending OpenTelemetry spans"),

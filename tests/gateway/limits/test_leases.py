@@ -107,6 +107,61 @@ async def test_several_workers_admit_exactly_the_limit(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+async def test_a_limit_that_need_not_be_exact_is_exceeded_by_at_most_a_lease_per_worker(
+    seed: int,
+) -> None:
+    """And none is refused below it, although most requests wait for no message."""
+    draws = random.Random(seed)
+    allowed, workers = draws.randint(64, 2000), draws.randint(2, 4)
+    office = Office(workers, seed, limit(requests=allowed, exact=False))
+
+    async def client(worker: LeasingWorker) -> int:
+        admitted = 0
+        for _ in range(300):
+            result = await worker.request(0)
+            admitted += isinstance(result, Hold)
+            if draws.random() < 0.1:
+                await asyncio.sleep(draws.uniform(0, 0.005))
+        return admitted
+
+    counts = await asyncio.gather(*(client(worker) for worker in office.workers for _ in range(3)))
+    again = [await worker.request(0) for worker in office.workers]
+    await office.close()
+
+    admitted = sum(counts) + sum(isinstance(one, Hold) for one in again)
+    requests = workers * (900 + 1)
+    assert min(allowed, requests) <= admitted <= allowed + workers * (allowed // 64)
+
+
+async def test_a_request_within_the_credit_waits_for_no_message() -> None:
+    office = Office(2, 1, limit(requests=640, tokens=6400, exact=False))
+    worker = office.workers[0]
+    request = worker.request(100)
+    try:
+        request.send(None)
+    except StopIteration as done:
+        first = done.value
+    else:
+        first = None
+    larger = await worker.request(101)
+    await office.close()
+
+    assert isinstance(first, Hold)
+    assert isinstance(larger, Hold), "more than the credit is asked for, not refused"
+
+
+async def test_one_exact_limit_makes_a_request_ask() -> None:
+    loose = Limit(name="loose", who=LimitWho(any=True), requests=640, per="day", exact=False)
+    office = Office(2, 1, loose, limit(requests=640))
+    request = office.workers[0].request(0)
+    waits = request.send(None)
+    request.close()
+    await office.close()
+
+    assert waits is not None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 async def test_tokens_that_are_not_used_return_to_all_workers(seed: int) -> None:
     """Each request reserves up to 50 and uses less: in the end exactly the used ones count."""
     draws = random.Random(seed)
