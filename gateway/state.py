@@ -15,6 +15,7 @@ from gateway.admission import Admission
 from gateway.asgi.cors import CorsHeaders
 from gateway.asgi.large_bodies import LargeBodyQueue
 from gateway.asgi.sse_keepalive import SseKeepAlive
+from gateway.audit.log import AuditLog, NoAudit
 from gateway.budgets.bank import BudgetBank
 from gateway.budgets.leases import BudgetLeases
 from gateway.budgets.metrics import BudgetCollector
@@ -58,6 +59,7 @@ class Gateway:
     worker: this process's number among the workers. ended: sessions that were signed out.
     trials: the experiments, if there is a store. minding: their jobs, if this process leads.
     archive, keys: the stored responses and the issued keys, if there is a store.
+    audit: records what operators do.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Gateway:
         self.experiment_jobs: ExperimentJobs | None = None
         self.archive: ResponseArchive | None = None
         self.keys: KeyDesk | None = None
+        self.audit: AuditLog = NoAudit()
         self.peers: Peers = NoPeers()
         self._reports = EngineReports()
         self.ended_sessions = EndedSessions(Path(runtime.config.store.spool or SPOOL))

@@ -1,0 +1,24 @@
+"""The seam of the audit log: call `record` wherever an operator's action takes effect or fails."""
+
+from typing import Protocol
+
+from gateway.audit.event import AuditEvent
+
+
+class AuditLog(Protocol):
+    """Where events are recorded; `Gateway.audit` in a serving process."""
+
+    def record(self, event: AuditEvent) -> None:
+        """Record an event. From any thread; never blocks, and never raises.
+
+        Refused events of clients that have not proved who they are (`actor_kind` "unknown") are
+        counted together by action, address and reason, so that an attacker cannot fill the disk.
+        """
+        ...
+
+
+class NoAudit:
+    """Without a store, or with `audit.log: off`, nothing is recorded."""
+
+    def record(self, event: AuditEvent) -> None:
+        """Drop the event."""
