@@ -17,6 +17,7 @@ from schemas.errors import GatewayError
 from schemas.events import Event
 from schemas.fields import Task
 from schemas.messages import ThoughtKind
+from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 from schemas.secret import Secret
 
@@ -229,6 +230,20 @@ class HeadReader(Protocol):
 
     def decoder_of(self, request: GenerateRequest, headers: Mapping[str, str]) -> Decoder:
         """Replaces `decoder` once the head of a 200 has been received. Names are lower-case."""
+        ...
+
+
+@runtime_checkable
+class PlainReader(Protocol):
+    """An adapter that reads whole chat answers which are nothing but text, without events."""
+
+    @property
+    def read_plain(self) -> Callable[[bytes], PlainAnswer | None] | None:
+        """Return what reads a body; its `None`: the body is to be decoded to events.
+
+        An answer that it reads is the same that the decoder's events make up. `None`: this
+        adapter reads none.
+        """
         ...
 
 

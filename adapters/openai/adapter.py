@@ -7,7 +7,7 @@ a vendor with known differences has a row in `adapters.openai.vendor_profiles`.
 https://github.com/openai/openai-openapi
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 from urllib.parse import urlsplit
 
@@ -31,6 +31,7 @@ from adapters.openai.encode import (
     embeddings_body,
     encode_body,
 )
+from adapters.openai.plain_answer import read_plain
 from adapters.openai.reasoning import with_thoughts
 from adapters.openai.tool_results import with_text_results
 from adapters.openai.trailer_fields import TrailerFieldDecoder
@@ -46,6 +47,7 @@ from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.events import Usage
 from schemas.fields import MESSAGES, Task, task_of
+from schemas.plain_answer import PlainAnswer
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -141,6 +143,11 @@ class OpenAIAdapter:
         decoder = OpenAIDecoder(self.endpoint, stream=request.stream, choices=choices)
         decoder.marked = vendor.marked
         return decoder
+
+    @property
+    def read_plain(self) -> Callable[[bytes], PlainAnswer | None] | None:
+        """See PlainReader. A variant of the dialect that decodes otherwise reads none."""
+        return read_plain if type(self).decoder is OpenAIAdapter.decoder else None
 
     def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
         try:

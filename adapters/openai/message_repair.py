@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 from adapters.openai.content_parts import CONTENT_PARTS
 from adapters.openai.wire import (
     NULL,
+    UNREADABLE,
     Choice,
     Function,
     LooseChoice,
@@ -208,7 +209,7 @@ def scalar(raw: Raw) -> str | int | None:
     """Return a string or an integer, else `None`."""
     try:
         return msgspec.json.decode(raw, type=str | int | None)
-    except msgspec.ValidationError:
+    except UNREADABLE:
         return None
 
 
@@ -221,7 +222,7 @@ def seconds(raw: Raw) -> int:
     """Return a time in whole Unix seconds, 0 if it is not one."""
     try:
         return int(msgspec.json.decode(raw, type=float | None) or 0)
-    except msgspec.ValidationError:
+    except UNREADABLE:
         return 0
 
 

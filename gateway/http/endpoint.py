@@ -6,7 +6,6 @@ only. Everything that Litestar's layers would do is done here.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Final, cast
@@ -30,10 +29,11 @@ from gateway.http.limited import admit_limited, settle_limited
 from gateway.http.other_methods import answer_other_method
 from gateway.http.response_storage import continued, storing
 from gateway.http.stream_output import StreamOutput
-from gateway.http.stream_start import first_or_commit
+from gateway.http.stream_start import first_batch
 from gateway.http.token_count import count_tokens
 from gateway.http.wrong_key_delay import delay_wrong_key
 from gateway.routing.execution import pipeline
+from gateway.routing.execution.plain_chat import collect_plain
 from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.planner import Planner
@@ -50,8 +50,8 @@ from gateway.surfaces.stored_items import EarlierItemsNeeded
 from schemas.answers import Answer, Embeddings, Fold, folded
 from schemas.errors import Forbidden, GatewayError, ModelNotFound
 from schemas.event_source import EventSource
-from schemas.events import Event
-from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+from schemas.plain_answer import PlainAnswer
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
 LARGE: Final = 64 * 1024
 """Maximum bytes of a body that is parsed directly in the event loop, in at most 5 ms."""
@@ -67,6 +67,7 @@ class Endpoint:
         self._route = route
         self._surface = route.surface
         self._names = route.surface.field_names
+        self._plain = route.surface.plain
         self._task = route.surface.task or ""
         self._stores = route.stores
         self._id_header = route.surface.request_id_header
@@ -254,6 +255,16 @@ class Endpoint:
             await count_tokens(planned, request, record, response, exchange)
             return
         real: Answer | Embeddings
+        plain = self._plain if planned.mirror is None else None
+        if plain is not None and type(request) is ChatRequest and not request.stream:
+            with DisconnectGuard(exchange):
+                chat = await collect_plain(planned, request, record, tenant=record.caller)
+            if type(chat) is PlainAnswer:
+                body = plain(chat, request, record.request_id)
+            else:
+                body = self._surface.renderer(request, record.request_id).answer(chat)
+            await response.whole(200, body)
+            return
         if type(request) is EmbeddingsRequest:
             with DisconnectGuard(exchange):
                 vectors = await pipeline.embed(planned, request, record, tenant=record.caller)
@@ -311,7 +322,7 @@ class Endpoint:
             source = cast("EventSource", folded(source, copied))
         try:
             async with aclosing(source):
-                held = await self._first(source, response, gateway)
+                held = await first_batch(source, response, gateway, self._surface.keep_alive)
                 if not response.started:
                     await response.start(renderer.headers(record.backend))
                     gateway.keepalive.add(response, self._surface.keep_alive)
@@ -336,17 +347,6 @@ class Endpoint:
             await response.end(renderer.finish())
         finally:
             gateway.keepalive.remove(response)
-
-    async def _first(
-        self, source: AsyncGenerator[list[Event], None], response: ResponseWriter, gateway: Gateway
-    ) -> list[Event]:
-        """Return the first batch; with `commit_after_s`, send a head and comments if it is late."""
-        commit_after_s = gateway.runtime.config.server.commit_after_s
-        if commit_after_s is None:
-            return await anext(source)
-        return await first_or_commit(
-            source, response, gateway.keepalive, self._surface.keep_alive, commit_after_s
-        )
 
     async def _fail(self, error: GatewayError, response: ResponseWriter) -> None:
         if error.status == 499:

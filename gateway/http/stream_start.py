@@ -4,19 +4,21 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from gateway.asgi.response import ResponseWriter
-from gateway.asgi.sse_keepalive import SseKeepAlive
 from gateway.eventloop.inline_task import in_task
+from gateway.state import Gateway
 from schemas.events import Event
 
 
-async def first_or_commit(
+async def first_batch(
     source: AsyncGenerator[list[Event], None],
     response: ResponseWriter,
-    keepalive: SseKeepAlive,
+    gateway: Gateway,
     comment: bytes,
-    after_s: float,
 ) -> list[Event]:
-    """Return the first batch; if it takes longer than `after_s`, send a head and comments."""
+    """Return the first batch; with `commit_after_s`, send a head and comments if it is late."""
+    after_s = gateway.runtime.config.server.commit_after_s
+    if after_s is None:
+        return await anext(source)
     await in_task()
     first = asyncio.ensure_future(anext(source))
     try:
@@ -24,7 +26,7 @@ async def first_or_commit(
         if not first.done():
             await response.start()
             await response.frame(comment)
-            keepalive.add(response, comment)
+            gateway.keepalive.add(response, comment)
         return await first
     finally:
         if not first.done():

@@ -4,7 +4,7 @@ A surface translates and does nothing else: no socket and no log. The request pa
 body, gets a renderer, feeds it the backend's events, and sends the bytes that it returns.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, overload
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError
 from schemas.events import Event
 from schemas.fields import Task
+from schemas.plain_answer import PlainAnswer
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
 
 JSON = "application/json"
@@ -83,6 +84,10 @@ class EmbeddingsRenderer(Protocol):
     def embeddings(self, embeddings: Embeddings) -> bytes: ...
 
 
+PlainRenderer = Callable[[PlainAnswer, GenerateRequest, str], bytes]
+"""Writes a plain answer to a request, by the request's id, in the bytes of `Renderer.answer`."""
+
+
 class Surface(Protocol):
     """One wire format; one instance serves all requests.
 
@@ -94,6 +99,7 @@ class Surface(Protocol):
     error_event: the line before the data of an error in a stream; b"" for none.
     request_id_header: the dialect's own header for the request's id; b"" for none.
     field_names: the client's names of our schema's fields.
+    plain:       writes plain answers; `None` if only renderers write answers.
     """
 
     @property
@@ -114,6 +120,8 @@ class Surface(Protocol):
     def request_id_header(self) -> bytes: ...
     @property
     def field_names(self) -> FieldNames: ...
+    @property
+    def plain(self) -> PlainRenderer | None: ...
 
     def status_of(self, exc: GatewayError) -> int:
         """Return the HTTP status by which the dialect's clients know the error."""

@@ -1,6 +1,6 @@
 """What most surfaces have in common: bodies of JSON, streams of events, statuses as they are."""
 
-from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound
+from gateway.surfaces.base import EVENT_STREAM, JSON, Inbound, PlainRenderer
 from gateway.surfaces.sse import KEEP_ALIVE
 from schemas.errors import GatewayError
 
@@ -14,6 +14,7 @@ class JsonSurface:
     stream_media_type = EVENT_STREAM
     error_event = b""
     request_id_header = b""
+    plain: PlainRenderer | None = None
 
     def status_of(self, exc: GatewayError) -> int:
         return exc.status

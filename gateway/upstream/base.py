@@ -1,13 +1,14 @@
 """Interface that routing calls: a backend that generates or embeds, remote or local."""
 
-from collections.abc import AsyncGenerator
-from typing import Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from adapters.base import Supports
 from schemas.answers import Embeddings
 from schemas.events import Event
+from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
 
 
@@ -28,6 +29,13 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     tenant: str = ""
     begun: float | None = None
     large: bool = False
+
+
+WholeChat = Callable[[ChatRequest, Call], Awaitable[PlainAnswer | Sequence[Event]]]
+"""Asks for a chat that is not streamed: a plain answer as such, any other as all of its events.
+
+Raises as `Upstream.generate`.
+"""
 
 
 class Upstream(Protocol):
@@ -61,3 +69,21 @@ class Upstream(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class PlainChats(Protocol):
+    """An upstream that has plain answers to chats without events.
+
+    One that changes requests or events of others has none, unless it knows when it changes none.
+    """
+
+    @property
+    def whole_chat(self) -> WholeChat | None:
+        """`None`: its backend's answers are never plain."""
+        ...
+
+
+def whole_chat_of(upstream: Upstream) -> WholeChat | None:
+    """Return what asks for whole chats; `None` if only `generate` does."""
+    return upstream.whole_chat if isinstance(upstream, PlainChats) else None

@@ -14,6 +14,7 @@ from adapters.base import (
     HeadReader,
     InputsByModel,
     Outbound,
+    PlainReader,
     TokenCounter,
 )
 from adapters.capabilities import restricted
@@ -23,7 +24,7 @@ from adapters.unencodable import ENCODE_ERRORS, unencodable
 from gateway.clock import now
 from gateway.config.schema.config import Timeouts
 from gateway.config.schema.connection import ClientFields
-from gateway.upstream.base import Call
+from gateway.upstream.base import Call, WholeChat
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport
 from gateway.upstream.embedding_batches import join_answers, split_batches
@@ -34,6 +35,8 @@ from gateway.upstream.transport import Reply, Transport
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, Uncountable, UpstreamBroken, UpstreamError
 from schemas.event_source import EventSource
+from schemas.events import Event
+from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request, TokenRequest
 
 ANSWER_BYTES = 256 * 1024 * 1024
@@ -71,6 +74,8 @@ class HttpUpstream:
         )
         self._timeouts = timeouts
         self._head_reader = adapter if isinstance(adapter, HeadReader) else None
+        plain = adapter.read_plain if isinstance(adapter, PlainReader) else None
+        self._read_plain = plain if self._head_reader is None else None
         self._inputs = adapter if isinstance(adapter, InputsByModel) else None
         self._marked: dict[type[Decoder], bool] = {}
         self._addresses = tuple(addresses)
@@ -118,6 +123,36 @@ class HttpUpstream:
                     await _read_out(reply, min(now() + AFTER_END_S, over))
                     return
             yield reader.close()
+        except GatewayError as exc:
+            hide_addresses(exc, self._addresses)
+            raise
+        finally:
+            await reply.aclose()
+
+    @property
+    def whole_chat(self) -> WholeChat | None:
+        """See PlainChats."""
+        return None if self._read_plain is None else self._whole_chat
+
+    async def _whole_chat(self, request: ChatRequest, call: Call) -> PlainAnswer | Sequence[Event]:
+        """See WholeChat. `generate` of an answer that is not streamed, without a generator."""
+        if call.large:
+            outbound = await asyncio.to_thread(self._encode, request, call.model)
+        else:
+            outbound = self._encode(request, call.model)
+        started, timeouts = now(), self._timeouts
+        over = (started if call.begun is None else call.begun) + timeouts.total_s
+        if over > call.deadline:
+            over = call.deadline
+        reply = await self._exchange(outbound, started, over)
+        try:
+            await self._check(reply, over)
+            body = await reply.body(over, ANSWER_BYTES)
+            plain = None if self._read_plain is None else self._read_plain(body)
+            if plain is not None:
+                return plain
+            decoder = self._decoder(request, reply)
+            return [*decoder.feed("", body), *decoder.close()]
         except GatewayError as exc:
             hide_addresses(exc, self._addresses)
             raise

@@ -25,6 +25,7 @@ from gateway.routing.resilience.breaker_per_model import Breakers
 from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.recent_activity import Load
 from gateway.routing.resilience.retry import RetryBudget
+from gateway.upstream.base import whole_chat_of
 from gateway.wiring.upstreams import Upstreams
 
 HEDGES_FLOOR, HEDGES_SHARE = 10, 0.1
@@ -98,6 +99,7 @@ class _Builder:
             budget=self._upstreams.budgets[provider],
             load=known.load if known else Load(),
             prices=self._prices,
+            whole_chat=whole_chat_of(upstream),
         )
         return self.backends[key]
 

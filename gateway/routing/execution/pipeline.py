@@ -105,10 +105,18 @@ def _count_and_pass(record: RequestRecord, sink: EventSink, batch: Sequence[Even
 
 
 async def collect(
-    plan: Plan, request: GenerateRequest, record: RequestRecord, *, tenant: str = ""
+    plan: Plan,
+    request: GenerateRequest,
+    record: RequestRecord,
+    *,
+    tenant: str = "",
+    begun: PrimaryAttempt | None = None,
 ) -> Answer:
-    """The complete answer of the first backend that completes one."""
-    attempt = first_attempt(plan, request, record, tenant)
+    """The complete answer of the first backend that completes one.
+
+    begun: the attempt to go on with, if it has started.
+    """
+    attempt = begun or first_attempt(plan, request, record, tenant)
     if attempt is None:
         attempt = await AttemptSequence(plan, request, record, tenant).first()
     while True:

@@ -15,7 +15,7 @@ from gateway.routing.resilience.breaker_per_model import Breakers
 from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.recent_activity import Load
 from gateway.routing.resilience.retry import RetryBudget
-from gateway.upstream.base import Upstream
+from gateway.upstream.base import Upstream, WholeChat
 from schemas.errors import ModelNotFound
 
 NO_VALUES = RequestFields()
@@ -28,6 +28,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     budget: retries, shared by all backends of one provider. breaker, load: this backend's own.
     breakers: one per model name, in place of `breaker`, if its model is "*".
     prices: the operator's, by the name of a candidate.
+    whole_chat: of its upstream; `None` if that has none.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     breakers: Breakers = field(default_factory=lambda: Breakers(BreakerRule()))
     load: Load = field(default_factory=Load)
     prices: Prices = UNPRICED
+    whole_chat: WholeChat | None = None
 
     def breaker_for(self, model: str) -> Breaker:
         """The breaker for requests of this model name, to display it; creates none."""

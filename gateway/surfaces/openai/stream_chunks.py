@@ -23,6 +23,11 @@ NEVER: Final = -9999.0
 encode: Final[Callable[[object], bytes]] = msgspec.json.Encoder().encode
 
 
+def created_at(request_id: str) -> int:
+    """Return the Unix seconds at which a UUIDv7 was created, RFC 9562 section 5.7."""
+    return int(request_id[:8] + request_id[9:13], 16) // 1000
+
+
 class ChunkIdentity(Struct, frozen=True, kw_only=True):
     """The fields that every chunk of an answer repeats. created: Unix seconds."""
 

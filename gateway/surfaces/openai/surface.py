@@ -19,6 +19,8 @@ from gateway.surfaces.openai.bodies import (
 from gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
 from gateway.surfaces.openai.completion_render import CompletionRenderer
 from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
+from gateway.surfaces.openai.plain_chat import plain_chat
+from gateway.surfaces.openai.stream_chunks import created_at
 from gateway.surfaces.openai.wire import ChatWire, CompletionWire, EmbeddingsWire
 from schemas.errors import GatewayError
 from schemas.fields import Task
@@ -60,6 +62,7 @@ class OpenAISurface(JsonSurface):
         self.task: Task = task
         self._reasoning: ReasoningNames = reasoning
         self._running_usage = running_usage
+        self.plain = plain_chat if task == "chat" else None
 
     def parse(self, inbound: Inbound) -> Request:
         body, model = inbound.body, inbound.model
@@ -102,11 +105,6 @@ class OpenAISurface(JsonSurface):
 
     def error(self, exc: GatewayError) -> bytes:
         return error_body(exc)
-
-
-def created_at(request_id: str) -> int:
-    """Return the Unix seconds at which a UUIDv7 was created, RFC 9562 section 5.7."""
-    return int(request_id[:8] + request_id[9:13], 16) // 1000
 
 
 def _no_tokens() -> GatewayError:

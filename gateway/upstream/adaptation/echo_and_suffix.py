@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from adapters.base import Supports
-from gateway.upstream.base import Call, Upstream
+from gateway.upstream.base import Call, Upstream, WholeChat, whole_chat_of
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest
 from schemas.events import Event, Finished, TextDelta
@@ -67,6 +67,11 @@ class EchoAndSuffix:
                 param="echo",
             )
         return self._surrounded(sent, call, before, suffix)
+
+    @property
+    def whole_chat(self) -> WholeChat | None:
+        """See PlainChats: chats pass unchanged."""
+        return whole_chat_of(self._inner)
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         return await self._inner.embed(request, call)

@@ -69,6 +69,14 @@ def test_a_complete_answer_gives_what_a_stream_would_have_given() -> None:
     )
 
 
+def test_an_id_that_is_not_utf_8_is_no_id() -> None:
+    body = b'{"id":"\xed\xa0\x80","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}'
+
+    decoder = openai().decoder(WHOLE_CHAT)
+
+    assert [*decoder.feed("", body)] == [Started(), TextDelta(text="hi"), Finished(reason="stop")]
+
+
 def test_choices_come_in_any_order_and_keep_their_index() -> None:
     found = events(
         stream(

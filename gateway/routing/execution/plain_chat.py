@@ -1,0 +1,54 @@
+"""Execute the plan of a chat that is not streamed, without events if its answer is plain."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from gateway.clock import now
+from gateway.routing.execution.attempt_sequence import first_attempt
+from gateway.routing.execution.pipeline import collect
+from gateway.routing.planning.plan import Plan
+from gateway.routing.request_record import RequestRecord
+from schemas.answers import Answer, Fold
+from schemas.events import Event
+from schemas.plain_answer import PlainAnswer
+from schemas.requests import ChatRequest
+
+
+async def collect_plain(
+    plan: Plan, request: ChatRequest, record: RequestRecord, *, tenant: str = ""
+) -> Answer | PlainAnswer:
+    """As `pipeline.collect`, whose records it leaves; plain if the first attempt's answer is.
+
+    `collect` does the rest: hedged attempts, attempts that have to wait, all after the first.
+    """
+    attempt = first_attempt(plan, request, record, tenant)
+    if attempt is None:
+        return await collect(plan, request, record, tenant=tenant)
+    whole_chat = attempt.candidate.backend.whole_chat
+    if whole_chat is None:
+        return await collect(plan, request, record, tenant=tenant, begun=attempt)
+    try:
+        sent = cast("ChatRequest", attempt.candidate.request or request)
+        answer = await whole_chat(sent, attempt.call)
+        if type(answer) is PlainAnswer:
+            record.deltas, record.usage = answer.deltas, answer.usage
+            record.first_content_at = now()
+        else:
+            answer = _folded(answer, record)
+    except BaseException as error:
+        if not attempt.should_fail_over(error):
+            raise
+    else:
+        attempt.succeed(now())
+        return answer
+    following = await attempt.rest.next(attempt)
+    return await collect(plan, request, record, tenant=tenant, begun=following)
+
+
+def _folded(events: Sequence[Event], record: RequestRecord) -> Answer:
+    fold = Fold()
+    fold.add(events)
+    record.deltas, record.usage = fold.deltas, fold.usage
+    if fold.deltas:
+        record.first_content_at = now()
+    return fold.answer()
