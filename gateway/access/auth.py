@@ -27,7 +27,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     """One key's rights. models: names, or prefixes ending in `*`; max_priority: 1 is highest.
 
     team: its team, "" for none. team_models: of the team, if they are limited; both lists apply.
-    user, tags: of an issued key.
+    user: of an issued key or a token. tags: of a key, for reports of usage.
     """
 
     name: str = ""
@@ -215,6 +215,7 @@ class Keyring:
             max_priority=key.max_priority,
             team=key.team or "",
             team_models=None if team is None or "*" in team.models else team.models,
+            tags=key.tags,
         )
 
     def _of_issued(self) -> Iterator[_Entry]:

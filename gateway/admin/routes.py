@@ -14,6 +14,7 @@ from gateway.admin.keys import key_routes
 from gateway.admin.page.routes import live_route, page_routes
 from gateway.admin.requests import request_routes
 from gateway.admin.series import series_route
+from gateway.admin.usage import usage_route
 from gateway.state import Gateway
 
 
@@ -27,6 +28,7 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
         route_handlers=[
             engines_route(current),
             series_route(current),
+            usage_route(current),
             explain_route(current),
             live_route(current),
             backends_route(current),

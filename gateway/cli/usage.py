@@ -1,73 +1,150 @@
-"""`strowger usage`: requests, tokens and cost by day, key, model and backend."""
+"""`strowger usage`: requests, tokens and cost by time, key, team, user, tag, model and backend."""
 
-from datetime import UTC, datetime, timedelta
+import time
 from pathlib import Path
 
 import click
 import msgspec
 from rich.markup import escape
 
-from gateway.cli.config_loading import config_option, faults_shown, load
+from gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from gateway.cli.tables import show, table_of
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_existing
-from gateway.store.usage_queries import UsageRow
-from schemas.errors import InvalidConfig
+from gateway.usage.csv_output import as_csv
+from gateway.usage.periods import usage_range
+from gateway.usage.report import (
+    DEFAULT,
+    DIMENSIONS,
+    FILTERS,
+    Dimension,
+    UsageQuery,
+    UsageReport,
+    Used,
+    dimensions,
+    usage_report,
+)
+from schemas.errors import InvalidConfig, InvalidRequest
 
 
+def _filters(command: click.Command) -> click.Command:
+    """`--key NAME` and the like."""
+    for name in FILTERS:
+        option = click.Option([f"--{name}"], metavar="NAME", help=f"Only this {name}.")
+        command.params.append(option)
+    return command
+
+
+@_filters
 @click.command()
 @config_option
+@click.option("--by", default=",".join(DEFAULT), show_default=True, help=", ".join(DIMENSIONS))
+@click.option("--days", type=click.IntRange(min=1), help="Days up to today; default 30.")
+@click.option("--month", default="", help="A month such as 2026-11, or `this` or `last`.")
+@click.option("--from", "begin", default="", help="A date, or a time with a time zone.")
+@click.option("--to", "end", default="", help="The first date or time not included; default now.")
 @click.option(
-    "--days",
-    type=click.IntRange(min=1),
-    default=30,
-    show_default=True,
-    help="Number of days up to today, UTC.",
+    "--time-zone", default="UTC", show_default=True, help="Of days and months: Europe/Berlin."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def usage(path: Path, days: int, as_json: bool) -> None:
-    """Show requests, tokens and cost per day, key, model and backend.
+@click.option("--csv", "csv", is_flag=True, help="Print CSV.")
+def usage(
+    path: Path,
+    by: str,
+    days: int | None,
+    month: str,
+    begin: str,
+    end: str,
+    time_zone: str,
+    as_json: bool,
+    csv: bool,
+    **only: str | None,
+) -> None:
+    """Show requests, tokens and cost, for example for chargeback.
 
-    The first columns count served responses; the columns from ATTEMPTS on count everything,
+    The columns up to USD count served responses; the columns from ATTEMPTS on count everything,
     including failed attempts, hedges and mirrored copies.
+
+    \b
+    strowger usage --month last --by team --csv
+    strowger usage --days 7 --by day,model --team search
     """
+    if as_json and csv:
+        raise click.UsageError("give either --json or --csv")
+    try:
+        query = UsageQuery(
+            range=usage_range(
+                time.time(), days=days, month=month, begin=begin, end=end, time_zone=time_zone
+            ),
+            by=dimensions(by),
+            only=msgspec.convert(
+                {name: value for name, value in only.items() if value is not None},
+                dict[Dimension, str],
+            ),
+        )
+        report, priced = _read(path, query)
+    except InvalidRequest as exc:
+        raise Faults((exc.message,)) from exc
+    if as_json:
+        click.echo(msgspec.json.encode(report))
+    elif csv:
+        click.echo(as_csv(report), nl=False)
+    else:
+        _table(report, priced=priced)
+    if report.rows_overlap and not as_json:
+        click.echo(
+            "A request with several tags is in the row of each; the total counts it once: "
+            f"{report.total.requests:,} requests, {report.total.cost_usd} USD spent. "
+            "`tags` instead of `tag` gives rows that add up.",
+            err=True,
+        )
+
+
+def _read(path: Path, query: UsageQuery) -> tuple[UsageReport, bool]:
+    """Return the report, and whether the configuration has prices. Raises InvalidRequest."""
     config = load(path)
-    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     with faults_shown():
         store = open_existing(config.store.url)
         try:
-            used = store.usage(since=(today - timedelta(days=days - 1)).timestamp())
+            report = usage_report(query, store.usage)
         except StoreUnavailable as exc:
             raise InvalidConfig((f"store.url: {exc}",)) from exc
         finally:
             store.close()
-    if as_json:
-        click.echo(msgspec.json.encode(used))
-    else:
-        _table(used, priced=bool(config.prices) or config.prices_from == "catalogue")
+    return report, bool(config.prices) or config.prices_from == "catalogue"
 
 
-def _table(used: list[UsageRow], *, priced: bool) -> None:
-    """Print usage and cost of served responses, then of all attempts."""
+def _table(report: UsageReport, *, priced: bool) -> None:
+    """Print usage and cost of served responses, then of all attempts; the total last."""
     table = table_of(
-        *("DAY", "KEY", "MODEL", "BACKEND", "REQUESTS", "IN", "OUT", "USD"),
-        *("ATTEMPTS", "IN", "OUT", "SPENT"),
+        *(name.upper() for name in report.by),
+        *("REQUESTS", "IN", "OUT", "USD", "ATTEMPTS", "IN", "OUT", "SPENT"),
     )
-    for row in used:
-        counts = (row.requests, row.served_prompt_tokens, row.served_completion_tokens)
-        in_all = (row.attempts, row.prompt_tokens, row.completion_tokens)
-        table.add_row(
-            *(escape(name) for name in (row.day, row.key, row.model, row.backend)),
-            *(f"{count:,}" for count in counts),
-            _usd(row.served_usd, row.served_unpriced) if priced else "",
-            *(f"{count:,}" for count in in_all),
-            _usd(row.cost_usd, row.unpriced) if priced else "",
-        )
+    for row in report.rows:
+        names = (escape(row.text(one)) for one in report.by)
+        table.add_row(*names, *_figures(row, priced=priced))
+    if len(report.rows) > 1 and report.by:
+        blanks = [""] * (len(report.by) - 1)
+        table.add_row("TOTAL", *blanks, *_figures(report.total, priced=priced))
     show(table)
 
 
-def _usd(known: float, unpriced: int) -> str:
+def _figures(row: Used, *, priced: bool) -> tuple[str, ...]:
+    return (
+        f"{row.requests:,}",
+        f"{row.served_prompt_tokens:,}",
+        f"{row.served_completion_tokens:,}",
+        _usd(row.served_nano_usd, row.served_unpriced) if priced else "",
+        f"{row.attempts:,}",
+        f"{row.prompt_tokens:,}",
+        f"{row.completion_tokens:,}",
+        _usd(row.cost_nano_usd, row.unpriced) if priced else "",
+    )
+
+
+def _usd(nanos: int, unpriced: int) -> str:
     """Format with enough digits for one small request; "?" marks an unknown cost."""
-    if unpriced and not known:
+    if unpriced and not nanos:
         return "?"
-    return f"{known:,.{4 if known >= 0.01 or not known else 6}f}" + (" + ?" if unpriced else "")
+    digits = 4 if nanos >= 10_000_000 or not nanos else 6
+    return f"{nanos / 1e9:,.{digits}f}" + (" + ?" if unpriced else "")

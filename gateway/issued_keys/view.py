@@ -30,7 +30,7 @@ class SecretView(Struct, frozen=True, kw_only=True):
 class KeyView(Struct, frozen=True, kw_only=True):
     """A key of the file (source `file`) or of the store (`issued`).
 
-    state: `ignored` if the file has a key of this name. Fields after `team` are of issued keys.
+    state: `ignored` if the file has a key of this name. Fields after `tags` are of issued keys.
     """
 
     name: str
@@ -39,8 +39,8 @@ class KeyView(Struct, frozen=True, kw_only=True):
     models: tuple[str, ...]
     max_priority: int
     team: str = ""
-    user: str = ""
     tags: tuple[str, ...] = ()
+    user: str = ""
     expires: datetime | None = None
     not_before: datetime | None = None
     allowed_networks: tuple[str, ...] = ()
@@ -125,6 +125,7 @@ def view_of_file_key(key: Key) -> KeyView:
         models=key.models,
         max_priority=key.max_priority,
         team=key.team or "",
+        tags=key.tags,
     )
 
 

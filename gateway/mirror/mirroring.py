@@ -129,7 +129,19 @@ class Mirrors:
                 row = attempt_row(
                     record.request_id, number, line.time, attempt, usage, source, runtime.prices
                 )
-                self._on_mirrored(line, row)
+                self._on_mirrored(line, _charged(row, record))
+
+
+def _charged(row: AttemptRow, record: RequestRecord) -> AttemptRow:
+    """The row with whom its usage is charged to: it is imported apart from its request's row."""
+    return msgspec.structs.replace(
+        row,
+        key=record.caller,
+        team=record.team,
+        user=record.user,
+        tags=record.tags,
+        route=record.route,
+    )
 
 
 def _pattern(copy: Candidate) -> str:

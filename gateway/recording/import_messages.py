@@ -23,6 +23,7 @@ class ImportSettings(Struct, frozen=True, kw_only=True):
     spool: bytes
     max_spool_bytes: int
     keep_days: int
+    keep_usage_days: int
     logging: Logging
     unavailable: bool
 

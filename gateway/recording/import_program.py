@@ -51,6 +51,7 @@ def main() -> None:
         Spool(Path(os.fsdecode(settings.spool)), max_bytes=settings.max_spool_bytes),
         store,
         keep_days=settings.keep_days,
+        keep_usage_days=settings.keep_usage_days,
         unavailable=settings.unavailable,
     )
     stopping, done = threading.Event(), threading.Event()

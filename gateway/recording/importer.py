@@ -38,6 +38,7 @@ class Importer:
         *,
         every_s: float = 1.0,
         keep_days: int = 90,
+        keep_usage_days: int = 400,
         unavailable: bool = False,
     ) -> None:
         """unavailable: the store is known to be unreachable, and that was logged."""
@@ -48,6 +49,7 @@ class Importer:
         self._store = store
         self._every_s = every_s
         self._keep_s = keep_days * DAY_S
+        self._keep_usage_s = keep_usage_days * DAY_S
         self._positions: dict[str, int] = {}
         self._last_positions: dict[str, int] = {}
         self._whole_at: float | None = None
@@ -166,7 +168,7 @@ class Importer:
         at = time.time()
         if at < self._tidy_at:
             return
-        unmatched = self._store.prune(at - self._keep_s, at - DAY_S)
+        unmatched = self._store.prune(at - self._keep_s, at - DAY_S, at - self._keep_usage_s)
         if unmatched:
             _log.warning("dropped %d feedback rows: their request is unknown", unmatched)
         self._spool.sweep()

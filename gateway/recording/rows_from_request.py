@@ -71,6 +71,7 @@ def access_line(
         record.team,
         record.user,
         record.budget,
+        record.tags,
     )
 
 
@@ -146,6 +147,7 @@ def _rows_from_line(line: AccessLine, epoch: int, unit: str, batch: RequestBatch
             fallback=line.fallback,
             team=line.team,
             user=line.user,
+            tags=line.tags,
             budget=line.budget,
             writer=batch.writer,
             batch=batch.batch,

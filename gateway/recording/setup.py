@@ -72,6 +72,7 @@ def import_running(config: Config) -> Generator[Records]:
             spool=os.fsencode(spool.folder),
             max_spool_bytes=config.store.max_spool_bytes,
             keep_days=config.store.keep_days,
+            keep_usage_days=config.store.keep_usage_days,
             logging=replace(config.logging, format=line_style(config.logging)),
             unavailable=unavailable,
         )

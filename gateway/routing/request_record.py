@@ -95,8 +95,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     estimated_prompt_tokens: our own estimate if no usage arrived; `None` if none is needed.
     rule, candidates, ruled_out: as in the plan; candidates by name.
     refusal: the gateway's own error message if no backend was asked.
-    team, user: of the caller. budget: the one that was used up, if it refused the request or sent
-             it to a cheaper model.
+    team, user, tags: of the caller. budget: the one that was used up, if it refused the request or
+             sent it to a cheaper model.
     """
 
     request_id: str
@@ -109,6 +109,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     caller: str = ""
     team: str = ""
     user: str = ""
+    tags: tuple[str, ...] = ()
     budget: str = ""
     stream: bool = False
     backend: str = ""

@@ -11,6 +11,7 @@ from gateway.experiments.statistics.sample_ratio import EpochCounts
 from gateway.store.request_queries import RecordedRequest
 from gateway.store.rows import Row
 from gateway.store.unit_pages import UnitTotal
+from gateway.store.usage_queries import Usage
 
 PAUSED = " paused"
 """Suffix of the fingerprint of an epoch in which control serves everyone."""
@@ -54,8 +55,10 @@ class Sink(Protocol):
         """Drop the position of a file that was removed."""
         ...
 
-    def prune(self, before: float, waiting_before: float) -> int:
-        """Delete old requests, and old feedback whose request never came. Limits in Unix seconds.
+    def prune(self, before: float, waiting_before: float, usage_before: float = 0.0) -> int:
+        """Delete old requests, old feedback whose request never came, and old sums of usage.
+
+        Limits in Unix seconds.
 
         Returns the number of deleted feedback rows without a request.
         """
@@ -252,6 +255,13 @@ class Store(Protocol):
 
     def recorded_before(self, time: float, limit: int) -> Sequence[RecordedRequest]:
         """Return the last `limit` requests that ended before `time`, Unix seconds, newest first."""
+        ...
+
+    def usage(self, periods: Sequence[tuple[int, int]]) -> list[Usage]:
+        """Return what was used in each period, by payer.
+
+        periods: from the first until before the second, Unix seconds, multiples of SLOT_S.
+        """
         ...
 
     def close(self) -> None: ...

@@ -32,6 +32,27 @@ class Insert(Struct, frozen=True, kw_only=True):
     otherwise: str = ""
 
 
+_MAX_NAMES = 512
+"""Maximum number of names in one `IN`; a power of two."""
+
+
+def pieces(values: Sequence[_T], most: int = _MAX_NAMES) -> Iterable[Sequence[_T]]:
+    """Split values into pieces, each padded to a power of two with its last value.
+
+    sqlite3 caches 128 prepared statements, and one with several hundred names takes up to 100 KB: a
+    statement for each possible length would take 9 MB.
+    """
+    for begin in range(0, len(values), most):
+        piece = list(values[begin : begin + most])
+        size = 1 << (len(piece) - 1).bit_length()
+        yield piece + piece[-1:] * (size - len(piece))
+
+
+def marks(values: Sequence[object]) -> str:
+    """Return a `?` for each value, for an `IN`."""
+    return ", ".join("?" * len(values))
+
+
 class Cursor(Protocol):
     """The common part of DB-API cursors. https://peps.python.org/pep-0249/"""
 

@@ -2,19 +2,17 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from gateway.experiments.statistics.metrics import BUILT_IN, VOTE_RATE
-from gateway.store.database import Insert, Session, Value
+from gateway.store.database import Insert, Session, Value, marks, pieces
 from gateway.store.errors import StoreRejected
 from gateway.store.request_observations import observations
 from gateway.store.rows import AttemptRow, FeedbackRow, RequestRow, Row
 from gateway.store.spend_rows import add_spend, note_imported, spend_of
+from gateway.store.usage_rows import add_usage, new_copies, usage_of
 
 DAY_S = 86_400
-_MAX_NAMES = 512
-"""Maximum number of names in one `IN`; a power of two."""
-
 
 _Place = tuple[str, str, int, str]
 """Experiment, unit, epoch, variant."""
@@ -30,8 +28,10 @@ def insert_rows(session: Session, rows: Sequence[Row]) -> int:
     one that is an hour ahead would win for an hour. Raises StoreRejected.
     """
     requests, attempts = _new(session, _requests(rows)), _attempts(rows)
+    used = usage_of(requests, attempts, new_copies(session, attempts))
     other_keys = _insert(session, rows, requests)
     add_spend(session, spend_of(requests, attempts), time.time())
+    add_usage(session, used)
     note_imported(session, _requests(rows), time.time())
     return other_keys
 
@@ -58,7 +58,7 @@ def _insert(session: Session, rows: Sequence[Row], requests: Sequence[RequestRow
 def insert_one_by_one(session: Session, rows: Sequence[Row]) -> tuple[int, Sequence[StoreRejected]]:
     """As `insert_rows`, row by row: a rejected row affects no other."""
     other_keys, rejected, stored = 0, list[StoreRejected](), list[Row]()
-    new = _new(session, _requests(rows))
+    new, copies = _new(session, _requests(rows)), new_copies(session, _attempts(rows))
     for row in rows:
         try:
             with session.savepoint():
@@ -70,6 +70,8 @@ def insert_one_by_one(session: Session, rows: Sequence[Row]) -> tuple[int, Seque
     kept = {id(row) for row in stored}
     paid = [row for row in new if id(row) in kept]
     add_spend(session, spend_of(paid, _attempts(stored)), time.time())
+    copied = [row for row in copies if id(row) in kept]
+    add_usage(session, usage_of(paid, _attempts(stored), copied))
     note_imported(session, _requests(rows), time.time())
     return other_keys, rejected
 
@@ -79,14 +81,19 @@ def _requests(rows: Sequence[Row]) -> list[RequestRow]:
 
 
 def _attempts(rows: Sequence[Row]) -> list[AttemptRow]:
-    return [row for row in rows if isinstance(row, AttemptRow)]
+    """Return the attempts, each once: the first that comes is stored."""
+    found: dict[tuple[str, int], AttemptRow] = {}
+    for row in rows:
+        if isinstance(row, AttemptRow):
+            found.setdefault((row.request_id, row.number), row)
+    return list(found.values())
 
 
 def _new(session: Session, rows: Sequence[RequestRow]) -> list[RequestRow]:
     """Return the rows that the store does not have, each once."""
     by_id = {row.request_id: row for row in reversed(rows)}
-    for ids in _pieces(list(by_id)):
-        sql = f"SELECT request_id FROM requests WHERE request_id IN ({_marks(ids)})"
+    for ids in pieces(list(by_id)):
+        sql = f"SELECT request_id FROM requests WHERE request_id IN ({marks(ids)})"
         for (known,) in session.rows(tuple[str], sql, *ids):
             del by_id[known]
     return list(reversed(by_id.values()))
@@ -137,8 +144,8 @@ def _experiments(session: Session, rows: Sequence[RequestRow]) -> None:
 def _with_waiting_feedback(session: Session, request_ids: Sequence[str]) -> list[str]:
     """Return the new requests whose feedback arrived before them; rarely any."""
     awaited: list[str] = []
-    for ids in _pieces(request_ids):
-        sql = _WAITING.format(marks=_marks(ids))
+    for ids in pieces(request_ids):
+        sql = _WAITING.format(marks=marks(ids))
         awaited += [known for (known,) in session.rows(tuple[str], sql, *ids)]
     return awaited
 
@@ -149,11 +156,11 @@ def _join(session: Session, request_ids: Sequence[str]) -> int:
     A unit's votes are summed again from scratch: adding and subtracting floats leaves residues.
     """
     other_keys = 0
-    for ids in _pieces(sorted(set(request_ids))):
-        marks = _marks(ids)
-        session.run(_PLACE.format(marks=marks), *ids)
-        other_keys += session.run(_FOREIGN.format(marks=marks), *ids)
-        _add_up(session, session.rows(_Voted, _TOUCHED.format(marks=marks), *ids))
+    for ids in pieces(sorted(set(request_ids))):
+        places = marks(ids)
+        session.run(_PLACE.format(marks=places), *ids)
+        other_keys += session.run(_FOREIGN.format(marks=places), *ids)
+        _add_up(session, session.rows(_Voted, _TOUCHED.format(marks=places), *ids))
     return other_keys
 
 
@@ -170,22 +177,6 @@ def _add_up(session: Session, places: Sequence[_Voted]) -> None:
     session.many(_ADD_VOTES, places)
     units = sorted({(experiment, *place) for experiment, _, *place in places})
     session.many(_COUNT_VOTED, [(*unit, unit[0], VOTE_RATE, *unit[1:]) for unit in units])
-
-
-def _pieces(ids: Sequence[str]) -> Iterable[Sequence[str]]:
-    """Split ids into pieces, each padded to a power of two with its last name.
-
-    sqlite3 caches 128 prepared statements, and one with several hundred names takes up to 100 KB: a
-    statement for each possible length would take 9 MB.
-    """
-    for begin in range(0, len(ids), _MAX_NAMES):
-        piece = list(ids[begin : begin + _MAX_NAMES])
-        size = 1 << (len(piece) - 1).bit_length()
-        yield piece + piece[-1:] * (size - len(piece))
-
-
-def _marks(ids: Sequence[str]) -> str:
-    return ", ".join("?" * len(ids))
 
 
 def _text(text: str) -> str:

@@ -1,7 +1,8 @@
-"""Delete old rows, a few thousand at a time; the sums of experiments stay."""
+"""Delete old rows, a few thousand at a time; sums of experiments stay, those of usage longer."""
 
 from gateway.store.database import Database
 from gateway.store.spend_rows import CHANGES_S, DETAIL_S, fold_old_spend
+from gateway.store.usage_rows import drop_old_usage
 
 _BATCH_ROWS = 5_000
 _OLD = """DELETE FROM {table} WHERE {id} IN
@@ -18,12 +19,15 @@ _WAITING_S = 86_400.0
 _UNMATCHED = "DELETE FROM feedback WHERE joined = 0 AND time < ?"
 
 
-def prune(database: Database, before: float, waiting_before: float) -> int:
+def prune(
+    database: Database, before: float, waiting_before: float, usage_before: float = 0.0
+) -> int:
     """Delete old rows; each step is a transaction. Limits in Unix seconds.
 
     before:         of requests, their attempts, and feedback outside of experiments. Votes on an
                     experiment stay: a later vote may replace one of them.
     waiting_before: of feedback whose request has not come. Returns the number of those.
+    usage_before:   of the sums of usage.
     """
     for table, name, which in _TABLES:
         sql = _OLD.format(table=table, id=name, which=which, limit=_BATCH_ROWS)
@@ -33,6 +37,7 @@ def prune(database: Database, before: float, waiting_before: float) -> int:
                 deleted = session.run(sql, before)
     now = waiting_before + _WAITING_S
     with database.writing() as session:
+        drop_old_usage(session, usage_before)
         fold_old_spend(session, min(before, now - DETAIL_S))
         session.run("DELETE FROM spend_changes WHERE time < ?", now - CHANGES_S)
         return session.run(_UNMATCHED, waiting_before)

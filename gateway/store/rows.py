@@ -18,7 +18,8 @@ class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="req
     unit:       the assigned unit, as a hash that does not identify it.
     fallback:   the answering backend is not the variant's.
     status:     499 if the client disconnected. error: the error code, also of a broken stream.
-    team, user: of the key. budget: the one that was used up, so that `route` is a cheaper model.
+    team, user, tags: of the key. budget: the one that was used up, so that `route` is a cheaper
+                model.
     writer, batch: the process that recorded it, and the number of its batch; "" for neither.
     """
 
@@ -45,6 +46,7 @@ class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="req
     fallback: bool = False
     team: str = ""
     user: str = ""
+    tags: tuple[str, ...] = ()
     budget: str = ""
     writer: str = ""
     batch: int = 0
@@ -55,6 +57,7 @@ class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="att
 
     number: within the request, from 1. outcome: `ok`, `cancelled` or an error code.
     source: the origin of the token counts; "": unknown, and the counts are None.
+    key, team, user, tags, route: only in a mirror's row, which comes apart from its request's.
     """
 
     request_id: str
@@ -72,6 +75,11 @@ class AttemptRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="att
     cache_write_1h_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost_usd: float | None = None
+    key: str = ""
+    team: str = ""
+    user: str = ""
+    tags: tuple[str, ...] = ()
+    route: str = ""
 
 
 class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="feedback", gc=False):

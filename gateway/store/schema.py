@@ -148,6 +148,51 @@ _BUDGETS = (
         budget {text} NOT NULL, subject {text} NOT NULL, holder {text} NOT NULL,
         amount BIGINT NOT NULL, PRIMARY KEY (budget, subject, holder))""",
 )
+_USAGE_PAYER = "key_name, team, end_user, tags, route, backend, role"
+_USAGE_COUNTS = """attempts, prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens,
+    reasoning_tokens, nanos, unpriced"""
+_MOST_TOKENS, _MOST_USD = 10**12, 10**6
+
+
+def _sum_of(column: str, most: int, times: int = 1) -> str:
+    """The sum of a column whose values count at most so much each, so that it has 64 bits."""
+    value = (
+        f"CASE WHEN {column} IS NULL THEN 0 WHEN {column} > {most} THEN {most} ELSE {column} END"
+    )
+    return f"CAST(COALESCE(SUM(CAST(ROUND(({value}) * {times}) AS BIGINT)), 0) AS BIGINT)"
+
+
+_SUMMED = f"""INSERT INTO usage_sums (slot, payer, {_USAGE_COUNTS})
+    SELECT CAST(ROUND((a.time + 0.0005) / 900 - 0.5) AS BIGINT) * 900, p.id, COUNT(*),
+    {_sum_of("a.prompt_tokens", _MOST_TOKENS)}, {_sum_of("a.completion_tokens", _MOST_TOKENS)},
+    {_sum_of("a.cached_tokens", _MOST_TOKENS)}, {_sum_of("a.cache_write_tokens", _MOST_TOKENS)},
+    {_sum_of("a.reasoning_tokens", _MOST_TOKENS)}, {_sum_of("a.cost_usd", _MOST_USD, 10**9)},
+    SUM(CASE WHEN a.cost_usd IS NULL AND a.source <> '' THEN 1 ELSE 0 END)
+    FROM attempts a JOIN requests r ON r.request_id = a.request_id JOIN usage_payers p
+    ON p.key_name = r.key_name AND p.team = r.team AND p.end_user = r.end_user AND p.tags = '[]'
+    AND p.route = r.route AND p.backend = a.backend AND p.role = a.role
+    WHERE a.day - a.day / PIECES * PIECES = PIECE GROUP BY 1, 2"""
+_DAY_PIECES = 8
+"""Statements that sum up existing rows, each a part of the days, so that none takes too long."""
+_USAGE = (
+    """CREATE TABLE usage_payers (
+        id BIGINT PRIMARY KEY, key_name {text} NOT NULL, team {text} NOT NULL,
+        end_user {text} NOT NULL, tags {text} NOT NULL, route {text} NOT NULL,
+        backend {text} NOT NULL, role {text} NOT NULL)""",
+    f"CREATE UNIQUE INDEX usage_payers_all ON usage_payers ({_USAGE_PAYER})",
+    f"""CREATE TABLE usage_sums (
+        slot BIGINT NOT NULL, payer BIGINT NOT NULL,
+        {", ".join(f"{name.strip()} BIGINT NOT NULL" for name in _USAGE_COUNTS.split(","))},
+        PRIMARY KEY (slot, payer))""",
+    f"""INSERT INTO usage_payers (id, {_USAGE_PAYER})
+        SELECT ROW_NUMBER() OVER (ORDER BY {_USAGE_PAYER}), {_USAGE_PAYER} FROM (
+        SELECT DISTINCT r.key_name, r.team, r.end_user, '[]' AS tags, r.route, a.backend, a.role
+        FROM attempts a JOIN requests r ON r.request_id = a.request_id) found""",
+    *(
+        _SUMMED.replace("PIECES", str(_DAY_PIECES)).replace("PIECE", str(piece))
+        for piece in range(_DAY_PIECES)
+    ),
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -159,6 +204,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _RESPONSES,
     _ISSUED_KEYS,
     _BUDGETS,
+    _USAGE,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

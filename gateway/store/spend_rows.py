@@ -17,6 +17,10 @@ SLOT_S: Final = 900
 NANOS: Final = 1_000_000_000
 """In a US dollar."""
 
+MOST_USD: Final = 1e6
+MOST_TOKENS: Final = 10**12
+"""Of one attempt."""
+
 DETAIL_S: Final = 40 * 86_400.0
 """Sums of at least this age may lose their time: longer than a month."""
 
@@ -96,11 +100,14 @@ def slot_of(time: float) -> int:
 
 
 def amount_of(cost_usd: float | None, prompt: int | None, completion: int | None) -> Amount:
-    """What one attempt has used; the integer that its cost was made from, exactly."""
-    tokens = (prompt or 0) + (completion or 0)
+    """What one attempt has used; the integer that its cost was made from, exactly.
+
+    At most MOST_USD and MOST_TOKENS, so that sums of a vendor's nonsense have 64 bits.
+    """
+    tokens = min((prompt or 0) + (completion or 0), MOST_TOKENS)
     if cost_usd is None:
         return Amount(0, tokens, 1)
-    return Amount(round(cost_usd * NANOS), tokens, 0)
+    return Amount(round(min(cost_usd, MOST_USD) * NANOS), tokens, 0)
 
 
 def spend_of(requests: Iterable[RequestRow], attempts: Iterable[AttemptRow]) -> list[Spend]:

@@ -34,7 +34,7 @@ from gateway.store.rows import Row
 from gateway.store.schema import migration
 from gateway.store.spend_rows import SpendRows
 from gateway.store.unit_pages import UnitTotal, pages
-from gateway.store.usage_queries import UsageRow, usage
+from gateway.store.usage_queries import Usage, usage
 
 _shares = msgspec.json.Decoder(dict[str, float])
 
@@ -223,10 +223,9 @@ class SqlStore:
         with self._database.reading() as session:
             return recorded.before(session, time, limit)
 
-    def usage(self, *, since: float = 0.0) -> list[UsageRow]:
-        """Return the usage by day, key, model and backend since `since` (Unix seconds)."""
+    def usage(self, periods: Sequence[tuple[int, int]]) -> list[Usage]:
         with self._database.reading() as session:
-            return usage(session, since)
+            return usage(session, periods)
 
     def ping(self) -> None:
         """See Sink.ping."""
@@ -256,8 +255,8 @@ class SqlStore:
         with self._database.writing() as session:
             session.run("DELETE FROM spool_files WHERE file = ?", file)
 
-    def prune(self, before: float, waiting_before: float) -> int:
-        return prune(self._database, before, waiting_before)
+    def prune(self, before: float, waiting_before: float, usage_before: float = 0.0) -> int:
+        return prune(self._database, before, waiting_before, usage_before)
 
     def close_idle(self) -> None:
         """Close the connections that no transaction uses; the next one opens another."""

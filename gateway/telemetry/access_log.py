@@ -39,8 +39,8 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
                   actor: the `admin key` or a browser's `session`; "" if unknown.
     unpriced:     tokens were used, and `prices` has rows but none for this backend.
     cost_reported: the vendor's answer stated the cost; otherwise it is computed from `prices`.
-    team, user:   of the key. budget: the one that was used up, if it refused the request or sent it
-                  to a cheaper model.
+    team, user, tags: of the key. budget: the one that was used up, if it refused the request or
+                  sent it to a cheaper model.
     """
 
     time: float
@@ -82,6 +82,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     team: str = ""
     user: str = ""
     budget: str = ""
+    tags: tuple[str, ...] = ()
 
 
 _MOST_GATHERED = 16

@@ -29,6 +29,7 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     models:       names, aliases or wildcards that it may use.
     max_priority: the most urgent priority that it may request; 1 is the most urgent of all.
     team:         a team of `teams`, whose models limit the key's.
+    tags:         free texts, by which usage is reported.
     """
 
     name: Name
@@ -36,6 +37,7 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     models: tuple[Name, ...] = ("*",)
     max_priority: Annotated[int, Meta(ge=1, le=5)] = 1
     team: Name | None = None
+    tags: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
 
     @property
     def digest(self) -> bytes:

@@ -128,6 +128,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     spool: the folder in which records wait for the store; `None`: next to the SQLite file, or to
            config.yaml. max_spool_bytes: its maximum size.
     keep_days: of requests; experiment results computed from them are kept.
+    keep_usage_days: of the sums of usage by payer, which `strowger usage` reads.
     """
 
     url: Secret = Secret(DEFAULT_STORE)
@@ -136,6 +137,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     spool: Path | None = None
     max_spool_bytes: Annotated[int, Meta(ge=MIB, extra={"size": True})] = 1024 * MIB
     keep_days: Count = 90
+    keep_usage_days: Count = 400
 
 
 class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

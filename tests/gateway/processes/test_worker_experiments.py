@@ -18,6 +18,7 @@ from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, commanded, connected, pid_of
+from tests.gateway.store.used import used
 from tests.stand_ins.provider import Answer, Received, answers, provider
 
 pytestmark = pytest.mark.anyio
@@ -271,7 +272,7 @@ async def test_a_guardrails_pause_survives_a_restart_and_all_requests_are_counte
     assert others == [True, True]
     with rig.store() as store:
         unknown = [one for one in rig.answered if store.known_request(one) is None]
-        attempts = sum(row.attempts for row in store.usage())
+        attempts = sum(row.attempts for row in used(store))
         counted = [row for name in ("ramp", "harm") for row in store.request_counts(name)]
     assert unknown == []
     assert attempts == len(rig.answered)

@@ -23,6 +23,7 @@ from gateway.store.sqlite import SqliteConnection, SqliteDriver
 from tests.gateway.config.configs import read
 from tests.gateway.experiments.service.recorded_gateway import Rows, config
 from tests.gateway.store.rows import attempt_row, request_row
+from tests.gateway.store.used import used
 
 pytestmark = pytest.mark.anyio
 
@@ -100,13 +101,13 @@ def test_rows_wait_in_the_spool_until_the_disk_takes_them_each_once(
     setattr(disk, trouble, True)
     file.append(frames("during"))
     during = [importer.import_once() for _ in range(3)]
-    told = [store.pauses(), [(row.requests, row.attempts) for row in store.usage()]]
+    told = [store.pauses(), [(row.requests, row.attempts) for row in used(store)]]
     away = importer.progress()
     waiting = spool.waiting_bytes(away.positions)
     setattr(disk, trouble, False)
     file.append(frames("after"))
     after = sum(importer.import_once() for _ in range(2))
-    rows = [(row.requests, row.attempts) for row in store.usage()]
+    rows = [(row.requests, row.attempts) for row in used(store)]
     store.close()
 
     assert (before, during, after) == (2 * REQUESTS, [0, 0, 0], 4 * REQUESTS)

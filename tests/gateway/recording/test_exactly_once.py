@@ -18,8 +18,8 @@ from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Row
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
-from gateway.store.usage_queries import UsageRow
 from tests.gateway.store.rows import attempt_row, request_row, vote
+from tests.gateway.store.used import used
 
 
 class Breaking(SqliteDriver):
@@ -79,9 +79,8 @@ FILES: tuple[tuple[Sequence[Row], ...], ...] = (
 
 def told(store: SqlStore) -> tuple[object, ...]:
     """Return everything that could be counted twice or not at all."""
-    used: list[UsageRow] = store.usage()
     outcomes = [store.outcomes("e", name) for name in ("error", "latency_ms", "stars")]
-    return (used, *outcomes, store.counts("e"), store.request_counts("e"))
+    return (used(store), *outcomes, store.counts("e"), store.request_counts("e"))
 
 
 def import_until_done(spool: Spool, driver: Breaking) -> tuple[object, ...]:
@@ -118,10 +117,10 @@ EXPECTED, STATEMENTS = undisturbed()
 
 
 def test_the_expected_result_is_the_one_that_a_person_would_count() -> None:
-    used, error, _, stars, _, answered = EXPECTED
+    rows, error, _, stars, _, answered = EXPECTED
 
-    assert isinstance(used, list)
-    assert [(row.requests, row.attempts, row.prompt_tokens) for row in used] == [(4, 4, 28)]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  a list of Used, seen as an object
+    assert isinstance(rows, list)
+    assert [(row.requests, row.attempts, row.prompt_tokens) for row in rows] == [(4, 4, 28)]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  a list of Used, seen as an object
     assert "units=2" in repr(error)
     assert "total=9.0" in repr(stars)
     assert repr(answered).count("requests=2") == 1

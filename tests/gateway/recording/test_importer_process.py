@@ -30,7 +30,7 @@ from tests.gateway.recording.test_serving_records import (
     answered,
     killed_after,
     known,
-    used,
+    used_in,
 )
 from tests.gateway.serving import one_model
 from tests.gateway.store.rows import request_row
@@ -106,7 +106,7 @@ async def test_an_importer_that_is_killed_while_requests_arrive_costs_and_repeat
 
     assert len(killed) == 3
     assert known(tmp_path, ids) == set(ids)
-    assert sum(row.requests for row in used(tmp_path)) == len(ids)
+    assert sum(row.requests for row in used_in(tmp_path)) == len(ids)
     assert up.plain == []
 
 
@@ -170,7 +170,7 @@ async def test_the_importer_of_a_killed_gateway_exits_and_the_next_start_imports
             await until_gone(pid)
 
     assert known(tmp_path, ids) == set(ids)
-    assert sum(row.requests for row in used(tmp_path)) == len(ids)
+    assert sum(row.requests for row in used_in(tmp_path)) == len(ids)
 
 
 async def test_a_reload_changes_the_log_level_of_the_importer_too(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ async def test_records_are_imported_in_a_folder_whose_name_is_not_unicode(tmp_pa
     async with provider() as remote:
         answers = await killed_after(one_model(remote.base_url), folder, 3, signal.SIGTERM, 0.0)
 
-    assert answers == sum(row.requests for row in used(folder)) == 3
+    assert answers == sum(row.requests for row in used_in(folder)) == 3
 
 
 async def test_the_metrics_show_an_importer_that_does_nothing(tmp_path: Path) -> None:
@@ -228,6 +228,7 @@ def settings(folder: Path, level: str = "info") -> ImportSettings:
         spool=os.fsencode(folder / "strowger-spool"),
         max_spool_bytes=1 << 30,
         keep_days=90,
+        keep_usage_days=400,
         logging=Logging(format="json", level=level),  # pyright: ignore[reportArgumentType]
         unavailable=False,
     )

@@ -12,11 +12,12 @@ import httpx
 import pytest
 
 from gateway.store.open import open_store
-from gateway.store.usage_queries import UsageRow
+from gateway.usage.report import UsageRow
 from schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, commanded, importer_started
 from tests.gateway.http.test_operations import command
 from tests.gateway.serving import one_model
+from tests.gateway.store.used import used
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
@@ -50,10 +51,10 @@ async def killed_after(config: str, folder: Path, requests: int, number: int, wa
     return sum(answer.status_code == 200 for answer in answers)
 
 
-def used(folder: Path) -> list[UsageRow]:
+def used_in(folder: Path) -> list[UsageRow]:
     store = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
     try:
-        return store.usage()
+        return used(store)
     finally:
         store.close()
 
@@ -64,11 +65,11 @@ async def test_sigterm_loses_no_record(tmp_path: Path) -> None:
 
         answered = await killed_after(config, tmp_path, 7, signal.SIGTERM, 0.0)
 
-    (row,) = used(tmp_path)
+    (row,) = used_in(tmp_path)
     assert answered == row.requests == row.attempts == 7
     assert (row.model, row.backend) == ("chat", "remote/m-1")
     assert (row.prompt_tokens, row.completion_tokens) == (7 * 7, 7 * 3)
-    assert row.cost_usd == pytest.approx(7 * (7 * 1 + 3 * 2) / 1e6)
+    assert row.cost_nano_usd == 7 * (7 * 1 + 3 * 2) * 1000
     assert not list((tmp_path / "strowger-spool").glob("*.rows"))
 
 
@@ -80,7 +81,7 @@ async def test_kill_9_loses_nothing_that_is_older_than_a_second(tmp_path: Path) 
 
         await killed_after(config, tmp_path, 0, signal.SIGTERM, 0.0)
 
-    (row,) = used(tmp_path)
+    (row,) = used_in(tmp_path)
     assert row.requests == 5
 
 
@@ -105,7 +106,7 @@ async def test_a_worker_killed_with_9_loses_a_second_at_most_and_the_others_noth
 
     kept = known(tmp_path, [*old[killed], *old[lives], *new[lives], *new[killed]])
     assert kept >= {*old[killed], *old[lives], *new[lives]}
-    assert sum(row.requests for row in used(tmp_path)) == len(kept)
+    assert sum(row.requests for row in used_in(tmp_path)) == len(kept)
     assert not list((tmp_path / "strowger-spool").glob("*.rows"))
 
 
@@ -139,7 +140,7 @@ async def test_a_disk_that_is_full_for_a_while_costs_no_request_and_no_record(
         await asyncio.wait_for(up.process.wait(), SOON_S)
 
     assert known(tmp_path, ids) == set(ids)
-    assert sum(row.requests for row in used(tmp_path)) == len(ids)
+    assert sum(row.requests for row in used_in(tmp_path)) == len(ids)
     assert "strowger_store_available 0.0" in gauges[0]
     assert "strowger_spool_available 1.0" in gauges[0]
     assert {"strowger_spool_available 0.0", "strowger_records_lost_total 0.0"} <= gauges[1]

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.gateway.experiments.service.recorded_gateway import Recorded, recorded
+from tests.gateway.store.used import used
 from tests.stand_ins.provider import Answer, Received, chat_body, provider
 
 pytestmark = pytest.mark.anyio
@@ -70,19 +71,19 @@ async def test_the_metrics_and_the_store_agree_on_what_was_spent(tmp_path: Path)
             await up.running.state.mirrors.wait_idle()
             up.settle()
             text = (await up.running.state.metrics_text()).decode()
-            used = up.store.usage()
+            rows = used(up.store)
 
     spent: defaultdict[str, float] = defaultdict(float)
     for name, labels, value in METRIC.findall(text):
         of = dict(re.findall(r'(\w+)="([^"]*)"', labels))
         spent[f"{name} {of['role']} {of.get('kind', '')}".strip()] += float(value)
     for name, counted in (
-        ("cost_usd", sum(row.cost_usd for row in used)),
-        ("tokens", sum(row.prompt_tokens + row.completion_tokens for row in used)),
+        ("cost_usd", sum(row.cost_nano_usd for row in rows) / 1e9),
+        ("tokens", sum(row.prompt_tokens + row.completion_tokens for row in rows)),
     ):
         assert sum(spent[key] for key in spent if key.startswith(name)) == pytest.approx(counted)
-    assert spent["cost_usd served"] == pytest.approx(sum(row.served_usd for row in used))
-    assert spent["tokens served prompt"] == sum(row.served_prompt_tokens for row in used) == 28
+    assert spent["cost_usd served"] == pytest.approx(sum(row.served_nano_usd for row in rows) / 1e9)
+    assert spent["tokens served prompt"] == sum(row.served_prompt_tokens for row in rows) == 28
     given_up = sum(one.json["model"] == "gives-up" for one in remote.requests)
     broken = spent["cost_usd failed"] - given_up * (7 + 3 * 10) / 1e6
     assert 2 * 10 / 1e6 < broken < 50 / 1e6, "two words of a broken stream, and its prompt"

@@ -16,6 +16,7 @@ from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, commanded
 from tests.gateway.store.rows import request_row
+from tests.gateway.store.used import used
 from tests.stand_ins.postgres import Postgres
 from tests.stand_ins.provider import provider
 
@@ -131,9 +132,9 @@ class Rig(Struct, kw_only=True, eq=False):
         assert self.recorded() == self.answered
 
     def recorded(self) -> int:
-        used = self.store.usage()
-        assert sum(row.requests for row in used) == sum(row.attempts for row in used)
-        return sum(row.requests for row in used)
+        rows = used(self.store)
+        assert sum(row.requests for row in rows) == sum(row.attempts for row in rows)
+        return sum(row.requests for row in rows)
 
 
 async def until(happened: Callable[[], bool]) -> None:

@@ -155,31 +155,11 @@ def test_old_requests_go_and_what_experiments_learnt_stays(store: SqlStore) -> N
         False,
         True,
     ]
-    assert [row.requests for row in store.usage()] == [1]
+    assert store.recorded_request("r1") is None
     assert [store.outcomes("e", name) for name in ("error", "latency_ms", "stars")] == learnt
     assert store.counts("e")[0].arms[0].units == 1
     store.import_rows("g", 0, 1, [vote("r1", 5.0, time=NOON + 9)])
     assert store.outcomes("e", "stars").cells[0].total == 5.0
-
-
-def test_usage_is_reported_by_day_key_model_and_backend(store: SqlStore) -> None:
-    rows = [
-        *(request_row("r1", key="a"), attempt_row("r1"), attempt_row("r1", 2)),
-        *(request_row("r2", key="b"), attempt_row("r2")),
-        *(request_row("r3", key="a", time=NOON + DAY), attempt_row("r3", time=NOON + DAY)),
-    ]
-
-    store.import_rows("f", 0, 1, rows)
-
-    told = [
-        (row.day, row.key, row.attempts, row.prompt_tokens, row.cost_usd) for row in store.usage()
-    ]
-    assert told == [
-        ("2096-10-02", "a", 2, 14, 1.0),
-        ("2096-10-02", "b", 1, 7, 0.5),
-        ("2096-10-03", "a", 1, 7, 0.5),
-    ]
-    assert [row.key for row in store.usage(since=NOON + 1)] == ["a"]
 
 
 def test_a_request_is_found_with_its_attempts_by_id_and_by_time(store: SqlStore) -> None:

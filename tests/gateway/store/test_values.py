@@ -9,6 +9,7 @@ from gateway.store.schema import migration
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.store.rows import attempt_row, request_row
+from tests.gateway.store.used import used
 
 TEXTS = ("", "plain", 'a "quoted" \\ back\nslash\t', "%s ? $1 {x}", "žluťoučký 🐎 \u2028", "\x01")
 NUMBERS = (0.1 + 0.2, 1e-300, 1.7976931348623157e308, 5e-324, -0.0, 123456789.987654321)
@@ -50,4 +51,4 @@ def test_a_number_that_is_too_large_costs_no_other_row(tokens: int, store: SqlSt
     taken = store.import_rows("f", 0, 1, [*good[:2], *bad, *good[2:]])
 
     assert (taken.rows, taken.rejected) == (5, 1)
-    assert [(row.requests, row.attempts) for row in store.usage()] == [(2, 2)]
+    assert [(row.requests, row.attempts) for row in used(store)] == [(2, 2)]

@@ -1,0 +1,99 @@
+"""`GET /admin/usage`: requests, tokens and cost by time, key, team, user, tag and model."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Literal
+
+import msgspec
+from litestar import Response, get
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import QueryParameter
+
+from gateway.admin.access import SCHEME
+from gateway.state import Gateway
+from gateway.usage.csv_output import as_csv
+from gateway.usage.periods import usage_range
+from gateway.usage.report import (
+    DEFAULT,
+    DIMENSIONS,
+    Dimension,
+    UsageQuery,
+    UsageReport,
+    dimensions,
+    usage_report,
+)
+from schemas.errors import Unavailable
+
+_UNCACHED = {"cache-control": "no-store"}
+_Only = Annotated[str | None, QueryParameter(description="only this one")]
+
+
+async def read_usage(gateway: Gateway, query: UsageQuery) -> UsageReport:
+    """Read a report from the store. Raises Unavailable, StoreUnavailable, InvalidRequest."""
+    if gateway.experiments is None:
+        raise Unavailable("usage is read from the store, and this gateway has none")
+    store = gateway.experiments.store
+    return await gateway.experiments.ask(partial(usage_report, query, store.usage))
+
+
+def usage_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
+    @get(
+        "/usage",
+        summary="Requests, tokens and cost, as `strowger usage` shows them",
+        security=[{SCHEME: []}],
+        responses={200: ResponseSpec(UsageReport, description="the report; CSV with `format=csv`")},
+    )
+    async def usage(
+        by: Annotated[
+            str, QueryParameter(description=f"up to one time and others: {', '.join(DIMENSIONS)}")
+        ] = ",".join(DEFAULT),
+        days: Annotated[
+            int | None, QueryParameter(ge=1, le=10_000, description="days up to today; default 30")
+        ] = None,
+        month: Annotated[
+            str, QueryParameter(description="a month such as 2026-11, or `this` or `last`")
+        ] = "",
+        begin: Annotated[
+            str, QueryParameter(name="from", description="a date, or a time with a time zone")
+        ] = "",
+        end: Annotated[
+            str,
+            QueryParameter(name="to", description="the first date or time not included"),
+        ] = "",
+        time_zone: Annotated[str, QueryParameter(description="of days and months")] = "UTC",
+        format: Annotated[Literal["json", "csv"], QueryParameter()] = "json",
+        key: _Only = None,
+        team: _Only = None,
+        user: _Only = None,
+        tag: _Only = None,
+        model: _Only = None,
+        backend: _Only = None,
+        role: _Only = None,
+    ) -> Response[bytes]:
+        only: dict[Dimension, str | None] = {
+            "key": key,
+            "team": team,
+            "user": user,
+            "tag": tag,
+            "model": model,
+            "backend": backend,
+            "role": role,
+        }
+        query = UsageQuery(
+            range=usage_range(
+                time.time(), days=days, month=month, begin=begin, end=end, time_zone=time_zone
+            ),
+            by=dimensions(by),
+            only={name: value for name, value in only.items() if value is not None},
+        )
+        report = await read_usage(current(), query)
+        if format == "csv":
+            headers = {**_UNCACHED, "content-disposition": 'attachment; filename="usage.csv"'}
+            return Response(as_csv(report).encode(), media_type="text/csv", headers=headers)
+        return Response(
+            msgspec.json.encode(report), media_type="application/json", headers=_UNCACHED
+        )
+
+    return usage
