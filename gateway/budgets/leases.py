@@ -1,6 +1,7 @@
 """A worker's side of budgets: ask the leader for leases, and report what was spent of them."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Final
@@ -54,7 +55,7 @@ class BudgetLeases:
         self._budgets = budgets
         self._send = send
         self._flush = flush
-        self._ids = count(1)
+        self._ids = count(time.monotonic_ns())  # unlike those of a process that this one replaces
         self._asking: dict[int, _Asking] = {}
         budgets.asker = self
 

@@ -66,6 +66,10 @@ for place, item in ipairs(ask.items) do
     end
   end
   mine = math.max(0, mine - item.back)
+  if item.holds >= 0 then
+    if item.period > 0 and mine > item.holds then use(now + item.period, mine - item.holds) end
+    mine = item.holds
+  end
   held[ask.holder] = mine
 
   local total, ends = 0, {}
@@ -124,6 +128,7 @@ class ScriptItem(Struct, frozen=True, kw_only=True):
     limit: the most of it. period: milliseconds; 0 for requests at the same time. need: what a
     request lacks. advance: what may be leased besides. uses: milliseconds until each use stops to
     count, and its amount. back, over: what the holder gives back, or has used beyond its lease.
+    holds: all that it holds after that, or -1; what else Redis has for it counts as used.
     """
 
     limit: int
@@ -133,6 +138,7 @@ class ScriptItem(Struct, frozen=True, kw_only=True):
     uses: tuple[tuple[int, int], ...] = ()
     back: int = 0
     over: int = 0
+    holds: int = -1
 
 
 class ScriptRequest(Struct, frozen=True, kw_only=True):

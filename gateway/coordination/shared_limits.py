@@ -8,6 +8,7 @@ covers.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from itertools import count
 from time import monotonic_ns
 from typing import Final, cast
 
@@ -43,7 +44,7 @@ KEY: Final = "strowger:limit:1:"
 """Contains the version of the format."""
 
 HEARTBEAT_S: Final = 1.0
-"""Interval at which leases are kept, and at which Redis is tried while it does not answer."""
+"""Interval at which Redis learns what each process holds, and is tried while it does not answer."""
 
 _MS: Final = 1_000_000
 _QUANTITIES: Final[tuple[Quantity, ...]] = ("requests", "tokens", "concurrent")
@@ -60,9 +61,17 @@ class _Call(Struct, eq=False):
     """One call of the script, and what becomes of its answer. ask: `None` for a report."""
 
     worker: int
+    holder: str
     places: tuple[Place, ...]
     items: tuple[ScriptItem, ...]
     ask: LimitAsk | None
+
+
+class _Missed(Struct, eq=False):
+    """What was used of one place while Redis did not answer: by expiry, and beyond the leases."""
+
+    uses: dict[int, int] = {}
+    over: int = 0
 
 
 class SharedLimits:
@@ -77,25 +86,32 @@ class SharedLimits:
         self._limits = limits
         self._local = LimitBank(limits)
         self._workers: dict[int, Send] = {}
-        self._held: dict[tuple[int, Place], int] = {}
+        self._holders: dict[int, str] = {}
+        self._starts = count(1)
+        self._held: dict[tuple[str, Place], int] = {}
         self._calls: list[_Call] = []
+        self._missed: dict[tuple[str, Place], _Missed] = {}
         self._wake = asyncio.Event()
+        self._due = False
         self.unavailable = False
 
     def join(self, worker: int, send: Send) -> None:
+        """A process that replaces one of the same number is another holder in Redis."""
         self._workers[worker] = send
+        self._holders[worker] = f"{self._name}:{worker}:{next(self._starts)}"
         self._local.join(worker, send)
 
     def leave(self, worker: int) -> None:
         """A process has exited: Redis notices its silence; its seats are free at once."""
         self._workers.pop(worker, None)
         self._local.leave(worker)
-        seats = [place for held, place in self._held if held == worker and place[2] == "concurrent"]
-        items = [self._item(place, back=self._held[worker, place]) for place in seats]
+        holder = self._holders[worker]
+        held = [place for by, place in self._held if by == holder]
+        seats = [place for place in held if place[2] == "concurrent"]
+        items = [self._item(place, back=self._held[holder, place]) for place in seats]
         self._call(worker, seats, items, None)
-        for held, place in tuple(self._held):
-            if held == worker:
-                del self._held[held, place]
+        for place in held:
+            del self._held[holder, place]
 
     def on_message(self, worker: int, message: ToLeader) -> None:
         match message:
@@ -114,21 +130,43 @@ class SharedLimits:
                 await self._wake.wait()
                 self._wake.clear()
                 calls, self._calls = self._calls, []
+                if self._due:
+                    # What was reported is in what a process holds; what it asks for is not.
+                    reports = [call for call in calls if call.ask is None]
+                    asks = [call for call in calls if call.ask is not None]
+                    calls = [*reports, *self._holdings(), *asks]
+                    self._due = False
                 if calls:
                     await self._send(calls)
         finally:
             beating.cancel()
 
     async def _beat(self) -> None:
-        """Keep what idle processes hold, for example for long streams; try an absent Redis."""
+        """Say what processes hold, for example for long streams; try an absent Redis."""
         while True:
             await asyncio.sleep(HEARTBEAT_S)
+            self._due = True
             if self.unavailable:
-                self._calls.append(_Call(0, (), (), None))
-                self._wake.set()
-            for worker in tuple(self._workers):
-                places = [place for held, place in self._held if held == worker]
-                self._call(worker, places, [self._item(place) for place in places], None)
+                self._calls.append(_Call(0, "", (), (), None))
+            self._wake.set()
+
+    def _holdings(self) -> list[_Call]:
+        """One call per process with what it holds, as this leader knows it.
+
+        It differs from what Redis knows if calls were lost, or answered after they were given up.
+        """
+        found: list[_Call] = []
+        for worker, holder in self._holders.items():
+            if worker not in self._workers:
+                continue
+            holds = self._local.held(worker)
+            places = {place for by, place in self._held if by == holder} | set(holds)
+            items = [(place, self._item(place, holds=holds.get(place, 0))) for place in places]
+            known = [(place, item) for place, item in items if item is not None]
+            if known:
+                parts = tuple(place for place, _ in known), tuple(item for _, item in known)
+                found.append(_Call(worker, holder, *parts, None))
+        return found
 
     def _ask(self, worker: int, ask: LimitAsk) -> None:
         if self.unavailable:
@@ -159,6 +197,7 @@ class SharedLimits:
         uses: Sequence[Use] = (),
         back: int = 0,
         over: int = 0,
+        holds: int = -1,
     ) -> ScriptItem | None:
         limit = next((one for one in self._limits() if one.name == place[0]), None)
         if limit is None:
@@ -175,6 +214,7 @@ class SharedLimits:
             uses=tuple([(-((at - expires) // _MS), amount) for expires, amount in uses]),
             back=back,
             over=over,
+            holds=holds,
         )
 
     def _reported(self, uses: Sequence[LimitUses]) -> tuple[list[Place], list[ScriptItem | None]]:
@@ -201,12 +241,12 @@ class SharedLimits:
     ) -> None:
         known = [(place, item) for place, item in zip(places, items, strict=True) if item]
         if known or ask is not None:
-            call = _Call(worker, tuple(p for p, _ in known), tuple(i for _, i in known), ask)
-            self._calls.append(call)
+            parts = tuple(place for place, _ in known), tuple(one for _, one in known)
+            self._calls.append(_Call(worker, self._holders[worker], *parts, ask))
             self._wake.set()
 
     async def _send(self, calls: Sequence[_Call]) -> None:
-        """Send calls in order. What cannot be sent is lost to Redis: what was held there ends."""
+        """Send calls in order. What was used is kept for Redis if it does not answer."""
         periods = {limit.name: limit.per for limit in self._limits()}
         commands: list[tuple[str | bytes, ...]] = []
         for call in calls:
@@ -217,24 +257,49 @@ class SharedLimits:
                 f"{KEY}{quantity}:{periods.get(limit, '')}:{limit}:{subject}"
                 for limit, subject, quantity in call.places
             ]
-            body = _encode(ScriptRequest(holder=f"{self._name}:{call.worker}", items=call.items))
+            body = _encode(ScriptRequest(holder=call.holder, items=call.items))
             commands.append(("EVAL", SCRIPT, str(len(keys)), *keys, body, str(SILENT_MS)))
         try:
             answers = await self._runner.run(commands)
         except TransportUnavailable as exc:
             self._lost(str(exc))
             for call in calls:
-                if call.ask is not None:
+                if call.ask is None:
+                    self._keep_uses(call)
+                elif self._alive(call):
                     self._ask_locally(call.worker, call.ask)
             return
         if self.unavailable:
             _log.warning("Redis answers again: limits hold over all replicas")
             self.unavailable = False
+            self._report_again()
         for call, answer in zip(calls, answers, strict=True):
             if call.places:
                 self._answered(call, _answer.decode(cast(bytes, answer)))
-            elif call.ask is not None:
+            elif call.ask is not None and self._alive(call):
                 self._ask_locally(call.worker, call.ask)
+
+    def _keep_uses(self, call: _Call) -> None:
+        """Redis may not have carried out this report: it counts again later, never not at all."""
+        at = monotonic_ns()
+        for place, item in zip(call.places, call.items, strict=True):
+            if item.uses or item.over:
+                missed = self._missed.setdefault((call.holder, place), _Missed())
+                missed.over += item.over
+                for left, amount in item.uses:
+                    expires = at + left * _MS
+                    missed.uses[expires] = missed.uses.get(expires, 0) + amount
+
+    def _report_again(self) -> None:
+        missed, self._missed = self._missed, {}
+        at = monotonic_ns()
+        workers = {holder: worker for worker, holder in self._holders.items()}
+        for (holder, place), one in missed.items():
+            uses = [(expires, amount) for expires, amount in one.uses.items() if expires > at]
+            item = self._item(place, uses=uses, over=one.over)
+            if item is not None:
+                self._calls.append(_Call(workers.get(holder, -1), holder, (place,), (item,), None))
+                self._wake.set()
 
     def _lost(self, why: str) -> None:
         if not self.unavailable:
@@ -242,13 +307,14 @@ class SharedLimits:
             _log.warning("Redis is unreachable, limits hold per replica: %s", why)
 
     def _answered(self, call: _Call, answer: ScriptAnswer) -> None:
+        alive = self._alive(call)
         for place, mine in zip(call.places, answer.mine, strict=True):
-            if mine and call.worker in self._workers:
-                self._held[call.worker, place] = mine
+            if mine and alive:
+                self._held[call.holder, place] = mine
             else:
-                self._held.pop((call.worker, place), None)
+                self._held.pop((call.holder, place), None)
         ask = call.ask
-        if ask is None:
+        if ask is None or not alive:
             return
         if answer.refused:
             limit, _, quantity = call.places[answer.refused - 1]
@@ -275,6 +341,10 @@ class SharedLimits:
         )
         self._local.lend(call.worker, grant)
         self._reply(call.worker, grant)
+
+    def _alive(self, call: _Call) -> bool:
+        """Return whether the process that made the call still runs."""
+        return call.worker in self._workers and self._holders[call.worker] == call.holder
 
     def _reply(self, worker: int, message: LimitGrant | LimitDenial | LimitOutage) -> None:
         send = self._workers.get(worker)

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from gateway.config.schema.limits import Limit
-from gateway.limits.ledger import Account, LimitRefusal
+from gateway.limits.ledger import Account, LimitRefusal, Quantity
 from gateway.limits.limits import RequestLimits
 from gateway.limits.messages import (
     PART,
@@ -99,6 +99,17 @@ class LimitBank:
             account = self._accounts.account(one.limit, one.subject)
             if account is not None:
                 self._lend(worker, account, one, scarce=True)
+
+    def held(self, worker: int) -> dict[tuple[str, str, Quantity], int]:
+        """What a worker holds, by limit, subject and quantity."""
+        found: dict[tuple[str, str, Quantity], int] = {}
+        for place, holders in self._lent.items():
+            held = holders.get(worker)
+            if held is not None:
+                found[*place, "requests"] = held.requests
+                found[*place, "tokens"] = held.tokens
+                found[*place, "concurrent"] = held.seats
+        return {place: amount for place, amount in found.items() if amount}
 
     def on_message(self, worker: int, message: ToLeader) -> None:
         self._refresh()

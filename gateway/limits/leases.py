@@ -53,7 +53,7 @@ class LimitLeases:
         """limits: of this worker; their accounts become leases."""
         self._limits = limits
         self._send = send
-        self._ids = count(1)
+        self._ids = count(time.monotonic_ns())  # unlike those of a process that this one replaces
         self._asking: dict[int, _Asking] = {}
         self._credit = LimitCredit()
         limits.lease(self)

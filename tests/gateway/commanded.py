@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar, cast
@@ -38,9 +38,11 @@ class Commanded(Struct, kw_only=True, eq=False):
         """Wait for a message that has all of these words."""
         async with asyncio.timeout(SOON_S):
             while True:
+                ended = self.process.returncode is not None
                 for line in self.lines[since:]:
                     if all(word in line for word in words):
                         return line
+                assert not ended, f"the command has ended: {self.lines}"
                 await asyncio.sleep(0.01)
 
     async def reload(self, text: str) -> None:
@@ -85,15 +87,17 @@ def write(file: Path, text: str) -> None:
 
 
 @asynccontextmanager
-async def commanded(config: Path, text: str, *options: str) -> AsyncGenerator[Commanded, None]:
-    """Serve `text`, written to the file `config`, on any free port."""
+async def commanded(
+    config: Path, text: str, *options: str, env: Mapping[str, str] | None = None
+) -> AsyncGenerator[Commanded, None]:
+    """Serve `text`, written to the file `config`, on any free port. env: besides the test's own."""
     write(config, text)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway.cli", "serve", "--config", str(config), "--port", "0"),
         *options,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "COLUMNS": "100"},
+        env={**os.environ, "COLUMNS": "100", **(env or {})},
     )
     up = Commanded(config=config, process=process, url="", lines=[], access=[], plain=[])
     hearing = [asyncio.create_task(_hear(process.stderr, up.lines, up.message))]

@@ -138,3 +138,27 @@ async def test_what_a_silent_holder_held_counts_for_a_period_and_its_seats_are_f
 
     assert (refused.refused, granted.refused, seats.refused) == (1, 0, 0)
     assert 0 < refused.wait <= PERIOD_MS
+
+
+async def test_what_a_holder_does_not_know_of_counts_as_used(transport: RedisTransport) -> None:
+    """A call was carried out although its answer never arrived."""
+    await call(transport, "a", need=6)
+    known = await call(transport, "a", holds=2)
+    other = await call(transport, "b", need=LIMIT - 6)
+    more = await call(transport, "c", need=1)
+
+    assert known.mine == (2,)
+    assert known.left == (LIMIT - 6,)
+    assert other.granted == (LIMIT - 6,)
+    assert more.refused == 1
+
+
+async def test_a_holder_keeps_its_leases_over_a_redis_that_has_lost_its_data(
+    transport: RedisTransport,
+) -> None:
+    await call(transport, "a", need=6)
+    await transport.run([("FLUSHALL",)])
+    known = await call(transport, "a", holds=6)
+
+    assert known.mine == (6,)
+    assert known.left == (LIMIT - 6,)
