@@ -57,6 +57,10 @@ class BudgetAccount(Struct, eq=False):
         """What is neither spent, nor held or leased by any process."""
         return self.limit - self.stored - self.mine - self.others
 
+    def counts(self, one: Spend) -> int:
+        """What of it counts in this account."""
+        return _own(self, one.payer, one.amount) if self.period.has(one.slot) else 0
+
 
 class BudgetAccounts:
     """All accounts of one gateway.

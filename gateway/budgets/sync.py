@@ -208,10 +208,13 @@ class BudgetSync:
                     subject=place[1],
                     amount=amount,
                     least=account.mine,
-                    others=account.others,
+                    free=account.limit - account.stored,
+                    counts=account.counts,
                 )
         for name, subject in self._held:  # of budgets that a reload has removed
-            gone = Holding(budget=name, subject=subject, amount=0, least=0, others=0)
+            gone = Holding(
+                budget=name, subject=subject, amount=0, least=0, free=0, counts=lambda _: 0
+            )
             wanted.setdefault((name, subject), gone)
         if not wanted:
             return

@@ -5,7 +5,7 @@ Every change of it is also a row of `spend_changes`, so a reader that knows one 
 later ones without reading everything again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -83,15 +83,18 @@ class SpendReading(Struct, frozen=True, kw_only=True):
 class Holding(Struct, frozen=True, kw_only=True):
     """What a gateway wants to hold of an account.
 
-    amount: it may be granted only if nothing has been spent since the reading and others hold no
-            more than `others`; `least` in any case, because it is used already.
+    amount: wanted; granted as far as there is room. least: granted in any case, because it is used
+            already.
+    free:   what all gateways together may hold, by the sums of the version that was read.
+    counts: what a later change of the sums takes of that.
     """
 
     budget: str
     subject: str
     amount: int
     least: int
-    others: int
+    free: int
+    counts: Callable[[Spend], int]
 
 
 def slot_of(time: float) -> int:
@@ -186,14 +189,14 @@ class SpendRows:
     def hold(
         self, holder: str, beat: int, version: int, wanted: Sequence[Holding]
     ) -> tuple[int, ...]:
-        """Hold what is wanted, if nothing has changed since the reading of that version.
+        """Hold what is wanted, as far as there is room with everything spent since that version.
 
         Return what is held now of each.
         """
         with self._database.writing() as session:
             session.run(_BEAT, holder, beat)
-            same = _version(session) == version
-            return tuple([_hold(session, holder, one, same=same) for one in wanted])
+            changes = _changes(session, version, _version(session))
+            return tuple([_hold(session, holder, one, changes) for one in wanted])
 
     def leave(self, holder: str) -> bool:
         """Hold nothing any more; return whether it held something."""
@@ -215,7 +218,8 @@ def _changes(session: Session, version: int, last: int) -> tuple[Spend, ...] | N
     return tuple([Spend(row[0], Payer(*row[1:6]), Amount(*row[6:])) for row in found])
 
 
-def _hold(session: Session, holder: str, one: Holding, *, same: bool) -> int:
+def _hold(session: Session, holder: str, one: Holding, changes: tuple[Spend, ...] | None) -> int:
+    """changes: `None` if what was spent since the reading is unknown; then no more is granted."""
     others = session.rows(
         tuple[int],
         "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM budget_holds"
@@ -232,8 +236,8 @@ def _hold(session: Session, holder: str, one: Holding, *, same: bool) -> int:
         holder,
     )
     before = known[0][0] if known else 0
-    free = same and others <= one.others
-    amount = one.amount if free or one.amount <= before else max(one.least, min(before, one.amount))
+    room = before if changes is None else one.free - others - sum(map(one.counts, changes))
+    amount = max(one.least, min(one.amount, max(room, before)))
     if amount != before:
         session.run(_HELD, holder, one.budget, one.subject, amount)
         session.run("DELETE FROM budget_holds WHERE holder = ? AND amount = 0", holder)

@@ -102,21 +102,26 @@ def test_payers_are_kept_apart_and_a_cheaper_model_is_the_one_that_pays(store: S
     assert list(sums) == [Payer("k", "t", "u", "cheap", "cheap")]
 
 
-def test_two_gateways_hold_no_more_than_they_have_seen_free(store: SqlStore) -> None:
+def test_two_gateways_hold_no_more_than_is_free(store: SqlStore) -> None:
     spend = store.spend
     version = spend.read(-1, [], "one").version
 
-    def wants(amount: int, others: int, least: int = 0) -> Holding:
-        return Holding(budget="b", subject="", amount=amount, least=least, others=others)
+    def wants(amount: int, least: int = 0) -> Holding:
+        return Holding(
+            budget="b", subject="", amount=amount, least=least, free=100,
+            counts=lambda one: one.amount.nanos // 10_000_000,
+        )  # fmt: skip
 
-    assert spend.hold("one", 1, version, [wants(60, 0)]) == (60,)
-    assert spend.hold("two", 1, version, [wants(60, 0)]) == (0,), "it had seen nothing held"
+    assert spend.hold("one", 1, version, [wants(60)]) == (60,)
+    assert spend.hold("two", 1, version, [wants(60)]) == (40,)
     assert spend.read(version, [], "two").held == {("one", "b", ""): 60}
-    assert spend.hold("two", 2, version, [wants(40, 60)]) == (40,)
-    store.import_rows("f", 0, 1, [request_row("r"), attempt_row("r")])
-    assert spend.hold("one", 2, version, [wants(70, 40)]) == (60,), "something was spent since"
-    assert spend.hold("one", 3, version, [wants(70, 40, least=65)]) == (65,), "it is used already"
-    assert spend.hold("one", 4, version, [wants(10, 0)]) == (10,)
+    assert spend.hold("two", 2, version, [wants(10)]) == (10,)
+    store.import_rows("f", 0, 1, [request_row("r"), attempt_row("r", cost=0.25)])
+    assert spend.hold("one", 2, version, [wants(70)]) == (65,), "25 were spent since"
+    assert spend.hold("two", 3, version, [wants(30)]) == (10,)
+    assert spend.hold("two", 4, version, [wants(30, least=12)]) == (12,), "it is used already"
+    assert spend.hold("one", 3, version - 1000, [wants(90)]) == (65,), "what was spent is unknown"
+    assert spend.hold("one", 4, version, [wants(10)]) == (10,)
     assert spend.leave("one")
     assert not spend.leave("one")
     assert spend.read(version, [], "two").held == {}
