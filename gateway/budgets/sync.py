@@ -40,7 +40,7 @@ DEAD_S: Final = 10.0
 MARGIN_S: Final = 1.0
 """An import that began so long after a process died had all of its records."""
 
-MOST_TRIES: Final = 5
+MOST_TRIES: Final = 20
 """Readings for one request: other gateways, or records, may come between reading and holding."""
 
 _log = logging.getLogger("strowger.budgets")
