@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from gateway.access.client_address import ClientAddresses
+from gateway.access.client_certificate import check_certificate
 from gateway.access.issued_keys import IssuedKeys, Network, check_conditions, check_network
 from gateway.config.schema.auth import Auth, Key, Team
 from gateway.issued_keys.secret import judged
@@ -77,7 +78,7 @@ class Tokens(Protocol):
 class _Entry(Struct, frozen=True, kw_only=True, gc=False):
     """One secret. issued: its key and what is known of the secret, if it is not in the file.
 
-    networks: from which it may be used; () is everywhere.
+    networks, certificates: from and with which it may be used; () are all.
     """
 
     digest: bytes
@@ -85,6 +86,7 @@ class _Entry(Struct, frozen=True, kw_only=True, gc=False):
     issued: tuple[IssuedKey, KeySecret] | None = None
     networks: tuple[Network, ...] = ()
     team_missing: bool = False
+    certificates: tuple[str, ...] = ()
 
 
 class Keyring:
@@ -167,7 +169,12 @@ class Keyring:
         """See Follower. A key of the file wins over an issued one of the same name."""
         entries = list(self._of_issued())
         entries += [
-            _Entry(digest=key.digest, caller=self._caller_of_file(key)) for key in self._auth.keys
+            _Entry(
+                digest=key.digest,
+                caller=self._caller_of_file(key),
+                certificates=key.client_certificates,
+            )
+            for key in self._auth.keys
         ]
         self._entries = {entry.digest[:8]: entry for entry in entries}
         self._by_name = {entry.caller.name: entry.caller for entry in entries}
@@ -204,6 +211,9 @@ class Keyring:
             self._issued.note_use(caller.name, at)
             if entry.networks:
                 return caller
+        if entry.certificates:
+            check_certificate(caller.name, entry.certificates, scope)
+            return caller
         self._seen[key] = caller
         return caller
 

@@ -9,11 +9,12 @@ from urllib.parse import urlencode
 import click
 import msgspec
 
+from gateway.cli.address import Address, url_option
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from gateway.cli.explain_output import print_explanation
-from gateway.cli.http_client import admin_key_option, fetch, url_option
+from gateway.cli.http_client import admin_key_option, fetch
 from gateway.clock import now
-from gateway.config.schema.config import Config
+from gateway.config.schema.config import Config, Tls
 from gateway.explain.experiment_view import assume_running
 from gateway.explain.explanation import Explanation
 from gateway.explain.query import Query, explain_query
@@ -47,6 +48,8 @@ from schemas.errors import GatewayError
 @admin_key_option
 @config_option
 def explain(
+    address: Address | None,
+    _: Tls,
     request: Path,
     surface: str,
     model: str,
@@ -54,7 +57,6 @@ def explain(
     key: str,
     down: tuple[str, ...],
     as_json: bool,
-    url: str | None,
     admin_key: str,
     path: Path,
 ) -> None:
@@ -70,10 +72,10 @@ def explain(
         headers=tuple(_header(line) for line in headers),
         down=down,
     )
-    if url is None:
+    if address is None:
         found = _from_configuration(question, load(path, priced=True))
     else:
-        found = _from_gateway(question, url, admin_key)
+        found = _from_gateway(question, address, admin_key)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found)))
     else:
@@ -112,7 +114,7 @@ def _from_configuration(question: Query, config: Config) -> Explanation:
             asyncio.run(runtime.close())
 
 
-def _from_gateway(question: Query, url: str, admin_key: str) -> Explanation:
+def _from_gateway(question: Query, address: Address, admin_key: str) -> Explanation:
     parameters = [("path", question.path), ("model", question.model), ("key", question.key)]
     parameters += [("down", name) for name in question.down]
     query = urlencode([(name, value) for name, value in parameters if value])
@@ -120,4 +122,4 @@ def _from_gateway(question: Query, url: str, admin_key: str) -> Explanation:
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in question.headers
     ]
     target = f"/admin/explain?{query}" if query else "/admin/explain"
-    return fetch(url, target, Explanation, key=admin_key, body=question.body, headers=headers)
+    return fetch(address, target, Explanation, key=admin_key, body=question.body, headers=headers)

@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from adapters.base import Outbound
+from gateway.cli.address import Address
 from gateway.cli.config_loading import Faults
-from gateway.config.schema.config import Config
 from gateway.upstream.wire import WireTransport
 from schemas.errors import InvalidConfig, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 
@@ -30,11 +30,6 @@ class _Envelope(msgspec.Struct):
     error: _ErrorDetail
 
 
-def url_option(words: str) -> Callable[[F], F]:
-    """`--url URL`; words: its help text."""
-    return click.option("--url", default=None, envvar="STROWGER_URL", show_envvar=True, help=words)
-
-
 def admin_key_option(command: F) -> F:
     """`--admin-key KEY`."""
     return click.option(
@@ -47,17 +42,18 @@ def admin_key_option(command: F) -> F:
 
 
 class Site:
-    """A gateway by its URL. path: prefix of every target, if it is served under one."""
+    """A gateway by its address. path: prefix of every target, if it is served under one."""
 
-    def __init__(self, url: str) -> None:
-        """Raises click.UsageError for an invalid URL."""
-        self.url = url.rstrip("/")
+    def __init__(self, address: Address) -> None:
+        """Raises click.UsageError for an invalid URL, or files that cannot be used."""
+        self.url = address.url
         self.path = urlsplit(self.url).path
         try:
-            self.transport = WireTransport(self.url, name="gateway")
+            self.transport = WireTransport(
+                self.url, name="gateway", tls=address.tls, contexts=address.contexts
+            )
         except InvalidConfig as exc:
-            problem = exc.problems[0].removeprefix("gateway: ").replace("base_url", "the URL")
-            raise click.UsageError(f"--url: {problem}") from exc
+            raise click.UsageError(_problem(exc.problems[0].removeprefix("gateway: "))) from exc
 
     def outbound(
         self,
@@ -84,24 +80,22 @@ class Site:
 
 
 def fetch(
-    url: str, target: str, kind: type[T], *, key: str, body: bytes = b"", headers: Headers = ()
+    address: Address,
+    target: str,
+    kind: type[T],
+    *,
+    key: str,
+    body: bytes = b"",
+    headers: Headers = (),
 ) -> T:
     """Return a response with status 200, decoded. Raises Faults for every other outcome."""
-    data = asyncio.run(_fetch(url, target, key, body, headers))
+    data = asyncio.run(_fetch(address, target, key, body, headers))
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as exc:
         raise Faults(
-            (f"the server at {url} is not a Strowger gateway of this version: {exc}",)
+            (f"the server at {address} is not a Strowger gateway of this version: {exc}",)
         ) from exc
-
-
-def url_of(config: Config) -> str:
-    """The URL at which clients on this machine reach a gateway with this configuration."""
-    host = config.server.host
-    if host in ("0.0.0.0", "::"):
-        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
-    return f"http://{f'[{host}]' if ':' in host else host}:{config.server.port}"
 
 
 def error_text(status: int, body: bytes) -> str:
@@ -118,6 +112,9 @@ def upstream_faults(url: str) -> Generator[None, None, None]:
     try:
         yield
     except UpstreamUnreachable as exc:
+        if "certificate" in exc.logged:
+            why = exc.logged.removeprefix("gateway: ")
+            raise Faults((f"{url}: {why}; give --ca-file, or --client-cert",)) from exc
         raise Faults(
             (f"cannot connect to {url}; start the gateway with `strowger serve`, or give --url",)
         ) from exc
@@ -127,8 +124,8 @@ def upstream_faults(url: str) -> Generator[None, None, None]:
         raise Faults((f"{url}: {exc.message}",)) from exc
 
 
-async def _fetch(url: str, target: str, key: str, body: bytes, headers: Headers) -> bytes:
-    site = Site(url)
+async def _fetch(address: Address, target: str, key: str, body: bytes, headers: Headers) -> bytes:
+    site = Site(address)
     now = asyncio.get_running_loop().time()
     outbound = site.outbound(target, key=key, body=body, headers=headers)
     try:
@@ -147,6 +144,15 @@ async def _fetch(url: str, target: str, key: str, body: bytes, headers: Headers)
         remedy = f"; give {_key_option(place)}" if reply.status == 401 else ""
         raise Faults((f"{site.url}{place}: {error_text(reply.status, data)}{remedy}",))
     return data
+
+
+def _problem(text: str) -> str:
+    """Name the option in a message about a provider's setting."""
+    for setting in ("ca_file", "client_cert", "client_key"):
+        name = f"tls.{setting}"
+        if text.startswith(name):
+            return text.replace(name, "--" + setting.replace("_", "-"))
+    return f"--url: {text.replace('base_url', 'the URL')}"
 
 
 def _key_option(place: str) -> str:

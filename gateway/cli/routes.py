@@ -14,10 +14,11 @@ from gateway.admin.backends import (
     ModelView,
     experiment_view,
 )
+from gateway.cli.address import Address, url_option
 from gateway.cli.config_loading import config_option, load
-from gateway.cli.http_client import admin_key_option, fetch, url_option
+from gateway.cli.http_client import admin_key_option, fetch
 from gateway.cli.tables import show, table_of
-from gateway.config.schema.config import Model
+from gateway.config.schema.config import Model, Tls
 from gateway.routing import backend_status as health
 from gateway.routing.planning.when_rules import describe
 
@@ -29,10 +30,10 @@ _Row = tuple[str, str, tuple[str, ...]]
 @url_option("Show a running gateway's models, with the health of each backend.")
 @admin_key_option
 @config_option
-def routes(path: Path, url: str | None, admin_key: str) -> None:
+def routes(address: Address | None, _: Tls, path: Path, admin_key: str) -> None:
     """Show what each model resolves to: backends, shares, rules and fallbacks."""
     led: list[_Row] = []
-    if url is None:
+    if address is None:
         config = load(path)
         trials = {trial.model: experiment_view(trial) for trial in config.experiments}
         show(_configured(config.models, trials))
@@ -40,7 +41,7 @@ def routes(path: Path, url: str | None, admin_key: str) -> None:
             led += [(model.name, f"when {describe(one)}", one.backends) for one in model.when]
             led += _others(model, trials.get(model.name))
     else:
-        found = fetch(url, "/admin/backends", ModelList, key=admin_key).models
+        found = fetch(address, "/admin/backends", ModelList, key=admin_key).models
         show(_running(found))
         for model in found:
             led += [(model.name, f"when {one.when}", one.backends) for one in model.when]

@@ -46,6 +46,7 @@ NO_ATTEMPTS: Mapping[str, str] = {
     "api_key_expired": _BEFORE,
     "api_key_not_yet_valid": _BEFORE,
     "address_not_allowed": _BEFORE,
+    "certificate_not_allowed": _BEFORE,
     "team_not_found": _BEFORE,
     "invalid_token": f'{_BEFORE}; if a backend rejects our key, the code is "upstream_refused"',
     "token_expired": _BEFORE,

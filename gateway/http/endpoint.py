@@ -14,6 +14,7 @@ from litestar.types import Receive, Scope, Send
 from msgspec import UNSET
 
 from gateway.access.auth import Caller, WrongKey, check_priority
+from gateway.access.client_certificate import certificate_name
 from gateway.access.key_shares import Slot
 from gateway.asgi.body_complexity import measure
 from gateway.asgi.decompression import ENCODINGS, inflate
@@ -100,6 +101,8 @@ class Endpoint:
             client_request_id="" if sent_id is None else loggable_id(sent_id),
             attempts=[],
         )
+        if scope["state"]:
+            record.certificate = certificate_name(scope)
         admission.enter(runtime)
         extra = gateway.cors.headers(origin) if (origin := exchange.fields.get(b"origin")) else []
         if self._id_header:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, cast
 
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
+from gateway.access.client_certificate import certificate_name
 from gateway.admin.access import ACTOR, DENIED, actor
 from gateway.asgi.cors import Headers
 from gateway.clock import now
@@ -92,6 +93,7 @@ class LitestarLog:
             status=status or 499,
             ms=milliseconds(now() - began),
             client=runtime.clients.of(scope),
+            client_certificate=certificate_name(scope),
             method=scope["method"],
             path=scope["path"][:_LONGEST_PATH],
             actor=state.get(ACTOR)

@@ -16,8 +16,10 @@ from gateway.engine_process.process import EngineProcess
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.sync import KeySync
 from gateway.limits.bank import LimitBank
+from gateway.listener_tls.watch import TlsWatch
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
+from gateway.processes.file_watching import watching
 from gateway.processes.reload import Reload
 from gateway.processes.signals import on_reload, on_stop
 from gateway.processes.worker_pool import WorkerPool
@@ -34,6 +36,7 @@ async def run_leader(
     listener: socket.socket,
     run_dir: Path,
     records: Records,
+    tls: TlsWatch,
 ) -> None:
     """Run until SIGTERM or SIGINT; return when every worker and engine has exited."""
     transport = transport_of(config)
@@ -42,15 +45,14 @@ async def run_leader(
     count_unhandled(crashed)
     jobs = experiment_jobs_for(records.store, lambda: reload.config, crashed)
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
-    for collector in (records.metrics, GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)):
+    guards, issued = GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)
+    for collector in (records.metrics, guards, issued, tls):
         metrics.registry.register(collector)
-    pool = WorkerPool(listener, run_dir, metrics, history=lambda: jobs.history.latest, keys=keys)
+    pool = WorkerPool(
+        listener, run_dir, metrics, history=lambda: jobs.history.latest, keys=keys, tls=tls
+    )
     pool.limits = shared_limits(config, lambda: reload.config.limits) or pool.limits
-
-    def owned(engine: EngineProcess) -> None:
-        engine.watch(lambda _: pool.send_engine_update(engine))
-
-    engines = EnginePool(config, run_dir, made=owned, until=pool.serving)
+    engines = EnginePool(config, run_dir, made=partial(_follow, pool), until=pool.serving)
     reload = Reload(
         config,
         source=source,
@@ -69,7 +71,7 @@ async def run_leader(
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
     )
     beside = [asyncio.create_task(records.import_after(pool.serving))]
-    beside += (*_sharing(pool.limits, crashed), *_watching(reload, crashed))
+    beside += (*_sharing(pool.limits, crashed), *watching(reload, tls, crashed))
     engines.start()
     jobs.start()
     leases = partial(FileLeases, run_dir / PROBES)
@@ -88,15 +90,13 @@ async def run_leader(
         await engines.close()
 
 
+def _follow(pool: WorkerPool, engine: EngineProcess) -> None:
+    """Report each new status of an engine to the workers."""
+    engine.watch(lambda _: pool.send_engine_update(engine))
+
+
 def _sharing(limits: SharedLimits | LimitBank, crashed: OnCrash) -> list[asyncio.Task[None]]:
     """Talk to Redis about limits, if there are replicas, until the tasks are cancelled."""
     if isinstance(limits, LimitBank):
         return []
     return [asyncio.create_task(keep_running("limits over replicas", limits.run, crashed))]
-
-
-def _watching(reload: Reload, crashed: OnCrash) -> list[asyncio.Task[None]]:
-    """Reload when the file changes, if the configuration wants that."""
-    if reload.config.server.reload != "auto":
-        return []
-    return [asyncio.create_task(keep_running("file watcher", reload.watch, crashed))]

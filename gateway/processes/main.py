@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Sequence
@@ -9,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.config.schema.config import Config
+from gateway.listener_tls.watch import TlsWatch
 from gateway.processes.listening_socket import listen
 from gateway.recording.setup import import_running
 from gateway.telemetry.access_log import AccessLog
@@ -32,8 +34,7 @@ def serve(
     style = line_style(config.logging)
     configure_logging(config.logging, style)
     listener = listen(config.server.host, config.server.port)
-    host, port = listener.getsockname()[:2]
-    _log.info("serving %s on http://%s:%d", source, f"[{host}]" if ":" in host else host, port)
+    _log.info("serving %s on %s", source, _url(config, listener))
     for warning in warnings:
         _warn(warning)
     again = partial(read, _warn)
@@ -42,6 +43,7 @@ def serve(
         import_running(config) as records,
     ):
         run_dir = Path(folder)
+        tls = TlsWatch(config.server.tls)
         if config.server.workers > 1:
             # Imported late: the leader needs nothing of what serves requests.
             from gateway.processes.leader import run_leader
@@ -54,6 +56,7 @@ def serve(
                     listener=listener,
                     run_dir=run_dir,
                     records=records,
+                    tls=tls,
                 )
             )
         else:
@@ -70,11 +73,18 @@ def serve(
                         run_dir=run_dir,
                         access_log=access_log,
                         records=records,
+                        tls=tls,
                     )
                 )
             finally:
                 access_log.close()
     _log.info("stopped")
+
+
+def _url(config: Config, listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    scheme = "http" if config.server.tls is None else "https"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _warn(warning: str) -> None:

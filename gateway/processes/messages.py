@@ -9,6 +9,7 @@ from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.engine_process.process import EngineView, State
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
 from gateway.limits import messages as limits
+from gateway.listener_tls.files import TlsFiles
 from gateway.store.key_rows import KeyList
 from gateway.telemetry.time_series import Window
 from local_engine.protocol.frames import HEAD_BYTES
@@ -57,7 +58,7 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     """The first message to a worker.
 
     worker: its number, from 0. run_dir: the folder of the lock files.
-    keys: the last known issued keys, if any.
+    keys: the last known issued keys, if any. tls: `None` serves cleartext.
     """
 
     worker: int
@@ -65,6 +66,7 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     engines: tuple[EngineState, ...]
     run_dir: str
     keys: KeyList | None = None
+    tls: TlsFiles | None = None
 
 
 class Prepare(Struct, frozen=True, kw_only=True, tag=True):
@@ -182,6 +184,7 @@ ToWorker = (
     | limits.ToWorker
     | budgets.ToWorker
     | KeyList
+    | TlsFiles
 )
 ToLeader = (
     WorkerReady

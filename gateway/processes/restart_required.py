@@ -16,9 +16,12 @@ FIXED = (
 
 def needs_restart(old: Config, new: Config) -> tuple[str, ...]:
     """Return one message for each such setting that differs."""
-    return tuple(
+    found = [
         f"{path}: changing it needs a restart" for path in FIXED if _at(old, path) != _at(new, path)
-    )
+    ]
+    if (old.server.tls is None) != (new.server.tls is None):
+        found.append("server.tls: adding or removing it needs a restart")
+    return tuple(found)
 
 
 def _at(config: Config, path: str) -> object:

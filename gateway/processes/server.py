@@ -19,6 +19,8 @@ from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.http.server.server import HttpServer
 from gateway.issued_keys.desk import KeyDesk
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
+from gateway.listener_tls.files import TlsFiles
+from gateway.listener_tls.handshakes import ListenerContext
 from gateway.processes.reload_target import Proposal
 from gateway.processes.runtime_generations import Generations
 from gateway.recording.metrics import RecorderCollector
@@ -53,8 +55,12 @@ class Server:
         engines: Mapping[str, EngineView],
         access_log: AccessLog,
         announces: bool = True,
+        tls: TlsFiles | None = None,
     ) -> None:
-        """announces: log changes of experiments; true in one process only. Raises InvalidConfig."""
+        """announces: log changes of experiments; true in one process only.
+
+        tls: `None` serves cleartext. Raises InvalidConfig.
+        """
         first = Runtime(config, run_dir=run_dir, engines=engines)
         self._recorder = FileRecorder(open_spool(config))
         self.gateway = Gateway(first, access_log, recorder=self._recorder)
@@ -88,7 +94,9 @@ class Server:
         self.on_new_runtime: Callable[[Runtime], None] = _ignore
         self.on_keys: Callable[[KeysApplied | KeysChanged | KeysUsed], None] = _ignore
         self._stop = asyncio.Event()
-        self._server = HttpServer(build_app(self.gateway))
+        registry = self.gateway.log.metrics.registry
+        self._tls = None if tls is None else ListenerContext(tls, registry)
+        self._server = HttpServer(build_app(self.gateway), tls=self._tls)
         self.gateway.log.metrics.registry.register(TurnCollector(self._server.turn))
         self._patience = SlowClientReaper(
             self._server.connections,
@@ -183,6 +191,11 @@ class Server:
         """Put a list of issued keys into effect."""
         self._issued.push(found)
         self.on_keys(KeysApplied(version=found.version))
+
+    def use_tls(self, files: TlsFiles) -> None:
+        """Use other certificates for new connections; the leader has proved that they work."""
+        if self._tls is not None:
+            self._tls.use(files)
 
     async def _follow_keys(self) -> None:
         """Notice keys that expire, and report those that are used, until cancelled.

@@ -21,9 +21,11 @@ from gateway.coordination.state_sharing import StateSharing
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.sync import KeySync
 from gateway.limits.leases import LimitLeases
+from gateway.listener_tls.watch import TlsWatch
 from gateway.peers import NoPeers
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
+from gateway.processes.file_watching import watching
 from gateway.processes.reload import Reload
 from gateway.processes.server import Server
 from gateway.processes.signals import on_reload, on_stop
@@ -56,21 +58,24 @@ async def run_single_process(
     run_dir: Path,
     access_log: AccessLog,
     records: Records,
+    tls: TlsWatch,
 ) -> None:
     """Serve until SIGTERM or SIGINT; return when everything is closed."""
     transport = transport_of(config)
     engines = EnginePool(config, run_dir)
-    serving = Server(config, run_dir=run_dir, engines=engines.processes, access_log=access_log)
+    serving = Server(
+        config, run_dir=run_dir, engines=engines.processes, access_log=access_log, tls=tls.files
+    )
+    tls.send = serving.use_tls
     metrics = ProcessMetrics()
     metrics.workers.set(1)
     crashed = metrics.internal_errors.count
     count_unhandled(crashed)
-
     serving.gateway.peers = LeaderCounters(metrics)
     jobs = serving.gateway.experiment_jobs = experiment_jobs_for(
         records.store, lambda: reload.config, crashed
     )
-    for collector in (records.metrics, GuardrailCollector(jobs.monitor)):
+    for collector in (records.metrics, GuardrailCollector(jobs.monitor), tls):
         metrics.registry.register(collector)
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
     keys.send = serving.use_keys
@@ -93,9 +98,7 @@ async def run_single_process(
     beside += _spending(bank, serving, crashed)
     if limits is not None:
         beside += _leasing(limits, serving, crashed)
-    if config.server.reload == "auto":
-        watching = keep_running("file watcher", reload.watch, crashed)
-        beside.append(asyncio.create_task(watching))
+    beside += watching(reload, tls, crashed)
     engines.start()
     try:
         async with _synchronised(transport, serving, reload, metrics, keys):

@@ -25,6 +25,7 @@ from gateway.coordination.state_sharing import StateSharing
 from gateway.experiments.service.history import ExperimentHistory
 from gateway.limits.leases import LimitLeases
 from gateway.limits.messages import LimitDenial, LimitGrant, LimitOutage, LimitRecall
+from gateway.listener_tls.files import TlsFiles
 from gateway.processes.channel import Channel
 from gateway.processes.main import loop_factory
 from gateway.processes.messages import (
@@ -145,6 +146,7 @@ class Worker:
             engines=self._engines.of(begin.engines),
             access_log=access_log,
             announces=begin.worker == 0,
+            tls=begin.tls,
         )
         self._leases = FileLeases(Path(begin.run_dir) / PROBES)
         self._others = OtherWorkers(channel)
@@ -208,6 +210,8 @@ class Worker:
                 self._budgets.on_message(message)
             case KeyList():
                 self.serving.use_keys(message)
+            case TlsFiles():
+                self.serving.use_tls(message)
             case EngineUpdate():
                 self._engines.update(message.engine)
             case Ask():

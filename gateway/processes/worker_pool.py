@@ -21,6 +21,7 @@ from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
 from gateway.issued_keys.sync import KeySync
 from gateway.limits.bank import LimitBank
 from gateway.limits.messages import LimitAsk, LimitReport
+from gateway.listener_tls.watch import TlsWatch
 from gateway.processes.messages import (
     Answer,
     AskPeers,
@@ -87,6 +88,7 @@ class WorkerPool:
         *,
         history: Callable[[], ExperimentHistory],
         keys: KeySync | None = None,
+        tls: TlsWatch | None = None,
         hang_s: float = HANG_S,
         backoff_s: float = BACKOFF_S,
     ) -> None:
@@ -98,6 +100,9 @@ class WorkerPool:
         self._keys = keys
         if keys is not None:
             keys.send = self._broadcast
+        self._tls = tls
+        if tls is not None:
+            tls.send = self._broadcast
         self.hub = StateHub()
         self.limits: SharedLimits | LimitBank = LimitBank(lambda: self._current()[0].limits)
         self.budgets = BudgetBank(lambda: self._current()[0].budgets)
@@ -237,6 +242,7 @@ class WorkerPool:
                     engines=states,
                     run_dir=str(self._run_dir),
                     keys=None if self._keys is None else self._keys.latest,
+                    tls=None if self._tls is None else self._tls.files,
                 )
             )
             worker.notify_config_rejected(rejected=rejected)

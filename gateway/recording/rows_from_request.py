@@ -72,6 +72,7 @@ def access_line(
         record.user,
         record.budget,
         record.tags,
+        record.certificate,
     )
 
 

@@ -95,8 +95,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     estimated_prompt_tokens: our own estimate if no usage arrived; `None` if none is needed.
     rule, candidates, ruled_out: as in the plan; candidates by name.
     refusal: the gateway's own error message if no backend was asked.
-    team, user, tags: of the caller. budget: the one that was used up, if it refused the request or
-             sent it to a cheaper model.
+    certificate: of the client, its subject. team, user, tags: of the caller.
+    budget:  the one that was used up, if it refused the request or sent it to a cheaper model.
     """
 
     request_id: str
@@ -119,6 +119,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     attempts: list[AttemptRecord]
     client_request_id: str = ""
     client: str = ""
+    certificate: str = ""
     error: str = ""
     param: str = ""
     message: str = ""

@@ -30,6 +30,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     experiment:   the request counts for its `variant`; without a variant it was excluded.
     fallback:     a backend other than its variant's answered, or was the last to fail.
     client:       the address that the request came from.
+    client_certificate: the subject of its TLS certificate, or a name of it.
     denied:       why it got 401 or 403: the message of the response.
     error, param, message: the code of the error, the field that it names, and its sentence, of at
                   most MAX_MESSAGE_CHARS characters. They repeat nothing of the request's content,
@@ -83,6 +84,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     user: str = ""
     budget: str = ""
     tags: tuple[str, ...] = ()
+    client_certificate: str = ""
 
 
 _MOST_GATHERED = 16

@@ -2,6 +2,8 @@
 
 import ssl
 
+from msgspec.structs import replace
+
 from gateway.config.schema.config import Tls
 from schemas.errors import InvalidConfig
 
@@ -43,6 +45,21 @@ class TlsContexts:
             self._made[tls] = client_context(tls, upstream=upstream)
             self._made[tls].set_alpn_protocols(["http/1.1"])
         return self._made[tls]
+
+
+class PinnedContexts(TlsContexts):
+    """Contexts for a server that must have a certificate of one file, whatever its name."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__()
+        self._file = file
+
+    def http1(self, tls: Tls | None, *, upstream: str) -> ssl.SSLContext:
+        """Return a context for HTTP/1.1 only. Raises as `client_context` does."""
+        context = super().http1(replace(tls or Tls(), ca_file=self._file), upstream=upstream)
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context
 
 
 class _PasswordWanted(Exception):

@@ -18,6 +18,8 @@ from gateway.config.load import read_config
 from gateway.config.schema.config import Config
 from gateway.engine_process.process import EngineView
 from gateway.http.server.server import HttpServer
+from gateway.listener_tls.files import read_files
+from gateway.listener_tls.handshakes import ListenerContext
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.store.rows import Recorder
@@ -86,8 +88,11 @@ async def serving(
         equip(state)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
+    tls = settings.server.tls
     server = HttpServer(
-        build_app(state, at_once=next(_STARTED) == 0), lifespan=state.experiments is not None
+        build_app(state, at_once=next(_STARTED) == 0),
+        tls=None if tls is None else ListenerContext(read_files(tls), state.log.metrics.registry),
+        lifespan=state.experiments is not None,
     )
     await runtime.start()
     running = asyncio.create_task(server.serve(listener))
@@ -97,7 +102,9 @@ async def serving(
     watching = asyncio.create_task(reaper.watch())
     try:
         await server.listening.wait()
-        yield Serving(url=f"http://127.0.0.1:{listener.getsockname()[1]}", state=state, log=log)
+        scheme = "http" if tls is None else "https"
+        port = listener.getsockname()[1]
+        yield Serving(url=f"{scheme}://127.0.0.1:{port}", state=state, log=log)
     finally:
         server.stop()
         await running

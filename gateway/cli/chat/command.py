@@ -11,10 +11,12 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
+from gateway.cli.address import Address, address_of, url_option
 from gateway.cli.chat.apis import ApiName
 from gateway.cli.chat.conversation import Conversation
 from gateway.cli.config_loading import Faults, config_option, load
-from gateway.cli.http_client import fetch, url_of, url_option
+from gateway.cli.http_client import fetch
+from gateway.config.schema.config import Tls
 
 _UNSEEN = {code: None for code in (*range(32), 127, *range(128, 160)) if chr(code) not in "\n\t"}
 """Control characters: a model's text must not move the cursor."""
@@ -47,13 +49,21 @@ class _Models(Struct):
     help="The API to use: OpenAI's chat completions, Anthropic's Messages, or OpenAI's Responses.",
 )
 @config_option
-def chat(model: str | None, url: str | None, key: str, user: str, api: ApiName, path: Path) -> None:
+def chat(
+    address: Address | None,
+    tls: Tls,
+    model: str | None,
+    key: str,
+    user: str,
+    api: ApiName,
+    path: Path,
+) -> None:
     """Chat with MODEL (default: the first one) through a running gateway.
 
     /model NAME, /system TEXT, /clear, /why and /quit control the conversation. Ctrl-C stops an
     answer. Piped input is one question; only its answer is printed.
     """
-    site = url_of(load(path)) if url is None else url
+    site = address_of(load(path), tls) if address is None else address
     if model is None:
         known = fetch(site, "/v1/models", _Models, key=key).data
         if not known:
@@ -87,7 +97,7 @@ def _once(conversation: Conversation) -> None:
 class ChatSession:
     """Questions and answers at a terminal, until /quit or Ctrl-D."""
 
-    def __init__(self, conversation: Conversation, site: str) -> None:
+    def __init__(self, conversation: Conversation, site: Address) -> None:
         self._with = conversation
         self._site = site
         self._console = Console(highlight=False)

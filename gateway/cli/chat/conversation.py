@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from adapters.framing import SSEParser
+from gateway.cli.address import Address
 from gateway.cli.chat.apis import APIS, ApiName, ChatApi, Message
 from gateway.cli.config_loading import Faults
 from gateway.cli.http_client import CONNECT_S, Site, error_text, upstream_faults
@@ -22,13 +23,13 @@ class Conversation:
     """messages: without the system message. headers: the gateway's, of the last answer."""
 
     def __init__(
-        self, url: str, model: str, *, key: str = "", user: str = "", api: ApiName = "chat"
+        self, address: Address, model: str, *, key: str = "", user: str = "", api: ApiName = "chat"
     ) -> None:
         self.model = model
         self.system = ""
         self.messages: list[Message] = []
         self.headers: dict[str, str] = {}
-        self._url = url
+        self._address = address
         self._key = key
         self._user = user
         self._api = APIS[api]
@@ -63,7 +64,7 @@ class Conversation:
         return answer
 
     async def _answer(self, on_text: Callable[[str, bool], None]) -> None:
-        site = Site(self._url)
+        site = Site(self._address)
         clock = asyncio.get_running_loop().time
         body = self._api.body(self.model, self.system, self.messages, self._user)
         outbound = site.outbound(self._api.path, key=self._key, body=body, stream=True)

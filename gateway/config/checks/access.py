@@ -4,6 +4,7 @@ import ipaddress
 import re
 from hashlib import sha256
 
+from gateway.config.checks.listener_tls import check_bound_keys
 from gateway.config.checks.models import matches
 from gateway.config.checks.providers import check_key
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -77,6 +78,7 @@ def _keys(config: Config, problems: Problems) -> None:
         for place, pattern in enumerate(key.models):
             _key_model(pattern, ("auth", "keys", index, "models", place), config.models, problems)
     _teams(config, problems)
+    check_bound_keys(config, problems)
 
 
 def _teams(config: Config, problems: Problems) -> None:

@@ -13,6 +13,7 @@ from gateway.config.checks.experiments import check_experiments
 from gateway.config.checks.identities import check_identities
 from gateway.config.checks.ineffective import warn_ineffective
 from gateway.config.checks.limits import check_limits
+from gateway.config.checks.listener_tls import check_listener_tls
 from gateway.config.checks.metrics import check_metrics
 from gateway.config.checks.models import check_models, matches
 from gateway.config.checks.providers import check_file, check_providers
@@ -50,6 +51,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
 
 def _server(server: ServerConfig, problems: Problems) -> None:
     _fetch(server, problems)
+    check_listener_tls(server.tls, problems)
     for index, origin in enumerate(server.cors.allow_origins):
         place: Path = ("server", "cors", "allow_origins", index)
         if not _ORIGIN.fullmatch(origin) and not problems.at(place):

@@ -30,6 +30,7 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_priority: the most urgent priority that it may request; 1 is the most urgent of all.
     team:         a team of `teams`, whose models limit the key's.
     tags:         free texts, by which usage is reported.
+    client_certificates: names or subjects of the certificates with which it may be used; (): any.
     """
 
     name: Name
@@ -38,6 +39,7 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_priority: Annotated[int, Meta(ge=1, le=5)] = 1
     team: Name | None = None
     tags: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
+    client_certificates: tuple[Name, ...] = ()
 
     @property
     def digest(self) -> bytes:

@@ -24,6 +24,7 @@ from gateway.config.schema.connection import (
 from gateway.config.schema.experiment import Experiment
 from gateway.config.schema.failover import BreakerRule, RetryRule
 from gateway.config.schema.limits import Limit
+from gateway.config.schema.listener_tls import ListenerTls
 from gateway.config.schema.metric import MetricContract
 from gateway.config.schema.prices import CatalogueRow, Price
 from gateway.config.schema.responses import ResponsesConfig
@@ -81,6 +82,7 @@ class CorsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the gateway listens, and its load limits.
 
+    tls:                `None` serves cleartext.
     reload:             auto: when the file changes, or on SIGHUP; signal: only on SIGHUP.
     max_body_bytes:     per request. max_buffered_bytes: of all bodies in memory together.
     client_timeout_s:   for a complete head, and for progress of a body or a response.
@@ -99,6 +101,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     host: Name = "127.0.0.1"
     port: Port = 8080
+    tls: ListenerTls | None = None
     workers: Count = 1
     reload: Literal["auto", "signal"] = "auto"
     max_body_bytes: Size = 20_000_000

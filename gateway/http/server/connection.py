@@ -16,6 +16,7 @@ from gateway.eventloop.inline_task import InlineTask, Waiter, waiter_of
 from gateway.http.server.asgi_run import run_asgi
 from gateway.http.server.exchange import HIGH_WATER, Exchange
 from gateway.http.server.request_parser import BadRequest, RequestParser, split_target
+from gateway.listener_tls.certificate import CERTIFICATE
 
 if TYPE_CHECKING:
     from gateway.http.server.server import HttpServer
@@ -68,6 +69,7 @@ class ClientConnection(asyncio.Protocol):
         self._local: tuple[str, int | None] | None = None
         self._peer: tuple[str, int] | None = None
         self._scheme = "http"
+        self._certificate: object = None
         # Requests: the one that is answered now, those behind it, and the one that arrived last.
         self._running: Exchange | None = None
         self._waiting: deque[Exchange] = deque()
@@ -91,6 +93,7 @@ class ClientConnection(asyncio.Protocol):
         peer = _address(transport.get_extra_info("peername"))
         self._peer = None if peer is None else (peer[0], peer[1] or 0)
         self._scheme = "https" if transport.get_extra_info("sslcontext") else "http"
+        self._certificate = transport.get_extra_info(CERTIFICATE)
 
     def data_received(self, data: bytes) -> None:
         if self._leaving or self._deaf:
@@ -163,6 +166,8 @@ class ClientConnection(asyncio.Protocol):
             "raw_path": raw_path,
             "query_string": query,
         }
+        if self._certificate is not None:
+            scope["state"][CERTIFICATE] = self._certificate
         exchange = self._last = Exchange(
             self,
             scope,

@@ -13,6 +13,10 @@ MOST_HEAD_BYTES = 64 * 1024
 """Limit for the head of a request, and for everything that is not body data: trailers, chunk
 extensions, empty lines. Without it, only memory would be the limit."""
 
+_LARGE_HEAD = MOST_HEAD_BYTES // 4
+"""Bytes from which a head is measured exactly: of one that began in the data of another message,
+fewer were counted."""
+
 _FRAMING = 16
 """Bytes allowed per byte of a body: the framing of one-byte chunks takes five or six."""
 
@@ -153,7 +157,7 @@ class RequestParser:
         version = self.version = parser.get_http_version()
         if version != "1.1":
             self._check_version(version)
-        if self._silent > MOST_HEAD_BYTES:
+        if self._silent > _LARGE_HEAD or len(self.target) >= MOST_HEAD_BYTES:
             self._check_size()
         if host is None or not well_formed(host) or self.target[:1] != b"/":
             self._check_target(host)

@@ -3,14 +3,15 @@
 import asyncio
 import logging
 import socket
-import ssl
 from collections.abc import Mapping
+from functools import partial
 
 from gateway.eventloop.turn import current_turn
 from gateway.http.server.application import Application, HotHandler
 from gateway.http.server.connection import ClientConnection
 from gateway.http.server.lifespan import Lifespan
 from gateway.http.server.response_head import ResponseHeads
+from gateway.http.server.tls_connection import OpenConnection, TlsConnection, TlsSource
 
 _log = logging.getLogger("strowger")
 
@@ -32,12 +33,12 @@ class HttpServer:
         self,
         application: Application,
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsSource | None = None,
         lifespan: bool = True,
     ) -> None:
         """tls: `None` serves cleartext. lifespan: start and stop the application, too."""
         self.application = application
-        self.connections: set[ClientConnection] = set()
+        self.connections: set[OpenConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.turn = current_turn()
         self.heads = ResponseHeads()
@@ -59,7 +60,7 @@ class HttpServer:
         if self._lifespan is not None:
             await self._lifespan.start()
         self._listening = await self.turn.loop.create_server(
-            lambda: ClientConnection(self), sock=listener, ssl=self._tls, backlog=_BACKLOG
+            self._connection, sock=listener, backlog=_BACKLOG
         )
         self.listening.set()
         try:
@@ -68,6 +69,13 @@ class HttpServer:
             await self._close()
         if self._lifespan is not None and not self._at_once:
             await self._lifespan.stop()
+
+    def _connection(self) -> asyncio.Protocol:
+        if self._tls is None:
+            return ClientConnection(self)
+        return TlsConnection(
+            self._tls, partial(ClientConnection, self), self.heads, self.connections
+        )
 
     def stop_listening(self) -> None:
         """Release the address now; connections go on."""

@@ -4,14 +4,35 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from tests.gateway.certificates import Issued
 from tests.gateway.http.server.front import Front, fronting
+
+OVER_TLS = (
+    "test_client_connections",
+    "test_clients_that_leave",
+    "test_connections",
+    "test_expectations",
+    "test_flow",
+)
+"""Files whose tests are about connections: they run over TLS, too."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "one_front" in metafunc.fixturenames:
+        secured = metafunc.definition.path.stem in OVER_TLS
+        schemes = ["http", "https"] if secured else ["http"]
+        metafunc.parametrize("one_front", schemes, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
 async def one_front(
-    anyio_backend: object, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    anyio_backend: object,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncGenerator[Front, None]:
-    async with fronting(tmp_path_factory.mktemp("run")) as front:
+    folder = tmp_path_factory.mktemp("run")
+    issued = Issued.to(folder, "127.0.0.1") if request.param == "https" else None
+    async with fronting(folder, issued) as front:
         yield front
 
 

@@ -7,6 +7,7 @@ pieces for as long as the client takes them.
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from tests.gateway.certificates import Issued
 from tests.gateway.http.server.wire import PATIENCE_S, Wire, dial
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
@@ -46,7 +48,7 @@ BODIES: Final = {HOT: BODY, INDEX: READY}
 class Front(Struct, kw_only=True, eq=False):
     """The gateway and its provider. pieces: how many the stream that never ends has sent.
 
-    wires: of this test; they are closed at its end.
+    wires: of this test; they are closed at its end. context: of clients, if it serves TLS.
     """
 
     running: Serving
@@ -54,6 +56,7 @@ class Front(Struct, kw_only=True, eq=False):
     go_on: asyncio.Event
     wires: list[Wire]
     pieces: int = 0
+    context: ssl.SSLContext | None = None
 
     @property
     def url(self) -> str:
@@ -66,7 +69,7 @@ class Front(Struct, kw_only=True, eq=False):
         return state.admission.in_flight == 0 == state.shares.buffered
 
     async def dial(self, *, narrow: bool = False) -> Wire:
-        self.wires.append(await dial(self.url, narrow=narrow))
+        self.wires.append(await dial(self.url, narrow=narrow, context=self.context))
         return self.wires[-1]
 
     async def until_idle(self) -> None:
@@ -110,19 +113,23 @@ class Front(Struct, kw_only=True, eq=False):
 
 
 @asynccontextmanager
-async def fronting(run_dir: Path) -> AsyncGenerator[Front, None]:
-    """Run a gateway and its provider until the block ends."""
+async def fronting(run_dir: Path, issued: Issued | None = None) -> AsyncGenerator[Front, None]:
+    """Run a gateway and its provider until the block ends. issued: over TLS, with these files."""
     fronts: list[Front] = []
 
     async def behave(request: Received, answer: Answer) -> None:
         await fronts[0].behave(request, answer)
 
     async with provider(behave) as remote:
-        text = one_model(remote.base_url, SETTINGS)
+        tls = "" if issued is None else f", tls: {{cert: {issued.cert}, key: {issued.key}}}"
+        text = one_model(remote.base_url, SETTINGS.replace(f"{ROOM}", f"{ROOM}{tls}"))
         text = text.replace("token_s: 1", "token_s: 20").replace("tokens_s: 1", "tokens_s: 20")
         async with serving(text.replace("total_s: 5", "total_s: 60"), run_dir) as running:
             go_on = asyncio.Event()
-            fronts.append(Front(running=running, remote=remote, go_on=go_on, wires=[]))
+            context = None if issued is None else issued.client_context()
+            fronts.append(
+                Front(running=running, remote=remote, go_on=go_on, wires=[], context=context)
+            )
             yield fronts[0]
 
 

@@ -2,11 +2,14 @@
 
 import asyncio
 import socket
+import ssl
 from contextlib import suppress
 from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
+
+from tests.gateway.http.server.secured import SecuredWriter, secured
 
 PATIENCE_S: Final = 30.0
 """For whatever comes within milliseconds; a busy machine gets more."""
@@ -34,7 +37,9 @@ class Reply(Struct, frozen=True, kw_only=True):
 class Wire:
     """One connection to the gateway."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter | SecuredWriter
+    ) -> None:
         self._reader = reader
         self._writer = writer
 
@@ -138,9 +143,12 @@ class Wire:
         return found
 
 
-async def dial(url: str, *, narrow: bool = False) -> Wire:
-    """Connect to a gateway. narrow: a client that takes in hardly anything it does not read."""
-    host, _, port = url.removeprefix("http://").partition(":")
+async def dial(url: str, *, narrow: bool = False, context: ssl.SSLContext | None = None) -> Wire:
+    """Connect to a gateway, over TLS with a context.
+
+    narrow: a client that takes in hardly anything it does not read.
+    """
+    host, _, port = url.partition("://")[2].partition(":")
     sock = socket.socket()
     if narrow:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -152,6 +160,8 @@ async def dial(url: str, *, narrow: bool = False) -> Wire:
         raise
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     limit = 1024 if narrow else 1 << 20
+    if context is not None:
+        return Wire(*await secured(sock, context, limit))
     return Wire(*await asyncio.open_connection(sock=sock, limit=limit))
 
 

@@ -1,0 +1,39 @@
+"""Checks of `server.tls`: that its files can be used together, and that they do so for a while."""
+
+import time
+
+from gateway.config.problems import Path, Problems
+from gateway.config.schema.config import Config
+from gateway.config.schema.listener_tls import ListenerTls
+
+
+def check_listener_tls(tls: ListenerTls | None, problems: Problems) -> None:
+    """Read the files, if the settings are valid so far."""
+    path: Path = ("server", "tls")
+    if tls is None or problems.under(path) or problems.at(path):
+        return
+    if tls.client_ca is None and tls.client_certificates == "optional":
+        problems.warn((*path, "client_certificates"), "has no effect without client_ca")
+    # Late: OpenSSL, for those who serve TLS.
+    from gateway.listener_tls.files import TlsFault, read_files
+    from gateway.listener_tls.inspection import inspect
+
+    try:
+        files = read_files(tls)
+        found = inspect(files)
+    except TlsFault as exc:
+        problems.add((*path, exc.field), exc.why)
+        return
+    if tls.key_password.reveal() and not files.encrypted:
+        problems.warn((*path, "key_password"), "has no effect: the key is not encrypted")
+    for field, words in found.warnings(time.time()):
+        problems.warn((*path, field), words)
+
+
+def check_bound_keys(config: Config, problems: Problems) -> None:
+    """Check the keys that are bound to client certificates."""
+    tls = config.server.tls
+    for index, key in enumerate(config.auth.keys):
+        path: Path = ("auth", "keys", index, "client_certificates")
+        if key.client_certificates and (tls is None or tls.client_ca is None):
+            problems.add(path, "needs server.tls.client_ca: without it no client has a certificate")

@@ -1,0 +1,25 @@
+"""The shape of `server.tls`: TLS at the address where the gateway listens."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from gateway.config.schema.units import Path
+from schemas.secret import Secret
+
+
+class ListenerTls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """PEM files, which are read again when they change.
+
+    cert:         the certificate, followed by its intermediates.
+    key:          its private key; `None`: in the same file. key_password: if it is encrypted.
+    client_ca:    authorities of client certificates; `None`: clients have none.
+    client_certificates: optional: a client without one may connect, with a wrong one it may not.
+    """
+
+    cert: Path
+    key: Path | None = None
+    key_password: Secret = Secret("")
+    client_ca: Path | None = None
+    client_certificates: Literal["required", "optional"] = "required"
+    min_version: Literal["1.2", "1.3"] = "1.2"
