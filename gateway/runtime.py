@@ -16,6 +16,8 @@ from gateway.engine_process.process import READY, EngineProcess, EngineView, eng
 from gateway.identities.setup import known_issuers, token_callers
 from gateway.routing.planning.enrolment import ExperimentState
 from gateway.routing.planning.planner import Planner
+from gateway.sessions.tokens import SessionTokens
+from gateway.sign_in.setup import sign_in_provider
 from gateway.telemetry.logs import line_style
 from gateway.wiring.prices import prices_of
 from gateway.wiring.routes import build_routes
@@ -65,6 +67,8 @@ class Runtime:
             token_callers(self.issuers, config.teams),
         )
         self.admin_key = AdminKey(config.auth)
+        self.session_tokens = SessionTokens(config.auth)
+        self.sign_in = sign_in_provider(config.auth, before.sign_in if before else None)
         self.metrics_access = MetricsAccess(config.auth, self.keyring)
         self.door = _door(config)
         self._own = engine_processes(config, run_dir) if engines is None else {}
@@ -116,7 +120,8 @@ class Runtime:
         fetcher = self._upstreams.fetcher
         fetchers = () if fetcher is None else (fetcher,)
         issuers = () if self.issuers is None else self.issuers.keys
-        return (*self.upstreams.values(), *fetchers, *issuers)
+        sign_in = () if self.sign_in is None else (self.sign_in,)
+        return (*self.upstreams.values(), *fetchers, *issuers, *sign_in)
 
     def retire(self) -> None:
         """Stop watching the engines, because this generation gets no more requests."""

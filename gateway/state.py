@@ -36,7 +36,9 @@ from gateway.routing.planning.enrolment import fingerprint
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from gateway.runtime import Runtime
+from gateway.sessions.desk import AdminSessions
 from gateway.store.rows import Recorder
+from gateway.store.session_rows import SessionRows
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.engine_reports import EngineReport, EngineReports
 from gateway.telemetry.metric_snapshot import MetricFamilies, merge, render, snapshot
@@ -56,7 +58,7 @@ class Gateway:
     admission, shares: the requests in flight, and those of each API key. limits, budgets: the
     operator's, over all generations. log: the ended ones.
     refused: the configuration file, as it is now, is invalid, and an older one is in force.
-    worker: this process's number among the workers. ended: sessions that were signed out.
+    worker: this process's number among the workers. sessions: those of browsers at /admin.
     trials: the experiments, if there is a store. minding: their jobs, if this process leads.
     archive, keys: the stored responses and the issued keys, if there is a store.
     audit: records what operators do.
@@ -93,6 +95,7 @@ class Gateway:
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.random = random.Random(seed)
         self.wrong_keys = WrongKeyThrottle()
+        self.failed_sign_ins = WrongKeyThrottle(what="failed sign-ins to /admin")
         self.large_bodies = LargeBodyQueue()
         self.mirrors = Mirrors(self.log.record_mirrored)
         self.experiments: ExperimentService | None = None
@@ -102,10 +105,19 @@ class Gateway:
         self.audit: AuditLog = NoAudit()
         self.peers: Peers = NoPeers()
         self._reports = EngineReports()
-        self.ended_sessions = EndedSessions(Path(runtime.config.store.spool or SPOOL))
+        self.sessions = self.admin_sessions()
         self.worker = 0
         self.started_at = int(time.time())
         self.config_rejected = False
+
+    def admin_sessions(self, rows: SessionRows | None = None) -> AdminSessions:
+        """Return the sessions in a store; without one, those that the operator's key opens."""
+        return AdminSessions(
+            lambda: self.runtime.session_tokens,
+            lambda: self.runtime.config.auth.admin_session_s,
+            EndedSessions(Path(self.runtime.config.store.spool or SPOOL)),
+            rows,
+        )
 
     def use_runtime(self, runtime: Runtime) -> None:
         """Begin requests with this generation from now on."""

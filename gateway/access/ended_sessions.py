@@ -1,7 +1,7 @@
-"""Sessions of the admin page that were ended early, kept until they would have expired.
+"""Sessions of /admin that were ended while the store was away, kept until they expire.
 
-They are stored in a file next to the records that wait for the store, so every worker and every
-gateway with the same `store.spool` knows them, and they survive a restart.
+They are in a file next to the records that wait for the store, so every worker and every gateway
+with the same `store.spool` knows them, and they survive a restart.
 """
 
 import fcntl
@@ -43,6 +43,11 @@ class EndedSessions:
         except (OSError, ValueError) as exc:
             _log.error("cannot read ended sessions in %s: %s", self._file, exc)
         return session in self._ended
+
+    def all(self) -> Mapping[bytes, int]:
+        """Return what is known: by session, until when it would have lasted, Unix seconds."""
+        self.has(b"")
+        return self._ended
 
     def add(self, session: bytes, until: int) -> None:
         """End a session. until: Unix seconds. Raises OSError if other processes cannot see it."""

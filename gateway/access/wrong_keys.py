@@ -1,4 +1,4 @@
-"""Slow down clients that send many wrong keys: each answer is delayed longer.
+"""Slow down clients that send many wrong keys, or fail to sign in: each time they wait longer.
 
 Requests with a valid key are never delayed, even from an address that sends wrong keys, because
 all clients may share one proxy. This slows guessing down and makes it visible; the length of the
@@ -45,8 +45,9 @@ class _Tally:
 class WrongKeyThrottle:
     """Count wrong keys per address; beyond MAX_ADDRESSES the oldest addresses are dropped."""
 
-    def __init__(self, clock: Callable[[], float] = now) -> None:
-        """clock: returns seconds."""
+    def __init__(self, clock: Callable[[], float] = now, *, what: str = "wrong API keys") -> None:
+        """clock: returns seconds. what: is counted, for the log."""
+        self._what = what
         self._clock = clock
         self._tallies: OrderedDict[str, _Tally] = OrderedDict()
         self._waiting = 0
@@ -85,11 +86,27 @@ class WrongKeyThrottle:
             return tally, 0.0
         if not tally.logged:
             tally.logged = True
-            _log.warning(
-                "many wrong API keys from %s: delaying further answers", shown or "a client"
-            )
+            _log.warning("many %s from %s: delaying further ones", self._what, shown or "a client")
         tally.count = min(tally.count, FREE + 10.0)
-        return tally, min(FIRST_S * 2 ** (tally.count - FREE - 1), LONGEST_S)
+        return tally, _delay(tally.count)
+
+    def wait_s(self, scope: HTTPScope, shown: str) -> float:
+        """Return how long the client must wait until its next attempt is looked at; 0: not at all.
+
+        For attempts that cost something; a delayed answer would come after the work.
+        """
+        tally = self._tallies.get(client_network(scope, shown))
+        if tally is None or tally.count <= FREE:
+            return 0.0
+        return max(tally.at + _delay(tally.count) - self._clock(), 0.0)
+
+    def note_failure(self, scope: HTTPScope, shown: str) -> None:
+        """Count a failed attempt."""
+        self.noted(client_network(scope, shown), shown)
+
+
+def _delay(count: float) -> float:
+    return min(FIRST_S * 2 ** (count - FREE - 1), LONGEST_S)
 
 
 def client_network(scope: HTTPScope, shown: str = "") -> str:

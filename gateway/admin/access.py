@@ -1,62 +1,144 @@
-"""Access to /admin: with the operator's key, or read-only with a session opened with it."""
+"""Access to /admin: with the operator's key, or with a browser's session and the role it has.
 
-from collections.abc import Callable, Iterable
-from typing import Literal
+Each handler names the role it needs: `@get("/engines", role="viewer")`. A handler that names none
+needs `admin`.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, cast
 
 from litestar.connection import ASGIConnection
 from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
+from litestar.types import Scope
 
-from gateway.access.auth import AdminKey, WrongKey
-from gateway.admin.session import EndedSessionList, signed_in
-from schemas.errors import RouteNotFound, Unauthenticated
+from gateway.access.auth import WrongKey
+from gateway.admin.same_origin import surely_from_here
+from gateway.config.schema.admin_oidc import Role
+from gateway.sessions.principal import KEY_HOLDER, Principal
+from gateway.state import Gateway
+from gateway.store.session_rows import AdminSession
+from schemas.errors import Forbidden, RouteNotFound, Unauthenticated
 
 _Connection = ASGIConnection[BaseRouteHandler, object, object, State]
-SCHEME = "admin_key"
-"""Name of the security scheme in the API description."""
-
-Actor = Literal["admin key", "session", ""]
-ACTOR, DENIED = "strowger.actor", "strowger.denied"
-"""Keys in the scope's state: who signed in, and why a request was rejected."""
-
-_READING = ("GET", "HEAD")
 _Guard = Callable[[_Connection, BaseRouteHandler], None]
+_AsyncGuard = Callable[[_Connection, BaseRouteHandler], Awaitable[None]]
+SCHEME, COOKIE_SCHEME = "admin_key", "admin_session"
+"""Names of the security schemes in the API description."""
+
+NEEDS: Final = "role"
+PUBLIC: Final = "public"
+"""The entry in a handler's `opt`, and its value for what a browser gets before it signs in."""
+
+ACTOR, DENIED = "strowger.actor", "strowger.denied"
+"""Keys in the scope's state: who sent a request, for the log, and why it was rejected."""
+
+_PRINCIPAL, _SESSION = "strowger.principal", "strowger.session"
+_READING = ("GET", "HEAD")
 
 
-def admin_exists(current: Callable[[], AdminKey]) -> _Guard:
-    """Guard: respond 404 under /admin if no key is configured."""
+def admin_exists(current: Callable[[], Gateway]) -> _Guard:
+    """Guard: respond 404 under /admin if the configuration has no way in."""
 
     def guard(connection: _Connection, handler: BaseRouteHandler) -> None:
-        if not current().set:
+        if not current().runtime.config.auth.admin:
             path = connection.scope["path"]
-            raise RouteNotFound(f"no route {path}; set auth.admin_key to enable /admin")
-
-    return guard
-
-
-def admin_only(current: Callable[[], AdminKey], ended: EndedSessionList) -> _Guard:
-    """Guard: require the operator's key. Runs after `admin_exists`.
-
-    A browser session is read-only: changes require the key itself, which a browser never sends on
-    its own.
-    """
-
-    def guard(connection: _Connection, handler: BaseRouteHandler) -> None:
-        key = current()
-        scope = connection.scope
-        headers = scope["headers"]
-        reads = scope["type"] == "http" and scope["method"] in _READING
-        if not key.opens(headers) and not (reads and signed_in(key, ended, headers)):
-            sent = any(name == b"authorization" for name, _ in headers)
-            raise (WrongKey if sent else Unauthenticated)(
-                "/admin requires the operator's key; send the header `Authorization: Bearer <key>`"
+            raise RouteNotFound(
+                f"no route {path}; set auth.admin_key or auth.admin_oidc to enable /admin"
             )
 
     return guard
 
 
-def actor(key: AdminKey, ended: EndedSessionList, headers: Iterable[tuple[bytes, bytes]]) -> Actor:
-    """Return who sent a request, to be logged; "" if unknown."""
-    if key.opens(headers):
-        return "admin key"
-    return "session" if signed_in(key, ended, headers) else ""
+def role_needed(handler: BaseRouteHandler) -> Role | Literal["public"]:
+    """Return the role that a handler needs, `admin` if it names none."""
+    return handler.opt.get(NEEDS, "admin")
+
+
+def role_required(current: Callable[[], Gateway]) -> _AsyncGuard:
+    """Guard: require the operator's key, or a session with the handler's role.
+
+    A session changes something only for requests of the gateway's own pages, because a browser
+    sends its cookie by itself. Runs after `admin_exists`.
+    """
+
+    async def guard(connection: _Connection, handler: BaseRouteHandler) -> None:
+        gateway, scope = current(), connection.scope
+        needed = role_needed(handler)
+        if needed == PUBLIC:
+            return
+        who = await identify(gateway, scope)
+        if who is None:
+            sent = any(name == b"authorization" for name, _ in scope["headers"])
+            raise (WrongKey if sent else Unauthenticated)(
+                "/admin requires the operator's key, sent as `Authorization: Bearer <key>`, or a "
+                "session: sign in at /admin"
+            )
+        if not who.may(needed):
+            raise Forbidden(
+                f"this requires the role {needed}; {who.name} has the role {who.role}",
+                code="role_not_allowed",
+            )
+        reads = scope["type"] == "http" and scope["method"] in _READING
+        if not reads and session_of(scope) is not None:
+            check_own_page(gateway, scope)
+
+    return guard
+
+
+async def identify(gateway: Gateway, scope: Scope) -> Principal | None:
+    """Return who sends a request, and keep it for `principal_of` and the log.
+
+    Raises Unavailable if a session cannot be checked now.
+    """
+    headers, state = scope["headers"], scope["state"]
+    if gateway.runtime.admin_key.opens(headers):
+        who, state[ACTOR] = KEY_HOLDER, "admin key"
+    else:
+        session = await gateway.sessions.find(headers)
+        if session is None:
+            return None
+        who = _holder(session)
+        state[_SESSION] = session
+        state[ACTOR] = "session" if who.kind == "admin key" else who.name
+    state[_PRINCIPAL] = who
+    return who
+
+
+def principal_of(scope: Scope) -> Principal:
+    """Return who sends a request that `role_required` has let through."""
+    return cast(Principal, scope["state"][_PRINCIPAL])
+
+
+def session_of(scope: Scope) -> AdminSession | None:
+    """Return the session of a request; `None` if it carries the operator's key."""
+    return cast("AdminSession | None", scope["state"].get(_SESSION))
+
+
+def made_by(gateway: Gateway, scope: Scope) -> str:
+    """Return who makes a change and from which address, for logs and records."""
+    name = principal_of(scope).name
+    where = gateway.runtime.clients.of(scope) if scope["type"] == "http" else ""
+    return f"{name} from {where}" if where else name
+
+
+def check_own_page(gateway: Gateway, scope: Scope) -> None:
+    """Raise Forbidden unless a page of the gateway sends the request."""
+    provider = gateway.runtime.config.auth.admin_oidc
+    public_url = "" if provider is None else provider.public_url
+    if not surely_from_here(scope["headers"], public_url):
+        raise Forbidden(
+            "cross-site requests are not allowed with a session; programs send the operator's key "
+            "as `Authorization: Bearer <key>`",
+            code="cross_site",
+        )
+
+
+def _holder(session: AdminSession) -> Principal:
+    return Principal(
+        kind=session.kind,
+        name=session.name,
+        role=session.role,
+        subject=session.subject,
+        teams=session.teams,
+    )

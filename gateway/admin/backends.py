@@ -81,6 +81,7 @@ def backends_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     @get(
         "/backends",
         summary="What each model resolves to, and the current state of its backends",
+        role="viewer",
         security=[{SCHEME: []}],
     )
     async def backends() -> ModelList:

@@ -80,6 +80,7 @@ def engines_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     @get(
         "/engines",
         summary="The state of every engine process and of its models",
+        role="viewer",
         security=[{SCHEME: []}],
     )
     async def engines() -> EngineList:

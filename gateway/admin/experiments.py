@@ -11,7 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME
+from gateway.admin.access import SCHEME, made_by
 from gateway.config.problems import nearest
 from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.experiment_service import ExperimentService
@@ -46,7 +46,16 @@ _pause = msgspec.json.Decoder(PauseBody)
 
 
 def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
-    @get("/experiments", summary="Every experiment and its state", security=[{SCHEME: []}])
+    return [*_reading(current), *_changing(current)]
+
+
+def _reading(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
+    @get(
+        "/experiments",
+        summary="Every experiment and its state",
+        role="viewer",
+        security=[{SCHEME: []}],
+    )
     async def listed() -> ExperimentList:
         trials = _trials(current())
         experiments = [_view(trials, one) for one in trials.experiments]
@@ -59,6 +68,7 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @get(
         "/experiments/{name:str}",
         summary="An experiment's results, with a verdict",
+        role="viewer",
         security=[{SCHEME: []}],
     )
     async def report(name: FromPath[str]) -> Report:
@@ -68,10 +78,15 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
             return await trials.report(experiment)
         return await trials.report(_definition(trials, name, await trials.removed()), removed=True)
 
+    return [listed, report]
+
+
+def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @post(
         "/experiments/{name:str}/pause",
         status_code=200,
         request_max_body_size=65_536,
+        role="operator",
         security=[{SCHEME: []}],
         operation_class=operation(
             "Pause: the control serves all requests until the experiment is resumed", PauseBody
@@ -89,6 +104,7 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         "/experiments/{name:str}/resume",
         status_code=200,
         summary="Resume: the variants serve again, in a new epoch",
+        role="operator",
         security=[{SCHEME: []}],
     )
     async def resume(name: FromPath[str], request: _Request) -> ListedExperiment:
@@ -98,14 +114,11 @@ def experiment_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         _log_change(request, current(), "resumed", name)
         return _view(trials, experiment)
 
-    return [listed, report, pause, resume]
+    return [pause, resume]
 
 
 def _log_change(request: _Request, gateway: Gateway, done: str, name: str) -> None:
-    """Log the change. The request carries the admin key: see `admin_only`."""
-    scope = request.scope
-    where = gateway.runtime.clients.of(scope) if scope["type"] == "http" else ""
-    _log.warning("experiment %s %s with the admin key%s", name, done, where and f" from {where}")
+    _log.warning("experiment %s %s by %s", name, done, made_by(gateway, request.scope))
 
 
 def _trials(gateway: Gateway) -> ExperimentService:

@@ -41,6 +41,7 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
         status_code=200,
         operation_class=_Documented,
         summary="Where a request would be routed, and why, with current loads and breakers",
+        role="viewer",
         security=[{SCHEME: []}],
     )
     async def explained(

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec import Struct
 
-from gateway.admin.access import SCHEME
+from gateway.admin.access import SCHEME, made_by, principal_of
 from gateway.issued_keys.authority import KeyAuthority, KeyFields
 from gateway.issued_keys.desk import KeyDesk
 from gateway.issued_keys.view import (
@@ -25,7 +25,7 @@ from gateway.issued_keys.view import (
 from gateway.openapi.hot_routes import operation
 from gateway.state import Gateway
 from gateway.surfaces.decoding import UNREADABLE
-from schemas.errors import InvalidRequest, Unavailable
+from schemas.errors import Forbidden, InvalidRequest, Unavailable
 
 _Request = Request[object, object, State]
 _T = TypeVar("_T")
@@ -55,7 +55,7 @@ def key_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
 
 
 def _reading(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
-    @get("/keys", summary="All API keys, without secrets", security=[{SCHEME: []}])
+    @get("/keys", summary="All API keys, without secrets", role="viewer", security=[{SCHEME: []}])
     async def listed() -> KeyListing:
         found = await _desk(current()).read(lambda keys: keys.rows.all())
         return listing(found, current().runtime.config)
@@ -63,6 +63,7 @@ def _reading(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @get(
         "/keys/{name:str}",
         summary="A key, and whether its last change is in effect everywhere",
+        role="viewer",
         security=[{SCHEME: []}],
     )
     async def show(name: FromPath[str]) -> KeyDetails:
@@ -79,12 +80,14 @@ def _issuing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         "/keys",
         status_code=200,
         request_max_body_size=_LARGEST,
+        role="operator",
         security=[{SCHEME: []}],
         operation_class=operation("Issue a key; its secret is in this answer only", NewKeyBody),
     )
     async def create(request: _Request) -> Response[NewKeyView]:
-        body, by = _decoded(_new, await request.body()), _by(request, current())
-        made = await _desk(current()).change(lambda keys: keys.create(body.name, body, by))
+        body, by = _decoded(_new, await request.body()), made_by(current(), request.scope)
+        permit = _permit(request)
+        made = await _desk(current()).change(lambda keys: keys.create(body.name, body, by, permit))
         view = NewKeyView(key=view_of(made.key, current().runtime.config), secret=made.secret)
         return Response(view, status_code=200, headers=_UNCACHED)
 
@@ -92,6 +95,7 @@ def _issuing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         "/keys/{name:str}/rotate",
         status_code=200,
         request_max_body_size=_LARGEST,
+        role="operator",
         security=[{SCHEME: []}],
         operation_class=operation(
             "Give a key a new secret; its old one stays valid for `overlap_s`", RotateBody
@@ -99,8 +103,11 @@ def _issuing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     )
     async def rotate(name: FromPath[str], request: _Request) -> Response[NewKeyView]:
         data = await request.body()
-        body, by = _decoded(_rotate, data or b"{}"), _by(request, current())
-        made = await _desk(current()).change(lambda keys: keys.rotate(name, body.overlap_s, by))
+        body, by = _decoded(_rotate, data or b"{}"), made_by(current(), request.scope)
+        permit = _permit(request)
+        made = await _desk(current()).change(
+            lambda keys: keys.rotate(name, body.overlap_s, by, permit)
+        )
         view = NewKeyView(key=view_of(made.key, current().runtime.config), secret=made.secret)
         return Response(view, status_code=200, headers=_UNCACHED)
 
@@ -112,23 +119,26 @@ def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         "/keys/{name:str}",
         status_code=200,
         request_max_body_size=_LARGEST,
+        role="operator",
         security=[{SCHEME: []}],
         operation_class=operation("Change fields of a key; the others stay", KeyFields),
     )
     async def change(name: FromPath[str], request: _Request) -> KeyView:
-        fields, by = _decoded(_fields, await request.body()), _by(request, current())
-        key = await _desk(current()).change(lambda keys: keys.change(name, fields, by))
+        fields, by = _decoded(_fields, await request.body()), made_by(current(), request.scope)
+        permit = _permit(request)
+        key = await _desk(current()).change(lambda keys: keys.change(name, fields, by, permit))
         return view_of(key, current().runtime.config)
 
     @delete(
         "/keys/{name:str}",
         status_code=200,
         summary="Revoke a key for ever",
+        role="operator",
         security=[{SCHEME: []}],
     )
     async def revoke(name: FromPath[str], request: _Request) -> KeyView:
-        by = _by(request, current())
-        key = await _desk(current()).change(lambda keys: keys.revoke(name, by))
+        by, permit = made_by(current(), request.scope), _permit(request)
+        key = await _desk(current()).change(lambda keys: keys.revoke(name, by, permit))
         return view_of(key, current().runtime.config)
 
     return [change, revoke]
@@ -140,11 +150,21 @@ def _desk(gateway: Gateway) -> KeyDesk:
     return gateway.keys
 
 
-def _by(request: _Request, gateway: Gateway) -> str:
-    """Return who makes a change. The request carries the admin key: see `admin_only`."""
-    scope = request.scope
-    where = gateway.runtime.clients.of(scope) if scope["type"] == "http" else ""
-    return f"admin key from {where}" if where else "admin key"
+def _permit(request: _Request) -> Callable[[str], None]:
+    """Return a check of the teams of keys before a change; it raises Forbidden."""
+    who = principal_of(request.scope)
+
+    def permit(team: str) -> None:
+        if not who.manages(team):
+            teams = ", ".join(who.teams) or "none"
+            raise Forbidden(
+                f"team: an operator manages the keys of its own teams only ({teams}); this is a "
+                + (f"key of the team {team!r}" if team else "key without a team"),
+                code="team_not_allowed",
+                param="team",
+            )
+
+    return permit
 
 
 def _decoded(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:

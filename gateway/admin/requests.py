@@ -98,6 +98,7 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @get(
         "/requests",
         summary=f"Recent requests, at most {MAX_RECENT} per worker, and how each was routed",
+        role="viewer",
         security=[{SCHEME: []}],
     )
     async def requests(
@@ -122,6 +123,7 @@ def request_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @get(
         "/requests/{request_id:str}",
         summary="One recent request, by x-gateway-request-id or the client's x-request-id",
+        role="viewer",
         security=[{SCHEME: []}],
     )
     async def request(request_id: FromPath[str]) -> RequestView:

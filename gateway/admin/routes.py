@@ -4,27 +4,25 @@ from collections.abc import Callable
 
 from litestar import Router
 
-from gateway.access.auth import AdminKey
-from gateway.admin.access import admin_exists, admin_only
+from gateway.admin.access import admin_exists, role_required
 from gateway.admin.backends import backends_route
 from gateway.admin.engines import engines_route
 from gateway.admin.experiments import experiment_routes
 from gateway.admin.explain import explain_route
 from gateway.admin.keys import key_routes
 from gateway.admin.page.routes import live_route, page_routes
+from gateway.admin.page.sign_in import sign_in_routes
 from gateway.admin.requests import request_routes
 from gateway.admin.series import series_route
+from gateway.admin.sessions import session_routes
 from gateway.admin.usage import usage_route
 from gateway.state import Gateway
 
 
 def admin_routes(current: Callable[[], Gateway]) -> Router:
-    def key() -> AdminKey:
-        return current().runtime.admin_key
-
     api = Router(
         path="/",
-        guards=[admin_only(key, current().ended_sessions)],
+        guards=[role_required(current)],
         route_handlers=[
             engines_route(current),
             series_route(current),
@@ -35,8 +33,9 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
             *request_routes(current),
             *experiment_routes(current),
             *key_routes(current),
+            *session_routes(current),
         ],
         tags=["admin"],
     )
-    handlers = [api, *page_routes(current)]
-    return Router(path="/admin", guards=[admin_exists(key)], route_handlers=handlers)
+    handlers = [api, *page_routes(current), *sign_in_routes(current)]
+    return Router(path="/admin", guards=[admin_exists(current)], route_handlers=handlers)

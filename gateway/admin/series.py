@@ -70,6 +70,7 @@ def series_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     @get(
         "/series",
         summary="Traffic, errors, latencies and tokens over the last 5 minutes, 15 minutes or hour",
+        role="viewer",
         security=[{SCHEME: []}],
     )
     async def series(window: FromQuery[Window] = "5m") -> SeriesView:

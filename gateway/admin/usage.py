@@ -42,6 +42,7 @@ def usage_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     @get(
         "/usage",
         summary="Requests, tokens and cost, as `strowger usage` shows them",
+        role="viewer",
         security=[{SCHEME: []}],
         responses={200: ResponseSpec(UsageReport, description="the report; CSV with `format=csv`")},
     )

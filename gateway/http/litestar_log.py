@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, cast
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from gateway.access.client_certificate import certificate_name
-from gateway.admin.access import ACTOR, DENIED, actor
+from gateway.admin.access import ACTOR, DENIED
 from gateway.asgi.cors import Headers
 from gateway.clock import now
 from gateway.routing.request_record import loggable_id, milliseconds, new_request_id
@@ -96,10 +96,7 @@ class LitestarLog:
             client_certificate=certificate_name(scope),
             method=scope["method"],
             path=scope["path"][:_LONGEST_PATH],
-            actor=state.get(ACTOR)
-            or actor(runtime.admin_key, gateway.ended_sessions, scope["headers"])
-            if admin
-            else "",
+            actor=self._actor(scope) if admin else "",
             denied=state.get(DENIED, ""),
             error=failed.code,
             param=in_one_line(failed.param),
@@ -107,6 +104,13 @@ class LitestarLog:
         )
         gateway.log.access_log.add((line,))
         gateway.log.access_log.hand_over()
+
+    def _actor(self, scope: HTTPScope) -> str:
+        """Return who sent a request to /admin, also to a route that does not look."""
+        known = cast(str, scope["state"].get(ACTOR, ""))
+        if known or not self._gateway().runtime.admin_key.opens(scope["headers"]):
+            return known
+        return "admin key"
 
 
 def _own_id(scope: HTTPScope) -> str:

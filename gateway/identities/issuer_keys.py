@@ -33,14 +33,22 @@ class IssuerKeys:
     problem: why the last fetch failed, "" if it did not. fetched_at: by the clock, seconds.
     """
 
-    def __init__(self, settings: Issuer, clock: Callable[[], float] = now) -> None:
-        """Raises InvalidConfig for certificates that cannot be used."""
+    def __init__(
+        self,
+        settings: Issuer,
+        clock: Callable[[], float] = now,
+        documents: IssuerDocuments | None = None,
+    ) -> None:
+        """documents: of the issuer, closed with the keys.
+
+        Raises InvalidConfig for certificates that cannot be used.
+        """
         self.settings = settings
         self.current: KeySet | None = None
         self.problem = ""
         self.fetched_at = 0.0
         self.fetches = {"done": 0, "failed": 0}
-        self._documents = IssuerDocuments(settings)
+        self._documents = documents or IssuerDocuments(settings)
         self._clock = clock
         self._tried_at: float | None = None
         self._fetching: asyncio.Task[None] | None = None
@@ -66,6 +74,13 @@ class IssuerKeys:
             f"header kid: the identity provider {self.settings.name!r} has no key of this id and "
             "algorithm; get a new token"
         )
+
+    async def find_fresh(self, kid: str | None, alg: str) -> VerificationKey:
+        """As `find`, for an issuer whose keys nothing fetches regularly."""
+        self.tick()
+        if self._fetching is not None:
+            await asyncio.shield(self._fetching)
+        return await self.find(kid, alg)
 
     def tick(self) -> None:
         """Fetch the keys if they are due, and forget those that are too old. Call it regularly."""

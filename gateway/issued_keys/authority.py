@@ -19,6 +19,9 @@ from schemas.errors import Conflict, InvalidRequest, RouteNotFound
 
 LONGEST_OVERLAP_S: Final = 90 * 86_400.0
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+-]{0,127}")
+Permit = Callable[[str], None]
+"""Raises Forbidden for a team whose keys may not be managed; "" is the keys without a team."""
+
 _T = TypeVar("_T")
 
 _Text = Annotated[str, Meta(max_length=256)]
@@ -62,6 +65,10 @@ class Issued(Struct, frozen=True, kw_only=True):
     secret: str
 
 
+def every_team(team: str) -> None:
+    """Permit everything, as for an admin."""
+
+
 class KeyAuthority:
     """Issued keys in one store. Every method raises StoreUnavailable."""
 
@@ -78,8 +85,9 @@ class KeyAuthority:
         self._record = record
         self._clock = clock
 
-    def create(self, name: str, fields: KeyFields, by: str) -> Issued:
-        """Raises InvalidRequest, Conflict."""
+    def create(self, name: str, fields: KeyFields, by: str, permit: Permit = every_team) -> Issued:
+        """Raises InvalidRequest, Conflict, and what `permit` raises for the key's team."""
+        permit("" if isinstance(fields.team, UnsetType) else fields.team)
         if not _NAME.fullmatch(name):
             raise InvalidRequest(
                 "name: expected 1 to 128 letters, digits and . _ @ : + -, starting with a letter "
@@ -104,12 +112,20 @@ class KeyAuthority:
         self._record(KeyEvent(action="created", name=name, by=by, at=at, fields=_given(fields)))
         return Issued(key=self._found(self.rows.find(name), name), secret=secret)
 
-    def change(self, name: str, fields: KeyFields, by: str) -> IssuedKey:
-        """Raises RouteNotFound, Conflict, InvalidRequest."""
+    def change(
+        self, name: str, fields: KeyFields, by: str, permit: Permit = every_team
+    ) -> IssuedKey:
+        """Raises RouteNotFound, Conflict, InvalidRequest, and what `permit` raises.
+
+        permit: called with the key's team before and after the change.
+        """
         self._refuse_file_key(name)
 
         def changed(key: IssuedKey) -> IssuedKey:
-            return self._with_fields(_unrevoked(key), fields)
+            permit(key.team)
+            new = self._with_fields(_unrevoked(key), fields)
+            permit(new.team)
+            return new
 
         key = self._found(self.rows.change(name, changed), name)
         self._record(
@@ -117,10 +133,10 @@ class KeyAuthority:
         )
         return key
 
-    def rotate(self, name: str, overlap_s: float, by: str) -> Issued:
+    def rotate(self, name: str, overlap_s: float, by: str, permit: Permit = every_team) -> Issued:
         """Replace the secret; the last one stays valid for `overlap_s`, an earlier one does not.
 
-        Raises RouteNotFound, Conflict, InvalidRequest.
+        Raises RouteNotFound, Conflict, InvalidRequest, and what `permit` raises.
         """
         if not 0 <= overlap_s <= LONGEST_OVERLAP_S:
             raise InvalidRequest(
@@ -130,6 +146,7 @@ class KeyAuthority:
         secret, at = new_secret(), self._clock()
 
         def rotated(key: IssuedKey) -> IssuedKey:
+            permit(key.team)
             secrets = _unrevoked(key).secrets
             old = secrets[:1] if overlap_s else ()
             kept = (replace(one, until=at + overlap_s) for one in old)
@@ -139,14 +156,15 @@ class KeyAuthority:
         self._record(KeyEvent(action="rotated", name=name, by=by, at=at))
         return Issued(key=key, secret=secret)
 
-    def revoke(self, name: str, by: str) -> IssuedKey:
+    def revoke(self, name: str, by: str, permit: Permit = every_team) -> IssuedKey:
         """Revoke for ever: the digests of its secrets are deleted. A second time changes nothing.
 
-        Raises RouteNotFound, and Conflict for a key of the file.
+        Raises RouteNotFound, Conflict for a key of the file, and what `permit` raises.
         """
         at = self._clock()
 
         def revoked(key: IssuedKey) -> IssuedKey:
+            permit(key.team)
             return replace(key, revoked=at if key.revoked is None else key.revoked, secrets=())
 
         key = self.rows.change(name, revoked)

@@ -144,8 +144,8 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
 }
 """By method and path, as in the description. All other routes are the operator's."""
 
-ADMIN: Final = RouteDescription(statuses=(400, 401, 404, 408, 413, 429, 503), key="admin")
-"""404: `auth.admin_key` is not set, or the name is unknown."""
+ADMIN: Final = RouteDescription(statuses=(400, 401, 403, 404, 408, 413, 429, 503), key="admin")
+"""404: /admin has no way in, or the name is unknown."""
 
 _KEY_CHANGES: Final = RouteDescription(statuses=(*ADMIN.statuses, 409), key="admin")
 

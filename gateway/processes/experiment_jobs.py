@@ -11,13 +11,13 @@ from gateway.store.base import Store
 def experiment_jobs_for(
     store: Store, config: Callable[[], Config], crashed: OnCrash
 ) -> ExperimentJobs:
-    """Create the jobs. A history is only kept if `auth.admin_key` is set, so that it can be shown.
+    """Create the jobs. A history is only kept if /admin exists, so that it can be shown.
 
     config: returns the current configuration.
     """
     return ExperimentJobs(
         store,
         lambda: config().experiments,
-        shown=lambda: bool(config().auth.admin_key),
+        shown=lambda: config().auth.admin,
         crashed=crashed,
     )

@@ -85,6 +85,7 @@ class Server:
             lambda: self.gateway.runtime.config,
             lambda: self.on_keys(KeysChanged()),
         )
+        self.gateway.sessions = self.gateway.admin_sessions(self._store.admin_sessions)
         self._issued = first.issued
         self.name = "this process"
         self._run_dir = run_dir
@@ -112,6 +113,7 @@ class Server:
             asyncio.create_task(keep_running("response sweeper", self._archive.sweep, crashed)),
             asyncio.create_task(keep_running("issued keys", self._follow_keys, crashed)),
         ]
+        self.gateway.sessions.start()
         _tune_garbage_collector()
         # The loop keeps a list of running async generators and closes those that are still open at
         # its end. The gateway's readers close theirs, and the list costs 1 % of a request.
@@ -129,6 +131,7 @@ class Server:
             self._report_keys()
             if self.gateway.keys is not None:
                 self.gateway.keys.close()
+            await self.gateway.sessions.close()
             self._archive.close()
             self._store.close()
 

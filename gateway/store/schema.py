@@ -193,6 +193,15 @@ _USAGE = (
         for piece in range(_DAY_PIECES)
     ),
 )
+_ADMIN_SESSIONS = (
+    """CREATE TABLE admin_sessions (
+        id {text} PRIMARY KEY, kind {text} NOT NULL, subject {text} NOT NULL, name {text} NOT NULL,
+        role {text} NOT NULL, teams {text} NOT NULL, address {text} NOT NULL,
+        since DOUBLE PRECISION NOT NULL, seen DOUBLE PRECISION NOT NULL,
+        expires DOUBLE PRECISION NOT NULL)""",
+    """CREATE TABLE admin_session_origins (
+        origin {text} PRIMARY KEY, until DOUBLE PRECISION NOT NULL)""",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -205,6 +214,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _ISSUED_KEYS,
     _BUDGETS,
     _USAGE,
+    _ADMIN_SESSIONS,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

@@ -32,6 +32,7 @@ from gateway.store.response_rows import ResponseRows
 from gateway.store.retention import prune
 from gateway.store.rows import Row
 from gateway.store.schema import migration
+from gateway.store.session_rows import SessionRows
 from gateway.store.spend_rows import SpendRows
 from gateway.store.unit_pages import UnitTotal, pages
 from gateway.store.usage_queries import Usage, usage
@@ -43,6 +44,7 @@ class SqlStore:
     """A store that opens its database on first use. stored_responses: of the Responses API.
 
     issued_keys: API keys that are not in config.yaml. spend: what budgets are read from.
+    admin_sessions: of browsers at /admin.
 
     Every method raises StoreUnavailable if the database cannot be reached, or if a newer version
     of the program has changed the tables.
@@ -53,6 +55,7 @@ class SqlStore:
         self.stored_responses = ResponseRows(self._database)
         self.issued_keys = KeyRows(self._database)
         self.spend = SpendRows(self._database)
+        self.admin_sessions = SessionRows(self._database)
 
     def prepare(self) -> None:
         """Create or migrate the tables. Raises StoreUnavailable, InvalidConfig."""

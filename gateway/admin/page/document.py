@@ -1,9 +1,11 @@
 """The HTML documents: the page around its sections, and the sign-in page."""
 
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from markupsafe import Markup
 
+from gateway.sessions.principal import Principal
 from gateway.telemetry.time_series import STEPS, Window
 
 _DOCUMENT = Markup("""<!doctype html>
@@ -30,6 +32,7 @@ _PAGE = Markup("""
 {state}
 <nav aria-label="Window">{windows}</nav>
 <div class="tools">
+<span class="who" title="Signed in as {who}">{who} <span class="tag">{role}</span></span>
 <button type="button" data-pause hidden>Pause</button>
 <button type="button" data-theme-switch hidden>Theme</button>
 <form method="post" action="/admin/sign-out"><button>Sign out</button></form>
@@ -46,17 +49,38 @@ _WINDOW = Markup('<a href="/admin?window={window}"{current}>{window}</a>')
 _RELOAD = Markup('<noscript><meta http-equiv="refresh" content="15"></noscript>')
 _SIGN_IN = Markup("""
 <main>
-<form class="card sign-in" method="post" action="/admin/sign-in">
+<div class="card sign-in">
 <img src="/admin/static/icon.svg" alt="" width="40" height="40">
 <h1>Strowger</h1>
-<label>Operator key
-<input name="key" type="password" required autofocus autocomplete="current-password"></label>
 {problem}
-<button class="primary">Sign in</button>
-<p class="quiet">The value of <code>auth.admin_key</code> in the configuration.</p>
-</form>
+{provider}
+{key}
+</div>
 </main>
 """)
+_WITH_PROVIDER = Markup("""<a class="button primary" href="/admin/sign-in/provider{query}">
+Sign in with {name}</a>""")
+_OR = Markup('<p class="or quiet">or</p>')
+_WITH_KEY = Markup("""<form method="post" action="/admin/sign-in">
+<label>Operator key
+<input name="key" type="password" required{focus} autocomplete="current-password"></label>
+<input name="return_to" type="hidden" value="{return_to}">
+<button{main}>Sign in</button>
+<p class="quiet">The value of <code>auth.admin_key</code> in the configuration.</p>
+</form>""")
+_SIGNED_IN = Markup("""
+<main>
+<div class="card sign-in">
+<img src="/admin/static/icon.svg" alt="" width="40" height="40">
+<h1>Strowger</h1>
+<p>Signed in as {who}.</p>
+<a class="button primary" href="{return_to}">Continue</a>
+</div>
+</main>
+""")
+_CONTINUE = Markup('<meta http-equiv="refresh" content="0; url={}">')
+"""Browsers send the session's cookie with a request of our own page, but not with a redirect on the
+way from the provider's, which is another site."""
 _PROBLEM = Markup('<p class="problem" role="alert">{}</p>')
 
 
@@ -70,6 +94,7 @@ def page(
     sections: Sequence[Markup],
     columns: Sequence[Markup],
     *,
+    who: Principal,
     window: Window,
     footer: str,
 ) -> Markup:
@@ -80,6 +105,8 @@ def page(
     )
     body = _PAGE.format(
         state=state,
+        who=who.name,
+        role=who.role,
         windows=windows,
         sections=Markup().join(sections),
         columns=Markup().join(columns),
@@ -88,6 +115,24 @@ def page(
     return _DOCUMENT.format(title="Strowger", head=_RELOAD, kind="page", body=body)
 
 
-def sign_in_page(problem: str = "") -> Markup:
-    body = _SIGN_IN.format(problem=_PROBLEM.format(problem) if problem else "")
+def sign_in_page(problem: str, *, key: bool, provider: str, return_to: str) -> Markup:
+    """key: the operator's key is a way in. provider: name of the identity provider, "" for none."""
+    query = "" if return_to == "/admin" else f"?return_to={quote(return_to, safe='')}"
+    with_key = _WITH_KEY.format(
+        return_to=return_to,
+        focus=Markup() if provider else Markup(" autofocus"),
+        main=Markup() if provider else Markup(' class="primary"'),
+    )
+    body = _SIGN_IN.format(
+        problem=_PROBLEM.format(problem) if problem else "",
+        provider=_WITH_PROVIDER.format(query=query, name=provider) if provider else "",
+        key=(_OR + with_key if provider else with_key) if key else "",
+    )
     return _DOCUMENT.format(title="Sign in · Strowger", head="", kind="door", body=body)
+
+
+def signed_in_page(who: Principal, return_to: str) -> Markup:
+    """Render what the provider sends the browser back to; it goes on to `return_to` by itself."""
+    body = _SIGNED_IN.format(who=who.name, return_to=return_to)
+    head = _CONTINUE.format(return_to)
+    return _DOCUMENT.format(title="Signed in · Strowger", head=head, kind="door", body=body)

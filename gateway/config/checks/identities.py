@@ -11,6 +11,7 @@ from gateway.config.schema.config import Config
 from gateway.config.schema.identities import Issuer
 
 _PACKAGE = "joserfc"
+_RISK = "anyone on the way could replace the keys, and then sign tokens"
 
 
 def check_identities(config: Config, problems: Problems) -> None:
@@ -49,7 +50,7 @@ def token_caller(name: str, config: Config) -> bool:
 def _issuer(issuer: Issuer, path: Path, problems: Problems) -> None:
     for field, url in (("issuer", issuer.issuer), ("jwks_uri", issuer.jwks_uri)):
         if url is not None and not problems.at((*path, field)):
-            _url(url, (*path, field), problems)
+            check_url(url, (*path, field), problems, _RISK)
     for field, given in (("audience", issuer.audience), ("algorithms", issuer.algorithms)):
         if not given and not problems.under((*path, field)):
             problems.add((*path, field), "is empty, so every token would be refused; give one")
@@ -57,7 +58,8 @@ def _issuer(issuer: Issuer, path: Path, problems: Problems) -> None:
         check_file(issuer.ca_file, (*path, "ca_file"), problems)
 
 
-def _url(url: str, path: Path, problems: Problems) -> None:
+def check_url(url: str, path: Path, problems: Problems, risk: str) -> None:
+    """Check the address of an issuer or of the gateway. risk: of http to other machines."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -71,7 +73,7 @@ def _url(url: str, path: Path, problems: Problems) -> None:
         problems.add(
             path,
             Found(url),
-            " is not https: anyone on the way could replace the keys, and then sign tokens",
+            f" is not https: {risk}",
         )
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from gateway.config.schema.admin_oidc import AdminOidc
 from gateway.config.schema.identities import Issuer
 from gateway.config.schema.units import Name
 from schemas.secret import Secret
@@ -58,6 +59,7 @@ class Auth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keys:    besides those issued into the store.
     jwt:     identity providers whose tokens are accepted besides keys.
     metrics: who may read /metrics under mode keys; metrics_key: a key for that alone.
+    admin_oidc: the identity provider for /admin. admin_session_s: how long a sign-in lasts.
     """
 
     mode: Literal["none", "keys"] = "none"
@@ -65,5 +67,12 @@ class Auth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keys: tuple[Key, ...] = ()
     jwt: tuple[Issuer, ...] = ()
     admin_key: Secret = Secret("")
+    admin_oidc: AdminOidc | None = None
+    admin_session_s: Annotated[int, Meta(ge=60, le=2_592_000)] = 43_200
     metrics: Literal["admin", "client", "open"] = "admin"
     metrics_key: Secret = Secret("")
+
+    @property
+    def admin(self) -> bool:
+        """Whether /admin exists: there is a way in."""
+        return bool(self.admin_key.reveal()) or self.admin_oidc is not None

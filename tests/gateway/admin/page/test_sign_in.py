@@ -1,20 +1,15 @@
-"""Access to the page at /admin: operator key, expiry, same origin only."""
+"""Access to the page at /admin with the operator's key, in a gateway without a store."""
 
-import base64
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gateway.access.auth import AdminKey
 from gateway.access.ended_sessions import EndedSessions
-from gateway.admin.session import COOKIE, LASTS_S, Sessions
-from gateway.config.schema.auth import Auth
-from schemas.secret import Secret
+from gateway.sessions.cookie import COOKIE
+from gateway.sessions.desk import UNLISTED_S
 from tests.gateway.serving import one_model, serving
 
 KEY = "key-of-the-operator"
@@ -30,20 +25,6 @@ async def visiting(
     async with serving(config, run_dir) as up:
         async with httpx.AsyncClient(base_url=up.url) as client:
             yield client
-
-
-class Nothing:
-    """No session is revoked."""
-
-    def has(self, session: bytes) -> bool:
-        return False
-
-    def add(self, session: bytes, until: int) -> None:
-        raise AssertionError("unexpected sign-out")
-
-
-def admin_key(key: str = KEY) -> AdminKey:
-    return AdminKey(Auth(admin_key=Secret(key)))
 
 
 @asynchronous
@@ -77,8 +58,8 @@ async def test_a_copy_of_the_cookie_opens_nothing_after_signing_out_in_any_proce
         for _ in range(2):
             await client.post("/admin/sign-in", data={"key": KEY})
             copies.append(client.cookies[COOKIE])
+            client.cookies.clear()
         ended, kept = ({"cookie": f"{COOKIE}={copy}"} for copy in copies)
-        client.cookies.clear()
         before = [
             (await one.get("/admin/live", headers=ended)).status_code for one in (client, other)
         ]
@@ -147,7 +128,7 @@ async def test_the_cookie_stays_out_of_scripts_and_of_other_sites(
 
     cookie = answer.headers["set-cookie"]
     assert cookie.startswith(f"{COOKIE}=")
-    assert {"Path=/admin", "HttpOnly", "SameSite=Strict", f"Max-Age={LASTS_S}"} <= set(
+    assert {"Path=/admin", "HttpOnly", "SameSite=strict", f"Max-Age={UNLISTED_S}"} <= set(
         cookie.split("; ")
     )
     assert ("Secure" in cookie) == (proto == "https")
@@ -241,34 +222,3 @@ async def test_nothing_but_our_files_is_read_from_the_disk(tmp_path: Path) -> No
         ]
 
     assert [answer.status_code for answer in answers] == [404, 404, 404]
-
-
-def test_a_session_ends_by_itself() -> None:
-    time = 1_000_000.0
-    value = Sessions(admin_key(), Nothing(), lambda: time).begin()
-
-    held = [
-        Sessions(admin_key(), Nothing(), lambda at=at: at).holds(value)
-        for at in (time, time + LASTS_S)
-    ]
-
-    assert held == [True, False]
-
-
-def test_another_key_ends_every_session() -> None:
-    value = Sessions(admin_key(), Nothing()).begin()
-
-    assert not Sessions(admin_key("a-new-key"), Nothing()).holds(value)
-
-
-@given(place=st.integers(0, 55), bit=st.integers(0, 7))
-def test_a_session_with_any_bit_turned_holds_no_more(place: int, bit: int) -> None:
-    data = bytearray(base64.urlsafe_b64decode(Sessions(admin_key(), Nothing()).begin()))
-    data[place] ^= 1 << bit
-
-    assert not Sessions(admin_key(), Nothing()).holds(base64.urlsafe_b64encode(data).decode())
-
-
-@given(value=st.text(max_size=90))
-def test_an_invalid_session_is_refused_and_breaks_nothing(value: str) -> None:
-    assert not Sessions(admin_key(), Nothing()).holds(value)
