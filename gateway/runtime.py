@@ -19,6 +19,7 @@ from gateway.routing.planning.planner import Planner
 from gateway.sessions.tokens import SessionTokens
 from gateway.sign_in.setup import sign_in_provider
 from gateway.telemetry.logs import line_style
+from gateway.wiring.models import models_of
 from gateway.wiring.prices import prices_of
 from gateway.wiring.routes import build_routes
 from gateway.wiring.upstreams import build_upstreams
@@ -82,6 +83,7 @@ class Runtime:
             config,
             self._upstreams,
             self.prices,
+            models_of(config),
             self.experiments,
             before._routes if before else None,
         )

@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,10 @@ import click
 from msgspec import UNSET
 
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from gateway.cli.retirement import retirements
 from gateway.config.schema.config import Config
 from gateway.config.schema_store import SQLITE
+from gateway.wiring.models import models_of
 
 if TYPE_CHECKING:
     from gateway.routing.planning.route import Route
@@ -23,12 +26,14 @@ if TYPE_CHECKING:
 def check(named: Path | None, path: Path) -> None:
     """Check CONFIG, or --config, without serving it; exit with 1 if it has errors.
 
-    Settings without effect are warnings.
+    Settings without effect are warnings, and so are models that retire within 60 days.
     """
     path = path if named is None else named
     config = load(path, lambda warning: click.echo(f"warning: {warning}", err=True), priced=True)
     for note in build(config):
         click.echo(f"note: {note}", err=True)
+    for warning in retirements(config, models_of(config), datetime.now(UTC).date()):
+        click.echo(f"warning: {warning}", err=True)
     counted = ", ".join(
         f"{count} {noun}{'' if count == 1 else 's'}"
         for count, noun in (
@@ -90,7 +95,10 @@ def _bounds(routes: "Iterable[Route]") -> Iterator[str]:
             ceilings = backend.supports.max_tokens
             if ceilings is None:
                 continue
-            most = "its ceiling" if backend.model == "*" else str(ceilings.of(backend.model))
+            most = "its ceiling"
+            if backend.model != "*":
+                known = backend.models.of(backend.name).max_output
+                most = str(known or ceilings.of(backend.model))
             yield (
                 f"models {route.name!r}: {backend.name} requires max_tokens; a request without it "
                 f"gets {most} (change it in models[].defaults)"

@@ -106,7 +106,7 @@ def _holds(rule: ExplainedRule) -> str:
 
 
 def _candidates(found: Explanation) -> Table:
-    table = table_of("", "BACKEND", "MODEL", "FIRST", "WHY", "RECEIVES")
+    table = table_of("", "BACKEND", "MODEL", "FIRST", "WHY", "CONTEXT", "RECEIVES")
     tried = {one.route for one in found.candidates if one.variant}
     for place, one in enumerate(found.candidates, start=1):
         spare = one.route in tried and not one.variant
@@ -117,6 +117,7 @@ def _candidates(found: Explanation) -> Table:
             escape(one.route),
             "" if spare else f"{one.share * 100:.4g} %",
             escape(f"after the variant: {why}" if spare else why),
+            "?" if one.context is None else f"{one.context:,}",
             escape("\n".join(_gets(one))),
         )
     return table
@@ -134,7 +135,10 @@ def _why(one: ExplainedCandidate, down: Sequence[str]) -> str:
 def _gets(one: ExplainedCandidate) -> list[str]:
     lines = [f"{field} as {name}" for field, name in one.translated.items()]
     lines += [f"{field} set by the operator" for field in one.set]
-    lines += [f"without {field}" for field in (*one.dropped, *one.omitted_content)]
+    replaced = {value.partition("=")[0] for value in one.defaulted}
+    missing = (*one.dropped, *one.omitted_content)
+    lines += [f"without {field}" for field in missing if field not in replaced]
+    lines += [value.replace("=", " ") for value in one.defaulted]
     return lines or ["the request unchanged"]
 
 

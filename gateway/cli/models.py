@@ -14,6 +14,7 @@ from adapters.capabilities import describe_range, offered, sent_as
 from adapters.registry import Registry
 from gateway.cli.adapter_json import AdapterDescription, describe_adapter
 from gateway.cli.config_loading import config_option, faults_shown, load
+from gateway.cli.model_facts import facts_table, known_backends
 from gateway.cli.probe import probe, report
 from gateway.cli.tables import show, table_of
 from gateway.config.adapter_names import LOCAL
@@ -31,11 +32,21 @@ path."""
     "--probe", "probing", is_flag=True, help="Request one token from every configured backend."
 )
 @click.option(
+    "--backends", "knowing", is_flag=True, help="Show what is known about the configured models."
+)
+@click.option(
     "--timeout", "timeout_s", default=30.0, show_default=True, help="Seconds per backend."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
-def models(adapter: str | None, probing: bool, timeout_s: float, as_json: bool, path: Path) -> None:
+def models(
+    adapter: str | None,
+    probing: bool,
+    knowing: bool,
+    timeout_s: float,
+    as_json: bool,
+    path: Path,
+) -> None:
     """List the adapters, or how ADAPTER handles each request field.
 
     "yes": passed on unchanged; "as NAME": supported, under the name NAME in the backend's own
@@ -44,9 +55,24 @@ def models(adapter: str | None, probing: bool, timeout_s: float, as_json: bool, 
 
     With --probe: send the cheapest real request to every backend of the configuration and show
     the cause of failures; the exit status is 1 if any backend fails.
+
+    With --backends: show context, longest answer, modalities, abilities and date of retirement of
+    each backend's model, and where these facts come from; "?" is unknown.
     """
+    if knowing:
+        _check_configured("--backends", adapter)
+        if probing:
+            raise click.UsageError("give --backends or --probe")
+        found = known_backends(load(path))
+        if as_json:
+            click.echo(msgspec.json.format(msgspec.json.encode(list(found))))
+        else:
+            show(facts_table(found))
+        return
     if probing:
-        _check_alone(adapter, as_json=as_json)
+        _check_configured("--probe", adapter)
+        if as_json:
+            raise click.UsageError("--probe prints a table; omit --json")
         config = load(path)
         with Console(stderr=True).status("Requesting one token from every backend"):
             results = probe(config, timeout_s=timeout_s)
@@ -61,8 +87,9 @@ def models(adapter: str | None, probing: bool, timeout_s: float, as_json: bool, 
         raise click.UsageError(f"no adapter is named {adapter!r}{nearest(adapter, names)}")
     if as_json:
         wanted = names if adapter is None else (adapter,)
-        found = [_described(registry, name) for name in wanted]
-        click.echo(msgspec.json.format(msgspec.json.encode(found if adapter is None else found[0])))
+        described = [_described(registry, name) for name in wanted]
+        shown = described if adapter is None else described[0]
+        click.echo(msgspec.json.format(msgspec.json.encode(shown)))
     elif adapter is None:
         show(_overview(registry, names))
     else:
@@ -80,11 +107,9 @@ def supported(registry: Registry, name: str) -> Supports:
         return registry.build(name, endpoint).supports
 
 
-def _check_alone(adapter: str | None, *, as_json: bool) -> None:
+def _check_configured(option: str, adapter: str | None) -> None:
     if adapter is not None:
-        raise click.UsageError("--probe uses the configured backends; omit ADAPTER")
-    if as_json:
-        raise click.UsageError("--probe prints a table; omit --json")
+        raise click.UsageError(f"{option} uses the configured backends; omit ADAPTER")
 
 
 def _described(registry: Registry, name: str) -> AdapterDescription:

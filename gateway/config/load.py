@@ -17,6 +17,7 @@ from gateway.config.schema_store import with_store_placed
 from gateway.config.text_files import LARGEST, TooLarge, read_text
 from gateway.config.unsupported import reject_unsupported
 from gateway.config.yaml_document import parse
+from gateway.model_table.table import with_published_facts
 from schemas.errors import InvalidConfig
 
 
@@ -75,7 +76,8 @@ def read_config(
     problems.raise_if_any()
     for warning in problems.warnings:
         warn(warning)
-    return with_contracts(with_store_placed(with_base_urls(config, known), start))
+    placed = with_store_placed(with_base_urls(config, known), start)
+    return with_contracts(with_published_facts(placed))
 
 
 def with_contracts(config: Config) -> Config:

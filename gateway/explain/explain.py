@@ -25,12 +25,14 @@ from gateway.explain.simulated_outage import is_simulated_outage, with_outage
 from gateway.routing.backend_status import describe, status_of
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.capability_match import (
+    display_name,
     match_backends,
     may_drop,
     translated_for,
     with_operator_values,
 )
 from gateway.routing.planning.enrolment import Arm
+from gateway.routing.planning.model_limits import why_over_limits
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.planner import Planner
 from gateway.routing.planning.request_defaults import with_values
@@ -271,6 +273,7 @@ def _candidate(
     before = sent_fields(operators) | extra_fields(operators)
     own = one.request or request
     after = sent_fields(own) | extra_fields(own)
+    facts_of_model = one.backend.models.of(one.name)
     names = {field: sent_as(supports, task, field) or "" for field in sent_fields(own)}
     translated = {field: name for field, name in sorted(names.items()) if name not in ("", field)}
     for field in sorted(before - after - {*one.dropped, *one.omitted}):
@@ -294,6 +297,9 @@ def _candidate(
             )
         )
         + (("system",) if arm is not None and arm.system else ()),
+        defaulted=one.defaulted,
+        context=facts_of_model.context,
+        max_output=facts_of_model.max_output,
         variant="" if arm is None else arm.name,
         health=status_of(one.backend, facts.now, one.breaker),
     )
@@ -362,9 +368,12 @@ def _reasons(
     ]
     for fault in faults:
         yield Reason(field=fault.field, words=fault.reason)
+    over = why_over_limits(backend, display_name(backend, request), request, route.require)
+    if over:
+        yield Reason(words=over)
     if is_simulated_outage(backend):
         yield Reason(words="is assumed down")
     elif not (breaker := backend.breaker_for(request.model)).is_available(facts.now):
         yield Reason(words=describe(status_of(backend, facts.now, breaker)))
-    elif not faults:
+    elif not faults and not over:
         yield Reason(words="is not a candidate for this request")

@@ -60,6 +60,8 @@ class ExplainedCandidate(Struct, frozen=True, kw_only=True):
     omitted_content: other content that it does not receive; routing does not consider it.
     translated: fields that it receives under another name, with that name.
     set:        fields whose values the operator sets.
+    defaulted:  values in place of missing or too large ones: `max_tokens=8192`.
+    context, max_output: tokens that its model reads and answers; `None` is unknown.
     variant:    its variant of the experiment; "" if it is none.
     """
 
@@ -72,6 +74,9 @@ class ExplainedCandidate(Struct, frozen=True, kw_only=True):
     omitted_content: tuple[str, ...] = ()
     translated: dict[str, str] = field(default_factory=dict)
     set: tuple[str, ...] = ()
+    defaulted: tuple[str, ...] = ()
+    context: int | None = None
+    max_output: int | None = None
     variant: str = ""
     health: BackendStatus
 

@@ -44,7 +44,6 @@ from gateway.routing.request_record import RequestRecord, loggable_id, new_reque
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.surfaces.base import Inbound, Renderer, plain
-from gateway.surfaces.field_names import FieldNames
 from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from gateway.surfaces.sse import frame
 from gateway.surfaces.stored_items import EarlierItemsNeeded
@@ -188,7 +187,7 @@ class Endpoint:
                 )
             if gateway.budgets.any and not self._route.counts:
                 request, route = await budgeted(gateway, runtime, record, route, response, exchange)
-            planned = _plan(route, request, scope, gateway, runtime.planner, record, self._names)
+            planned = _plan(route, request, scope, gateway, runtime.planner, record, self._route)
             try:
                 await self._answer(planned, request, record, response, gateway, runtime, exchange)
             except GatewayError as exc:
@@ -369,7 +368,7 @@ def _plan(
     gateway: Gateway,
     planner: Planner,
     record: RequestRecord,
-    names: FieldNames,
+    at_route: HotRoute,
 ) -> Plan:
     """Plan the request, and record why it goes where it goes, but none of its content.
 
@@ -386,9 +385,9 @@ def _plan(
     if enrolment is not None:
         record.participation = enrolment.participation
     try:
-        planned = planner.plan(route, request, facts, enrolment)
+        planned = planner.plan(route, request, facts, enrolment, counting=at_route.counts)
     except GatewayError as exc:
-        name_field(exc, request, names)
+        name_field(exc, request, at_route.surface.field_names)
         raise
     record.candidates, record.rule = planned.names, planned.rule
     if planned.ruled_out:

@@ -28,7 +28,8 @@ from gateway.surfaces.kserve.bodies import (
 )
 from gateway.surfaces.kserve.generate_render import GenerateResponse
 from gateway.surfaces.mindie.render import InferTokenAnswer
-from gateway.surfaces.openai.bodies import EmbeddingList, OpenAIModel, OpenAIModelList
+from gateway.surfaces.openai.bodies import EmbeddingList
+from gateway.surfaces.openai.models import OpenAIModel, OpenAIModelList
 
 TEXT: Final = "text/plain"
 EVENTS: Final = "text/event-stream"

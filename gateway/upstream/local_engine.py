@@ -82,7 +82,7 @@ class LocalUpstream(CountsByReading):
         self._status, self._state, self._ready_in = status, state, ready_in
         self._link: _Link | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
-        self._failures, self._retry_at = 0, 0.0
+        self._failures, self._retry_at, self.reaches = 0, 0.0, dict[str, Reach]()
 
     @property
     def supports(self) -> Supports:
@@ -197,7 +197,7 @@ class LocalUpstream(CountsByReading):
         except asyncio.CancelledError:
             link.give_up()
             raise
-        self._failures = 0
+        self._failures, self.reaches = 0, link.reaches
         return link
 
     def _late(self, early: bool, begun: bool) -> UpstreamTimeout:

@@ -9,6 +9,7 @@ from adapters.capabilities import of_model
 from gateway.config.error_codes import plain
 from gateway.config.schema.config import Config, Model, WhenRule
 from gateway.routing.planning.enrolment import ExperimentRouter, ExperimentState
+from gateway.routing.planning.model_facts import KnownModels
 from gateway.routing.planning.policies import POLICIES
 from gateway.routing.planning.prices import Prices
 from gateway.routing.planning.route import (
@@ -48,6 +49,7 @@ def build_routes(
     config: Config,
     upstreams: Upstreams,
     prices: Prices,
+    known: KnownModels,
     state: ExperimentState,
     before: Routes | None,
 ) -> Routes:
@@ -56,7 +58,7 @@ def build_routes(
     before: the previous generation's. The breaker, load and hedging budget of a backend whose
     upstream has not changed are taken over.
     """
-    builder = _Builder(upstreams, prices, before)
+    builder = _Builder(upstreams, prices, known, before)
     routes = [builder.route(model) for model in config.models]
     models = {model.name: model for model in config.models}
     experiments = {
@@ -73,9 +75,12 @@ def build_routes(
 class _Builder:
     """Builds each backend of a model once, because its health belongs to all its uses."""
 
-    def __init__(self, upstreams: Upstreams, prices: Prices, before: Routes | None) -> None:
+    def __init__(
+        self, upstreams: Upstreams, prices: Prices, known: KnownModels, before: Routes | None
+    ) -> None:
         self._upstreams = upstreams
         self._prices = prices
+        self._known = known
         self._before = before
         self.backends: dict[str, Backend] = {}
 
@@ -100,6 +105,7 @@ class _Builder:
             load=known.load if known else Load(),
             prices=self._prices,
             whole_chat=whole_chat_of(upstream),
+            models=self._known,
         )
         return self.backends[key]
 

@@ -16,6 +16,7 @@ from gateway.config.checks.ineffective import warn_ineffective
 from gateway.config.checks.limits import check_limits
 from gateway.config.checks.listener_tls import check_listener_tls
 from gateway.config.checks.metrics import check_metrics
+from gateway.config.checks.model_facts import check_model_facts
 from gateway.config.checks.models import check_models, matches
 from gateway.config.checks.providers import check_file, check_providers
 from gateway.config.checks.responses import check_responses
@@ -37,6 +38,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_models(config, problems)
     check_rules(config, problems)
     check_routing(config, problems)
+    check_model_facts(config, problems)
     check_store(config.store, problems)
     check_responses(config, problems)
     check_experiments(config, problems)

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gateway.config.schema.auth import Auth, Team
 from gateway.config.schema.budgets import Budget
+from gateway.config.schema.capabilities import Capability, PublishedFacts
 from gateway.config.schema.connection import (
     Aws,
     Azure,
@@ -342,6 +343,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole gateway.
 
     prices_from: where prices come from that are not in `prices`. catalogue: its rows.
+    published: the rows of the table of models for the backends.
     """
 
     providers: tuple[Provider, ...]
@@ -356,7 +358,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: tuple[Limit, ...] = ()
     budgets: tuple[Budget, ...] = ()
     prices: tuple[Price, ...] = ()
+    capabilities: tuple[Capability, ...] = ()
     logging: Logging = Logging()
     telemetry: Telemetry = Telemetry()
     prices_from: Annotated[Literal["rows", "catalogue"], Meta(extra={"resolved": True})] = "rows"
     catalogue: Annotated[tuple[CatalogueRow, ...], Meta(extra={"resolved": True})] = ()
+    published: Annotated[tuple[PublishedFacts, ...], Meta(extra={"resolved": True})] = ()

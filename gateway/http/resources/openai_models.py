@@ -6,11 +6,13 @@ from litestar.params import FromPath, FromQuery
 from litestar.types import ControllerRouterHandler
 
 from gateway.access.auth import Caller
+from gateway.http.resources.model_cards import model_card
 from gateway.state import Gateway
 from gateway.surfaces.anthropic.models import PAGE, VERSION
 from gateway.surfaces.anthropic.models import model_body as anthropic_model
 from gateway.surfaces.anthropic.models import models_body as anthropic_models
-from gateway.surfaces.openai.surface import model_body, models_body
+from gateway.surfaces.model_card import ModelCard
+from gateway.surfaces.openai.models import model_body, models_body
 from schemas.errors import ModelNotFound
 
 _Request = Request[object, object, State]
@@ -24,6 +26,10 @@ def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
     async def caller(request: _Request) -> Caller:
         return await gateway.runtime.keyring.caller(request.scope)
 
+    def card(name: str) -> ModelCard:
+        runtime = gateway.runtime
+        return model_card(runtime, runtime.table.find(name), name)
+
     @get("/v1/models", media_type="application/json", summary="The models that this key may use")
     async def models(
         request: _Request,
@@ -34,9 +40,9 @@ def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
         names = gateway.model_names(await caller(request))
         if _speaks_anthropic(request):
             return anthropic_models(
-                list(names), gateway.started_at, limit=limit, after=after_id, before=before_id
+                names, card, gateway.started_at, limit=limit, after=after_id, before=before_id
             )
-        return models_body(names, gateway.started_at)
+        return models_body(map(card, names), gateway.started_at)
 
     @get("/v1/models/{model:path}", media_type="application/json", summary="One model")
     async def model(request: _Request, model: FromPath[str]) -> bytes:
@@ -45,6 +51,6 @@ def openai_models(gateway: Gateway) -> list[ControllerRouterHandler]:
         if name.endswith("*"):
             raise ModelNotFound(f"model: model {name!r} not found", param="model")
         body = anthropic_model if _speaks_anthropic(request) else model_body
-        return body(name, gateway.started_at)
+        return body(card(name), gateway.started_at)
 
     return [models, model]

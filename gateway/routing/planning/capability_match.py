@@ -6,10 +6,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from adapters.base import Supports
+from adapters.base import Ceilings
 from adapters.capabilities import Unsupported, has_nested, offered, omitted_content, unsupported
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.request_defaults import with_values
+from gateway.routing.planning.request_facts import estimated_tokens
 from gateway.routing.planning.route import NO_VALUES, Backend, Route
 from schemas.equivalents import in_known_fields, without_do_sample
 from schemas.errors import FieldNotAllowed, InvalidRequest
@@ -20,6 +21,10 @@ from schemas.unknown_fields import Unknown, at_top, below_top
 COMPLETION_TOKENS = 16
 """The default of OpenAI's API for a completion without `max_tokens`.
 https://platform.openai.com/docs/api-reference/completions/create"""
+
+
+SHORT_ANSWER = 4096
+"""Tokens of an answer that is never shortened for a long prompt, whose length is an estimate."""
 
 
 def match_backends(
@@ -44,7 +49,7 @@ def match_backends(
         request = translated_for(asked, backend)
         wild = backend.model == "*"
         model = request.model if wild else backend.model
-        request, defaulted = with_required(request, supports, model, strictly=route.require)
+        request, defaulted = with_required(request, backend, strictly=route.require)
         problems = unsupported(request, supports, below)
         hints = () if route.require else tuple([one.field for one in problems if one.hint])
         if hints:
@@ -96,23 +101,39 @@ def lost_fields(
 
 
 def with_required(
-    request: Request, supports: Supports, model: str, *, strictly: bool = False
+    request: Request, backend: Backend, *, strictly: bool = False
 ) -> tuple[Request, tuple[str, ...]]:
     """The request with the fields that its backend requires and the client did not send.
 
     Returns what was added as well, as `max_tokens=8192`. strictly: add nothing.
     """
-    if strictly or supports.max_tokens is None or isinstance(request, EmbeddingsRequest):
+    ceilings = backend.supports.max_tokens
+    if strictly or ceilings is None or isinstance(request, EmbeddingsRequest):
         return request, ()
     if request.sampling.max_tokens not in (UNSET, None):
         return request, ()
     most = (
         COMPLETION_TOKENS
         if isinstance(request, CompletionRequest)
-        else supports.max_tokens.of(model)
+        else _longest_answer(request, backend, ceilings)
     )
     sampling = msgspec.structs.replace(request.sampling, max_tokens=most)
     return msgspec.structs.replace(request, sampling=sampling), (f"max_tokens={most}",)
+
+
+def _longest_answer(request: Request, backend: Backend, ceilings: Ceilings) -> int:
+    """The model's ceiling, or less if the rest of its context is smaller.
+
+    Vendors refuse a `max_tokens` that exceeds the context together with the prompt, so the prompt
+    counts with twice its estimate. ceilings: the dialect's, for a model of which none is known.
+    """
+    facts = backend.models.of(display_name(backend, request))
+    model = request.model if backend.model == "*" else backend.model
+    most = ceilings.of(model) if facts.max_output is None else facts.max_output
+    if facts.context is None:
+        return most
+    room = facts.context - 2 * estimated_tokens(request)
+    return max(min(most, room), min(most, SHORT_ANSWER))
 
 
 def _below_top(request: Request) -> Sequence[Unknown]:

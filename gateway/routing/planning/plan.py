@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from gateway.config.schema.failover import RetryRule
 from gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
+from gateway.routing.planning.model_limits import PlanLimits
 from gateway.routing.planning.route import Hedging
 from schemas.errors import RateLimited, Unavailable
 
@@ -30,6 +31,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     rule:      the index of the `when` rule that matched, from 0; `None` if none did.
     error_fallback: maps an error code to the backends that replace the remaining candidates.
     mirror:    the backend that gets a copy, or the reason why it cannot get one.
+    limits:    the smallest ones of the candidates' models; `None` if none is known.
     """
 
     route: str
@@ -44,6 +46,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     error_fallback: Callable[[str], tuple[Candidate, ...]] = no_error_fallback
     hedging: Hedging | None = None
     mirror: Candidate | UnmirrorableRequest | None = None
+    limits: PlanLimits | None = None
 
 
 def why_unavailable(candidate: Candidate, now: float) -> str:

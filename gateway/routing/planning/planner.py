@@ -16,6 +16,7 @@ from gateway.routing.planning.capability_match import (
 )
 from gateway.routing.planning.enrolment import Arm, Enrolment, ExperimentRouter
 from gateway.routing.planning.last_resort import none_in_time
+from gateway.routing.planning.model_limits import fitted, limits_of, may_exceed
 from gateway.routing.planning.plan import (
     Plan,
     no_backend_available,
@@ -37,7 +38,7 @@ class Planner:
 
     Most requests differ only in their text, so plans are cached by request shape (`PlanCache`).
     Everything that can differ between two requests of one shape is applied after the look-up:
-    the client's timeout, the breakers' state, and the draw for the mirror.
+    the client's timeout, the models' limits, the breakers' state, and the draw for the mirror.
 
     experiments: by the name of the route that they run on.
     """
@@ -67,13 +68,17 @@ class Planner:
         request: Request,
         facts: RequestFacts,
         enrolment: Enrolment | None = None,
+        *,
+        counting: bool = False,
     ) -> Plan:
         """Plan one request on its route.
 
         enrolment: as `enrol` returned it. The backend of its arm comes first, followed by those
-        of the route and its fallbacks that belong to no arm.
+        of the route and its fallbacks that belong to no arm. counting: the request's tokens are
+        only counted, so that it may exceed the limits of the models.
 
-        Raises InvalidRequest naming the field that no backend can honour; Unavailable with
+        Raises InvalidRequest naming the field that no backend can honour, also for a prompt that is
+        certainly too long for all of them; Unavailable with
         retry_after if no backend becomes available within the time that a request may wait.
         """
         arm = None if enrolment is None else enrolment.arm
@@ -88,6 +93,13 @@ class Planner:
                 cache.put(cache.plans, key, found)
         if request.timeout_s is not UNSET:
             found = replace(found, deadline_s=_deadline(route, request, request.timeout_s))
+        limits = found.limits
+        if (
+            limits is not None
+            and not counting
+            and may_exceed(found.candidates[0].request or request, limits)
+        ):
+            found = self._within_limits(found, route, request, arm)
         # One comparison per candidate: a healthy backend costs no call into its breaker.
         for candidate in found.candidates:
             if facts.now < candidate.breaker.impaired_until:
@@ -119,7 +131,35 @@ class Planner:
             if route.error_fallbacks
             else no_error_fallback,
             hedging=route.hedging,
+            limits=limits_of(found),
         )
+
+    def _within_limits(self, plan: Plan, route: Route, request: Request, arm: Arm | None) -> Plan:
+        """The plan without the backends whose model cannot read the prompt.
+
+        Raises InvalidRequest if none can, and `fallback_by_error` has none for that.
+        """
+        found = fitted(plan.candidates, request, self._places(route, arm), require=route.require)
+        candidates = found.candidates
+        if found.refusal is not None:
+            candidates = plan.error_fallback(found.refusal.code)
+            if not candidates:
+                raise found.refusal
+        return replace(
+            plan,
+            candidates=candidates,
+            names=_names(candidates),
+            ruled_out=(*plan.ruled_out, *found.ruled_out),
+        )
+
+    def _places(self, route: Route, arm: Arm | None) -> dict[int, int]:
+        """By `id` of a backend, the place of its route; that of the arm is before all others."""
+        places = {} if arm is None else {id(arm.backend): -1}
+        for place, name in enumerate((route.name, *route.fallback)):
+            one = self.table.routes[name]
+            for backend in (*one.backends, *(b for rule in one.rules for b in rule.backends)):
+                places.setdefault(id(backend), place)
+        return places
 
     def _error_fallbacks(
         self, search: CandidateSearch, route: Route
@@ -142,9 +182,10 @@ class Planner:
                     except InvalidRequest:
                         continue
                     found += able
-            if none_in_time(found, route.retry, route.deadline_s, at.now):
+            fitting = fitted(found, search.request, {}, require=route.require).candidates
+            if none_in_time(fitting, route.retry, route.deadline_s, at.now):
                 return ()
-            return tuple(found)
+            return fitting
 
         return error_fallback
 
@@ -164,7 +205,11 @@ def _copy(
         return None
     try:
         valued = with_operator_values(route, request)
-        return match_backends(route, (mirror.backend,), (1.0,), valued, [])[0]
+        able = match_backends(route, (mirror.backend,), (1.0,), valued, [])
+        found = fitted(able, request, {}, require=route.require)
+        if found.refusal is not None:
+            raise found.refusal
+        return found.candidates[0]
     except InvalidRequest as exc:
         backend = mirror.backend
         return UnmirrorableRequest(

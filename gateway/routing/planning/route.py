@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from adapters.base import Supports
 from gateway.config.schema.config import RequestFields, WhenRule
 from gateway.config.schema.failover import BreakerRule, RetryRule
+from gateway.routing.planning.model_facts import NOTHING_KNOWN, KnownModels
 from gateway.routing.planning.policies import Policy
 from gateway.routing.planning.prices import UNPRICED, Prices
 from gateway.routing.resilience.breaker_per_model import Breakers
@@ -27,7 +28,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
 
     budget: retries, shared by all backends of one provider. breaker, load: this backend's own.
     breakers: one per model name, in place of `breaker`, if its model is "*".
-    prices: the operator's, by the name of a candidate.
+    prices, models: the prices and facts, by the name of a candidate.
     whole_chat: of its upstream; `None` if that has none.
     """
 
@@ -41,6 +42,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     load: Load = field(default_factory=Load)
     prices: Prices = UNPRICED
     whole_chat: WholeChat | None = None
+    models: KnownModels = NOTHING_KNOWN
 
     def breaker_for(self, model: str) -> Breaker:
         """The breaker for requests of this model name, to display it; creates none."""

@@ -1,10 +1,9 @@
-"""Bodies of the OpenAI dialect that are not generated text: errors, models, embeddings."""
+"""Bodies of the OpenAI dialect that are not generated text: errors and vectors."""
 
 import sys
 from array import array
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Iterable
 from typing import Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -41,22 +40,6 @@ class OpenAIError(Struct, frozen=True, kw_only=True):
     error: Error
 
 
-class OpenAIModel(Struct, frozen=True, kw_only=True):
-    """created: Unix seconds, when the gateway started."""
-
-    id: str
-    created: int
-    object: str = "model"
-    owned_by: str = "strowger"
-
-
-class OpenAIModelList(Struct, frozen=True, kw_only=True):
-    """The models that the key may use."""
-
-    object: str = "list"
-    data: list[OpenAIModel]
-
-
 class EmbeddingObject(Struct, frozen=True, kw_only=True):
     """embedding: numbers, or base64 of little-endian float32, depending on `encoding_format`."""
 
@@ -88,18 +71,6 @@ def openai_error(exc: GatewayError) -> Error:
         param=exc.param,
         code=exc.code,
     )
-
-
-def models_body(names: Iterable[str], created: int | float) -> bytes:
-    """`GET /v1/models`. created: Unix seconds."""
-    return encode(
-        OpenAIModelList(data=[OpenAIModel(id=name, created=int(created)) for name in names])
-    )
-
-
-def model_body(name: str, created: int | float) -> bytes:
-    """`GET /v1/models/{name}`. created: Unix seconds."""
-    return encode(OpenAIModel(id=name, created=int(created)))
 
 
 class OpenAIEmbeddingsRenderer:

@@ -13,8 +13,6 @@ from gateway.surfaces.json_surface import JsonSurface
 from gateway.surfaces.openai.bodies import (
     OpenAIEmbeddingsRenderer,
     error_body,
-    model_body,
-    models_body,
 )
 from gateway.surfaces.openai.chat_render import ChatRenderer, ReasoningNames
 from gateway.surfaces.openai.completion_render import CompletionRenderer
@@ -41,8 +39,6 @@ __all__ = (
     "OpenAISurface",
     "created_at",
     "error_body",
-    "model_body",
-    "models_body",
 )
 
 

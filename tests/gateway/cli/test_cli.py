@@ -108,8 +108,10 @@ def test_what_can_never_match_goes_to_stderr_and_is_not_an_error(good: Path) -> 
 
     result = run("check", str(good), env=ENV)
 
+    lines = result.stderr.splitlines(keepends=True)
+    timeless = "".join(line for line in lines if "the model retire" not in line)
     assert result.exit_code == 0, result.output
-    assert result.stderr == (
+    assert timeless == (
         f"warning: {good}: models[2].when[0].features: no type of request has all of these, so the "
         "rule never matches\n"
     )

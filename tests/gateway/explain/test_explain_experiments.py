@@ -127,7 +127,7 @@ def test_a_person_reads_it_in_a_line(config: Path) -> None:
     first, second, _ = table(result.stdout, "BACKEND")
     assert first[1:5] == ["p/a", "chat", "100 %", "variant 'control'"]
     assert second[1:4] == ["p/c", "chat", "after the variant: only candidate"]
-    broken = [row[-2] for row in table(down.stdout, "BACKEND")]
+    broken = [row[-3] for row in table(down.stdout, "BACKEND")]
     assert len(broken) == 3
     assert all(why.endswith("assumed down, but no other backend is better") for why in broken)
     assert "a-or-b (control 75 %, treatment 25 %): variant control for user 'u-" in result.stdout

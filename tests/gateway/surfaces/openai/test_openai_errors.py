@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gateway.surfaces.openai.parse import parse_chat, parse_completion, parse_embeddings
-from gateway.surfaces.openai.surface import CHAT, error_body, model_body, models_body
+from gateway.surfaces.openai.surface import CHAT, error_body
 from schemas.errors import (
     BodyTooLarge,
     Forbidden,
@@ -137,18 +137,3 @@ def test_a_number_too_large_to_exist_is_refused(number: str) -> None:
         parse_chat(b'{"temperature":%s}' % number.encode())
 
     assert caught.value.param == "temperature"
-
-
-def test_models_are_listed() -> None:
-    one: dict[str, object] = {
-        "id": "chat",
-        "object": "model",
-        "created": 1700000000,
-        "owned_by": "strowger",
-    }
-
-    assert msgspec.json.decode(model_body("chat", 1700000000.7)) == one
-    assert msgspec.json.decode(models_body(["chat"], 1700000000)) == {
-        "object": "list",
-        "data": [one],
-    }

@@ -1,0 +1,141 @@
+"""Read the table of published facts, and pick the rows of a configuration's backends."""
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gateway.config.checks.routing import reachable
+from gateway.config.schema.capabilities import Modality, PublishedFacts
+from gateway.config.schema.config import Config, Provider
+from gateway.model_table.spellings import spellings
+
+FILE: Final = Path(__file__).with_name("models.json")
+
+
+class Publication(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A publication that rows were read from. what: its name and version."""
+
+    name: str
+    what: str
+    url: str
+
+
+class Vendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """hosts: of the addresses that serve its models; `*` matches any characters."""
+
+    name: str
+    hosts: tuple[str, ...]
+
+
+class TableRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is published about one model of a vendor; what is absent is unknown.
+
+    context: tokens of prompt and answer together, or of the longest prompt if only that is known.
+    url: the page that the source names, or the source's own. source: names of sources.
+    date: when the source was read.
+    """
+
+    vendor: str
+    id: str
+    context: int | None = None
+    max_output: int | None = None
+    input: tuple[Modality, ...] | None = None
+    output: tuple[Modality, ...] | None = None
+    tools: bool | None = None
+    reasoning: bool | None = None
+    structured_output: bool | None = None
+    retires: date | None = None
+    url: str
+    source: str
+    date: date
+
+
+class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    sources: tuple[Publication, ...]
+    vendors: tuple[Vendor, ...]
+    models: tuple[TableRow, ...]
+
+
+def read_table() -> Table:
+    """Read the whole table, a few milliseconds. Keep no reference to it in a serving process."""
+    return msgspec.json.decode(FILE.read_bytes(), type=Table)
+
+
+def with_published_facts(config: Config) -> Config:
+    """Return the configuration with the table's rows for its backends.
+
+    Workers get the rows with the configuration, so that only the process that loads it reads the
+    table. A provider with a wildcard backend gets all rows of its vendor.
+    """
+    vendors = _served(config)
+    if not vendors:
+        return config
+    table = read_table()
+    owners = {name: _vendor(table, host) for name, host in vendors.items()}
+    used = frozenset(owners.values())
+    rows = {(row.vendor, row.id): row for row in table.models if row.vendor in used}
+    names = {one.name: one.what for one in table.sources}
+    found: dict[str, PublishedFacts] = {}
+    for backend in dict.fromkeys(reachable(config)):
+        provider, _, model = backend.partition("/")
+        vendor = owners.get(provider)
+        if vendor is None:
+            continue
+        own = rows.values() if model.endswith("*") else _row(rows, vendor, model)
+        for row in own:
+            if row.vendor == vendor:
+                name = f"{provider}/{row.id}" if model.endswith("*") else backend
+                found[name] = _facts(name, row, names)
+    return replace(config, published=tuple(found.values()))
+
+
+def _served(config: Config) -> dict[str, str]:
+    """The host of each provider's address, without the local engines."""
+    hosts = ((one.name, _host(one)) for one in config.providers)
+    return {name: host for name, host in hosts if host}
+
+
+def _host(provider: Provider) -> str:
+    try:
+        return (urlsplit(provider.base_url or "").hostname or "").lower()
+    except ValueError:  # a malformed address, which the upstream reports
+        return ""
+
+
+def _vendor(table: Table, host: str) -> str | None:
+    matches = partial(fnmatchcase, host)
+    return next((one.name for one in table.vendors if any(map(matches, one.hosts))), None)
+
+
+def _row(rows: Mapping[tuple[str, str], TableRow], vendor: str, model: str) -> Iterator[TableRow]:
+    """Yield the row of a model, if there is one."""
+    for name in spellings(model):
+        row = rows.get((vendor, name))
+        if row is not None:
+            yield row
+            return
+
+
+def _facts(backend: str, row: TableRow, names: Mapping[str, str]) -> PublishedFacts:
+    read = ", ".join(names[name] for name in row.source.split(", "))
+    return PublishedFacts(
+        backend=backend,
+        context=row.context,
+        max_output=row.max_output,
+        input=row.input,
+        output=row.output,
+        tools=row.tools,
+        reasoning=row.reasoning,
+        structured_output=row.structured_output,
+        retires=None if row.retires is None else row.retires.isoformat(),
+        source=f"{read}, read on {row.date.isoformat()}",
+        url=row.url,
+    )
