@@ -16,10 +16,12 @@ STOP = Finished(reason="stop")
 
 
 def chat_renderer(
-    *, include_usage: bool = False, reasoning: ReasoningNames = "both"
+    *, include_usage: bool = False, reasoning: ReasoningNames = "both", running: bool = False
 ) -> ChatRenderer:
     request = ChatRequest(model="asked", messages=(), stream=True, include_usage=include_usage)
-    return ChatRenderer(request, id="chatcmpl-1", created=CREATED, reasoning=reasoning)
+    return ChatRenderer(
+        request, id="chatcmpl-1", created=CREATED, reasoning=reasoning, running_usage=running
+    )
 
 
 def completion_renderer(*, include_usage: bool = False) -> CompletionRenderer:
