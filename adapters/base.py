@@ -225,20 +225,6 @@ class EndMarked(Protocol):
 
 
 @runtime_checkable
-class TextReader(Protocol):
-    """A decoder of streams that reads frames of nothing but text without events."""
-
-    @property
-    def read_text(self) -> Callable[[bytes], tuple[str, int] | None] | None:
-        """Return what reads a frame without an event name: its text, and the index of its choice.
-
-        The text is not empty. Its `None`: nothing was read, and the frame is for `feed`. `None`:
-        this decoder reads none.
-        """
-        ...
-
-
-@runtime_checkable
 class HeadReader(Protocol):
     """An adapter whose answers carry data for the client in their header fields as well."""
 

@@ -47,10 +47,6 @@ class EventStreamParser:
         self._held = bytearray()
         self._length = 0
 
-    def single(self, data: bytes) -> bytes | None:
-        """See FrameParser: all frames have names."""
-        return None
-
     def feed(self, data: bytes) -> list[tuple[str, bytes]]:
         """Return the frames that `data` completes.
 

@@ -25,13 +25,6 @@ _BETWEEN = b"\n\ndata: "
 class FrameParser(Protocol):
     """Keeps state between calls; frames do not depend on how the bytes are split."""
 
-    def single(self, data: bytes) -> bytes | None:
-        """Return the data of a frame without a name if `data` is exactly that: most reads are.
-
-        `None`, and nothing is read: `data` is for `feed`.
-        """
-        ...
-
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that `data` completes. Raises UpstreamBroken for one over the limit."""
         ...
@@ -67,18 +60,14 @@ class SSEParser:
         self._stray: list[bytes] = []
         self._size = 0
 
-    def single(self, data: bytes) -> bytes | None:
-        """See FrameParser: a frame of one `data` line, recognised without `_feed`'s state."""
+    def feed(self, data: bytes) -> list[Frame]:
+        # Most reads are one frame of one `data` line; this recognises them without `_feed`'s state.
         # `find`, because `in` tries to read its left side as a number first: ten times the cost.
         if self._between and data.startswith(b"data: ") and data.find(b"\r") < 0:
             end = data.find(b"\n")
             if end == len(data) - 2 and data.endswith(b"\n") and end <= self._limit:
-                return data[6:end]
-        return None
-
-    def feed(self, data: bytes) -> list[Frame]:
-        line = self.single(data)
-        return self._feed(data) if line is None else [("", line)]
+                return [("", data[6:end])]
+        return self._feed(data)
 
     def _feed(self, data: bytes) -> list[Frame]:
         self._between = False
@@ -216,10 +205,6 @@ class LinesParser:
         self._limit = limit
         self._tail: list[bytes] = []
         self._size = 0
-
-    def single(self, data: bytes) -> bytes | None:
-        """See FrameParser: none is recognised."""
-        return None
 
     def feed(self, data: bytes) -> list[Frame]:
         if b"\n" not in data:

@@ -6,7 +6,6 @@ code or change settings for all clients. docs/adr/0021 explains the choices.
 """
 
 from collections.abc import Mapping
-from functools import cache
 
 from adapters.client_fields.denied_model_servers import ENGINES
 from adapters.client_fields.patterns import ClientFields, Withheld
@@ -358,9 +357,13 @@ def _union() -> tuple[Withheld, ...]:
 ANY = ClientFields(_union())
 """Rules for an unknown server: it may be any self-hosted server, or another gateway."""
 
+_TABLES: Mapping[str, ClientFields] = {
+    name: ClientFields(table if name in CLOSED else (*table, *NAMES, *VLLMS_OWN))
+    for name, table in VENDORS.items()
+}
+_NAMES = ClientFields((*NAMES, *VLLMS_OWN))
 
-@cache
+
 def withheld(adapter: str) -> ClientFields:
-    """Return the rules of a built-in adapter, built for the first provider that uses it."""
-    table = VENDORS.get(adapter, ())
-    return ClientFields(table if adapter in CLOSED else (*table, *NAMES, *VLLMS_OWN))
+    """Return the rules of a built-in adapter."""
+    return _TABLES.get(adapter, _NAMES)

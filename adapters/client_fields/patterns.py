@@ -71,6 +71,7 @@ class ClientFields:
             key=_longest_first,
         )
         self._named = _either(one.path for one in table)
+        self._rows = [(_covering(one.path), one) for one in table]
         self._further = _either(
             (prefix for one in (*self._paths(), *allow, *deny) for prefix in _prefixes(one)),
             whole=True,
@@ -100,7 +101,7 @@ class ClientFields:
                 return None if allowed else _DENIED
         if self._named.fullmatch(path) is None:
             return None
-        return next((row for row in self.table if covers(row.path, path)), None)
+        return next((row for covering, row in self._rows if covering.fullmatch(path)), None)
 
     def _paths(self) -> Iterator[str]:
         return (one.path for one in self.table)
@@ -174,9 +175,7 @@ def _matching(pattern: str) -> str:
     return re.escape(pattern).replace(r"\*", r"[^.\[\]]*")
 
 
-@lru_cache(maxsize=4096)
 def _covering(pattern: str) -> re.Pattern[str]:
-    """Compiled when first needed: most processes never see a field that a row withholds."""
     return re.compile(rf"{_matching(pattern)}(?:[.\[].*)?", re.DOTALL)
 
 

@@ -110,6 +110,11 @@ def principal_of(scope: Scope) -> Principal:
     return cast(Principal, scope["state"][_PRINCIPAL])
 
 
+def was_identified(scope: Scope) -> bool:
+    """Return whether `principal_of` is known, also of a request that is refused for its role."""
+    return _PRINCIPAL in scope["state"]
+
+
 def session_of(scope: Scope) -> AdminSession | None:
     """Return the session of a request; `None` if it carries the operator's key."""
     return cast("AdminSession | None", scope["state"].get(_SESSION))

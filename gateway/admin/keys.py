@@ -57,7 +57,7 @@ def key_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
 def _reading(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     @get("/keys", summary="All API keys, without secrets", role="viewer", security=[{SCHEME: []}])
     async def listed() -> KeyListing:
-        found = await _desk(current()).read(lambda keys: keys.rows.all())
+        found = await key_desk(current()).read(lambda keys: keys.rows.all())
         return listing(found, current().runtime.config)
 
     @get(
@@ -70,7 +70,7 @@ def _reading(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         def found(keys: KeyAuthority) -> KeyDetails:
             return details(keys.find(name), keys.rows.readers(), current().runtime.config)
 
-        return await _desk(current()).read(found)
+        return await key_desk(current()).read(found)
 
     return [listed, show]
 
@@ -86,8 +86,10 @@ def _issuing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     )
     async def create(request: _Request) -> Response[NewKeyView]:
         body, by = _decoded(_new, await request.body()), made_by(current(), request.scope)
-        permit = _permit(request)
-        made = await _desk(current()).change(lambda keys: keys.create(body.name, body, by, permit))
+        permit = team_permit(request)
+        made = await key_desk(current()).change(
+            lambda keys: keys.create(body.name, body, by, permit)
+        )
         view = NewKeyView(key=view_of(made.key, current().runtime.config), secret=made.secret)
         return Response(view, status_code=200, headers=_UNCACHED)
 
@@ -104,8 +106,8 @@ def _issuing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     async def rotate(name: FromPath[str], request: _Request) -> Response[NewKeyView]:
         data = await request.body()
         body, by = _decoded(_rotate, data or b"{}"), made_by(current(), request.scope)
-        permit = _permit(request)
-        made = await _desk(current()).change(
+        permit = team_permit(request)
+        made = await key_desk(current()).change(
             lambda keys: keys.rotate(name, body.overlap_s, by, permit)
         )
         view = NewKeyView(key=view_of(made.key, current().runtime.config), secret=made.secret)
@@ -125,8 +127,8 @@ def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     )
     async def change(name: FromPath[str], request: _Request) -> KeyView:
         fields, by = _decoded(_fields, await request.body()), made_by(current(), request.scope)
-        permit = _permit(request)
-        key = await _desk(current()).change(lambda keys: keys.change(name, fields, by, permit))
+        permit = team_permit(request)
+        key = await key_desk(current()).change(lambda keys: keys.change(name, fields, by, permit))
         return view_of(key, current().runtime.config)
 
     @delete(
@@ -137,20 +139,21 @@ def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         security=[{SCHEME: []}],
     )
     async def revoke(name: FromPath[str], request: _Request) -> KeyView:
-        by, permit = made_by(current(), request.scope), _permit(request)
-        key = await _desk(current()).change(lambda keys: keys.revoke(name, by, permit))
+        by, permit = made_by(current(), request.scope), team_permit(request)
+        key = await key_desk(current()).change(lambda keys: keys.revoke(name, by, permit))
         return view_of(key, current().runtime.config)
 
     return [change, revoke]
 
 
-def _desk(gateway: Gateway) -> KeyDesk:
+def key_desk(gateway: Gateway) -> KeyDesk:
+    """Raises Unavailable without a store."""
     if gateway.keys is None:
         raise Unavailable("issued keys require a store, and this gateway has none")
     return gateway.keys
 
 
-def _permit(request: _Request) -> Callable[[str], None]:
+def team_permit(request: _Request) -> Callable[[str], None]:
     """Return a check of the teams of keys before a change; it raises Forbidden."""
     who = principal_of(request.scope)
 

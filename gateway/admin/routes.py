@@ -9,6 +9,7 @@ from gateway.admin.backends import backends_route
 from gateway.admin.engines import engines_route
 from gateway.admin.experiments import experiment_routes
 from gateway.admin.explain import explain_route
+from gateway.admin.governance.routes import governance_routes
 from gateway.admin.keys import key_routes
 from gateway.admin.page.routes import live_route, page_routes
 from gateway.admin.page.sign_in import sign_in_routes
@@ -37,5 +38,6 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
         ],
         tags=["admin"],
     )
-    handlers = [api, *page_routes(current), *sign_in_routes(current)]
+    pages = [*page_routes(current), *sign_in_routes(current), *governance_routes(current)]
+    handlers = [api, *pages]
     return Router(path="/admin", guards=[admin_exists(current)], route_handlers=handlers)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from litestar import Response, get
@@ -19,6 +19,7 @@ from gateway.usage.report import (
     DEFAULT,
     DIMENSIONS,
     Dimension,
+    Read,
     UsageQuery,
     UsageReport,
     dimensions,
@@ -26,16 +27,16 @@ from gateway.usage.report import (
 )
 from schemas.errors import Unavailable
 
+_T = TypeVar("_T")
 _UNCACHED = {"cache-control": "no-store"}
 _Only = Annotated[str | None, QueryParameter(description="only this one")]
 
 
-async def read_usage(gateway: Gateway, query: UsageQuery) -> UsageReport:
-    """Read a report from the store. Raises Unavailable, StoreUnavailable, InvalidRequest."""
+async def read_usage(gateway: Gateway, build: Callable[[Read], _T]) -> _T:
+    """Build a report in a thread. Raises Unavailable, StoreUnavailable, and what `build` raises."""
     if gateway.experiments is None:
         raise Unavailable("usage is read from the store, and this gateway has none")
-    store = gateway.experiments.store
-    return await gateway.experiments.ask(partial(usage_report, query, store.usage))
+    return await gateway.experiments.ask(partial(build, gateway.experiments.store.usage))
 
 
 def usage_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
@@ -89,7 +90,7 @@ def usage_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             by=dimensions(by),
             only={name: value for name, value in only.items() if value is not None},
         )
-        report = await read_usage(current(), query)
+        report = await read_usage(current(), partial(usage_report, query))
         if format == "csv":
             headers = {**_UNCACHED, "content-disposition": 'attachment; filename="usage.csv"'}
             return Response(as_csv(report).encode(), media_type="text/csv", headers=headers)

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -48,8 +49,6 @@ def _last(per: Per, time_zone: str) -> list[Period]:
 
 
 def _found(per: Per, time_zone: str, at: float) -> Period:
-    from zoneinfo import ZoneInfo  # 0.2 MB, only for budgets
-
     zone = ZoneInfo(time_zone)
     day = datetime.fromtimestamp(at, zone).replace(hour=0, minute=0, second=0, microsecond=0)
     if per == "week":

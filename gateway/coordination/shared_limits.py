@@ -25,7 +25,7 @@ from gateway.coordination.limit_script import (
 )
 from gateway.coordination.replica_transport import ScriptRunner, TransportUnavailable
 from gateway.limits.bank import LimitBank, Send
-from gateway.limits.ledger import Quantity
+from gateway.limits.ledger import Account, Quantity
 from gateway.limits.limits import PERIODS
 from gateway.limits.messages import (
     PART,
@@ -112,6 +112,10 @@ class SharedLimits:
         self._call(worker, seats, items, None)
         for place in held:
             del self._held[holder, place]
+
+    def accounts(self) -> list[Account]:
+        """What the processes of this replica have used, see LimitBank.accounts."""
+        return self._local.accounts()
 
     def on_message(self, worker: int, message: ToLeader) -> None:
         match message:

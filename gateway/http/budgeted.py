@@ -4,6 +4,7 @@ import time
 from datetime import datetime
 from typing import Final
 from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
@@ -126,8 +127,6 @@ def _message(budget: Budget, short: Short) -> str:
         what += " is used up"
     if short.resets is None or short.need > short.limit:
         return what
-    from zoneinfo import ZoneInfo
-
     at = datetime.fromtimestamp(short.resets, ZoneInfo(budget.time_zone)).isoformat()
     return f"{what}; it begins again at {at}"
 

@@ -332,7 +332,7 @@ class Endpoint:
                 with suppress(StopAsyncIteration):
                     while True:
                         await output.write(held)
-                        held = await source.asend(output)
+                        held = await source.asend(output.push)
         except GatewayError as exc:
             if not response.started:
                 raise

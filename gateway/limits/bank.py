@@ -123,6 +123,11 @@ class LimitBank:
                 if message.recall:
                     self._gave_back(message.recall, worker)
 
+    def accounts(self) -> list[Account]:
+        """All accounts that were ever needed, by the current configuration."""
+        self._refresh()
+        return self._accounts.accounts()
+
     def _refresh(self) -> None:
         limits = self._current()
         if limits is not self._configured:

@@ -1,11 +1,18 @@
 """Metrics of the limits of one process."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic_ns
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gateway.limits.ledger import Account
 from gateway.limits.limits import RequestLimits
+from gateway.limits.window import Seats, Window
+
+MOST_ACCOUNTS: Final = 1000
+"""Accounts in the metrics of use: those with the least room."""
 
 
 class LimitCollector(Collector):
@@ -36,3 +43,59 @@ class LimitCollector(Collector):
         for (limit, outcome), count in self._limits.queue.ended.items():
             waited.add_metric([limit, outcome], count)
         yield waited
+
+
+class LimitUseCollector(Collector):
+    """How much of each limit is used now, by subject; what is leased to processes counts as used.
+
+    Only accounts that are in use, and of those at most MOST_ACCOUNTS: a key, team or user that has
+    sent nothing for a whole period has none.
+    """
+
+    def __init__(self, accounts: Callable[[], Sequence[Account]]) -> None:
+        """accounts: of all processes of this gateway."""
+        self._accounts = accounts
+
+    def collect(self) -> Iterable[Metric]:
+        labels = ["limit", "subject", "quantity"]
+        allowed = GaugeMetricFamily(
+            "strowger_limit_allowed",
+            "What a limit allows in any span of one period, or at once.",
+            labels=labels,
+        )
+        used = GaugeMetricFamily(
+            "strowger_limit_used",
+            "What is used of a limit now, with what processes have leased.",
+            labels=labels,
+        )
+        for account in self._fullest():
+            for quantity, part in _parts(account):
+                place = [account.limit, account.subject, quantity]
+                allowed.add_metric(place, part.limit)
+                used.add_metric(place, part.limit - part.room)
+        yield from (allowed, used)
+
+    def _fullest(self) -> list[Account]:
+        at = monotonic_ns()
+        found: list[Account] = []
+        for account in self._accounts():
+            for _, part in _parts(account):
+                if isinstance(part, Window):
+                    part.expire(at)
+            if not account.unused or not account.subject:
+                found.append(account)
+        return sorted(found, key=_room)[:MOST_ACCOUNTS]
+
+
+def _room(account: Account) -> float:
+    """The least share that is left of any quantity."""
+    return min(part.room / part.limit for _, part in _parts(account))
+
+
+def _parts(account: Account) -> list[tuple[str, Window | Seats]]:
+    named: tuple[tuple[str, Window | Seats | None], ...] = (
+        ("requests", account.requests),
+        ("tokens", account.tokens),
+        ("concurrent", account.seats),
+    )
+    return [(quantity, part) for quantity, part in named if part is not None]

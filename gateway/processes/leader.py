@@ -16,6 +16,7 @@ from gateway.engine_process.process import EngineProcess
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.sync import KeySync
 from gateway.limits.bank import LimitBank
+from gateway.limits.metrics import LimitUseCollector
 from gateway.listener_tls.watch import TlsWatch
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
@@ -71,7 +72,7 @@ async def run_leader(
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
     )
     beside = [asyncio.create_task(records.import_after(pool.serving))]
-    beside += (*_sharing(pool.limits, crashed), *watching(reload, tls, crashed))
+    beside += (*_sharing(pool.limits, metrics, crashed), *watching(reload, tls, crashed))
     engines.start()
     jobs.start()
     leases = partial(FileLeases, run_dir / PROBES)
@@ -95,8 +96,11 @@ def _follow(pool: WorkerPool, engine: EngineProcess) -> None:
     engine.watch(lambda _: pool.send_engine_update(engine))
 
 
-def _sharing(limits: SharedLimits | LimitBank, crashed: OnCrash) -> list[asyncio.Task[None]]:
-    """Talk to Redis about limits, if there are replicas, until the tasks are cancelled."""
+def _sharing(
+    limits: SharedLimits | LimitBank, metrics: ProcessMetrics, crashed: OnCrash
+) -> list[asyncio.Task[None]]:
+    """Measure the limits; talk to Redis, if there are replicas, until the tasks are cancelled."""
+    metrics.registry.register(LimitUseCollector(limits.accounts))
     if isinstance(limits, LimitBank):
         return []
     return [asyncio.create_task(keep_running("limits over replicas", limits.run, crashed))]

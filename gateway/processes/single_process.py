@@ -21,6 +21,7 @@ from gateway.coordination.state_sharing import StateSharing
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.sync import KeySync
 from gateway.limits.leases import LimitLeases
+from gateway.limits.metrics import LimitUseCollector
 from gateway.listener_tls.watch import TlsWatch
 from gateway.peers import NoPeers
 from gateway.processes.engine_pool import EnginePool
@@ -96,8 +97,7 @@ async def run_single_process(
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))
     beside = [asyncio.create_task(records.import_after(partial(asyncio.sleep, STARTED_S)))]
     beside += _spending(bank, serving, crashed)
-    if limits is not None:
-        beside += _leasing(limits, serving, crashed)
+    beside += _limiting(limits, serving, metrics, crashed)
     beside += watching(reload, tls, crashed)
     engines.start()
     try:
@@ -119,8 +119,14 @@ def _spending(bank: BudgetBank, serving: Server, crashed: OnCrash) -> list[async
     return [asyncio.create_task(keep_running("budget reports", leases.report, crashed))]
 
 
-def _leasing(limits: SharedLimits, serving: Server, crashed: OnCrash) -> list[asyncio.Task[None]]:
-    """Lease from the limits of all replicas, until the tasks are cancelled."""
+def _limiting(
+    limits: SharedLimits | None, serving: Server, metrics: ProcessMetrics, crashed: OnCrash
+) -> list[asyncio.Task[None]]:
+    """Measure the limits, and lease from those of all replicas until the tasks are cancelled."""
+    accounts = serving.gateway.limits.accounts if limits is None else limits.accounts
+    metrics.registry.register(LimitUseCollector(accounts))
+    if limits is None:
+        return []
     leases = LimitLeases(serving.gateway.limits, partial(limits.on_message, 0))
     limits.join(0, leases.on_message)
     works = (("limits over replicas", limits.run), ("lease reports", leases.report))

@@ -11,7 +11,7 @@ from gateway.experiments.statistics.sample_ratio import EpochCounts
 from gateway.store.request_queries import RecordedRequest
 from gateway.store.rows import Row
 from gateway.store.unit_pages import UnitTotal
-from gateway.store.usage_queries import Usage
+from gateway.store.usage_rows import Usage
 
 PAUSED = " paused"
 """Suffix of the fingerprint of an epoch in which control serves everyone."""

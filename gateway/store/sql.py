@@ -35,7 +35,7 @@ from gateway.store.schema import migration
 from gateway.store.session_rows import SessionRows
 from gateway.store.spend_rows import SpendRows
 from gateway.store.unit_pages import UnitTotal, pages
-from gateway.store.usage_queries import Usage, usage
+from gateway.store.usage_rows import Usage, usage
 
 _shares = msgspec.json.Decoder(dict[str, float])
 

@@ -62,6 +62,14 @@ class UsageCounts(Struct, frozen=True):
         )
 
 
+class Usage(Struct, frozen=True):
+    """What one payer has used in one period. period: its index."""
+
+    period: int
+    payer: UsagePayer
+    counts: UsageCounts
+
+
 UsageSums = Mapping[tuple[int, UsagePayer], UsageCounts]
 """By slot, as of spend_rows, and payer."""
 
@@ -110,9 +118,15 @@ def drop_old_usage(session: Session, before: float) -> None:
     session.run("DELETE FROM usage_payers WHERE id NOT IN (SELECT payer FROM usage_sums)")
 
 
-def payers(session: Session) -> dict[int, UsagePayer]:
-    """Return all payers by id."""
-    return dict(_read(session.rows(_PayerRow, f"SELECT id, {_COLUMNS} FROM usage_payers")))
+def usage(session: Session, periods: Sequence[tuple[int, int]]) -> list[Usage]:
+    """Return what was used in each period. periods: as of SqlStore.usage."""
+    sql = f"SELECT id, {_COLUMNS} FROM usage_payers"
+    payers = dict(_read(session.rows(_PayerRow, sql)))
+    return [
+        Usage(place, payers[id], UsageCounts(*counts))
+        for place, (begin, end) in enumerate(periods)
+        for id, *counts in session.rows(_SumRow, _USED, begin, end)
+    ]
 
 
 def _ids(session: Session, wanted: Sequence[UsagePayer]) -> dict[UsagePayer, int]:
@@ -172,6 +186,11 @@ _COLUMNS: Final = "key_name, team, end_user, tags, route, backend, role"
 _PayerRow = tuple[int, str, str, str, str, str, str, str]
 _COUNTS: Final = UsageCounts.__struct_fields__
 _SAME: Final = " AND ".join(f"{one} = ?" for one in _COLUMNS.split(", "))
+_SumRow = tuple[int, int, int, int, int, int, int, int, int]
+_USED: Final = (
+    f"SELECT payer, {', '.join(f'CAST(SUM({one}) AS BIGINT)' for one in _COUNTS)} FROM usage_sums"
+    " WHERE slot >= ? AND slot < ? GROUP BY payer"
+)
 _encode = msgspec.json.encode
 _tags = msgspec.json.Decoder(tuple[str, ...])
 _PAYERS: Final = Insert(table="usage_payers", columns=("id", *_COLUMNS.split(", ")))

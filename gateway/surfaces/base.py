@@ -5,7 +5,7 @@ body, gets a renderer, feeds it the backend's events, and sends the bytes that i
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, overload, runtime_checkable
+from typing import Protocol, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -71,15 +71,6 @@ class Renderer(Protocol):
 
     def error(self, exc: GatewayError) -> bytes:
         """Return the last frame of a stream that failed after it began."""
-        ...
-
-
-@runtime_checkable
-class TextRenderer(Protocol):
-    """A renderer that writes a piece of text without an event."""
-
-    def text_frame(self, text: str, index: int) -> bytes:
-        """Return what `Renderer.events` does for `TextDelta(text=text, index=index)`."""
         ...
 
 

@@ -1,8 +1,8 @@
 """A streamed body as events, and the time in which its next content has to arrive."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from adapters.base import Decoder, EndMarked, TextReader
+from adapters.base import Decoder, EndMarked
 from adapters.framing import Frame, FrameParser
 from gateway.clock import now
 from schemas.errors import UpstreamError, UpstreamTimeout
@@ -26,9 +26,6 @@ class EventReader:
         "_over",
         "_parse",
         "_parser",
-        "_push_text",
-        "_read_text",
-        "_single",
         "_sink",
         "_upstream",
         "by",
@@ -44,12 +41,11 @@ class EventReader:
         end: EndMarked | None,
         upstream: str,
         *,
-        text: TextReader | None = None,
         first_by: float,
         between_s: float,
         over: float,
     ) -> None:
-        """end, text: the decoder, if it is such a one. over: loop time of the last event."""
+        """end: the decoder, if its dialect has an end mark. over: loop time of the last event."""
         self._parser = parser
         self._decoder = decoder
         self._parse, self._decode = parser.feed, decoder.feed
@@ -57,10 +53,7 @@ class EventReader:
         self._upstream = upstream
         self._between_s = between_s
         self._over = over
-        self._single = parser.single
-        self._read_text = None if text is None else text.read_text
-        self._sink: EventSink | None = None
-        self._push_text: Callable[[str, int], bool] | None = None
+        self._sink: EventSink = _nowhere
         self.by = first_by
         self.content = self.sink_is_full = False
         self.partial: Sequence[Event] = ()
@@ -94,7 +87,6 @@ class EventReader:
     def use(self, sink: EventSink) -> None:
         """Set the sink that `push` gives events to."""
         self._sink = sink
-        self._push_text = None if self._read_text is None else sink.text
         self.sink_is_full = False
 
     def push(self, piece: bytes) -> float | None:
@@ -103,39 +95,19 @@ class EventReader:
         Returns `by`, or `None` if the coroutine that reads the body has to continue: at the end
         mark, or because the sink is full. Raises UpstreamError; the sink has the events before it.
         """
-        push_text, read_text = self._push_text, self._read_text
-        if push_text is None or read_text is None:
-            return self._push_events(piece)
-        data = self._single(piece)
-        found = None if data is None else read_text(data)
-        if found is None:
-            return self._push_events(piece)
-        by = now() + self._between_s
-        if by > self._over:
-            by = self._over
-        self.by = by
-        if push_text(found[0], found[1]):
-            return by
-        self.sink_is_full = True
-        return None
-
-    def _push_events(self, piece: bytes) -> float | None:
-        sink = self._sink
-        if sink is None:
-            raise RuntimeError("push needs a sink: call use first")
         try:
             frames = self._parse(piece)
             events = self._decode(*frames[0]) if len(frames) == 1 else self._decode_all(frames)
         except UpstreamError:
             if self.partial:
-                sink.events(self.partial)
+                self._sink(self.partial)
             raise
         if events:
             by = now() + self._between_s
             if by > self._over:
                 by = self._over
             self.by = by
-            if not sink.events(events):
+            if not self._sink(events):
                 self.sink_is_full = True
                 return None
         else:
@@ -148,3 +120,8 @@ class EventReader:
         decoder = self._decoder
         tail = [event for name, data in self._parser.close() for event in decoder.feed(name, data)]
         return [*tail, *decoder.close()]
+
+
+def _nowhere(_: Sequence[Event]) -> bool:
+    """The sink before `use`. Raises RuntimeError."""
+    raise RuntimeError("push needs a sink: call use first")

@@ -15,7 +15,6 @@ from adapters.base import (
     InputsByModel,
     Outbound,
     PlainReader,
-    TextReader,
     TokenCounter,
 )
 from adapters.capabilities import restricted
@@ -79,7 +78,6 @@ class HttpUpstream:
         self._read_plain = plain if self._head_reader is None else None
         self._inputs = adapter if isinstance(adapter, InputsByModel) else None
         self._marked: dict[type[Decoder], bool] = {}
-        self._texts: dict[type[Decoder], bool] = {}
         self._addresses = tuple(addresses)
 
     async def generate(self, request: GenerateRequest, call: Call) -> EventSource:
@@ -236,7 +234,6 @@ class HttpUpstream:
             decoder,
             self._end_marked(decoder),
             self.name,
-            text=self._text_reader(decoder),
             first_by=first_by,
             between_s=self._timeouts.between_tokens_s,
             over=over,
@@ -276,14 +273,6 @@ class HttpUpstream:
         if known is None:
             known = self._marked[kind] = isinstance(decoder, EndMarked)
         return cast(EndMarked, decoder) if known else None
-
-    def _text_reader(self, decoder: Decoder) -> TextReader | None:
-        """Return the decoder if it reads frames of text; cached as `_end_marked`."""
-        kind = type(decoder)
-        known = self._texts.get(kind)
-        if known is None:
-            known = self._texts[kind] = isinstance(decoder, TextReader)
-        return cast(TextReader, decoder) if known else None
 
 
 async def _read_out(reply: Reply, by: float) -> None:

@@ -10,8 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from gateway.config.problems import nearest
 from gateway.store.spend_rows import NANOS
-from gateway.store.usage_queries import Usage
-from gateway.store.usage_rows import UsageCounts, UsagePayer
+from gateway.store.usage_rows import Usage, UsageCounts, UsagePayer
 from gateway.usage.periods import Span, UsagePeriod, UsageRange, periods
 from schemas.errors import InvalidRequest
 

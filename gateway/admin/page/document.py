@@ -1,6 +1,7 @@
 """The HTML documents: the page around its sections, and the sign-in page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -30,20 +31,25 @@ _PAGE = Markup("""
 <a class="brand" href="/admin">
 <img src="/admin/static/icon.svg" alt="" width="22" height="22">Strowger</a>
 {state}
-<nav aria-label="Window">{windows}</nav>
+{windows}
 <div class="tools">
 <span class="who" title="Signed in as {who}">{who} <span class="tag">{role}</span></span>
-<button type="button" data-pause hidden>Pause</button>
+{pause}
 <button type="button" data-theme-switch hidden>Theme</button>
 <form method="post" action="/admin/sign-out"><button>Sign out</button></form>
 </div>
+<nav class="parts" aria-label="Parts of the page">{parts}</nav>
 </header>
 <main>
 {sections}
-<div class="split">{columns}</div>
+{columns}
 </main>
 <footer><p>{footer} <a href="/docs">API</a></p></footer>
 """)
+_WINDOWS = Markup('<nav aria-label="Window">{}</nav>')
+_PAUSE = Markup('<button type="button" data-pause hidden>Pause</button>')
+_SPLIT = Markup('<div class="split">{}</div>')
+_PART = Markup('<a href="{path}"{current}>{name}</a>')
 _STATE = Markup('<span id="state" data-live class="state {}">{}</span>')
 _WINDOW = Markup('<a href="/admin?window={window}"{current}>{window}</a>')
 _RELOAD = Markup('<noscript><meta http-equiv="refresh" content="15"></noscript>')
@@ -81,6 +87,15 @@ _SIGNED_IN = Markup("""
 _CONTINUE = Markup('<meta http-equiv="refresh" content="0; url={}">')
 """Browsers send the session's cookie with a request of our own page, but not with a redirect on the
 way from the provider's, which is another site."""
+PARTS: Final[Mapping[str, str]] = {
+    "Traffic": "/admin",
+    "Keys": "/admin/view/keys",
+    "Spend": "/admin/view/spend",
+    "Budgets": "/admin/view/budgets",
+    "Limits": "/admin/view/limits",
+}
+"""The parts of the page, and their paths."""
+_HERE: Final = Markup(' aria-current="page"')
 _PROBLEM = Markup('<p class="problem" role="alert">{}</p>')
 
 
@@ -100,19 +115,43 @@ def page(
 ) -> Markup:
     """Render the page. columns: the last two sections, in columns if there is room."""
     windows = Markup().join(
-        _WINDOW.format(window=one, current=Markup(' aria-current="page"') if one == window else "")
-        for one in STEPS
+        _WINDOW.format(window=one, current=_HERE if one == window else "") for one in STEPS
     )
     body = _PAGE.format(
         state=state,
         who=who.name,
         role=who.role,
-        windows=windows,
+        windows=_WINDOWS.format(windows),
+        pause=_PAUSE,
+        parts=_parts("Traffic"),
         sections=Markup().join(sections),
-        columns=Markup().join(columns),
+        columns=_SPLIT.format(Markup().join(columns)),
         footer=footer,
     )
     return _DOCUMENT.format(title="Strowger", head=_RELOAD, kind="page", body=body)
+
+
+def part_page(part: str, sections: Sequence[Markup], *, who: Principal, footer: str) -> Markup:
+    """Render a part of the page that does not refresh by itself. part: one of PARTS."""
+    body = _PAGE.format(
+        state="",
+        who=who.name,
+        role=who.role,
+        windows="",
+        pause="",
+        parts=_parts(part),
+        sections=Markup().join(sections),
+        columns="",
+        footer=footer,
+    )
+    return _DOCUMENT.format(title=f"{part} · Strowger", head="", kind="page", body=body)
+
+
+def _parts(current: str) -> Markup:
+    return Markup().join(
+        _PART.format(path=path, name=name, current=_HERE if name == current else "")
+        for name, path in PARTS.items()
+    )
 
 
 def sign_in_page(problem: str, *, key: bool, provider: str, return_to: str) -> Markup:

@@ -26,7 +26,7 @@ class Line(Struct, frozen=True, kw_only=True):
     label: str
     place: int
     values: tuple[float | None, ...]
-    tone: Literal["", "bad", "soft"] = ""
+    tone: Literal["", "bad", "soft", "budget"] = ""
 
 
 class Plot(Struct, frozen=True, kw_only=True):

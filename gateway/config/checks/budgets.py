@@ -1,5 +1,7 @@
 """Cross-checks of `budgets`: names, amounts, time zones, and the cheaper model."""
 
+from zoneinfo import ZoneInfo
+
 from gateway.config.checks.limits import check_scope
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.budgets import Budget, UseModel
@@ -33,8 +35,6 @@ def _priced(config: Config) -> bool:
 
 
 def _time_zone(budget: Budget, path: Path, problems: Problems) -> None:
-    from zoneinfo import ZoneInfo
-
     place = (*path, "time_zone")
     try:
         ZoneInfo(budget.time_zone)

@@ -6,6 +6,7 @@ is complete, so a failure at any point before its end can still fail over.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import cast
 
 from gateway.clock import now
@@ -21,7 +22,7 @@ from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from schemas.answers import Answer, Embeddings, Fold
 from schemas.event_source import EventSink, EventSource
-from schemas.events import CONTENT, Event, Tokens, Usage
+from schemas.events import CONTENT, Event, TextDelta, Tokens, Usage
 from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
 
 _CONTENT = frozenset(CONTENT)
@@ -73,7 +74,7 @@ async def stream(
                         batch = held
                     sink = yield batch
                     if intervals is None and sink is not None:
-                        counted = _CountingSink(record, sink)
+                        counted = partial(_count_and_pass, record, sink)
             if not attempt.committed:
                 yield held
         except BaseException as error:
@@ -95,24 +96,12 @@ async def _next(
         return None
 
 
-class _CountingSink:
-    """Counts what it passes on."""
-
-    __slots__ = ("_pass_events", "_pass_text", "_record")
-
-    def __init__(self, record: RequestRecord, sink: EventSink) -> None:
-        self._record = record
-        self._pass_events, self._pass_text = sink.events, sink.text
-
-    def events(self, batch: Sequence[Event]) -> bool:
-        """See EventSink."""
-        _count(self._record, batch)
-        return self._pass_events(batch)
-
-    def text(self, text: str, index: int) -> bool:
-        """See EventSink. The first content has been seen."""
-        self._record.deltas += 1
-        return self._pass_text(text, index)
+def _count_and_pass(record: RequestRecord, sink: EventSink, batch: Sequence[Event]) -> bool:
+    if len(batch) == 1 and type(batch[0]) is TextDelta:
+        record.deltas += 1  # `_count` inlined for most batches; the first content has been seen
+    else:
+        _count(record, batch)
+    return sink(batch)
 
 
 async def collect(

@@ -90,13 +90,6 @@ class OpenAIRenderer(ABC):
             self._render(batch, out)
         return b"".join(out)
 
-    def text_frame(self, text: str, index: int) -> bytes:
-        """See TextRenderer."""
-        before = self._before.get(index)
-        if before is None:
-            return self.events((TextDelta(text=text, index=index),))
-        return before + encode(text) + self._after
-
     def _render(self, batch: Sequence[Event], out: list[bytes]) -> None:
         before, after = self._before, self._after
         for event in batch:

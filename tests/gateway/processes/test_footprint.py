@@ -22,7 +22,6 @@ UNUSED = {
     "rich": "tables of other commands than serve: 3 MB",
     "uvicorn": "the server is ours; others may mount the application under it",
     "websockets": "of a protocol that we do not support",
-    "zoneinfo": "budgets have time zones: 0.2 MB",
 }
 """Top-level modules, and why a gateway with providers that need only keys does not load them."""
 

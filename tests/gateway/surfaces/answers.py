@@ -16,12 +16,10 @@ STOP = Finished(reason="stop")
 
 
 def chat_renderer(
-    *, include_usage: bool = False, reasoning: ReasoningNames = "both", running: bool = False
+    *, include_usage: bool = False, reasoning: ReasoningNames = "both"
 ) -> ChatRenderer:
     request = ChatRequest(model="asked", messages=(), stream=True, include_usage=include_usage)
-    return ChatRenderer(
-        request, id="chatcmpl-1", created=CREATED, reasoning=reasoning, running_usage=running
-    )
+    return ChatRenderer(request, id="chatcmpl-1", created=CREATED, reasoning=reasoning)
 
 
 def completion_renderer(*, include_usage: bool = False) -> CompletionRenderer:

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from adapters.base import Endpoint
 from adapters.framing import SSEParser
 from adapters.openai.decode import OpenAIDecoder
-from adapters.openai.trailer_fields import TrailerFieldDecoder
 from gateway.upstream.event_reader import EventReader
 from schemas.errors import UpstreamError
-from schemas.events import Event, TextDelta
+from schemas.events import Event
 
 ENDPOINT = Endpoint(name="up", base_url="http://up.test/v1")
 NEVER = float("inf")
@@ -46,14 +45,7 @@ FRAMES = st.sampled_from(
 def reader() -> EventReader:
     decoder = OpenAIDecoder(ENDPOINT, stream=True)
     return EventReader(
-        SSEParser("up"),
-        decoder,
-        decoder,
-        "up",
-        text=decoder,
-        first_by=NEVER,
-        between_s=1e9,
-        over=NEVER,
+        SSEParser("up"), decoder, decoder, "up", first_by=NEVER, between_s=1e9, over=NEVER
     )
 
 
@@ -76,25 +68,17 @@ def pulled(pieces: list[bytes]) -> tuple[list[Event], str]:
     return events, ""
 
 
-class Sink:
-    """It is full at every third call."""
-
-    def __init__(self) -> None:
-        self.taken: list[Event] = []
-        self.calls = 0
-
-    def events(self, batch: Sequence[Event]) -> bool:
-        self.taken.extend(batch)
-        self.calls += 1
-        return self.calls % 3 != 0
-
-    def text(self, text: str, index: int) -> bool:
-        return self.events([TextDelta(text=text, index=index)])
-
-
 def pushed(pieces: list[bytes]) -> tuple[list[Event], str]:
-    one, sink = reader(), Sink()
-    events = sink.taken
+    events: list[Event] = []
+    one = reader()
+    taken = 0
+
+    def sink(batch: Sequence[Event]) -> bool:
+        nonlocal taken
+        events.extend(batch)
+        taken += 1
+        return taken % 3 != 0
+
     one.use(sink)
     try:
         for piece in pieces:
@@ -139,8 +123,3 @@ def _by_frame(frames: list[bytes]) -> list[object]:
             out.append(str(error))
             break
     return out
-
-
-def test_a_decoder_that_has_to_see_every_frame_reads_no_text_beside_it() -> None:
-    assert OpenAIDecoder(ENDPOINT, stream=True).read_text is not None
-    assert TrailerFieldDecoder(ENDPOINT, choices=1, trailer_field="x_groq").read_text is None

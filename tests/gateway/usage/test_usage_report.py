@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.store.usage_queries import Usage
-from gateway.store.usage_rows import UsageCounts, UsagePayer
+from gateway.store.usage_rows import Usage, UsageCounts, UsagePayer
 from gateway.usage.csv_output import as_csv
 from gateway.usage.periods import Span, UsageRange, periods, usage_range
 from gateway.usage.report import (

@@ -254,8 +254,26 @@ function talk() {
   });
 }
 
+// Copies a new secret. Without a secure connection browsers have no clipboard: select it instead.
+function copyButtons() {
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    const field = document.getElementById(button.dataset.copy);
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      field.select();
+      try {
+        await navigator.clipboard.writeText(field.value);
+        button.textContent = "Copied";
+      } catch {
+        button.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl+C";
+      }
+    });
+  }
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   themeSwitch();
+  copyButtons();
   live();
   talk();
 });

@@ -37,26 +37,6 @@ from tests.gateway.surfaces.answers import (
 
 FIRST = ToolDelta(tool=0, id="c1", name="weather")
 
-PIECES = st.lists(
-    st.one_of(
-        st.builds(TextDelta, text=st.text(min_size=1, max_size=4), index=st.integers(0, 2)),
-        st.builds(Usage, prompt_tokens=st.integers(0, 9)),
-        st.builds(Started, model=st.sampled_from(["", "m"])),
-        st.builds(Finished, reason=st.just("stop"), index=st.integers(0, 2)),
-    )
-)
-
-
-@given(PIECES, st.booleans())
-def test_text_without_an_event_is_framed_as_its_event(pieces: list[Event], running: bool) -> None:
-    plain, general = chat_renderer(running=running), chat_renderer(running=running)
-
-    for event in pieces:
-        short = type(event) is TextDelta
-        frames = plain.text_frame(event.text, event.index) if short else plain.events([event])
-        assert frames == general.events([event])
-    assert plain.finish() == general.finish()
-
 
 def deltas(*events: Event, reasoning: ReasoningNames = "both") -> list[object]:
     """The deltas after the one with the role, as plain values."""

@@ -1,0 +1,1 @@
+"""The parts of the page about keys, spend, budgets, limits and audit, rendered on the server."""

@@ -1,0 +1,73 @@
+"""The limits: how much of each is used now, and how many requests it has refused."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from gateway.admin.governance.budgets import meter
+from gateway.admin.governance.markup import problem
+from gateway.admin.governance.measured import LimitState
+from gateway.admin.page.formatting import NONE, count
+
+MOST_SHOWN = 200
+
+_SECTION = Markup("""
+<section id="limits" aria-labelledby="h-limits">
+<h2 id="h-limits">Limits</h2>
+{problem}
+<div class="card table plain">{table}</div>
+{more}
+</section>
+""")
+_TABLE = Markup("""<table>
+<thead><tr><th scope="col">Limit</th><th scope="col">Used now</th><th scope="col">Of</th>
+<th scope="col" class="n">Used</th><th scope="col" class="n">Allowed</th>
+<th scope="col" class="n">Refused</th></tr></thead>
+<tbody>{rows}</tbody>
+</table>""")
+_ROW = Markup("""<tr>
+<th scope="row">{name}{subject}</th>
+<td data-label="Used now">{bar}</td>
+<td data-label="Of">{quantity}</td>
+<td data-label="Used" class="n">{used}</td>
+<td data-label="Allowed" class="n">{allowed}</td>
+<td data-label="Refused" class="n">{refused}</td>
+</tr>""")
+_SUBJECT = Markup(' <span class="tag">{}</span>')
+_IDLE = Markup("""<tr><th scope="row">{}</th><td data-label="Used now" class="quiet">not in use
+</td><td></td><td></td><td></td><td></td></tr>""")
+_NONE = Markup(
+    '<p class="empty">There are no limits. <code>limits</code> in the configuration caps how many '
+    "requests and tokens keys, teams and users may use.</p>"
+)
+_MORE = Markup(
+    '<p class="quiet">Use counts what processes have leased. Refused counts requests since the '
+    "start, of all subjects of a limit.{}</p>"
+)
+
+
+def limits_section(
+    states: Sequence[LimitState], unused: Sequence[str], trouble: str = ""
+) -> Markup:
+    """unused: limits that no request has needed yet."""
+    rows = [*map(_row, states[:MOST_SHOWN]), *map(_IDLE.format, unused)]
+    hidden = len(states) - MOST_SHOWN
+    more = f" {hidden:,} more subjects are not shown." if hidden > 0 else ""
+    table = _TABLE.format(rows=Markup().join(rows)) if rows else _NONE
+    return _SECTION.format(
+        problem=problem(trouble),
+        table=table if not trouble else "",
+        more=_MORE.format(more) if states else "",
+    )
+
+
+def _row(one: LimitState) -> Markup:
+    return _ROW.format(
+        name=one.name,
+        subject=_SUBJECT.format(one.subject) if one.subject else "",
+        bar=meter(one.used, one.allowed),
+        quantity=f"{one.quantity} per {one.per}" if one.per else "requests at once",
+        used=count(round(one.used)),
+        allowed=count(round(one.allowed)),
+        refused=count(round(one.refused)) if one.refused else NONE,
+    )

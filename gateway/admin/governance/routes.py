@@ -1,0 +1,31 @@
+"""The routes of the parts of the page; register new parts here."""
+
+from collections.abc import Callable, Sequence
+
+from litestar import Router
+from litestar.handlers import HTTPRouteHandler
+
+from gateway.admin.access import role_required
+from gateway.admin.governance.frame import error_page
+from gateway.admin.governance.key_routes import key_view_routes
+from gateway.admin.governance.spend_routes import spend_route
+from gateway.admin.governance.state_routes import budgets_view_route, limits_view_route
+from gateway.state import Gateway
+from schemas.errors import GatewayError
+
+
+def governance_routes(current: Callable[[], Gateway]) -> list[Router]:
+    def part(name: str, handlers: Sequence[HTTPRouteHandler]) -> Router:
+        return Router(
+            path="/view",
+            guards=[role_required(current)],
+            route_handlers=handlers,
+            exception_handlers={GatewayError: error_page(current, name)},
+        )
+
+    return [
+        part("Keys", key_view_routes(current)),
+        part("Spend", [spend_route(current)]),
+        part("Budgets", [budgets_view_route(current)]),
+        part("Limits", [limits_view_route(current)]),
+    ]

@@ -1,0 +1,144 @@
+"""`/admin/view/budgets` and `/admin/view/limits`: what is used of them now."""
+
+import asyncio
+import re
+from pathlib import Path
+from time import monotonic_ns
+
+import httpx
+import pytest
+from msgspec.structs import replace
+
+from gateway.admin.governance.budgets import budgets_section
+from gateway.admin.governance.limits import limits_section
+from gateway.admin.governance.measured import BudgetState, LimitState
+from gateway.limits.limits import RequestLimits
+from gateway.limits.metrics import MOST_ACCOUNTS, LimitUseCollector
+from tests.gateway.admin.governance.governed import Governed, governed, use
+from tests.gateway.admin.governance.pages import text_of
+from tests.gateway.config.configs import read
+from tests.gateway.serving import one_model
+
+pytestmark = pytest.mark.anyio
+EVIL = "<script>alert('1')</script>\" onload=\"x"
+HOUR, SOON_S = 3600.0, 30.0
+STATE = BudgetState(
+    name="b",
+    subject="",
+    usd=True,
+    per="day",
+    time_zone="UTC",
+    limit=10.0,
+    spent=4.0,
+    reserved=1.5,
+    begin=0.0,
+    end=24 * HOUR,
+)
+NONE_OF_A_KEY = """
+auth: {mode: keys, admin_key: key-of-the-operator, keys: [{name: a, key: key-of-a}]}
+"""
+
+
+async def page_until(up: Governed, path: str, wanted: str) -> str:
+    """Read a page until it has the text: the store is read about once per second."""
+    async with asyncio.timeout(SOON_S):
+        while True:
+            text = text_of((await up.client.get(path)).text)
+            if wanted in text:
+                return text
+
+
+async def test_budgets_show_what_the_records_add_up_to(tmp_path: Path) -> None:
+    async with governed(tmp_path) as up:
+        use(up.store, days=1)
+        spent = (await up.client.get("/admin/usage?by=&days=30")).json()["total"]["cost_usd"]
+        text = await page_until(up, "/admin/view/budgets", f"${float(spent):,.2f}")
+
+    assert re.search(r"search-day \d.* % \$\d.*\$4\.00 / day", text)
+    assert "$200.00 / month" in text
+
+
+async def test_limits_show_what_is_used_and_what_was_refused(tmp_path: Path) -> None:
+    async with governed(tmp_path) as up:
+        before = text_of((await up.client.get("/admin/view/limits")).text)
+        secret = up.issue("crawler")
+        headers = {"authorization": f"Bearer {secret}"}
+        body = {"model": "chat", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+        async with httpx.AsyncClient(base_url=up.up.url, headers=headers) as client:
+            answers = [await client.post("/v1/chat/completions", json=body) for _ in range(61)]
+        after = text_of((await up.client.get("/admin/view/limits")).text)
+        metrics = (await up.client.get("/metrics")).text
+
+    assert "everyone not in use per-key not in use" in before
+    assert answers[-1].status_code == 429
+    assert "everyone 6 % requests per minute 60 1,000 –" in after
+    assert "per-key crawler 100 % requests per minute 60 60 1" in after
+    place = 'limit="per-key",quantity="requests",subject="crawler"'
+    assert f"strowger_limit_used{{{place}}} 60.0" in metrics
+    assert f"strowger_limit_allowed{{{place}}} 60.0" in metrics
+
+
+async def test_a_gateway_without_budgets_and_limits_says_how_to_have_some(tmp_path: Path) -> None:
+    config = one_model("http://127.0.0.1:9/v1", NONE_OF_A_KEY)
+    async with governed(tmp_path, config) as up:
+        budgets = (await up.client.get("/admin/view/budgets")).text
+        limits = (await up.client.get("/admin/view/limits")).text
+
+    assert "There are no budgets." in budgets
+    assert "There are no limits." in limits
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "shown"),
+    [
+        (STATE, 12 * HOUR, "b 55 % $4.00 $1.50 $4.50 $10.00 / day $8.00 in 12 h 0 min"),
+        (STATE, 6 * HOUR, "$16.00 in 18 h 0 min"),
+        (STATE, 60.0, "$10.00 / day – in 23 h 59 min"),
+        (replace(STATE, spent=12.0), 12 * HOUR, "135 % $12.00 $1.50 $0.00"),
+        (replace(STATE, per="total", end=None), 9.0, "$10.00 in total – never"),
+        (
+            replace(STATE, usd=False, limit=2000.0, spent=1000.0, reserved=0.0),
+            12 * HOUR,
+            "50 % 1,000 tokens 0 tokens 1,000 tokens 2,000 tokens / day 2,000 tokens",
+        ),
+    ],
+)
+def test_a_budget(state: BudgetState, now: float, shown: str) -> None:
+    assert shown in text_of(budgets_section([state], now))
+
+
+def test_a_forecast_beyond_the_budget_is_marked() -> None:
+    assert 'class="state warn">$16.00' in budgets_section([STATE], 6 * HOUR)
+    assert "state warn" not in budgets_section([STATE], 12 * HOUR)
+
+
+def test_names_are_text() -> None:
+    limit = LimitState(
+        name=EVIL, subject=EVIL, quantity="tokens", per="day", allowed=5.0, used=5.0, refused=2.0
+    )
+    pages = budgets_section([replace(STATE, name=EVIL, subject=EVIL)], 1.0, EVIL)
+    pages += budgets_section([replace(STATE, name=EVIL, subject=EVIL)], 1.0)
+    pages += limits_section([limit], [EVIL], EVIL) + limits_section([limit], [EVIL])
+
+    assert "<script" not in pages
+    assert 'onload="' not in pages
+    assert pages.count("&lt;script&gt;") >= 6
+
+
+def test_metrics_of_use_have_the_fullest_accounts_and_no_more_than_a_thousand() -> None:
+    text = one_model(
+        "http://127.0.0.1:9/v1",
+        "auth: {mode: keys, keys: [{name: a, key: key-of-a-client}]}\n"
+        "limits: [{name: l, who: {any: true}, each: key, requests: 10}]",
+    )
+    limits = RequestLimits(read(text).limits)
+    for number in range(MOST_ACCOUNTS + 5):
+        accounts = limits.of(f"k{number}", "chat", "chat")
+        assert accounts is not None
+        for _ in range(1 + (number < 3)):
+            assert accounts.reserve(0, monotonic_ns()) is not None
+
+    _, used = LimitUseCollector(limits.accounts).collect()
+
+    assert len(used.samples) == MOST_ACCOUNTS
+    assert {sample.labels["subject"] for sample in used.samples[:3]} == {"k0", "k1", "k2"}
