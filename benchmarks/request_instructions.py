@@ -57,6 +57,9 @@ budgets:
   - {name: everyone, who: {any: true}, tokens: 1000000000}
 """
 """Two budgets, with rooms for all requests of a run."""
+_CAPABILITIES: Final = """
+capabilities: [{match: mock/*, context: 128000, max_output: 16384}]
+"""
 _DELTAS: Final[tuple[tuple[Mapping[str, str], str | None], ...]] = (
     ({"role": "assistant", "content": ""}, None),
     *[({"content": " token"}, None)] * 16,
@@ -86,8 +89,13 @@ ROWS: Final[dict[str, dict[str, object]]] = {
     "chat, 18 events": {"stream": True},
     "chat, three limits": {"stream": False},
     "chat, two budgets": {"stream": False},
+    "chat, known model": {"stream": False, "max_tokens": 1000},
 }
-MORE: Final[dict[str, str]] = {"chat, three limits": _LIMITS, "chat, two budgets": _BUDGETS}
+MORE: Final[dict[str, str]] = {
+    "chat, three limits": _LIMITS,
+    "chat, two budgets": _BUDGETS,
+    "chat, known model": _CAPABILITIES,
+}
 """Configuration of single rows. An older checkout that rejects it has no such row."""
 
 

@@ -1,6 +1,6 @@
 """Read the table of published facts, and pick the rows of a configuration's backends."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
 from fnmatch import fnmatchcase
 from functools import partial
@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from gateway.config.checks.routing import reachable
@@ -43,7 +43,6 @@ class TableRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     date: when the source was read.
     """
 
-    vendor: str
     id: str
     context: int | None = None
     max_output: int | None = None
@@ -59,13 +58,22 @@ class TableRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """models: the rows of each vendor, by its name; read with `rows`."""
+
     sources: tuple[Publication, ...]
     vendors: tuple[Vendor, ...]
-    models: tuple[TableRow, ...]
+    models: dict[str, Raw]
+
+    def rows(self, vendor: str) -> dict[str, TableRow]:
+        """The rows of one vendor, by id: few configurations need those of more than three."""
+        return {row.id: row for row in _rows(self.models[vendor])}
+
+
+_rows = msgspec.json.Decoder(list[TableRow]).decode
 
 
 def read_table() -> Table:
-    """Read the whole table, a few milliseconds. Keep no reference to it in a serving process."""
+    """Read the file, a millisecond. Keep no reference to it in a serving process."""
     return msgspec.json.decode(FILE.read_bytes(), type=Table)
 
 
@@ -75,32 +83,24 @@ def with_published_facts(config: Config) -> Config:
     Workers get the rows with the configuration, so that only the process that loads it reads the
     table. A provider with a wildcard backend gets all rows of its vendor.
     """
-    vendors = _served(config)
-    if not vendors:
+    hosts = {one.name: _host(one) for one in config.providers}
+    if not any(hosts.values()):
         return config
     table = read_table()
-    owners = {name: _vendor(table, host) for name, host in vendors.items()}
-    used = frozenset(owners.values())
-    rows = {(row.vendor, row.id): row for row in table.models if row.vendor in used}
+    owners = {name: _vendor(table, host) for name, host in hosts.items()}
+    rows = {vendor: table.rows(vendor) for vendor in set(owners.values()) if vendor}
     names = {one.name: one.what for one in table.sources}
     found: dict[str, PublishedFacts] = {}
     for backend in dict.fromkeys(reachable(config)):
         provider, _, model = backend.partition("/")
-        vendor = owners.get(provider)
-        if vendor is None:
-            continue
-        own = rows.values() if model.endswith("*") else _row(rows, vendor, model)
-        for row in own:
-            if row.vendor == vendor:
-                name = f"{provider}/{row.id}" if model.endswith("*") else backend
+        own = rows.get(owners.get(provider, ""), {})
+        if model.endswith("*"):
+            for row in own.values():
+                name = f"{provider}/{row.id}"
                 found[name] = _facts(name, row, names)
+        elif (row := _row(own, model)) is not None:
+            found[backend] = _facts(backend, row, names)
     return replace(config, published=tuple(found.values()))
-
-
-def _served(config: Config) -> dict[str, str]:
-    """The host of each provider's address, without the local engines."""
-    hosts = ((one.name, _host(one)) for one in config.providers)
-    return {name: host for name, host in hosts if host}
 
 
 def _host(provider: Provider) -> str:
@@ -110,18 +110,16 @@ def _host(provider: Provider) -> str:
         return ""
 
 
-def _vendor(table: Table, host: str) -> str | None:
+def _vendor(table: Table, host: str) -> str:
+    """The vendor at a host; "" if there is none."""
     matches = partial(fnmatchcase, host)
-    return next((one.name for one in table.vendors if any(map(matches, one.hosts))), None)
+    return next((one.name for one in table.vendors if any(map(matches, one.hosts))), "")
 
 
-def _row(rows: Mapping[tuple[str, str], TableRow], vendor: str, model: str) -> Iterator[TableRow]:
-    """Yield the row of a model, if there is one."""
-    for name in spellings(model):
-        row = rows.get((vendor, name))
-        if row is not None:
-            yield row
-            return
+def _row(rows: Mapping[str, TableRow], model: str) -> TableRow | None:
+    """The row of a model; `None` if there is none."""
+    found = (rows.get(name) for name in spellings(model))
+    return next((row for row in found if row is not None), None)
 
 
 def _facts(backend: str, row: TableRow, names: Mapping[str, str]) -> PublishedFacts:

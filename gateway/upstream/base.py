@@ -21,6 +21,8 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     tenant:     the key's name, "" without keys; salts the local prefix cache.
     begun:      loop time at which the attempt began, if it needs several calls; else `None`.
     large:      the request has a large body: encode it in a thread, not on the event loop.
+    longest_prompt: a prompt of more tokens certainly exceeds the model; `None` if unknown. For
+                upstreams that count the tokens exactly.
     """
 
     model: str
@@ -29,6 +31,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     tenant: str = ""
     begun: float | None = None
     large: bool = False
+    longest_prompt: int | None = None
 
 
 WholeChat = Callable[[ChatRequest, Call], Awaitable[PlainAnswer | Sequence[Event]]]

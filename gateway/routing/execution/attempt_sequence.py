@@ -237,6 +237,7 @@ class AttemptSequence:
             request_id=self.record.request_id,
             tenant=self._tenant,
             large=self.record.large,
+            longest_prompt=candidate.longest_prompt,
         )
         probe = candidate.breaker.begin(at)
         entry = start_attempt(candidate, self.record, at)
@@ -335,6 +336,7 @@ def first_attempt(
         request_id=record.request_id,
         tenant=tenant,
         large=record.large,
+        longest_prompt=candidate.longest_prompt,
     )
     # By position: faster than by keyword.
     return PrimaryAttempt(

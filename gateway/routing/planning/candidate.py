@@ -15,7 +15,9 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     request: as this backend gets it; `None` if that is the client's request.
     dropped: fields that it cannot honour. omitted: what it does not get although no other backend
              is preferred because of that: hints, nested fields, reasoning content.
-    defaulted: what the vendor requires and the client did not send: `max_tokens=8192`.
+    defaulted: what the vendor requires and the client did not send, and what replaces a value that
+             the model cannot give: `max_tokens=8192`.
+    longest_prompt: a prompt of more tokens exceeds the model's context; `None` if unknown.
     """
 
     backend: Backend
@@ -27,6 +29,7 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     dropped: tuple[str, ...] = ()
     omitted: tuple[str, ...] = ()
     defaulted: tuple[str, ...] = ()
+    longest_prompt: int | None = None
 
     @property
     def reported_omissions(self) -> tuple[str, ...]:

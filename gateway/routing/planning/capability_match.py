@@ -55,16 +55,18 @@ def match_backends(
         if hints:
             problems = tuple([one for one in problems if not one.hint])
             request = without(request, hints)
+        name = display_name(backend, request)
         candidate = Candidate(
             backend=backend,
             breaker=backend.breakers.of(request.model) if wild else backend.breaker,
-            name=display_name(backend, request),
+            name=name,
             model=model,
             request=request,
             weight=weight,
             dropped=tuple([problem.field for problem in problems]) if problems else (),
             omitted=hints + omitted_content(request, supports),
             defaulted=defaulted,
+            longest_prompt=backend.models.of(name).longest_prompt,
         )
         if not problems:
             lost = lost_fields(request, backend, model, below)

@@ -275,6 +275,7 @@ def _match(
                 model=backend.model,
                 weight=weight,
                 dropped=dropped,
+                longest_prompt=backend.models.of(backend.name).longest_prompt,
             )
             for backend, weight in zip(backends, weights, strict=True)
         ),

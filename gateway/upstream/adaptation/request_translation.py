@@ -22,7 +22,7 @@ from gateway.upstream.adaptation.capabilities import (
     extend_capabilities,
     translation_paths,
 )
-from gateway.upstream.adaptation.tokenizer import TextTokenizer, aside, reading
+from gateway.upstream.adaptation.tokenizer import TextTokenizer, aside, check_length, reading
 from gateway.upstream.base import Call, Upstream
 from local_engine.child_process.text_encoder import Offload
 from local_engine.requests.request_limits import length
@@ -141,6 +141,7 @@ class RequestTranslation:
     async def _chat(self, request: ChatRequest, call: Call) -> AsyncGenerator[list[Event], None]:
         """Send a conversation as the prompt that the model's template renders."""
         read = await self._rendered(request.messages, call.tenant)
+        check_length(len(read.ids), call.longest_prompt)
         if self.ways.chat == "tokens":
             source = self._continued(
                 self._as_tokens(request, read.ids), call, TokensToText(read.ids)
@@ -169,6 +170,7 @@ class RequestTranslation:
         read = await self._prompt(
             request.prompts[0], "prompt", template=request.template, tenant=call.tenant
         )
+        self._check_prompt(read, request, call)
         if request.sampling.max_tokens is UNSET:
             sampling = msgspec.structs.replace(request.sampling, max_tokens=COMPLETION_TOKENS)
             request = msgspec.structs.replace(request, sampling=sampling)
@@ -189,6 +191,7 @@ class RequestTranslation:
                 prompts.append(prompt)
                 continue
             read = await self._prompt(prompt, field, template=request.template, tenant=call.tenant)
+            self._check_prompt(read, request, call)
             if len(request.prompts) == 1 and not self._takes_ids:
                 sent = self._as_tokens(request, read.ids)
                 if self._fits(request, sent):
@@ -209,6 +212,12 @@ class RequestTranslation:
             async for batch in source:
                 if events := answer.turn(batch):
                     yield events
+
+    @staticmethod
+    def _check_prompt(read: _Read, request: CompletionRequest, call: Call) -> None:
+        """Raise InvalidRequest if the prompt exceeds the model and the vendor may not cut it."""
+        if request.error_behavior != "truncate":
+            check_length(len(read.ids), call.longest_prompt)
 
     def _has_foreign_ids(self, request: CompletionRequest) -> bool:
         """Return whether prompts are ids and the backend accepts only text."""

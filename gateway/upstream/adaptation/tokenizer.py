@@ -257,14 +257,17 @@ class TextTokenizer:
         return True
 
 
-def check_length(count: int) -> None:
-    """Raise InvalidRequest for a prompt of more than MAX_TOKENS."""
-    if count > MAX_TOKENS:
+def check_length(count: int, most: int | None = None) -> None:
+    """Raise InvalidRequest for a prompt of more than MAX_TOKENS, or more than `most`.
+
+    most: tokens of the longest prompt that may fit the model; `None` if unknown.
+    """
+    limit, what = MAX_TOKENS, ", the maximum for translation"
+    if most is not None and most < MAX_TOKENS:
+        limit, what = most, ""
+    if count > limit:
         raise InvalidRequest(
-            too_long_message(
-                f", the maximum for translation, and the prompt has {count}; shorten it",
-                MAX_TOKENS,
-            ),
+            too_long_message(f"{what}, and the prompt has {count}; shorten it", limit),
             param="prompt",
             code=CONTEXT_LENGTH,
         )

@@ -8,6 +8,7 @@ import openai
 import pytest
 
 from tests.gateway.serving import serving
+from tests.gateway.shared_engine import MODELS, SharedEngine
 
 pytestmark = pytest.mark.anyio
 
@@ -108,6 +109,22 @@ async def test_a_model_behind_a_wildcard_has_the_facts_of_its_name(tmp_path: Pat
 
     assert (one["context_length"], one["shutdown_date"]) == (77, "2031-05-06")
     assert "context_length" not in other
+
+
+async def test_a_local_engine_knows_its_own_context(tmp_path: Path, engine: SharedEngine) -> None:
+    config = f"providers: [{engine.provider}]\n{MODELS}\n"
+    async with serving(config, tmp_path, engine=engine) as gateway:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
+            body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+            await client.post("/v1/chat/completions", json={**body, "max_tokens": 1})
+            shown = (await client.get("/v1/models/tiny")).json()
+            long = {"role": "user", "content": "word " * 100_000}
+            refused = await client.post(
+                "/v1/chat/completions", json={"model": "tiny", "messages": [long]}
+            )
+
+    assert f"the {shown['context_length'] - 1} tokens" in refused.json()["error"]["message"]
+    assert refused.json()["error"]["code"] == "context_length_exceeded"
 
 
 async def test_a_key_sees_its_own_models_only(tmp_path: Path) -> None:

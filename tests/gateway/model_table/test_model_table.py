@@ -1,7 +1,7 @@
 """The published facts about models: the table itself, and which row a backend gets."""
 
 import json
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 
@@ -35,36 +35,37 @@ models:
 
 def test_every_row_is_consistent_and_names_its_source() -> None:
     table = read_table()
-    vendors = {vendor.name for vendor in table.vendors}
     sources = {source.name for source in table.sources}
-    ids = [(row.vendor, row.id) for row in table.models]
 
-    assert len(set(ids)) == len(ids)
-    for row in table.models:
-        assert row.vendor in vendors
-        assert set(row.source.split(", ")) <= sources
-        assert row.url.startswith("https://")
-        assert row.context or row.max_output
-        assert (row.context or 1) > 0
-        assert (row.max_output or 1) > 0
-        assert row.date <= date(2100, 1, 1)
+    assert set(table.models) == {vendor.name for vendor in table.vendors}
+    for vendor in table.models:
+        for row in table.rows(vendor).values():
+            assert set(row.source.split(", ")) <= sources
+            assert row.url.startswith("https://")
+            assert row.context or row.max_output
+            assert (row.context or 1) > 0
+            assert (row.max_output or 1) > 0
+            assert date(2026, 1, 1) <= row.date <= datetime.now(UTC).date()
 
 
-def test_the_file_has_one_row_per_line_so_that_a_correction_is_a_small_difference() -> None:
-    lines = FILE.read_text().splitlines()
-    rows = [json.loads(line.rstrip(",")) for line in lines if line.startswith("  ")]
+def test_the_file_has_one_row_per_line_sorted_so_that_a_correction_is_a_small_difference() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    lines = [line.strip().rstrip(",") for line in text.splitlines() if line.startswith("  ")]
+    whole = json.loads(text)
+    models = [row for rows in whole["models"].values() for row in rows]
 
-    assert len(rows) == sum(map(len, json.loads(FILE.read_text()).values()))
+    assert [json.loads(line) for line in lines] == [*whole["sources"], *whole["vendors"], *models]
+    for rows in whole["models"].values():
+        ids = [row["id"] for row in rows]
+        assert ids == sorted(set(ids))
 
 
 def test_many_models_of_every_large_vendor_are_known() -> None:
-    count: dict[str, int] = {}
-    for row in read_table().models:
-        count[row.vendor] = count.get(row.vendor, 0) + 1
+    table = read_table()
+    large = ("openai", "anthropic", "gemini", "mistral", "cohere", "deepseek", "xai", "bedrock")
+    others = ("azure", "vertex", "meta", "dashscope", "zhipu", "zai", "moonshot", "groq")
 
-    large = {"openai", "anthropic", "gemini", "mistral", "cohere", "deepseek", "xai", "bedrock"}
-    others = {"azure", "vertex", "meta", "dashscope", "zhipu", "zai", "moonshot", "groq"}
-    assert all(count[vendor] >= 9 for vendor in large | others)
+    assert all(len(table.rows(vendor)) >= 9 for vendor in (*large, *others))
 
 
 @pytest.mark.parametrize(

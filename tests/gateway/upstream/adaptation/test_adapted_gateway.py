@@ -294,6 +294,30 @@ async def test_openais_client_converses_with_tensorrt_llms_raw_tensors(
     assert text == TOKENIZER.decode(said)
 
 
+@pytest.mark.parametrize("room", [0, -1])
+async def test_a_conversation_is_refused_exactly_when_its_tokens_exceed_the_context(
+    tmp_path: Path, room: int
+) -> None:
+    count = len(TOKENIZER.encode(f"<|bos|>{RENDERED}", special=False))
+    limit = f"capabilities: [{{match: far/*, context: {count + room}}}]\n"
+    async with triton_server() as server:
+        config = configured("triton-tokens", server.base_url, "tensorrt_llm") + limit
+        async with serving(config, tmp_path) as gateway:
+            both = Both(gateway=gateway, remote=server.provider, triton=server)
+            answer = await both.post(
+                "/v1/chat/completions", model="chat", messages=HELLO, max_tokens=1
+            )
+
+    if room == 0:
+        assert answer.status_code == 200
+        assert len(server.inferences) == 1
+    else:
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (400, "context_length_exceeded")
+        assert (error["param"], server.inferences) == ("messages", [])
+        assert f"context length is {count - 1} tokens, and the prompt has {count}" in answer.text
+
+
 def spoken(chunk: dict[str, list[dict[str, dict[str, str]]]]) -> str:
     return "".join(choice["delta"].get("content") or "" for choice in chunk["choices"])
 
