@@ -37,6 +37,7 @@ from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from gateway.runtime import Runtime
 from gateway.sessions.desk import AdminSessions
+from gateway.store.audit_rows import AuditRows
 from gateway.store.rows import Recorder
 from gateway.store.session_rows import SessionRows
 from gateway.telemetry.access_log import AccessLog
@@ -61,7 +62,7 @@ class Gateway:
     worker: this process's number among the workers. sessions: those of browsers at /admin.
     trials: the experiments, if there is a store. minding: their jobs, if this process leads.
     archive, keys: the stored responses and the issued keys, if there is a store.
-    audit: records what operators do.
+    audit: records what operators do. audit_rows: what was recorded, if there is a store.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Gateway:
         self.archive: ResponseArchive | None = None
         self.keys: KeyDesk | None = None
         self.audit: AuditLog = NoAudit()
+        self.audit_rows: AuditRows | None = None
         self.peers: Peers = NoPeers()
         self._reports = EngineReports()
         self.sessions = self.admin_sessions()

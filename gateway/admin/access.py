@@ -14,6 +14,7 @@ from litestar.types import Scope
 
 from gateway.access.auth import WrongKey
 from gateway.admin.same_origin import surely_from_here
+from gateway.audit.event import Actor
 from gateway.config.schema.admin_oidc import Role
 from gateway.sessions.principal import KEY_HOLDER, Principal
 from gateway.state import Gateway
@@ -120,11 +121,35 @@ def session_of(scope: Scope) -> AdminSession | None:
     return cast("AdminSession | None", scope["state"].get(_SESSION))
 
 
-def made_by(gateway: Gateway, scope: Scope) -> str:
-    """Return who makes a change and from which address, for logs and records."""
-    name = principal_of(scope).name
-    where = gateway.runtime.clients.of(scope) if scope["type"] == "http" else ""
-    return f"{name} from {where}" if where else name
+def made_by(gateway: Gateway, scope: Scope) -> Actor:
+    """Return who sent a request, also one that was refused, for logs and the audit log."""
+    who = cast("Principal | None", scope["state"].get(_PRINCIPAL))
+    if who is None and gateway.runtime.admin_key.opens(scope["headers"]):
+        who = KEY_HOLDER
+    session = session_of(scope)
+    return audit_actor(gateway, scope, who, "" if session is None else session.id)
+
+
+def audit_actor(gateway: Gateway, scope: Scope, who: Principal | None, session: str) -> Actor:
+    """Return who sends a request as logs and the audit log show it.
+
+    who: `None` for a client that has not proved who it is. session: its id, "" without one.
+    """
+    clients = gateway.runtime.clients
+    where = clients.of(scope) if scope["type"] == "http" else ""
+    label = "an unknown client" if who is None else who.name
+    return Actor(
+        kind="unknown" if who is None else "admin_key" if who.kind == "admin key" else "session",
+        name="" if who is None or who.kind == "admin key" else _named(who),
+        session=session,
+        address=clients.address(scope),
+        label=f"{label} from {where}" if where else label,
+    )
+
+
+def _named(who: Principal) -> str:
+    """Return a person's name, and the provider's id of the person, which no other one can have."""
+    return who.name if who.subject in ("", who.name) else f"{who.name} ({who.subject})"
 
 
 def check_own_page(gateway: Gateway, scope: Scope) -> None:

@@ -12,6 +12,7 @@ from litestar.params import FromPath
 from msgspec import Struct
 
 from gateway.admin.access import SCHEME, made_by
+from gateway.audit.event import Action, AuditEvent
 from gateway.config.problems import nearest
 from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.experiment_service import ExperimentService
@@ -97,7 +98,7 @@ def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         experiment = _named(trials, name)
         reason = _reason(await request.body())
         await trials.pause(experiment, reason, time.time())
-        _log_change(request, current(), "paused", name)
+        _record(request, current(), "experiment.pause", name, reason)
         return _view(trials, experiment)
 
     @post(
@@ -110,15 +111,22 @@ def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
     async def resume(name: FromPath[str], request: _Request) -> ListedExperiment:
         trials = _trials(current())
         experiment = _named(trials, name)
-        await trials.resume(experiment)
-        _log_change(request, current(), "resumed", name)
+        was_paused = await trials.resume(experiment)
+        reason = "" if was_paused else "it was not paused"
+        _record(request, current(), "experiment.resume", name, reason)
         return _view(trials, experiment)
 
     return [pause, resume]
 
 
-def _log_change(request: _Request, gateway: Gateway, done: str, name: str) -> None:
-    _log.warning("experiment %s %s by %s", name, done, made_by(gateway, request.scope))
+def _record(
+    request: _Request, gateway: Gateway, action: Action, name: str, reason: str = ""
+) -> None:
+    """Log a change, and record it in the audit log."""
+    by = made_by(gateway, request.scope)
+    done = "paused" if action == "experiment.pause" else "resumed"
+    _log.warning("experiment %s %s by %s", name, done, by.label)
+    gateway.audit.record(AuditEvent.by(by, action, target=name, reason=reason))
 
 
 def _trials(gateway: Gateway) -> ExperimentService:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from litestar import Router
 
 from gateway.admin.access import admin_exists, role_required
+from gateway.admin.audit import audit_route
 from gateway.admin.backends import backends_route
 from gateway.admin.engines import engines_route
 from gateway.admin.experiments import experiment_routes
@@ -35,6 +36,7 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
             *experiment_routes(current),
             *key_routes(current),
             *session_routes(current),
+            audit_route(current),
         ],
         tags=["admin"],
     )

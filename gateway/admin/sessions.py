@@ -12,6 +12,7 @@ from litestar.types import Scope
 from msgspec import Struct
 
 from gateway.admin.access import SCHEME, made_by, principal_of, session_of
+from gateway.audit.event import AuditEvent
 from gateway.config.schema.admin_oidc import Role
 from gateway.sessions.principal import Kind, Principal
 from gateway.state import Gateway
@@ -69,7 +70,10 @@ def session_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         for one in await _visible(gateway, scope):
             if one.id == id:
                 await gateway.sessions.end(one)
-                _log.warning("session of %s ended by %s", one.name, made_by(gateway, scope))
+                by = made_by(gateway, scope)
+                _log.warning("session of %s ended by %s", one.name, by.label)
+                ended = AuditEvent.by(by, "session.end", target=one.name, facts={"session": one.id})
+                gateway.audit.record(ended)
                 return _view(one, scope)
         raise RouteNotFound(
             f"no session {id!r}; GET /admin/sessions lists them", code="session_not_found"

@@ -1,6 +1,7 @@
 """One entry of the audit log, before it has its place in the chain. It never holds a secret."""
 
 import os
+import re
 import socket
 import time
 from collections.abc import Mapping
@@ -45,7 +46,7 @@ ActorKind = Literal[
 ]
 """What `AuditEvent.actor` is the name of.
 
-admin_key: "". session: the person who signed in at /admin; "" with the admin key. key: an API key.
+admin_key: "". session: the person who signed in at /admin. key: an API key.
 jwt: the subject of a token. config: the configuration file, which was edited. cli: the user of the
 operating system who ran a command. guardrail: the experiment's. gateway: the host.
 unknown: a client that did not prove who it is; `actor` is what it claims, "" for nothing.
@@ -58,9 +59,6 @@ LONGEST: Final = 256
 """Characters of each text; `clean` cuts longer ones."""
 
 LONGEST_REASON: Final = 2_000
-MOST_CHANGES: Final = 200
-"""Changes of one event; the last one then counts those that are left out."""
-
 _HOST: Final = socket.gethostname()
 
 
@@ -77,6 +75,19 @@ class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
     field: str
     old: str | None = None
     new: str | None = None
+
+
+class Actor(Struct, frozen=True, kw_only=True):
+    """Who does something, and from which address.
+
+    label: as logs and `created_by` show it; the address is hidden there if the operator wants that.
+    """
+
+    kind: ActorKind
+    name: str = ""
+    session: str = ""
+    address: str = ""
+    label: str = ""
 
 
 class AuditEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="audit"):
@@ -106,10 +117,37 @@ class AuditEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="aud
     id: str = field(default_factory=_now_id)
     host: str = _HOST
 
+    @staticmethod
+    def by(
+        actor: Actor,
+        action: Action,
+        *,
+        target: str,
+        reason: str = "",
+        facts: Mapping[str, str] | None = None,
+        changes: tuple[Change, ...] = (),
+    ) -> "AuditEvent":
+        """Return the event of what an actor has done."""
+        return AuditEvent(
+            action=action,
+            actor_kind=actor.kind,
+            actor=actor.name,
+            session=actor.session,
+            address=actor.address,
+            target=target,
+            reason=reason,
+            facts=facts or {},
+            changes=changes,
+        )
+
+
+_KEY: Final = re.compile(r"sk-strw-[0-9A-Za-z]{16,}|\bsk-[0-9A-Za-z_-]{16,}")
+"""What looks like an API key, for example after a mistake in a path."""
+
 
 def clean(text: str, longest: int = LONGEST) -> str:
-    """Return the text on one line, cut, and with replacements for what no database can store."""
-    text = text[: longest + 1]
+    """Return the text on one line, cut, without API keys and what no database can store."""
+    text = _KEY.sub("sk-***", text)[: longest + 1]
     if not text.isprintable():
         text = "".join(one if one.isprintable() else "\ufffd" for one in text)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

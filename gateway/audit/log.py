@@ -11,8 +11,9 @@ class AuditLog(Protocol):
     def record(self, event: AuditEvent) -> None:
         """Record an event. From any thread; never blocks, and never raises.
 
-        Refused events of clients that have not proved who they are (`actor_kind` "unknown") are
-        counted together by action, address and reason, so that an attacker cannot fill the disk.
+        Refused and failed requests to /admin, sign-ins among them, are counted together by actor,
+        address and reason, so that an attacker cannot fill the disk. `gateway.http.admin_audit`
+        records them with every answer of /admin; only what succeeds is recorded where it happens.
         """
         ...
 

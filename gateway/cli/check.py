@@ -56,10 +56,10 @@ def build(config: Config) -> tuple[str, ...]:
     Does not bind the port: the running gateway may use it.
     """
     # Late: an invalid configuration does not get here.
+    from gateway.cli.newer_schema import refuse_newer
     from gateway.coordination.setup import transport_of
     from gateway.processes.listening_socket import listen
     from gateway.runtime import Runtime
-    from gateway.store.newer_schema import refuse_newer
     from gateway.store.open import open_store
 
     with tempfile.TemporaryDirectory(prefix="strowger-") as folder, faults_shown():

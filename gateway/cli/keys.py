@@ -1,7 +1,5 @@
 """`strowger keys`: issue, list, rotate and revoke API keys in the store."""
 
-import getpass
-import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -14,6 +12,8 @@ from msgspec import UNSET, UnsetType
 from rich.markup import escape
 
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from gateway.cli.durations import DURATION, duration
+from gateway.cli.os_user import os_user
 from gateway.cli.tables import show as show_table
 from gateway.cli.tables import table_of
 from gateway.config.schema.config import Config
@@ -23,8 +23,6 @@ from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_existing, open_store
 from schemas.errors import CallerError
 
-_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_DURATION: Final = re.compile(r"(\d{1,6})([smhd])")
 _EFFECT: Final = "running gateways follow within 2 s"
 F = TypeVar("F", bound=Callable[..., object])
 _T = TypeVar("_T")
@@ -32,18 +30,10 @@ _T = TypeVar("_T")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def _duration(text: str) -> float:
-    """Parse a duration such as 24h; return seconds. Raises click.BadParameter."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise click.BadParameter(f"{text!r} is not a duration; write 30m, 24h or 90d")
-    return int(found[1]) * _UNITS[found[2]]
-
-
 def _instant(text: str) -> datetime:
     """Parse an RFC 3339 time, or a duration from now. Raises click.BadParameter."""
-    if _DURATION.fullmatch(text):
-        return datetime.now(UTC) + timedelta(seconds=_duration(text))
+    if DURATION.fullmatch(text):
+        return datetime.now(UTC) + timedelta(seconds=duration(text))
     try:
         instant = datetime.fromisoformat(text)
     except ValueError as exc:
@@ -112,7 +102,7 @@ def create(
     )
     config = load(path)
     with _authority(config) as authority:
-        issued = authority.create(name, fields, _by())
+        issued = authority.create(name, fields, os_user())
     _print_secret(issued, config, as_json)
 
 
@@ -157,7 +147,7 @@ def show(name: str, path: Path, as_json: bool) -> None:
 @click.argument("name")
 @click.option(
     "--overlap",
-    type=_duration,
+    type=duration,
     metavar="DURATION",
     default="0s",
     show_default=True,
@@ -169,7 +159,7 @@ def rotate(name: str, overlap: float, path: Path, as_json: bool) -> None:
     """Give the key NAME a new secret, which goes to stdout, this once."""
     config = load(path)
     with _authority(config) as authority:
-        issued = authority.rotate(name, overlap, _by())
+        issued = authority.rotate(name, overlap, os_user())
     _print_secret(issued, config, as_json)
 
 
@@ -179,13 +169,13 @@ def rotate(name: str, overlap: float, path: Path, as_json: bool) -> None:
 def revoke(name: str, path: Path) -> None:
     """Revoke the key NAME for ever."""
     with _authority(load(path)) as authority:
-        authority.revoke(name, _by())
+        authority.revoke(name, os_user())
     click.echo(f"{name} is revoked; {_EFFECT} (strowger keys show {name})")
 
 
 def _set_disabled(name: str, path: Path, *, disabled: bool) -> None:
     with _authority(load(path)) as authority:
-        authority.change(name, KeyFields(disabled=disabled), _by())
+        authority.change(name, KeyFields(disabled=disabled), os_user())
     click.echo(f"{name} is {'disabled' if disabled else 'enabled'}; {_EFFECT}")
 
 
@@ -268,14 +258,6 @@ def _secret(key: KeyView, place: int) -> str:
 
 def _time(at: datetime | None) -> str:
     return "" if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _by() -> str:
-    """Return who runs the command, as far as the system knows."""
-    try:
-        return f"command line ({getpass.getuser()})"
-    except (OSError, KeyError, ImportError):
-        return "command line"
 
 
 def _or_unset(value: _T | None) -> _T | UnsetType:

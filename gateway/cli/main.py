@@ -16,6 +16,7 @@ _NAMES = (
     "experiments",
     "keys",
     "usage",
+    "audit",
     "prices",
     "models",
     "doctor",

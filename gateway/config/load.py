@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gateway.config.adapter_names import Defaults, known_adapters, with_base_urls
+from gateway.config.changes import exposed_secrets
 from gateway.config.checks.check import check
 from gateway.config.decode import Decoder
 from gateway.config.interpolate import Interpolation
@@ -76,6 +77,7 @@ def read_config(
     problems.raise_if_any()
     for warning in problems.warnings:
         warn(warning)
+    config = replace(config, hidden=exposed_secrets(config, problems.secrets))
     placed = with_store_placed(with_base_urls(config, known), start)
     return with_contracts(with_published_facts(placed))
 

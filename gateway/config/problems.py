@@ -71,6 +71,11 @@ class Problems:
         self._secrets.update(secret for secret in secrets if secret.strip())
         self._longest_first.clear()
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The secrets that no message may show."""
+        return tuple(sorted(self._secrets))
+
     def under(self, path: Path) -> bool:
         """True if a fault is known at `path` or inside it."""
         return path in self._around

@@ -9,9 +9,10 @@ from typing import Final, NamedTuple, cast
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from gateway.access.client_certificate import certificate_name
-from gateway.admin.access import ACTOR, DENIED
+from gateway.admin.access import ACTOR, DENIED, made_by
 from gateway.asgi.cors import Headers
 from gateway.clock import now
+from gateway.http.admin_audit import AdminAnswer, record_answer
 from gateway.routing.request_record import loggable_id, milliseconds, new_request_id
 from gateway.state import Gateway
 from gateway.telemetry.access_log import AccessLine, in_one_line
@@ -104,6 +105,14 @@ class LitestarLog:
         )
         gateway.log.access_log.add((line,))
         gateway.log.access_log.hand_over()
+        if admin:
+            answer = AdminAnswer(
+                status=line.status,
+                by=made_by(gateway, scope),
+                denied=line.denied,
+                error=line.error,
+            )
+            record_answer(gateway.audit, scope, answer)
 
     def _actor(self, scope: HTTPScope) -> str:
         """Return who sent a request to /admin, also to a route that does not look."""

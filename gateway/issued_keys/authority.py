@@ -4,17 +4,20 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from ipaddress import ip_network
 from typing import Annotated, Final, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
+from gateway.audit.event import Actor
 from gateway.config.checks.models import matches
 from gateway.config.problems import nearest
 from gateway.config.schema.config import Config
+from gateway.issued_keys.audit import key_event
 from gateway.issued_keys.secret import LAST, digest_of, new_secret
-from gateway.store.key_rows import IssuedKey, KeyRows, KeySecret
+from gateway.store.key_rows import IssuedKey, KeyAudit, KeyRows, KeySecret
 from schemas.errors import Conflict, InvalidRequest, RouteNotFound
 
 LONGEST_OVERLAP_S: Final = 90 * 86_400.0
@@ -49,7 +52,7 @@ class KeyFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class KeyEvent(Struct, frozen=True, kw_only=True):
-    """A change of a key, without its secret. by: who made it. fields: those that were given."""
+    """A change of a key, without its secret. by: whose. fields: those that were given."""
 
     action: Literal["created", "changed", "rotated", "revoked"]
     name: str
@@ -79,13 +82,18 @@ class KeyAuthority:
         record: Callable[[KeyEvent], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """config: returns the current one. record: gets every change, after it is stored."""
+        """config: returns the current one. record: gets every change, after it is stored.
+
+        The audit log gets every change in the transaction that stores it.
+        """
         self.rows = rows
         self._config = config
         self._record = record
         self._clock = clock
 
-    def create(self, name: str, fields: KeyFields, by: str, permit: Permit = every_team) -> Issued:
+    def create(
+        self, name: str, fields: KeyFields, by: Actor, permit: Permit = every_team
+    ) -> Issued:
         """Raises InvalidRequest, Conflict, and what `permit` raises for the key's team."""
         permit("" if isinstance(fields.team, UnsetType) else fields.team)
         if not _NAME.fullmatch(name):
@@ -98,22 +106,25 @@ class KeyAuthority:
         at = self._clock()
         secret = new_secret()
         key = self._with_fields(
-            IssuedKey(name=name, created_by=by, created=at, secrets=(_stored(secret, at),)), fields
+            IssuedKey(name=name, created_by=by.label, created=at, secrets=(_stored(secret, at),)),
+            fields,
         )
         if key.expires is not None and key.expires <= at:
             raise InvalidRequest("expires: is in the past", param="expires")
-        if not self.rows.add(key):
+        if not self.rows.add(key, self._audited(by)):
             raise Conflict(
                 f"name: there is or was a key {name!r}; a name is issued once, because records "
                 "and stored responses belong to it",
                 param="name",
                 code="key_exists",
             )
-        self._record(KeyEvent(action="created", name=name, by=by, at=at, fields=_given(fields)))
+        self._record(
+            KeyEvent(action="created", name=name, by=by.label, at=at, fields=_given(fields))
+        )
         return Issued(key=self._found(self.rows.find(name), name), secret=secret)
 
     def change(
-        self, name: str, fields: KeyFields, by: str, permit: Permit = every_team
+        self, name: str, fields: KeyFields, by: Actor, permit: Permit = every_team
     ) -> IssuedKey:
         """Raises RouteNotFound, Conflict, InvalidRequest, and what `permit` raises.
 
@@ -127,13 +138,15 @@ class KeyAuthority:
             permit(new.team)
             return new
 
-        key = self._found(self.rows.change(name, changed), name)
+        key = self._found(self.rows.change(name, changed, self._audited(by)), name)
         self._record(
-            KeyEvent(action="changed", name=name, by=by, at=self._clock(), fields=_given(fields))
+            KeyEvent(
+                action="changed", name=name, by=by.label, at=self._clock(), fields=_given(fields)
+            )
         )
         return key
 
-    def rotate(self, name: str, overlap_s: float, by: str, permit: Permit = every_team) -> Issued:
+    def rotate(self, name: str, overlap_s: float, by: Actor, permit: Permit = every_team) -> Issued:
         """Replace the secret; the last one stays valid for `overlap_s`, an earlier one does not.
 
         Raises RouteNotFound, Conflict, InvalidRequest, and what `permit` raises.
@@ -152,11 +165,12 @@ class KeyAuthority:
             kept = (replace(one, until=at + overlap_s) for one in old)
             return replace(key, secrets=(_stored(secret, at), *kept))
 
-        key = self._found(self.rows.change(name, rotated), name)
-        self._record(KeyEvent(action="rotated", name=name, by=by, at=at))
+        audited = self._audited(by, overlap_s)
+        key = self._found(self.rows.change(name, rotated, audited), name)
+        self._record(KeyEvent(action="rotated", name=name, by=by.label, at=at))
         return Issued(key=key, secret=secret)
 
-    def revoke(self, name: str, by: str, permit: Permit = every_team) -> IssuedKey:
+    def revoke(self, name: str, by: Actor, permit: Permit = every_team) -> IssuedKey:
         """Revoke for ever: the digests of its secrets are deleted. A second time changes nothing.
 
         Raises RouteNotFound, Conflict for a key of the file, and what `permit` raises.
@@ -167,15 +181,22 @@ class KeyAuthority:
             permit(key.team)
             return replace(key, revoked=at if key.revoked is None else key.revoked, secrets=())
 
-        key = self.rows.change(name, revoked)
+        key = self.rows.change(name, revoked, self._audited(by))
         if key is None:
             self._refuse_file_key(name)
-        self._record(KeyEvent(action="revoked", name=name, by=by, at=at))
-        return self._found(key, name)
+        key = self._found(key, name)
+        self._record(KeyEvent(action="revoked", name=name, by=by.label, at=at))
+        return key
 
     def find(self, name: str) -> IssuedKey:
         """Raises RouteNotFound."""
         return self._found(self.rows.find(name), name)
+
+    def _audited(self, by: Actor, overlap_s: float = 0.0) -> KeyAudit | None:
+        """Return what makes the audit event of a change, `None` if none is recorded."""
+        if self._config().audit.log == "off":
+            return None
+        return partial(key_event, by, overlap_s)
 
     def _found(self, key: IssuedKey | None, name: str) -> IssuedKey:
         if key is None:

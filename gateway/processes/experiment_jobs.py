@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from gateway.audit.log import AuditLog
 from gateway.background import OnCrash
 from gateway.config.schema.config import Config
 from gateway.experiments.service.background_jobs import ExperimentJobs
@@ -9,7 +10,7 @@ from gateway.store.base import Store
 
 
 def experiment_jobs_for(
-    store: Store, config: Callable[[], Config], crashed: OnCrash
+    store: Store, config: Callable[[], Config], audit: AuditLog, crashed: OnCrash
 ) -> ExperimentJobs:
     """Create the jobs. A history is only kept if /admin exists, so that it can be shown.
 
@@ -19,5 +20,6 @@ def experiment_jobs_for(
         store,
         lambda: config().experiments,
         shown=lambda: config().auth.admin,
+        audit=audit,
         crashed=crashed,
     )

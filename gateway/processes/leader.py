@@ -40,14 +40,13 @@ async def run_leader(
     tls: TlsWatch,
 ) -> None:
     """Run until SIGTERM or SIGINT; return when every worker and engine has exited."""
-    transport = transport_of(config)
-    metrics = ProcessMetrics()
+    transport, metrics = transport_of(config), ProcessMetrics()
     crashed = metrics.internal_errors.count
     count_unhandled(crashed)
-    jobs = experiment_jobs_for(records.store, lambda: reload.config, crashed)
+    jobs = experiment_jobs_for(records.store, lambda: reload.config, records.audit, crashed)
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
     guards, issued = GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)
-    for collector in (records.metrics, guards, issued, tls):
+    for collector in (*records.metrics, guards, issued, tls):
         metrics.registry.register(collector)
     pool = WorkerPool(
         listener, run_dir, metrics, history=lambda: jobs.history.latest, keys=keys, tls=tls
@@ -62,6 +61,7 @@ async def run_leader(
         targets=pool.targets,
         metrics=metrics,
         hold_starts=pool.hold_worker_starts,
+        audit=records.audit,
     )
     pool.budgets, budgets = stored_budgets(lambda: reload.config.budgets, records, metrics.registry)
     on_stop(pool.drain, pool.stop_now)

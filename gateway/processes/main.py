@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gateway.config.schema.config import Config
 from gateway.listener_tls.watch import TlsWatch
+from gateway.processes.audit_events import recorded_run
 from gateway.processes.listening_socket import listen
 from gateway.recording.setup import import_running
 from gateway.telemetry.access_log import AccessLog
@@ -37,10 +38,10 @@ def serve(
     _log.info("serving %s on %s", source, _url(config, listener))
     for warning in warnings:
         _warn(warning)
-    again = partial(read, _warn)
     with (
         tempfile.TemporaryDirectory(prefix="strowger-") as folder,
         import_running(config) as records,
+        recorded_run(records.audit, config, source),
     ):
         run_dir = Path(folder)
         tls = TlsWatch(config.server.tls)
@@ -52,7 +53,7 @@ def serve(
                 run_leader(
                     config,
                     source=source,
-                    read=again,
+                    read=partial(read, _warn),
                     listener=listener,
                     run_dir=run_dir,
                     records=records,
@@ -68,7 +69,7 @@ def serve(
                     run_single_process(
                         config,
                         source=source,
-                        read=again,
+                        read=partial(read, _warn),
                         listener=listener,
                         run_dir=run_dir,
                         access_log=access_log,

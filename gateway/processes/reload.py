@@ -11,9 +11,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gateway.audit.log import AuditLog, NoAudit
 from gateway.config.schema.config import Config
 from gateway.config.text_files import LARGEST
 from gateway.engine_process.process import EngineProcess
+from gateway.processes.audit_events import ReloadAudit
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.reload_target import ProcessEnded, Proposal, Target
 from gateway.processes.restart_required import needs_restart
@@ -52,11 +54,13 @@ class Reload:
         targets: Callable[[], Sequence[Target]],
         metrics: ProcessMetrics,
         hold_starts: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        audit: AuditLog | None = None,
         prepare_s: float = PREPARE_S,
     ) -> None:
         """read: reads the file and applies the command line's overrides; raises InvalidConfig.
 
         targets: the serving processes; none is added within `hold_starts`.
+        audit: records what each reload changed, or why it was rejected.
         """
         self.config = config
         self.rejected = False
@@ -66,6 +70,7 @@ class Reload:
         self._targets = targets
         self._metrics = metrics
         self._hold_starts = hold_starts
+        self._audit = ReloadAudit(NoAudit() if audit is None else audit, source)
         self._prepare_s = prepare_s
         self._number = 0
         self._lock = asyncio.Lock()
@@ -80,20 +85,24 @@ class Reload:
         """
         async with self._lock:
             _log.info("reading the configuration in %s: %s", self._source, by)
+            before, config = self.config, None
             try:
                 config = await asyncio.to_thread(self._read)
-                if config != self.config:
+                if config != before:
                     await self._apply_with_retry(config)
+                    await asyncio.to_thread(self._audit.applied, before, config, by)
                 else:
                     _log.info("the configuration in %s is unchanged", self._source)
             except InvalidConfig as exc:
                 self._reject(exc.problems)
+                await asyncio.to_thread(self._audit.rejected, before, config, by, exc.problems)
                 return False
             except Exception as exc:  # noqa: BLE001  no file may stop the gateway
                 _log.exception("internal error while applying a configuration")
                 self._metrics.internal_errors.count("reload")
                 why = f"internal error: {type(exc).__name__}; see the traceback in the log"
                 self._reject((why,))
+                await asyncio.to_thread(self._audit.rejected, before, config, by, (why,), "failed")
                 return False
             self._notify(rejected=False)
             return True

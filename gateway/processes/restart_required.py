@@ -8,6 +8,7 @@ FIXED = (
     "server.workers",
     "server.cors",
     "store",
+    "audit",
     "logging.format",
     "telemetry",
 )

@@ -23,9 +23,10 @@ from gateway.listener_tls.files import TlsFiles
 from gateway.listener_tls.handshakes import ListenerContext
 from gateway.processes.reload_target import Proposal
 from gateway.processes.runtime_generations import Generations
+from gateway.recording.audit_recorder import AuditCollector, AuditRecorder
 from gateway.recording.metrics import RecorderCollector
 from gateway.recording.recorder import FileRecorder
-from gateway.recording.setup import open_spool
+from gateway.recording.setup import audit_recorder, open_spool
 from gateway.responses.archive import ResponseArchive
 from gateway.responses.metrics import ResponseCollector
 from gateway.runtime import Runtime
@@ -37,6 +38,9 @@ from gateway.telemetry.logs import set_level
 from schemas.errors import InvalidConfig
 
 _log = logging.getLogger("strowger")
+
+REPEATS_S = 5.0
+"""Interval between checks for repeated refusals whose minute has passed."""
 
 
 class Server:
@@ -86,6 +90,8 @@ class Server:
             lambda: self.on_keys(KeysChanged()),
         )
         self.gateway.sessions = self.gateway.admin_sessions(self._store.admin_sessions)
+        self.gateway.audit_rows = self._store.audit
+        self._audit = _recorded_audit(config, self.gateway)
         self._issued = first.issued
         self.name = "this process"
         self._run_dir = run_dir
@@ -112,6 +118,7 @@ class Server:
             asyncio.create_task(keep_running("slow client reaper", self._patience.watch, crashed)),
             asyncio.create_task(keep_running("response sweeper", self._archive.sweep, crashed)),
             asyncio.create_task(keep_running("issued keys", self._follow_keys, crashed)),
+            asyncio.create_task(keep_running("audit log", self._count_repeats, crashed)),
         ]
         self.gateway.sessions.start()
         _tune_garbage_collector()
@@ -128,6 +135,8 @@ class Server:
             await self._generations.close()
             self.gateway.log.flush()
             await asyncio.to_thread(self._recorder.close)  # the disk may block; the loop must not
+            if self._audit is not None:
+                await asyncio.to_thread(self._audit.close)
             self._report_keys()
             if self.gateway.keys is not None:
                 self.gateway.keys.close()
@@ -216,6 +225,11 @@ class Server:
         if used := self._issued.take_used():
             self.on_keys(KeysUsed(times=used))
 
+    async def _count_repeats(self) -> None:
+        while self._audit is not None:
+            await asyncio.sleep(REPEATS_S)
+            self._audit.tick()
+
     async def _drain(self) -> None:
         await self._stop.wait()
         settings = self.gateway.runtime.config.server
@@ -230,6 +244,15 @@ class Server:
             in_flight = self.gateway.admission.in_flight
             _log.warning("cutting %d requests that outlasted drain_timeout_s", in_flight)
         self._server.stop()
+
+
+def _recorded_audit(config: Config, gateway: Gateway) -> AuditRecorder | None:
+    """Record the audit events of this process, if the configuration wants that."""
+    recorder = audit_recorder(config)
+    if recorder is not None:
+        gateway.audit = recorder
+        gateway.log.metrics.registry.register(AuditCollector(recorder))
+    return recorder
 
 
 def _ignore(message: object) -> None:

@@ -62,8 +62,7 @@ async def run_single_process(
     tls: TlsWatch,
 ) -> None:
     """Serve until SIGTERM or SIGINT; return when everything is closed."""
-    transport = transport_of(config)
-    engines = EnginePool(config, run_dir)
+    transport, engines = transport_of(config), EnginePool(config, run_dir)
     serving = Server(
         config, run_dir=run_dir, engines=engines.processes, access_log=access_log, tls=tls.files
     )
@@ -74,9 +73,9 @@ async def run_single_process(
     count_unhandled(crashed)
     serving.gateway.peers = LeaderCounters(metrics)
     jobs = serving.gateway.experiment_jobs = experiment_jobs_for(
-        records.store, lambda: reload.config, crashed
+        records.store, lambda: reload.config, records.audit, crashed
     )
-    for collector in (records.metrics, GuardrailCollector(jobs.monitor), tls):
+    for collector in (*records.metrics, GuardrailCollector(jobs.monitor), tls):
         metrics.registry.register(collector)
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
     keys.send = serving.use_keys
@@ -89,6 +88,7 @@ async def run_single_process(
         engines=engines,
         targets=lambda: (serving,),
         metrics=metrics,
+        audit=records.audit,
     )
     limits = shared_limits(config, lambda: reload.config.limits)
     bank, budgets = stored_budgets(lambda: reload.config.budgets, records, metrics.registry)

@@ -11,6 +11,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
+from gateway.audit.event import AuditEvent
 from gateway.recording.rows_from_request import expand_rows
 from gateway.store.rows import (
     AttemptRow,
@@ -28,7 +29,9 @@ ROWS = 256
 
 _FRAME = struct.Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(list[RequestBatch | RequestRow | AttemptRow | FeedbackRow])
+_decoder = msgspec.msgpack.Decoder(
+    list[RequestBatch | RequestRow | AttemptRow | FeedbackRow | AuditEvent]
+)
 
 
 class Read(Struct, frozen=True, kw_only=True):

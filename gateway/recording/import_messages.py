@@ -11,11 +11,21 @@ STOP_S = 10.0
 """Time for the last import after the order to stop. What does not fit stays in the spool."""
 
 
+class AuditImport(Struct, frozen=True, kw_only=True):
+    """Where audit events wait, and what becomes of them; see `config.schema.audit`."""
+
+    spool: bytes
+    max_waiting_bytes: int
+    file: bytes | None
+    keep_days: int | None
+
+
 class ImportSettings(Struct, frozen=True, kw_only=True):
     """The first message to the importing process.
 
     url: the address of the store; bytes, as the spool's path, because the names of files need not
     be valid Unicode. unavailable: the store is known to be unreachable, and that was logged.
+    audit: `None` if audit events are not recorded.
     logging: with a format other than `auto`, because the process's stdout is a pipe.
     """
 
@@ -26,6 +36,7 @@ class ImportSettings(Struct, frozen=True, kw_only=True):
     keep_usage_days: int
     logging: Logging
     unavailable: bool
+    audit: AuditImport | None = None
 
 
 class LogLevel(Struct, frozen=True, kw_only=True, tag=True):
@@ -36,6 +47,21 @@ class LogLevel(Struct, frozen=True, kw_only=True, tag=True):
 
 class StopImport(Struct, frozen=True, kw_only=True, tag=True):
     """Import the rest and exit: every writer has closed its file."""
+
+
+class AuditProgress(Struct, frozen=True, kw_only=True):
+    """The figures of the audit log, of one importing process since its start.
+
+    appended: rows. rejected: events that the database rejects. copied: rows, to `audit.file`;
+    file_failing: the last one could not be copied. whole_s_ago, positions: as in `ImportProgress`.
+    """
+
+    appended: int
+    rejected: int
+    copied: int
+    file_failing: bool
+    whole_s_ago: float | None
+    positions: Mapping[str, int]
 
 
 class ImportProgress(Struct, frozen=True, kw_only=True):
@@ -50,6 +76,7 @@ class ImportProgress(Struct, frozen=True, kw_only=True):
     rejected: int
     whole_s_ago: float | None
     positions: Mapping[str, int]
+    audit: AuditProgress | None = None
 
 
 settings_decoder = msgspec.json.Decoder(ImportSettings)

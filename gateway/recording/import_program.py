@@ -13,6 +13,9 @@ import sys
 import threading
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from gateway.recording.audit_importer import AuditImporter
 from gateway.recording.import_messages import (
     STOP_S,
     LogLevel,
@@ -54,11 +57,17 @@ def main() -> None:
         keep_usage_days=settings.keep_usage_days,
         unavailable=settings.unavailable,
     )
+    audit = None
+    if settings.audit is not None:
+        audit = AuditImporter(settings.audit, store.audit, store, unavailable=settings.unavailable)
     stopping, done = threading.Event(), threading.Event()
     threading.Thread(target=_obey, args=(stopping, done, store), daemon=True).start()
-    threading.Thread(target=_report, args=(importer, reports), daemon=True).start()
+    threading.Thread(target=_report, args=(importer, audit, reports), daemon=True).start()
     _tune_garbage_collector()
+    appending = threading.Thread(target=_append, args=(audit, stopping), name="audit")
+    appending.start()
     importer.run(stopping)
+    appending.join()
     done.set()
     store.close()
 
@@ -96,13 +105,19 @@ def _obey(stopping: threading.Event, done: threading.Event, store: SqlStore) -> 
             os._exit(1)
 
 
-def _report(importer: Importer, reports: int) -> None:
+def _append(audit: AuditImporter | None, stopping: threading.Event) -> None:
+    if audit is not None:
+        audit.run(stopping)
+
+
+def _report(importer: Importer, audit: AuditImporter | None, reports: int) -> None:
     """Report the progress regularly, in a thread of its own: a leader that hangs reads nothing."""
     while True:
         importer.tried.wait(REPORT_S)
         importer.tried.clear()
+        progress = replace(importer.progress(), audit=None if audit is None else audit.progress())
         try:
-            os.write(reports, as_line(importer.progress()))
+            os.write(reports, as_line(progress))
         except OSError:
             return
 

@@ -40,8 +40,13 @@ class Importer:
         keep_days: int = 90,
         keep_usage_days: int = 400,
         unavailable: bool = False,
+        what: str = "records",
     ) -> None:
-        """unavailable: the store is known to be unreachable, and that was logged."""
+        """unavailable: the store is known to be unreachable, and that was logged.
+
+        what: the rows are called this in the log.
+        """
+        self._what = what
         self.unavailable = unavailable
         self.imported = self.rejected = 0
         self.tried = threading.Event()
@@ -104,7 +109,7 @@ class Importer:
             self._on_unavailable(exc)
             return 0
         if self.unavailable:
-            _log.warning("store reachable again, buffered records imported")
+            _log.warning("store reachable again, buffered %s imported", self._what)
         self.unavailable = False
         self._whole_at = began
         return rows
@@ -114,7 +119,8 @@ class Importer:
         if self._positions:
             self._last_positions, self._positions = self._positions, {}
         if not self.unavailable:
-            _log.error("store unreachable, buffering records in %s: %s", self._spool.folder, why)
+            message = "store unreachable, buffering %s in %s: %s"
+            _log.error(message, self._what, self._spool.folder, why)
         self.unavailable = True
 
     def _on_shared_spool(self) -> None:

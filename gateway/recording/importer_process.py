@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from gateway.child_environment import child_environment
 from gateway.recording.import_messages import (
     STOP_S,
+    AuditProgress,
     ImportProgress,
     ImportSettings,
     LogLevel,
@@ -38,6 +39,7 @@ EXIT_S = 3.0
 class ImportStatus(Struct, frozen=True, kw_only=True):
     """The figures of all importing processes since the start of the gateway, as last reported.
 
+    audit: of the audit log, `None` before the first report; audit_whole_at: as whole_at.
     whole_at: the monotonic clock when the store last had everything. positions: the bytes of each
     spool file that the store has. What a process that is killed imported after its last report is
     not counted.
@@ -48,6 +50,13 @@ class ImportStatus(Struct, frozen=True, kw_only=True):
     rejected: int
     whole_at: float
     positions: Mapping[str, int]
+    audit: AuditProgress | None = None
+    audit_whole_at: float = 0.0
+
+    @property
+    def audit_lag_s(self) -> float:
+        """Seconds since the store last had all audit events."""
+        return time.monotonic() - self.audit_whole_at
 
     @property
     def lag_s(self) -> float:
@@ -56,13 +65,18 @@ class ImportStatus(Struct, frozen=True, kw_only=True):
 
     def after(self, earlier: "ImportStatus", progress: ImportProgress) -> "ImportStatus":
         """Return the figures with the progress of a process that started after `earlier`."""
-        whole_s_ago = progress.whole_s_ago
+        whole_s_ago, audit = progress.whole_s_ago, progress.audit
+        audit_whole_s_ago = None if audit is None else audit.whole_s_ago
         return ImportStatus(
             unavailable=progress.unavailable,
             imported=earlier.imported + progress.imported,
             rejected=earlier.rejected + progress.rejected,
             whole_at=self.whole_at if whole_s_ago is None else time.monotonic() - whole_s_ago,
             positions=progress.positions or self.positions,
+            audit=_sum(earlier.audit, audit),
+            audit_whole_at=self.audit_whole_at
+            if audit_whole_s_ago is None
+            else time.monotonic() - audit_whole_s_ago,
         )
 
 
@@ -80,6 +94,7 @@ class ImporterProcess:
             rejected=0,
             whole_at=time.monotonic(),
             positions={},
+            audit_whole_at=time.monotonic(),
         )
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
@@ -180,6 +195,19 @@ class ImporterProcess:
             if level != _strowger.level:
                 level = _strowger.level
                 _send(process, as_line(LogLevel(level=level)))
+
+
+def _sum(earlier: AuditProgress | None, audit: AuditProgress | None) -> AuditProgress | None:
+    """Return the figures of all processes so far."""
+    if earlier is None or audit is None:
+        return audit or earlier
+    return replace(
+        audit,
+        appended=earlier.appended + audit.appended,
+        rejected=earlier.rejected + audit.rejected,
+        copied=earlier.copied + audit.copied,
+        positions=audit.positions or earlier.positions,
+    )
 
 
 def _send(process: "subprocess.Popen[bytes]", orders: bytes) -> None:

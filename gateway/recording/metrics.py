@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gateway.config.schema.audit import Audit
 from gateway.recording.importer_process import ImporterProcess
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.spool import Spool
@@ -73,3 +74,42 @@ class ImporterCollector(Collector):
             "Records rejected by the database, and feedback on requests of other keys.",
             value=status.rejected,
         )
+
+
+class AuditImportCollector(Collector):
+    """Metrics of the audit log on its way to the store and to its file, in the leader."""
+
+    def __init__(self, importer: ImporterProcess, spool: Spool, audit: Audit) -> None:
+        self._importer = importer
+        self._spool = spool
+        self._audit = audit
+
+    def collect(self) -> Iterable[Metric]:
+        status = self._importer.status
+        audit = status.audit
+        yield GaugeMetricFamily(
+            "strowger_audit_lag_seconds",
+            "Seconds since the database last had all audit events.",
+            value=status.audit_lag_s,
+        )
+        yield GaugeMetricFamily(
+            "strowger_audit_waiting_bytes",
+            "Bytes of audit events that the database does not have.",
+            value=self._spool.waiting_bytes({} if audit is None else audit.positions),
+        )
+        yield CounterMetricFamily(
+            "strowger_audit_rows",
+            "Audit events appended to the chain by this gateway.",
+            value=0 if audit is None else audit.appended,
+        )
+        yield CounterMetricFamily(
+            "strowger_audit_events_rejected",
+            "Audit events lost: the database rejects their values.",
+            value=0 if audit is None else audit.rejected,
+        )
+        if self._audit.file is not None:
+            yield GaugeMetricFamily(
+                "strowger_audit_file_available",
+                "1 while rows are copied to audit.file, 0 while they wait in the database.",
+                value=audit is None or not audit.file_failing,
+            )

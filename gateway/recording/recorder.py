@@ -26,8 +26,17 @@ class FileRecorder:
     are logged once each.
     """
 
-    def __init__(self, spool: Spool, *, limit: int = 100_000, every_s: float = 0.75) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        *,
+        limit: int = 100_000,
+        every_s: float = 0.75,
+        what: str = "records",
+    ) -> None:
+        """what: the rows are called this in the log."""
         self._spool = spool
+        self._what = what
         self._limit = limit
         self._every_s = every_s
         self._rows: deque[SpoolEntry] = deque()
@@ -42,7 +51,7 @@ class FileRecorder:
         self._dropped = 0
         self._unwritten = 0
         self._reported_lost = 0
-        self._thread = threading.Thread(target=self._run, name="records", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=what, daemon=True)
         self._thread.start()
 
     @property
@@ -80,6 +89,11 @@ class FileRecorder:
         if self._added - self._packing >= _BATCH_ROWS and not self._failing:
             self._wake.set()
 
+    def hurry(self) -> None:
+        """Write what is buffered as soon as possible, unless the disk fails; never blocks."""
+        if not self._failing:
+            self._wake.set()
+
     def close(self) -> None:
         """Write everything and stop. Rows that cannot be written now are lost, and logged."""
         self._closing = True
@@ -95,7 +109,7 @@ class FileRecorder:
         self._write_out()
         self._unwritten += self.waiting
         if self.lost > self._reported_lost:
-            _log.error("%d records lost", self.lost - self._reported_lost)
+            _log.error("%d %s lost", self.lost - self._reported_lost, self._what)
         self._close_file()
 
     def _write_out(self) -> None:
@@ -111,17 +125,19 @@ class FileRecorder:
                 self._sync(self._file)
         except OSError as exc:
             if not self._failing:
-                _log.error("cannot write records to the spool, buffering them in memory: %s", exc)
+                message = "cannot write %s to the spool, buffering them in memory: %s"
+                _log.error(message, self._what, exc)
             self._failing = True
             return
         except Exception:  # noqa: BLE001  a bug must not end recording for good
             if not self._failing:
-                _log.exception("internal error while writing records; buffering them in memory")
+                message = "internal error while writing %s; buffering them in memory"
+                _log.exception(message, self._what)
             self._failing = True
             return
         if self._failing:
             lost = self.lost - self._reported_lost
-            _log.warning("writing records to the spool again; %d were lost", lost)
+            _log.warning("writing %s to the spool again; %d were lost", self._what, lost)
             self._reported_lost = self.lost
         self._failing = False
 
@@ -156,7 +172,7 @@ class FileRecorder:
         try:
             self._packed = packed(rows)
         except ValueError:
-            _log.exception("%d records lost: they cannot be encoded as MessagePack", held)
+            _log.exception("%d %s lost: they cannot be encoded as MessagePack", held, self._what)
             self._unwritten += held
             self._reported_lost += held
             self._held = 0

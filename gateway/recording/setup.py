@@ -11,11 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 from prometheus_client.registry import Collector
 
+from gateway.audit.log import AuditLog, NoAudit
 from gateway.config.schema.config import Config
 from gateway.config.schema_store import SPOOL
-from gateway.recording.import_messages import ImportSettings
+from gateway.recording.audit_recorder import AuditCollector, AuditRecorder, audit_spool
+from gateway.recording.import_messages import AuditImport, ImportSettings
 from gateway.recording.importer_process import ImporterProcess
-from gateway.recording.metrics import ImporterCollector
+from gateway.recording.metrics import AuditImportCollector, ImporterCollector
 from gateway.recording.spool import Spool
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_store
@@ -33,11 +35,20 @@ def open_spool(config: Config) -> Spool:
     return Spool(Path(config.store.spool or SPOOL), max_bytes=config.store.max_spool_bytes)
 
 
+def audit_recorder(config: Config) -> AuditRecorder | None:
+    """Return what one process records audit events with; `None` if they are not recorded."""
+    return AuditRecorder(audit_spool(config)) if config.audit.log == "on" else None
+
+
 class Records(Struct, frozen=True, kw_only=True, eq=False):
-    """The leader's part of the recording: the store, the import, and its metrics."""
+    """The leader's part of the recording: the store, the import, and its metrics.
+
+    audit: the leader's own events.
+    """
 
     store: SqlStore
-    metrics: Collector
+    metrics: tuple[Collector, ...]
+    audit: AuditLog
     importer: ImporterProcess
 
     async def import_after(self, serving: Callable[[], Awaitable[None]]) -> None:
@@ -45,6 +56,18 @@ class Records(Struct, frozen=True, kw_only=True, eq=False):
         with suppress(TimeoutError):
             await asyncio.wait_for(serving(), SERVING_S)
         self.importer.start()
+
+
+def _audit_import(config: Config, waiting: Spool) -> AuditImport | None:
+    audit = config.audit
+    if audit.log == "off":
+        return None
+    return AuditImport(
+        spool=os.fsencode(waiting.folder),
+        max_waiting_bytes=audit.max_waiting_bytes,
+        file=None if audit.file is None else os.fsencode(audit.file),
+        keep_days=audit.keep_days,
+    )
 
 
 @contextmanager
@@ -59,6 +82,7 @@ def import_running(config: Config) -> Generator[Records]:
     be used: a newer version's tables, a missing extra.
     """
     store, spool = open_store(config.store.url), open_spool(config)
+    waiting, audit = audit_spool(config), audit_recorder(config)
     unavailable = False
     try:
         store.prepare()
@@ -75,13 +99,23 @@ def import_running(config: Config) -> Generator[Records]:
             keep_usage_days=config.store.keep_usage_days,
             logging=replace(config.logging, format=line_style(config.logging)),
             unavailable=unavailable,
+            audit=_audit_import(config, waiting),
         )
     )
-    metrics = ImporterCollector(importer, spool)
+    metrics: tuple[Collector, ...] = (ImporterCollector(importer, spool),)
+    if audit is not None:
+        metrics += (AuditCollector(audit), AuditImportCollector(importer, waiting, config.audit))
     try:
-        yield Records(store=store, metrics=metrics, importer=importer)
+        yield Records(
+            store=store,
+            metrics=metrics,
+            audit=NoAudit() if audit is None else audit,
+            importer=importer,
+        )
     finally:
-        if spool.files():
+        if audit is not None:
+            audit.close()
+        if spool.files() or waiting.files():
             importer.start()
         importer.stop()
         store.close()

@@ -21,7 +21,7 @@ _ROTATE = 16 * MIB
 
 
 class SpoolFull(OSError):
-    """The spool has reached `store.max_spool_bytes`."""
+    """The spool has reached its maximum size."""
 
 
 class SpoolFile:
@@ -59,14 +59,18 @@ class Spool:
     max_bytes: limit for all files; a writer starts a new file after an eighth of that, or 16 MiB.
     """
 
-    def __init__(self, folder: Path, *, max_bytes: int = 1024 * MIB) -> None:
+    def __init__(
+        self, folder: Path, *, max_bytes: int = 1024 * MIB, setting: str = "store.max_spool_bytes"
+    ) -> None:
+        """setting: of max_bytes, for the log."""
+        self._setting = setting
         self.folder = folder
         self._max_bytes = max_bytes
         self.rotate_bytes = min(_ROTATE, max_bytes // 8)
 
     def create(self) -> SpoolFile:
         """Create a file that is locked before other processes can see it. Raises OSError."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._make_folder()
         name = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(8).hex()}"
         path = self.folder / f"{name}{_UNBORN}"
         fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
@@ -80,10 +84,15 @@ class Spool:
             raise
         return SpoolFile(path, fd)
 
+    def _make_folder(self) -> None:
+        """Create the folder, and the one around it, for this user only."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.mkdir(exist_ok=True, mode=0o700)
+
     def check_room(self) -> None:
         """Raises SpoolFull. Each writer may exceed the limit by the size of one write."""
         if self.size() >= self._max_bytes:
-            raise SpoolFull(f"{self.folder} has reached store.max_spool_bytes")
+            raise SpoolFull(f"{self.folder} has reached {self._setting}")
 
     def size(self) -> int:
         """Return the bytes of all files."""
@@ -104,7 +113,7 @@ class Spool:
     @contextmanager
     def import_lock(self) -> Generator[bool]:
         """Try to lock the spool for importing until the block ends; yield False if it is locked."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._make_folder()
         fd = os.open(self.folder / "importer.lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:
             yield _locked(fd)

@@ -61,8 +61,9 @@ class EndedSessionList(Protocol):
 
 
 class Opened(Struct, frozen=True, kw_only=True):
-    """A new session. value: of its cookie. lasts_s: until it expires."""
+    """A new session. id: public. value: of its cookie. lasts_s: until it expires."""
 
+    id: str
     value: str
     lasts_s: int
 
@@ -144,8 +145,8 @@ class AdminSessions:
                     retry_after=RETRY_S,
                 ) from exc
             until = min(until, int(at) + UNLISTED_S)
-            value, _ = self._tokens().issue(TokenKind.UNLISTED_KEY, until)
-        return Opened(value=value, lasts_s=until - int(at))
+            value, id = self._tokens().issue(TokenKind.UNLISTED_KEY, until)
+        return Opened(id=id, value=value, lasts_s=until - int(at))
 
     async def find(self, headers: Iterable[tuple[bytes, bytes]]) -> AdminSession | None:
         """Return the session whose cookie a request carries.

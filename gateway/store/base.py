@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from gateway.audit.event import AuditEvent
 from gateway.experiments.statistics.interval_history import Point
 from gateway.experiments.statistics.outcomes import Outcomes, Per
 from gateway.experiments.statistics.sample_ratio import EpochCounts
@@ -209,8 +210,13 @@ class Store(Protocol):
         """
         ...
 
-    def remove_vote(self, experiment: str, metric: str, request_id: str) -> int:
-        """Delete the feedback of a metric on one request; return the number of deleted values."""
+    def remove_vote(
+        self, experiment: str, metric: str, request_id: str, event: AuditEvent | None = None
+    ) -> int:
+        """Delete the feedback of a metric on one request; return the number of deleted values.
+
+        event: recorded in the audit log in the same transaction, if there are any.
+        """
         ...
 
     def outcomes(self, experiment: str, metric: str, *, per: Per = "observation") -> Outcomes:

@@ -4,7 +4,9 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 
+from gateway.audit.event import AuditEvent
 from gateway.experiments.statistics.metrics import BUILT_IN, VOTE_RATE
+from gateway.store.audit_rows import append
 from gateway.store.database import Insert, Session, Value, marks, pieces
 from gateway.store.errors import StoreRejected
 from gateway.store.request_observations import observations
@@ -43,6 +45,7 @@ def _insert(session: Session, rows: Sequence[Row], requests: Sequence[RequestRow
     """
     attempts = _attempts(rows)
     feedback = [row for row in rows if isinstance(row, FeedbackRow)]
+    append(session, [row for row in rows if isinstance(row, AuditEvent)])
     session.insert(_REQUEST, [_request(row) for row in requests])
     session.insert(_ATTEMPT, [_attempt(row) for row in attempts])
     _experiments(session, [row for row in requests if row.experiment])

@@ -11,6 +11,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gateway.audit.event import AuditEvent
+from gateway.store.audit_rows import append
 from gateway.store.database import Database, Session
 
 _KEY: Final = (
@@ -88,6 +90,10 @@ class ListReader(Struct, frozen=True, kw_only=True):
     at: float
 
 
+KeyAudit = Callable[[IssuedKey | None, IssuedKey], AuditEvent]
+"""Makes an event of a key before and after a change; `None`: there was none."""
+
+
 class _KeyRow(Struct, frozen=True, kw_only=True, array_like=True):
     """The columns of `_KEY`, in order; lists are JSON."""
 
@@ -133,18 +139,28 @@ class KeyRows:
         with self._database.reading() as session:
             return _find(session, name)
 
-    def add(self, key: IssuedKey) -> bool:
-        """Add a key; return False if there is or was one of this name."""
+    def add(self, key: IssuedKey, audited: KeyAudit | None = None) -> bool:
+        """Add a key; return False if there is or was one of this name.
+
+        audited: makes the event that the audit log gets in the same transaction.
+        """
         with self._database.writing() as session:
             if _find(session, key.name) is not None:
                 return False
             _insert(session, replace(key, version=_advance(session)))
+            if audited is not None:
+                append(session, (audited(None, key),))
             return True
 
-    def change(self, name: str, change: Callable[[IssuedKey], IssuedKey]) -> IssuedKey | None:
+    def change(
+        self,
+        name: str,
+        change: Callable[[IssuedKey], IssuedKey],
+        audited: KeyAudit | None = None,
+    ) -> IssuedKey | None:
         """Replace a key by what `change` makes of it, in one transaction. `None`: no such key.
 
-        Passes on what `change` raises; nothing is written then.
+        audited: as for `add`. Passes on what `change` raises; nothing is written then.
         """
         with self._database.writing() as session:
             known = _find(session, name)
@@ -154,6 +170,8 @@ class KeyRows:
             for table, column in (("issued_key_secrets", "key_name"), ("issued_keys", "name")):
                 session.run(f"DELETE FROM {table} WHERE {column} = ?", name)
             _insert(session, changed)
+            if audited is not None:
+                append(session, (audited(known, changed),))
             return changed
 
     def note_used(self, times: Mapping[str, float]) -> None:

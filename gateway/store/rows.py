@@ -1,9 +1,11 @@
-"""The recorded rows: requests, the usage of their attempts, and feedback."""
+"""The recorded rows: requests, the usage of their attempts, feedback, and audit events."""
 
 from collections.abc import Iterable
 from typing import Literal, Protocol
 
 from msgspec import Struct
+
+from gateway.audit.event import AuditEvent
 
 Role = Literal["served", "failed", "hedge", "mirror"]
 
@@ -99,7 +101,7 @@ class FeedbackRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="fe
     boolean: bool = False
 
 
-Row = RequestRow | AttemptRow | FeedbackRow
+Row = RequestRow | AttemptRow | FeedbackRow | AuditEvent
 
 
 class RequestBatch(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="booked", gc=False):

@@ -7,6 +7,7 @@ epoch, variant and metric. See docs/operations.md.
 from collections.abc import Callable
 from itertools import pairwise
 
+from gateway.audit.chain import NO_HASH
 from gateway.store.database import Session
 from schemas.errors import InvalidConfig
 
@@ -202,6 +203,18 @@ _ADMIN_SESSIONS = (
     """CREATE TABLE admin_session_origins (
         origin {text} PRIMARY KEY, until DOUBLE PRECISION NOT NULL)""",
 )
+_AUDIT = (
+    """CREATE TABLE audit_rows (
+        seq BIGINT PRIMARY KEY, time {text} NOT NULL, id {text} NOT NULL UNIQUE,
+        host {text} NOT NULL, action {text} NOT NULL, outcome {text} NOT NULL,
+        actor_kind {text} NOT NULL, actor {text} NOT NULL, session {text} NOT NULL,
+        address {text} NOT NULL, target {text} NOT NULL, reason {text} NOT NULL,
+        count BIGINT NOT NULL, detail {text} NOT NULL, prev {text} NOT NULL,
+        hash {text} NOT NULL)""",
+    "CREATE INDEX audit_rows_time ON audit_rows (time)",
+    "CREATE TABLE audit_head (seq BIGINT NOT NULL, hash {text} NOT NULL)",
+    f"INSERT INTO audit_head (seq, hash) VALUES (0, '{NO_HASH}')",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -215,6 +228,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _BUDGETS,
     _USAGE,
     _ADMIN_SESSIONS,
+    _AUDIT,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

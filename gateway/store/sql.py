@@ -6,11 +6,13 @@ from collections.abc import Generator, Mapping, Sequence
 
 import msgspec
 
+from gateway.audit.event import AuditEvent
 from gateway.experiments.statistics.interval_history import Point
 from gateway.experiments.statistics.outcomes import Outcomes, Per
 from gateway.experiments.statistics.sample_ratio import ArmCount, EpochCounts
 from gateway.store import request_queries as recorded
 from gateway.store import vote_queries as votes
+from gateway.store.audit_rows import AuditRows, append
 from gateway.store.base import (
     Epoch,
     ImportResult,
@@ -45,6 +47,7 @@ class SqlStore:
 
     issued_keys: API keys that are not in config.yaml. spend: what budgets are read from.
     admin_sessions: of browsers at /admin.
+    audit: the chain of the audit log.
 
     Every method raises StoreUnavailable if the database cannot be reached, or if a newer version
     of the program has changed the tables.
@@ -56,6 +59,7 @@ class SqlStore:
         self.issued_keys = KeyRows(self._database)
         self.spend = SpendRows(self._database)
         self.admin_sessions = SessionRows(self._database)
+        self.audit = AuditRows(self._database)
 
     def prepare(self) -> None:
         """Create or migrate the tables. Raises StoreUnavailable, InvalidConfig."""
@@ -153,9 +157,14 @@ class SqlStore:
         with self._database.reading() as session:
             return votes.farthest(session, experiment, metric, limit, outside)
 
-    def remove_vote(self, experiment: str, metric: str, request_id: str) -> int:
+    def remove_vote(
+        self, experiment: str, metric: str, request_id: str, event: AuditEvent | None = None
+    ) -> int:
         with self._database.writing() as session:
-            return remove_vote(session, experiment, metric, request_id)
+            removed = remove_vote(session, experiment, metric, request_id)
+            if removed and event is not None:
+                append(session, (event,))
+            return removed
 
     def outcomes(self, experiment: str, metric: str, *, per: Per = "observation") -> Outcomes:
         with self._database.reading() as session:

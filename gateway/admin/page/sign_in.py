@@ -9,10 +9,11 @@ from litestar.datastructures import Cookie, State
 from litestar.types import ControllerRouterHandler, HTTPScope, Scope
 
 from gateway.access.auth import too_many_wrong_keys
-from gateway.admin.access import ACTOR, DENIED, PUBLIC, identify
+from gateway.admin.access import ACTOR, DENIED, PUBLIC, audit_actor, identify
 from gateway.admin.page.answers import html, over_tls, redirect
 from gateway.admin.page.document import sign_in_page, signed_in_page
 from gateway.admin.same_origin import from_here
+from gateway.audit.event import AuditEvent
 from gateway.config.schema.admin_oidc import AdminOidc
 from gateway.sessions.cookie import cookies, session_cookie
 from gateway.sessions.desk import Opened
@@ -198,6 +199,8 @@ async def _opened(
     except Unavailable as exc:
         _log.warning("the browser's earlier session was not ended everywhere: %s", exc)
     _log.warning("%s signed in to /admin as %s%s", who.name, who.role, where and f" from {where}")
+    by = audit_actor(gateway, request.scope, who, opened.id)
+    gateway.audit.record(AuditEvent.by(by, "session.sign_in", target="", facts={"role": who.role}))
     return opened
 
 

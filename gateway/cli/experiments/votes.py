@@ -8,8 +8,10 @@ import click
 import msgspec
 from rich.markup import escape
 
+from gateway.audit.event import AuditEvent
 from gateway.cli.config_loading import Faults, config_option, load
 from gateway.cli.experiments.history import find_experiment, opened, require_store
+from gateway.cli.os_user import os_user
 from gateway.cli.tables import show, table_of
 from gateway.experiments.service.report_input import bounds_of
 from gateway.store.base import Vote
@@ -58,12 +60,22 @@ def remove_vote(name: str, request_ids: tuple[str, ...], metric: str | None, pat
     experiment = find_experiment(config, name)
     require_store(config)
     metric = metric or experiment.primary
+    events = {one: _event(name, metric, one) for one in request_ids}
+    recorded = config.audit.log == "on"
     with opened(config) as store:
-        gone = {one: store.remove_vote(name, metric, one) for one in request_ids}
+        gone = {
+            one: store.remove_vote(name, metric, one, event if recorded else None)
+            for one, event in events.items()
+        }
     missing = [one for one, removed in gone.items() if not removed]
     click.echo(f"{len(gone) - len(missing):,} removed from {metric} of {name}")
     if missing:
         raise Faults(tuple(f"{one}: no vote of {metric} in {name}" for one in missing))
+
+
+def _event(name: str, metric: str, request_id: str) -> AuditEvent:
+    facts = {"metric": metric, "request_id": request_id}
+    return AuditEvent.by(os_user(), "feedback.remove", target=name, facts=facts)
 
 
 def _value(vote: Vote) -> str:

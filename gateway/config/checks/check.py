@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gateway.config.adapter_names import Defaults
 from gateway.config.checks.access import check_access
 from gateway.config.checks.admin_oidc import check_admin_oidc
+from gateway.config.checks.audit import check_audit
 from gateway.config.checks.budgets import check_budgets
 from gateway.config.checks.capabilities import check_honoured
 from gateway.config.checks.client_fields import check_client_fields
@@ -51,6 +52,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_access(config, problems)
     check_identities(config, problems)
     check_admin_oidc(config, problems)
+    check_audit(config, problems)
 
 
 def _server(server: ServerConfig, problems: Problems) -> None:

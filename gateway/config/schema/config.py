@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from gateway.config.schema.audit import Audit
 from gateway.config.schema.auth import Auth, Team
 from gateway.config.schema.budgets import Budget
 from gateway.config.schema.capabilities import Capability, PublishedFacts
@@ -344,6 +345,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     prices_from: where prices come from that are not in `prices`. catalogue: its rows.
     published: the rows of the table of models for the backends.
+    hidden: what was read as a secret and is also in a setting that is not one.
     """
 
     providers: tuple[Provider, ...]
@@ -352,6 +354,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store: StoreConfig = StoreConfig()
     responses: ResponsesConfig = ResponsesConfig()
     auth: Auth = Auth()
+    audit: Audit = Audit()
     teams: tuple[Team, ...] = ()
     experiments: tuple[Experiment, ...] = ()
     metrics: tuple[MetricContract, ...] = ()
@@ -364,3 +367,4 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prices_from: Annotated[Literal["rows", "catalogue"], Meta(extra={"resolved": True})] = "rows"
     catalogue: Annotated[tuple[CatalogueRow, ...], Meta(extra={"resolved": True})] = ()
     published: Annotated[tuple[PublishedFacts, ...], Meta(extra={"resolved": True})] = ()
+    hidden: Annotated[tuple[Secret, ...], Meta(extra={"resolved": True})] = ()

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic
 
+from gateway.audit.log import AuditLog
 from gateway.background import OnCrash, ignore_crash, keep_running
 from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.guardrails import CHECK_INTERVAL_S, GuardrailMonitor
@@ -26,15 +27,17 @@ class ExperimentJobs:
         shown: Callable[[], bool],
         check_interval_s: float = CHECK_INTERVAL_S,
         polling: PollingInterval | None = None,
+        audit: AuditLog | None = None,
         crashed: OnCrash = ignore_crash,
     ) -> None:
         """experiments: returns those of the current configuration.
 
         shown:            returns whether the history can be shown at all.
         check_interval_s: minimum interval between guardrail checks.
+        audit:            records pauses because of a guardrail.
         polling:          the PollingInterval of the checks; `None` creates one.
         """
-        self.monitor = GuardrailMonitor(store, every_s=check_interval_s)
+        self.monitor = GuardrailMonitor(store, every_s=check_interval_s, audit=audit)
         self._threads = ThreadPoolExecutor(2, "experiment-jobs")
         self.history = HistoryRecorder(store, experiments, shown=shown, threads=self._threads)
         self._experiments = experiments

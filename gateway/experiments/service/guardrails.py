@@ -5,6 +5,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from gateway.audit.event import Actor, AuditEvent
+from gateway.audit.log import AuditLog, NoAudit
 from gateway.config.schema.experiment import Experiment
 from gateway.experiments.service.report_input import guarded_metrics, report_input
 from gateway.experiments.statistics.sample_ratio import SampleRatio, sample_ratio_test
@@ -37,9 +39,11 @@ class GuardrailMonitor:
         store: Store,
         *,
         every_s: float = CHECK_INTERVAL_S,
+        audit: AuditLog | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """clock: Unix seconds."""
+        """audit: records each pause. clock: Unix seconds."""
+        self._audit = NoAudit() if audit is None else audit
         self.mismatched: dict[str, bool] = {}
         self.pauses: Counter[str] = Counter()
         self._store = store
@@ -70,8 +74,14 @@ class GuardrailMonitor:
             case = report_input(experiment, self._store, metrics, split=False)
             violations = [guard.sentence for guard in guarded(case) if guard.broken]
             if violations:
-                if self._store.pause(experiment.name, "; ".join(violations), self._clock()):
+                reason = "; ".join(violations)
+                if self._store.pause(experiment.name, reason, self._clock()):
                     self.pauses[experiment.name] += 1
+                    by = Actor(kind="guardrail", name=experiment.name)
+                    event = AuditEvent.by(
+                        by, "experiment.pause", target=experiment.name, reason=reason
+                    )
+                    self._audit.record(event)
                 broken.append(experiment.name)
         return tuple(broken)
 

@@ -332,6 +332,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "explain",
         "chat",
         "usage",
+        "audit",
         "models",
         "doctor",
         "experiments",

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
+from gateway.audit.event import Actor
 from gateway.config.load import read_config
 from gateway.config.schema.config import Config
 from gateway.issued_keys.authority import KeyAuthority, KeyEvent, KeyFields
@@ -70,7 +71,7 @@ class Rig(Struct, kw_only=True, eq=False):
 
     async def issue(self, name: str) -> str:
         """Issue a key as the command line does, and wait until it is in effect everywhere."""
-        made = await asyncio.to_thread(self.authority.create, name, KeyFields(team="red"), "a test")
+        made = await asyncio.to_thread(self.authority.create, name, KeyFields(team="red"), TESTER)
         await self.in_effect(name)
         assert all(await self.opens(made.secret))
         return made.secret
@@ -81,7 +82,7 @@ class Rig(Struct, kw_only=True, eq=False):
         )
 
     async def revoke(self, name: str) -> None:
-        await asyncio.to_thread(self.authority.revoke, name, "a test")
+        await asyncio.to_thread(self.authority.revoke, name, TESTER)
 
     async def shown(self, name: str, condition: Callable[[KeyDetails], bool]) -> KeyDetails:
         """Wait until `strowger keys show` shows this."""
@@ -93,6 +94,9 @@ class Rig(Struct, kw_only=True, eq=False):
             while not condition(shown := await asyncio.to_thread(found)):  # noqa: ASYNC110  as above
                 await asyncio.sleep(0.1)
         return shown
+
+
+TESTER = Actor(kind="cli", label="a test")
 
 
 def ignore(event: KeyEvent) -> None:

@@ -1,0 +1,146 @@
+"""`GET /admin/audit`: the rows of the audit log, page by page."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Final
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import QueryParameter
+from msgspec import Struct
+
+from gateway.admin.access import SCHEME
+from gateway.audit.chain import AuditRow, ChainHead, detail_of, timestamp
+from gateway.audit.event import LONGEST
+from gateway.state import Gateway
+from gateway.store.audit_rows import AuditQuery, AuditRows
+from schemas.errors import InvalidRequest, Unavailable
+
+MOST: Final = 1_000
+
+
+class SettingChange(Struct, frozen=True, kw_only=True):
+    """A setting before and after, as text; null: it was not there. A secret is `***`."""
+
+    field: str
+    old: str | None
+    new: str | None
+
+
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """One row; docs/audit.md describes the fields.
+
+    time: RFC 3339. facts, changes: of its `detail`. prev, hash: of the chain.
+    """
+
+    seq: int
+    time: str
+    id: str
+    host: str
+    action: str
+    outcome: str
+    actor_kind: str
+    actor: str
+    session: str
+    address: str
+    target: str
+    reason: str
+    count: int
+    facts: Mapping[str, str]
+    changes: tuple[SettingChange, ...]
+    prev: str
+    hash: str
+
+
+class AuditPage(Struct, frozen=True, kw_only=True):
+    """The newest rows first. before: the parameter for the next page; null: this is the last.
+
+    head: the last row of the whole chain.
+    """
+
+    rows: list[AuditEntry]
+    before: int | None
+    head: ChainHead
+
+
+def audit_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
+    @get("/audit", summary="The audit log: who changed what", security=[{SCHEME: []}])
+    async def audit(
+        limit: Annotated[
+            int, QueryParameter(ge=1, le=MOST, description="number of rows, newest first")
+        ] = 100,
+        before: Annotated[
+            int | None, QueryParameter(ge=1, description="rows with a lower `seq` only")
+        ] = None,
+        since: Annotated[
+            str, QueryParameter(description="RFC 3339 time with a time zone; rows from then on")
+        ] = "",
+        actor: Annotated[
+            str, QueryParameter(max_length=LONGEST, description="name or kind of an actor")
+        ] = "",
+        action: Annotated[
+            str,
+            QueryParameter(
+                max_length=LONGEST, description="`key.revoke`, or a group such as `key`"
+            ),
+        ] = "",
+    ) -> AuditPage:
+        query = AuditQuery(
+            since=_since(since), actor=actor, action=action, before=before, limit=limit
+        )
+        gateway = current()
+        if gateway.audit_rows is None or gateway.experiments is None:
+            raise Unavailable("the audit log requires a store, and this gateway has none")
+        return await gateway.experiments.ask(partial(_page, gateway.audit_rows, query))
+
+    return audit
+
+
+def _page(rows: AuditRows, query: AuditQuery) -> AuditPage:
+    """Blocks. Raises StoreUnavailable."""
+    found = rows.page(query)
+    last = len(found) < query.limit or found[-1].seq == 1
+    return AuditPage(
+        rows=list(map(_entry, found)), before=None if last else found[-1].seq, head=rows.head()
+    )
+
+
+def _entry(row: AuditRow) -> AuditEntry:
+    detail = detail_of(row)
+    return AuditEntry(
+        seq=row.seq,
+        time=row.time,
+        id=row.id,
+        host=row.host,
+        action=row.action,
+        outcome=row.outcome,
+        actor_kind=row.actor_kind,
+        actor=row.actor,
+        session=row.session,
+        address=row.address,
+        target=row.target,
+        reason=row.reason,
+        count=row.count,
+        facts=detail.facts,
+        changes=tuple(
+            SettingChange(field=one.field, old=one.old, new=one.new) for one in detail.changes
+        ),
+        prev=row.prev,
+        hash=row.hash,
+    )
+
+
+def _since(text: str) -> str:
+    """Return a time as it is in the rows. Raises InvalidRequest."""
+    if not text:
+        return ""
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        instant = None
+    if instant is None or instant.tzinfo is None:
+        raise InvalidRequest(
+            "since: expected a time such as 2026-01-31T00:00:00Z, with a time zone", param="since"
+        )
+    return timestamp(instant.timestamp())

@@ -1,0 +1,201 @@
+"""The differences between two configurations, as text without secrets."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, cast
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from gateway.audit.event import Change
+from gateway.config.problems import MASK, SHORTEST_SECRET
+from gateway.config.schema.config import Config
+from schemas.secret import Secret
+
+_CREDENTIAL: Final = re.compile(r"key|token|secret|passw|auth|credential|cookie", re.IGNORECASE)
+"""Names in mappings, such as those of headers, whose values are not shown."""
+
+_USER: Final = re.compile(r"(?<=://)[^/?#@\s]*(?=@)")
+_QUERY: Final = re.compile(r"([?&][^=&#\s]*=)[^&#\s]+")
+_COUNTED: Final = frozenset({"catalogue"})
+"""Long lists that are not the operator's: only their length is shown."""
+
+_SKIPPED: Final = frozenset({"contracts", "hidden"})
+"""Computed from other places of the file, which show the change."""
+
+_FLATTENED: Final = frozenset({"sampling"})
+"""Structs whose settings are at the level of their parent; see `config.schema.units`."""
+
+_Items = dict[str, object]
+
+
+def config_changes(old: Config, new: Config) -> tuple[Change, ...]:
+    """Return every setting that differs, in the order of the file.
+
+    Elements of lists are known by their `name`, or else by their place.
+    """
+    shown = Masked((*old.hidden, *new.hidden, *_secrets(old), *_secrets(new)))
+    return tuple(_differences(old, new, "", shown))
+
+
+def without_secrets(text: str, *configs: Config) -> str:
+    """Return a text without the secrets of the configurations."""
+    hidden = [one for config in configs for one in (*config.hidden, *_secrets(config))]
+    return Masked(hidden).text(text)
+
+
+def exposed_secrets(config: Config, secrets: Iterable[str]) -> tuple[Secret, ...]:
+    """Return the secrets that are also in settings whose text is shown."""
+    texts = set(_texts(config))
+    joined = "\n".join(texts)
+    return tuple(
+        Secret(one)
+        for one in sorted(secrets)
+        if one in texts or (len(one) >= SHORTEST_SECRET and one in joined)
+    )
+
+
+class Masked:
+    """Renders values without secrets, also where one is repeated in a plain text."""
+
+    def __init__(self, secrets: Iterable[Secret]) -> None:
+        values = {one.reveal() for one in secrets}
+        self._whole = frozenset(values)
+        parts = (one for one in values if len(one) >= SHORTEST_SECRET)
+        self._parts = sorted(parts, key=len, reverse=True)
+
+    def text(self, text: str) -> str:
+        """Return a text with every secret in it masked."""
+        if text in self._whole and text:
+            return MASK
+        for secret in self._parts:
+            text = text.replace(secret, MASK)
+        return _QUERY.sub(rf"\g<1>{MASK}", _USER.sub(MASK, text)) if "://" in text else text
+
+    def value(self, value: object) -> str | None:
+        """Return a setting as text; `None` if it is not set."""
+        if value is None or value is UNSET or (isinstance(value, Secret) and not value):
+            return None
+        if isinstance(value, Secret):
+            return MASK
+        if isinstance(value, str):
+            return self.text(value)
+        return self.text(msgspec.json.encode(self._plain(value)).decode())
+
+    def _plain(self, value: object) -> object:
+        """Return JSON of a value: of a Struct, the settings that differ from their defaults."""
+        match value:
+            case Secret():
+                return MASK
+            case Struct():
+                return {
+                    name: self._plain(one)
+                    for name, one in _items(value).items()
+                    if name not in _SKIPPED and one is not UNSET and not _is_default(value, name)
+                }
+            case Mapping():
+                items = cast("Mapping[str, object]", value).items()
+                return {
+                    name: MASK if _CREDENTIAL.search(name) else self._plain(one)
+                    for name, one in items
+                }
+            case tuple() | list():
+                return [self._plain(one) for one in cast("Sequence[object]", value)]
+            case str():
+                return self.text(value)
+            case _:
+                return value
+
+
+def _differences(old: object, new: object, path: str, shown: Masked) -> Iterator[Change]:
+    if old == new:
+        return
+    before, after = _parts(old), _parts(new)
+    if before is None or after is None or type(old) is not type(new):
+        yield Change(field=path, old=shown.value(old), new=shown.value(new))
+        return
+    found = False
+    for name in dict.fromkeys((*before, *after)):
+        label = path if name in _FLATTENED else _joined(path, name)
+        one, other = before.get(name, UNSET), after.get(name, UNSET)
+        if name in _SKIPPED or one == other:
+            continue
+        found = True
+        if name in _COUNTED:
+            yield Change(field=label, old=_count(one), new=_count(other))
+        elif isinstance(old, Mapping) and _CREDENTIAL.search(name):
+            yield Change(field=label, old=_masked_if_set(one), new=_masked_if_set(other))
+        else:
+            yield from _differences(one, other, label, shown)
+    if not found and list(before) != list(after):
+        order = (
+            ", ".join(shown.text(name.strip("[]")) for name in names) for names in (before, after)
+        )
+        yield Change(field=f"{path} (order)", old=next(order), new=next(order))
+
+
+def _parts(value: object) -> _Items | None:
+    """Return what a value consists of, by name; `None` for a single setting."""
+    match value:
+        case Struct():
+            return _items(value)
+        case Mapping():
+            return dict(cast("Mapping[str, object]", value))
+        case tuple():
+            elements = cast("tuple[object, ...]", value)
+            if not all(isinstance(one, Struct) for one in elements):
+                return None
+            names = [getattr(one, "name", None) for one in elements]
+            if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+                names = list(range(len(elements)))
+            return {f"[{name}]": one for name, one in zip(names, elements, strict=True)}
+        case _:
+            return None
+
+
+def _items(value: Struct) -> _Items:
+    return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
+def _is_default(value: Struct, name: str) -> bool:
+    for one in msgspec.structs.fields(value):
+        if one.name == name:
+            return one.default == getattr(value, name)
+    return False
+
+
+def _secrets(value: object) -> Iterator[Secret]:
+    return (one for one in _leaves(value) if isinstance(one, Secret))
+
+
+def _texts(value: object) -> Iterator[str]:
+    return (one for one in _leaves(value) if isinstance(one, str))
+
+
+def _leaves(value: object) -> Iterator[object]:
+    match value:
+        case Struct():
+            inside: Iterable[object] = _items(value).values()
+        case Mapping():
+            inside = cast("Mapping[str, object]", value).values()
+        case tuple() | list():
+            inside = cast("Sequence[object]", value)
+        case _:
+            yield value
+            return
+    for one in inside:
+        yield from _leaves(one)
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}{name}" if name.startswith("[") or not path else f"{path}.{name}"
+
+
+def _masked_if_set(value: object) -> str | None:
+    return None if value is UNSET else MASK
+
+
+def _count(value: object) -> str | None:
+    if not isinstance(value, tuple):
+        return None
+    return f"{len(cast('tuple[object, ...]', value))} rows"

@@ -1,0 +1,101 @@
+"""Record the audit events of one process in its own spool file, from which they are imported."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gateway.audit.event import AuditEvent
+from gateway.audit.repeats import Repeats
+from gateway.config.schema.config import Config
+from gateway.config.schema_store import SPOOL
+from gateway.recording.recorder import FileRecorder
+from gateway.recording.spool import Spool
+
+WHAT: Final = "audit events"
+_FOLDER: Final = "audit"
+_LIMIT: Final = 10_000
+"""Events in memory while the disk fails."""
+
+_RETRY_S: Final = 2.0
+
+
+def audit_spool(config: Config) -> Spool:
+    """Return the folder in which audit events wait, apart from the usage of requests.
+
+    Requests are many, and while the store is unreachable they must not take the events' room.
+    """
+    return Spool(
+        Path(config.store.spool or SPOOL) / _FOLDER,
+        max_bytes=config.audit.max_waiting_bytes,
+        setting="audit.max_waiting_bytes",
+    )
+
+
+class AuditRecorder:
+    """An AuditLog on a spool. An event is on the disk some milliseconds after `record`."""
+
+    def __init__(self, spool: Spool, repeats: Repeats | None = None) -> None:
+        self._recorder = FileRecorder(spool, limit=_LIMIT, every_s=_RETRY_S, what=WHAT)
+        self._repeats = repeats or Repeats()
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._lock = Lock()
+
+    @property
+    def lost(self) -> int:
+        """The number of events lost since the start."""
+        return self._recorder.lost
+
+    @property
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """The number of events by action and outcome, repeats included."""
+        with self._lock:
+            return dict(self._counts)
+
+    def record(self, event: AuditEvent) -> None:
+        """See AuditLog."""
+        with self._lock:
+            self._counts[event.action, event.outcome] += event.count
+            self._write(self._repeats.admit(event))
+
+    def tick(self) -> None:
+        """Record the repeats of the minutes that have passed; call it every few seconds."""
+        with self._lock:
+            self._write(self._repeats.due())
+
+    def close(self) -> None:
+        """Write everything and stop. Blocks. Events that cannot be written are lost, and logged."""
+        with self._lock:
+            self._write(self._repeats.due(all_of_them=True))
+        self._recorder.close()
+
+    def _write(self, events: Iterable[AuditEvent]) -> None:
+        for event in events:
+            self._recorder.add(event)
+            self._recorder.hurry()
+
+
+class AuditCollector(Collector):
+    """Metrics of one process that records."""
+
+    def __init__(self, recorder: AuditRecorder) -> None:
+        self._recorder = recorder
+
+    def collect(self) -> Iterable[Metric]:
+        events = CounterMetricFamily(
+            "strowger_audit_events",
+            "Audit events that wait for the database; changes of API keys are stored at once.",
+            labels=("action", "outcome"),
+        )
+        for labels, count in sorted(self._recorder.counts.items()):
+            events.add_metric(labels, count)
+        yield events
+        yield CounterMetricFamily(
+            "strowger_audit_events_lost",
+            "Audit events lost: the disk failed, or audit.max_waiting_bytes was reached.",
+            value=self._recorder.lost,
+        )
