@@ -41,12 +41,12 @@ Send = Callable[[ToWorker], None]
 class Waiting(Struct, eq=False):
     """A request that waits: for the store, or for what other workers give back.
 
-    recalled: they have given it back. tries: readings of the store so far.
+    recalled: workers that have given it back. tries: readings of the store so far.
     """
 
     worker: int
     ask: BudgetAsk
-    recalled: bool = False
+    recalled: set[int] = set()
     tries: int = 0
 
 
@@ -196,8 +196,9 @@ class BudgetBank:
             for other, amount in account.lent.items()
             if amount and other != worker and other in self._workers
         }
-        if others and not waiting.recalled:
-            waiting.recalled = True
+        # What they report may show that another budget lacks room, of which others hold a part.
+        if others := others - waiting.recalled:
+            waiting.recalled |= others
             self._recall(others, waiting)
             return
         # What the request needs, and what of that the worker has already.

@@ -240,6 +240,13 @@ async def test_a_request_is_refused_only_if_a_budget_lacks_room_and_nothing_stay
     await play(HISTORIES)
 
 
+async def test_all_workers_give_back_before_a_refusal_whichever_budget_lacks_room() -> None:
+    """History 63,351 found it: what one gave back showed that another budget lacked room."""
+    world = World(random.Random(63_351))
+    await world.run()
+    world.check_end()
+
+
 @pytest.mark.nightly
 async def test_budgets_hold_over_many_more_histories() -> None:
     await play(NIGHTLY)
