@@ -33,7 +33,7 @@ _PAGE = Markup("""
 {state}
 {windows}
 <div class="tools">
-<span class="who" title="Signed in as {who}">{who} <span class="tag">{role}</span></span>
+<div class="who" title="Signed in as {who}"><span>{who}</span> <span class="tag">{role}</span></div>
 {pause}
 <button type="button" data-theme-switch hidden>Theme</button>
 <form method="post" action="/admin/sign-out"><button>Sign out</button></form>
