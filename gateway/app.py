@@ -113,7 +113,7 @@ def _litestar(gateway: Gateway, handlers: Sequence[ControllerRouterHandler]) -> 
                     SCHEME: SecurityScheme(
                         type="http",
                         scheme="bearer",
-                        description="auth.admin_key; while it is empty, /admin answers 404",
+                        description="auth.admin_key, for programs",
                     )
                 }
             ),

@@ -24,8 +24,8 @@ from schemas.errors import Forbidden, RouteNotFound, Unauthenticated
 _Connection = ASGIConnection[BaseRouteHandler, object, object, State]
 _Guard = Callable[[_Connection, BaseRouteHandler], None]
 _AsyncGuard = Callable[[_Connection, BaseRouteHandler], Awaitable[None]]
-SCHEME, COOKIE_SCHEME = "admin_key", "admin_session"
-"""Names of the security schemes in the API description."""
+SCHEME = "admin_key"
+"""Name of the security scheme in the API description."""
 
 NEEDS: Final = "role"
 PUBLIC: Final = "public"

@@ -65,6 +65,12 @@ _KEYS: Final[Mapping[str, Tree]] = {
     },
     "client_key_header": {"type": "apiKey", "in": "header", "name": "x-api-key"},
     "client_key_azure": {"type": "apiKey", "in": "header", "name": "api-key"},
+    "admin_session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "strowger_admin",
+        "description": "the session of a browser, with its role",
+    },
     "metrics_key": {
         "type": "http",
         "scheme": "bearer",
@@ -196,7 +202,7 @@ def _security(known: RouteDescription, auth: Auth) -> list[Mapping[str, list[str
 
 def _accepted(key: str, auth: Auth) -> Iterator[str]:
     if key == "admin":
-        yield "admin_key"
+        yield from ("admin_key", "admin_session")
     elif key == "client" and auth.mode == "keys":
         yield from _CLIENT
     elif key == "metrics" and auth.metrics != "open" and auth.mode == "keys":

@@ -292,9 +292,9 @@ async def test_keys_are_required_as_configured(document: Json, tmp_path: Path) -
     assert asked(document, "post", "/v1/chat/completions") == clients
     assert asked(document, "get", "/v1/models") == clients
     assert asked(document, "get", "/metrics") == ["admin_key", "metrics_key"]
-    assert asked(document, "get", "/admin/engines") == ["admin_key"]
+    assert asked(document, "get", "/admin/engines") == ["admin_key", "admin_session"]
     assert asked(document, "get", "/healthz") == []
     assert asked(without, "post", "/v1/chat/completions") == []
-    assert asked(without, "get", "/admin/engines") == ["admin_key"]
+    assert asked(without, "get", "/admin/engines") == ["admin_key", "admin_session"]
     schemes = tree(document, "components", "securitySchemes")
-    assert {*clients, "admin_key", "metrics_key"} == set(schemes)
+    assert {*clients, "admin_key", "admin_session", "metrics_key"} == set(schemes)

@@ -28,7 +28,7 @@ auth:
     name: Mock
     issuer: {issuer}
     client_id: {client_id}
-    client_secret: {client_secret}
+    client_secret: "{client_secret}"
     public_url: {public_url}
     role_claim: realm.roles
     roles: {{sre: admin, staff: viewer}}
@@ -103,7 +103,7 @@ async def _answers(client: httpx.AsyncClient) -> bool:
 class Settings(Struct, frozen=True, kw_only=True):
     """What the gateways of one public address share. store: their database."""
 
-    provider: RealProvider
+    issuer: str
     client: Client
     public_url: str
     store: Path
@@ -118,7 +118,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             workers=workers,
             store=self.store,
             spool=folder / "spool",
-            issuer=self.provider.url,
+            issuer=self.issuer,
             client_id=self.client.client_id,
             client_secret=self.client.client_secret,
             public_url=self.public_url,
@@ -131,7 +131,7 @@ async def settings_for(provider: RealProvider, port: int, folder: Path) -> Setti
     """Register gateways whose public address is this port of the machine."""
     public_url = f"http://127.0.0.1:{port}"
     return Settings(
-        provider=provider,
+        issuer=provider.url,
         client=await provider.register(public_url),
         public_url=public_url,
         store=folder / "shared.db",
