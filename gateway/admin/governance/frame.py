@@ -10,9 +10,9 @@ from markupsafe import Markup
 from gateway.admin.access import principal_of, was_identified
 from gateway.admin.governance.markup import problem
 from gateway.admin.page.answers import html, redirect
-from gateway.admin.page.document import part_page, sign_in_page
+from gateway.admin.page.document import part_page
 from gateway.admin.page.overview import footer_text
-from gateway.admin.page.sign_in import sign_in_path
+from gateway.admin.page.sign_in import sign_in_path, unchecked
 from gateway.state import Gateway
 from schemas.errors import GatewayError, Unauthenticated
 
@@ -39,8 +39,7 @@ def error_page(
         if was_identified(request.scope):
             found = shown(current(), request, part, [problem(exc.message)], exc.status)
         else:
-            page = sign_in_page(exc.message, key=False, provider="", return_to="/admin")
-            found = html(page, exc.status)
+            found = unchecked(current(), exc)
         if exc.retry_after is not None:
             found.headers["retry-after"] = str(ceil(exc.retry_after))
         return found

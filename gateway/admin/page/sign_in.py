@@ -45,7 +45,7 @@ def sign_in_path(scope: Scope) -> str:
     return _PATH if wanted == HOME else f"{_PATH}?{_RETURN}={quote(wanted, safe='')}"
 
 
-def unchecked(gateway: Gateway, exc: Unavailable) -> Response[str]:
+def unchecked(gateway: Gateway, exc: GatewayError) -> Response[str]:
     """Let someone sign in again whose session cannot be checked now."""
     return html(_form(gateway, _sentence(exc.message)), exc.status)
 
