@@ -65,7 +65,12 @@ class AuditPage(Struct, frozen=True, kw_only=True):
 
 
 def audit_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
-    @get("/audit", summary="The audit log: who changed what", security=[{SCHEME: []}])
+    @get(
+        "/audit",
+        role="viewer",
+        summary="The audit log: who changed what",
+        security=[{SCHEME: []}],
+    )
     async def audit(
         limit: Annotated[
             int, QueryParameter(ge=1, le=MOST, description="number of rows, newest first")

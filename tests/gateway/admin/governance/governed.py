@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 from msgspec import Struct
 
+from gateway.audit.event import Actor
 from gateway.budgets.bank import BudgetBank
 from gateway.budgets.metrics import AccountCollector
 from gateway.budgets.sync import BudgetSync
@@ -25,6 +26,7 @@ from tests.gateway.admin.page.trial import DroppingRecorder
 from tests.gateway.serving import Serving, serving
 
 KEY = "key-of-the-operator"
+ANN = Actor(kind="session", name="ann", label="ann")
 DAY_S = 86_400.0
 CONFIG = """
 auth:
@@ -68,7 +70,7 @@ class Governed(Struct, frozen=True, kw_only=True, eq=False):
 
     def issue(self, name: str, **fields: object) -> str:
         """Issue a key; return its secret."""
-        made = self.keys().create(name, KeyFields(**fields), "ann")  # pyright: ignore[reportArgumentType]
+        made = self.keys().create(name, KeyFields(**fields), ANN)  # pyright: ignore[reportArgumentType]
         self.apply()
         return made.secret
 

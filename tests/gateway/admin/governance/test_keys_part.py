@@ -15,7 +15,7 @@ from gateway.admin.governance.key_details import KeyPart, key_section
 from gateway.admin.governance.key_list import MOST_SHOWN, KeyPage, key_list_section
 from gateway.issued_keys.view import KeyView
 from gateway.sessions.principal import KEY_HOLDER, Principal
-from tests.gateway.admin.governance.governed import KEY, Governed, governed
+from tests.gateway.admin.governance.governed import ANN, KEY, Governed, governed
 from tests.gateway.admin.governance.pages import NOW, fields_of, secret_in, text_of
 
 pytestmark = pytest.mark.anyio
@@ -199,7 +199,7 @@ async def test_keys_are_found_by_name_team_user_and_tag(tmp_path: Path) -> None:
         up.issue("crawler", team="search", tags=("prod",))
         up.issue("notebook", user="Ann@x")
         up.issue("gone")
-        up.keys().revoke("gone", "x")
+        up.keys().revoke("gone", ANN)
         found = {
             q: re.findall(r'scope="row"><a href="/admin/view/keys/([^"]+)', page)
             for q in ("", "SEARCH", "ann", "prod", "nothing")
