@@ -54,10 +54,10 @@ class Purses:
     usd: whether one of them counts money. strict: the first budget that wants every price known.
     """
 
-    __slots__ = ("all", "hard", "strict", "usd")
+    __slots__ = ("all", "hard", "soft", "strict", "usd")
 
     def __init__(self, purses: Sequence[Purse], soft: Sequence[Purse] = ()) -> None:
-        self.hard = tuple(purses)
+        self.hard, self.soft = tuple(purses), tuple(soft)
         self.all = (*purses, *soft)
         self.usd = any(one.usd for one in self.all)
         self.strict = next(
@@ -66,14 +66,19 @@ class Purses:
 
     def reserve(self, cost: Cost) -> "Reservation | None":
         """Reserve a request; `None` if a lease lacks room."""
-        if cost.guessed or cost.unpriced:
-            needs = [purse.need(cost) for purse in self.all]
-        else:
-            nanos, tokens = cost.nanos, cost.tokens
-            needs = [nanos if purse.usd else tokens for purse in self.all]
-        for purse, need in zip(self.hard, needs, strict=False):
+        nanos, tokens, unpriced = cost.nanos, cost.tokens, cost.unpriced
+        needs: list[int] = []
+        for purse in self.hard:
+            if unpriced:
+                need = purse.need(cost)
+            else:  # `Purse.need` written out for most requests
+                need = nanos if purse.usd else tokens
+                if need > purse.limit and cost.guessed:
+                    need = purse.limit
             if purse.room < need:
                 return None
+            needs.append(need)
+        needs += [purse.need(cost) for purse in self.soft] if self.soft else ()
         for purse, need in zip(self.all, needs, strict=True):
             purse.room -= need
         return Reservation(self, needs)
@@ -87,13 +92,18 @@ class Reservation(Struct, eq=False):
 
     def settle(self, used: Amount | None) -> None:
         """The request has ended, and this is what its records say; `None`: it has none."""
-        for purse, need in zip(self.purses.all, self.needs, strict=True):
-            if used is None:
+        settled = zip(self.purses.all, self.needs, strict=True)
+        if used is None:
+            for purse, need in settled:
                 purse.room += need
-                continue
-            amount = used.tokens
+            return
+        nanos, tokens, unpriced = used.nanos, used.tokens, used.unpriced
+        for purse, need in settled:
+            amount = tokens
             if purse.usd:
-                amount = used.nanos + used.unpriced * (purse.unpriced or 0)
+                amount = nanos
+                if unpriced:
+                    amount += unpriced * (purse.unpriced or 0)
             purse.room += need - amount
             purse.spent += amount
 
