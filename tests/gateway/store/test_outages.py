@@ -253,10 +253,13 @@ async def test_every_alert_that_the_documentation_has_is_about_a_metric(rig: Rig
     unused = {
         "strowger_audit_file_available",
         "strowger_redis_available",
+        "strowger_engine_up",
+        "strowger_tls_certificate_expiry_timestamp_seconds",
+        "strowger_tls_files_refused",
         "strowger_issued_keys_current",
         "strowger_identity_provider_up",
     }
-    assert missing == unused, "there is no Redis and no audit.file here, and auth.mode is none"
+    assert missing == unused, "no Redis, TLS, engine, keys or audit.file here"
     assert len(alerts) > 5
 
 
