@@ -7,6 +7,7 @@ from litestar import Router
 from gateway.admin.access import admin_exists, role_required
 from gateway.admin.audit import audit_route
 from gateway.admin.backends import backends_route
+from gateway.admin.budgets import budgets_route
 from gateway.admin.engines import engines_route
 from gateway.admin.experiments import experiment_routes
 from gateway.admin.explain import explain_route
@@ -29,6 +30,7 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
             engines_route(current),
             series_route(current),
             usage_route(current),
+            budgets_route(current),
             explain_route(current),
             live_route(current),
             backends_route(current),

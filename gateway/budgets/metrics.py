@@ -1,10 +1,11 @@
-"""Metrics of the budgets: what processes have refused, and what the leader's accounts hold."""
+"""Metrics of the budgets: what processes have refused, the leader's accounts, and its alerts."""
 
 from collections.abc import Iterable
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gateway.budgets.alerts import BudgetAlerts
 from gateway.budgets.bank import BudgetBank
 from gateway.budgets.budgets import Budgets
 from gateway.budgets.sync import BudgetSync
@@ -69,4 +70,34 @@ class AccountCollector(Collector):
             "strowger_budget_expired_leases",
             "Processes and gateways that died with leases of budgets, which have expired.",
             value=self._sync.expired,
+        )
+
+
+class AlertCollector(Collector):
+    """Alerts of budgets and their deliveries, in the leader."""
+
+    def __init__(self, alerts: BudgetAlerts) -> None:
+        self._alerts = alerts
+
+    def collect(self) -> Iterable[Metric]:
+        made = CounterMetricFamily(
+            "strowger_budget_alerts",
+            "Shares of budgets that spend has passed, once per subject and period.",
+            labels=["budget", "threshold"],
+        )
+        for (budget, threshold), count in self._alerts.made.items():
+            made.add_metric([budget, f"{threshold:g}"], count)
+        yield made
+        attempts = CounterMetricFamily(
+            "strowger_budget_alert_deliveries",
+            "Attempts to deliver alerts: delivered, failed, and those that were the last one.",
+            labels=["webhook", "outcome"],
+        )
+        for (webhook, outcome), count in self._alerts.outcomes.items():
+            attempts.add_metric([webhook, outcome], count)
+        yield attempts
+        yield GaugeMetricFamily(
+            "strowger_budget_alerts_waiting",
+            "Deliveries of alerts that no receiver has accepted yet.",
+            value=self._alerts.waiting,
         )

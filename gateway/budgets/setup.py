@@ -1,24 +1,45 @@
 """Connect the budgets of a gateway with its store."""
 
+import asyncio
 from collections.abc import Callable
 
 from prometheus_client.registry import CollectorRegistry
 
+from gateway.background import OnCrash
+from gateway.budgets.alerts import BudgetAlerts
 from gateway.budgets.bank import BudgetBank
-from gateway.budgets.metrics import AccountCollector
+from gateway.budgets.metrics import AccountCollector, AlertCollector
 from gateway.budgets.sync import BudgetSync
-from gateway.config.schema.budgets import Budget
+from gateway.config.schema.config import Config
 from gateway.recording.setup import Records
 
 
-def stored_budgets(
-    budgets: Callable[[], tuple[Budget, ...]], records: Records, registry: CollectorRegistry
-) -> tuple[BudgetBank, BudgetSync]:
-    """Return the accounts, and their connection with the store, to be started.
+class BudgetJobs:
+    """What runs for the budgets in the leader, from `start` until `close`."""
 
-    budgets: the current configuration's. registry: of the leader's metrics.
+    def __init__(self, sync: BudgetSync, alerts: BudgetAlerts) -> None:
+        self._sync = sync
+        self._alerts = alerts
+
+    async def start(self, crashed: OnCrash) -> None:
+        """Read what was spent once, then follow the store."""
+        await self._sync.start(crashed)
+        self._alerts.start(crashed)
+
+    async def close(self) -> None:
+        await asyncio.gather(self._alerts.close(), self._sync.close())
+
+
+def stored_budgets(
+    config: Callable[[], Config], records: Records, registry: CollectorRegistry
+) -> tuple[BudgetBank, BudgetJobs]:
+    """Return the accounts, and what connects them with the store, to be started.
+
+    config: the current one. registry: of the leader's metrics.
     """
-    bank = BudgetBank(budgets, durable=True)
+    bank = BudgetBank(lambda: config().budgets, durable=True)
     sync = BudgetSync(bank, records.store.spend, lambda: records.importer.status.whole_at)
+    alerts = BudgetAlerts(config, records.store)
     registry.register(AccountCollector(bank, sync))
-    return bank, sync
+    registry.register(AlertCollector(alerts))
+    return bank, BudgetJobs(sync, alerts)

@@ -16,6 +16,7 @@ _NAMES = (
     "experiments",
     "keys",
     "usage",
+    "budgets",
     "audit",
     "prices",
     "models",

@@ -22,7 +22,6 @@ class UnsupportedSetting(Struct, frozen=True):
 
 
 UNSUPPORTED: tuple[UnsupportedSetting, ...] = (
-    UnsupportedSetting("budgets[].alerts", ((),), "alerting when a budget is nearly used up"),
     UnsupportedSetting("logging.payloads", ("off",), "logging payloads"),
     UnsupportedSetting("telemetry.otlp_endpoint", (None,), "sending OpenTelemetry spans"),
 )

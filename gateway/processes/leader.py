@@ -63,7 +63,7 @@ async def run_leader(
         hold_starts=pool.hold_worker_starts,
         audit=records.audit,
     )
-    pool.budgets, budgets = stored_budgets(lambda: reload.config.budgets, records, metrics.registry)
+    pool.budgets, budgets = stored_budgets(lambda: reload.config, records, metrics.registry)
     on_stop(pool.drain, pool.stop_now)
     on_reload(reload.reload)
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))

@@ -91,7 +91,7 @@ async def run_single_process(
         audit=records.audit,
     )
     limits = shared_limits(config, lambda: reload.config.limits)
-    bank, budgets = stored_budgets(lambda: reload.config.budgets, records, metrics.registry)
+    bank, budgets = stored_budgets(lambda: reload.config, records, metrics.registry)
     on_stop(serving.drain, serving.stop_now)
     on_reload(reload.reload)
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))

@@ -9,8 +9,10 @@ from gateway.audit.event import AuditEvent
 from gateway.experiments.statistics.interval_history import Point
 from gateway.experiments.statistics.outcomes import Outcomes, Per
 from gateway.experiments.statistics.sample_ratio import EpochCounts
+from gateway.store.database import Database
 from gateway.store.request_queries import RecordedRequest
 from gateway.store.rows import Row
+from gateway.store.spend_rows import SpendRows
 from gateway.store.unit_pages import UnitTotal
 from gateway.store.usage_rows import Usage
 
@@ -158,7 +160,16 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 class Store(Protocol):
-    """One database. Every call is its own transaction; safe to call from several threads."""
+    """One database. Every call is its own transaction; safe to call from several threads.
+
+    spend: what budgets are read from. database: for rows of other packages.
+    """
+
+    @property
+    def spend(self) -> SpendRows: ...
+
+    @property
+    def database(self) -> Database: ...
 
     def epoch(
         self, experiment: str, fingerprint: str, shares: Mapping[str, float], now: float

@@ -16,6 +16,13 @@ _TABLES = (
 )
 _WAITING_S = 86_400.0
 """How long ago `waiting_before` is."""
+_ALERTS_S = 90 * 86_400.0
+"""Alerts of budgets are kept so long after their period has ended."""
+_OLD_ALERTS = (
+    """DELETE FROM budget_alert_deliveries
+    WHERE alert IN (SELECT id FROM budget_alerts WHERE period_end < ?)""",
+    "DELETE FROM budget_alerts WHERE period_end < ?",
+)
 _UNMATCHED = "DELETE FROM feedback WHERE joined = 0 AND time < ?"
 
 
@@ -40,4 +47,6 @@ def prune(
         drop_old_usage(session, usage_before)
         fold_old_spend(session, min(before, now - DETAIL_S))
         session.run("DELETE FROM spend_changes WHERE time < ?", now - CHANGES_S)
+        for sql in _OLD_ALERTS:
+            session.run(sql, int(now - _ALERTS_S))
         return session.run(_UNMATCHED, waiting_before)

@@ -215,6 +215,20 @@ _AUDIT = (
     "CREATE TABLE audit_head (seq BIGINT NOT NULL, hash {text} NOT NULL)",
     f"INSERT INTO audit_head (seq, hash) VALUES (0, '{NO_HASH}')",
 )
+_ALERTS = (
+    """CREATE TABLE budget_alerts (
+        id {text} PRIMARY KEY, budget {text} NOT NULL, subject {text} NOT NULL,
+        period_begin BIGINT NOT NULL, period_end BIGINT NOT NULL,
+        threshold DOUBLE PRECISION NOT NULL, body {text} NOT NULL,
+        created DOUBLE PRECISION NOT NULL)""",
+    """CREATE UNIQUE INDEX budget_alerts_once
+        ON budget_alerts (budget, subject, period_begin, period_end, threshold)""",
+    """CREATE TABLE budget_alert_deliveries (
+        alert {text} NOT NULL, webhook {text} NOT NULL, attempts INTEGER NOT NULL,
+        due DOUBLE PRECISION NOT NULL, state {text} NOT NULL, error {text} NOT NULL,
+        PRIMARY KEY (alert, webhook))""",
+    "CREATE INDEX budget_alert_deliveries_due ON budget_alert_deliveries (state, due)",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -229,6 +243,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _USAGE,
     _ADMIN_SESSIONS,
     _AUDIT,
+    _ALERTS,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

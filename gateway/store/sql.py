@@ -48,13 +48,14 @@ class SqlStore:
     issued_keys: API keys that are not in config.yaml. spend: what budgets are read from.
     admin_sessions: of browsers at /admin.
     audit: the chain of the audit log.
+    database: for rows of other packages.
 
     Every method raises StoreUnavailable if the database cannot be reached, or if a newer version
     of the program has changed the tables.
     """
 
     def __init__(self, driver: Driver) -> None:
-        self._database = Database(driver, migration(driver.text))
+        self.database = self._database = Database(driver, migration(driver.text))
         self.stored_responses = ResponseRows(self._database)
         self.issued_keys = KeyRows(self._database)
         self.spend = SpendRows(self._database)

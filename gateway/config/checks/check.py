@@ -22,6 +22,7 @@ from gateway.config.checks.models import check_models, matches
 from gateway.config.checks.providers import check_file, check_providers
 from gateway.config.checks.responses import check_responses
 from gateway.config.checks.routing import check_routing
+from gateway.config.checks.webhooks import check_webhooks
 from gateway.config.checks.when_rules import check_rules
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.config import Config, ServerConfig
@@ -46,6 +47,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_metrics(config, problems)
     check_limits(config, problems)
     check_budgets(config, problems)
+    check_webhooks(config, problems)
     check_honoured(config, problems, adapters)
     warn_ineffective(config, problems)
     _default_model(config, problems)

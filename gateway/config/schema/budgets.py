@@ -28,6 +28,7 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     who, each, models: as in Limit.
     usd, tokens:   one of them. per: `total` never begins again.
     time_zone:     in which days, weeks and months begin; a week begins on Monday.
+    alerts:        shares of the budget; each that spend passes is an alert, once per period.
     on_exceeded:   refuse requests, or send them to a cheaper model.
     unknown_price: refuse requests that a backend without a price may answer, or count so much.
     on_outage:     without the store, each gateway decides by what it knows, or refuses requests.

@@ -45,6 +45,7 @@ from gateway.config.schema.units import (
     Size,
     Weight,
 )
+from gateway.config.schema.webhooks import Webhook
 from schemas.sampling import Sampling
 from schemas.secret import Secret
 
@@ -360,6 +361,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     metrics: tuple[MetricContract, ...] = ()
     limits: tuple[Limit, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    webhooks: tuple[Webhook, ...] = ()
     prices: tuple[Price, ...] = ()
     capabilities: tuple[Capability, ...] = ()
     logging: Logging = Logging()

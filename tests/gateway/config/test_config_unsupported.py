@@ -5,9 +5,7 @@ import pytest
 from gateway.config.unsupported import UNSUPPORTED
 from tests.gateway.config.configs import GOOD, faults, read
 
-BUDGET = "budgets: [{name: b, tokens: 1, who: {any: true}, alerts: [0.5]}]"
 TOP_LEVEL = [
-    (BUDGET, "budgets[0].alerts: alerting when a budget is nearly used up"),
     ("logging: {payloads: on}", "logging.payloads: logging payloads"),
     ("telemetry: {otlp_endpoint: 'http://x'}",
      "telemetry.otlp_endpoint: sending OpenTelemetry spans"),

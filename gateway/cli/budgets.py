@@ -1,0 +1,85 @@
+"""`strowger budgets`: what each budget has spent, reserved and left."""
+
+import time
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import click
+import msgspec
+from rich.markup import escape
+
+from gateway.budgets.report import BudgetOverview, BudgetStanding, budget_report
+from gateway.cli.config_loading import config_option, faults_shown, load
+from gateway.cli.tables import show, table_of
+from gateway.config.schema.config import Config
+from gateway.store.errors import StoreUnavailable
+from gateway.store.open import open_existing
+from schemas.errors import InvalidConfig
+
+
+@click.command()
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def budgets(path: Path, as_json: bool) -> None:
+    """Show the budgets of the configuration in their current periods, from the store.
+
+    RESERVED is held by running gateways, for requests in flight and records not stored yet.
+    FORECAST is what will be spent at the end of the period at its average rate so far.
+    """
+    config = load(path)
+    report = _read(config)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(report)))
+    elif not config.budgets:
+        click.echo(f"{path}: has no budgets")
+    else:
+        _table(report, config)
+
+
+def _read(config: Config) -> BudgetOverview:
+    with faults_shown():
+        store = open_existing(config.store.url)
+        try:
+            return budget_report(config.budgets, store, time.time())
+        except StoreUnavailable as exc:
+            raise InvalidConfig((f"store.url: {exc}",)) from exc
+        finally:
+            store.close()
+
+
+def _table(report: BudgetOverview, config: Config) -> None:
+    zones = {budget.name: budget.time_zone for budget in config.budgets}
+    named = any(one.subject for one in report.budgets)
+    subject = ("SUBJECT",) if named else ()
+    columns = ("SPENT", "%", "RESERVED", "LEFT", "LIMIT", "RESETS", "FORECAST", "ALERTS")
+    table = table_of("BUDGET", *subject, *columns)
+    for one in report.budgets:
+        table.add_row(
+            escape(one.budget),
+            *((escape(one.subject),) if named else ()),
+            _amount(one, one.spent),
+            f"{100 * one.share:.0f}",
+            _amount(one, one.reserved),
+            _amount(one, one.left),
+            _amount(one, one.limit),
+            _time(one.resets, zones[one.budget]),
+            "" if one.forecast is None else _amount(one, one.forecast),
+            ", ".join(f"{100 * a.threshold:g} %" for a in one.alerts if a.passed is not None),
+        )
+    show(table)
+    for name, count in report.omitted.items():
+        click.echo(f"{name}: and {count:,} subjects that have spent less", err=True)
+
+
+def _amount(one: BudgetStanding, amount: float) -> str:
+    if one.unit == "tokens":
+        return f"{amount:,.0f} tokens"
+    digits = 2 if amount >= 1 or not amount else 6
+    return f"{amount:,.{digits}f} USD"
+
+
+def _time(at: float | None, zone: str) -> str:
+    if at is None:
+        return "never"
+    return datetime.fromtimestamp(at, ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M %Z")
