@@ -95,6 +95,25 @@ def test_waits_grow_and_are_forgotten() -> None:
     assert other == later == 0.0
 
 
+def test_attempts_that_cost_something_wait_before_they_are_looked_at() -> None:
+    """Each failure from anywhere in an IPv6 customer's network makes all of it wait longer."""
+    at = 1000.0
+    table = WrongKeyThrottle(lambda: at, what="failed sign-ins")
+    one, other, stranger = (
+        cast(HTTPScope, {"client": (host, 1)})
+        for host in ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1")
+    )
+    waits: list[float] = []
+    for _ in range(FREE + 3):
+        table.note_failure(one, "")
+        waits.append(table.wait_s(other, ""))
+    elsewhere = table.wait_s(stranger, "")
+    at += waits[-1] + 0.001
+
+    assert waits == pytest.approx([0.0] * FREE + [0.1, 0.2, 0.4])
+    assert elsewhere == table.wait_s(other, "") == 0.0
+
+
 def test_the_table_is_bounded() -> None:
     table = WrongKeyThrottle(lambda: 0.0)
 
