@@ -6,6 +6,7 @@ from typing import Final, cast
 
 import msgspec
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from gateway.audit.event import Change
 from gateway.config.problems import MASK, SHORTEST_SECRET
@@ -35,7 +36,8 @@ def config_changes(old: Config, new: Config) -> tuple[Change, ...]:
     Elements of lists are known by their `name`, or else by their place.
     """
     shown = Masked((*old.hidden, *new.hidden, *_secrets(old), *_secrets(new)))
-    return tuple(_differences(old, new, "", shown))
+    found = _differences(old, new, "", shown)
+    return tuple(replace(one, field=shown.text(one.field)) for one in found)
 
 
 def without_secrets(text: str, *configs: Config) -> str:
