@@ -5,7 +5,7 @@ import json
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.config.schema.identities import Issuer
@@ -35,10 +35,12 @@ def callers() -> TokenCallers:
 
 
 @settings(deadline=None)
+@example(place=TOKEN.find("-", TOKEN.rfind(".")), letter="+")
 @given(place=st.integers(0, len(TOKEN) - 1), letter=st.sampled_from(ALPHABET))
 def test_a_token_with_a_changed_letter_is_refused(place: int, letter: str) -> None:
     changed = TOKEN[:place] + letter + TOKEN[place + 1 :]
     same = [*map(_bytes, changed.split("."))] == [*map(_bytes, TOKEN.split("."))]
+    same = same and letter not in "+/"  # they mean - and _, but only in the other base64
 
     try:
         found = asyncio.run(callers().caller(changed.encode())).name
