@@ -91,15 +91,24 @@ def audit_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             ),
         ] = "",
     ) -> AuditPage:
-        query = AuditQuery(
-            since=_since(since), actor=actor, action=action, before=before, limit=limit
-        )
-        gateway = current()
-        if gateway.audit_rows is None or gateway.experiments is None:
-            raise Unavailable("the audit log requires a store, and this gateway has none")
-        return await gateway.experiments.ask(partial(_page, gateway.audit_rows, query))
+        query = audit_query(since=since, actor=actor, action=action, before=before, limit=limit)
+        return await audit_page(current(), query)
 
     return audit
+
+
+def audit_query(
+    *, since: str, actor: str, action: str, before: int | None, limit: int
+) -> AuditQuery:
+    """since: RFC 3339, "" for all. Raises InvalidRequest."""
+    return AuditQuery(since=_since(since), actor=actor, action=action, before=before, limit=limit)
+
+
+async def audit_page(gateway: Gateway, query: AuditQuery) -> AuditPage:
+    """Read a page of the log. Raises Unavailable, StoreUnavailable."""
+    if gateway.audit_rows is None or gateway.experiments is None:
+        raise Unavailable("the audit log requires a store, and this gateway has none")
+    return await gateway.experiments.ask(partial(_page, gateway.audit_rows, query))
 
 
 def _page(rows: AuditRows, query: AuditQuery) -> AuditPage:

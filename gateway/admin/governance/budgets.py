@@ -1,20 +1,19 @@
 """The budgets: spent, reserved and left, the forecast, and when they begin again."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
 
 from markupsafe import Markup
 
-from gateway.admin.governance.markup import ago, dollars, problem
-from gateway.admin.governance.measured import BudgetState
+from gateway.admin.governance.markup import ago, dollars
 from gateway.admin.page.formatting import NONE, count, share
+from gateway.budgets.report import BudgetOverview, BudgetStanding
+from gateway.store.spend_rows import NANOS
 
 _SECTION = Markup("""
 <section id="budgets" aria-labelledby="h-budgets">
 <h2 id="h-budgets">Budgets</h2>
-{problem}
 <div class="card table plain">{table}</div>
+{more}
 </section>
 """)
 _TABLE = Markup("""<table>
@@ -40,17 +39,20 @@ _BAR = Markup(
     '</meter> <span class="{tone}">{share}</span></span>'
 )
 _OVER = Markup('<span class="state {}">{}</span>')
+_MORE = Markup('<p class="quiet">{:,} more subjects, which used less, are not shown.</p>')
 _NONE = Markup(
     '<p class="empty">There are no budgets. <code>budgets</code> in the configuration caps what '
     "keys, teams and users spend.</p>"
 )
 
 
-def budgets_section(states: Sequence[BudgetState], now: float, trouble: str = "") -> Markup:
-    """now: Unix seconds."""
-    rows = Markup().join(_row(one, now) for one in states)
-    table = _TABLE.format(rows=rows) if states else _NONE
-    return _SECTION.format(problem=problem(trouble), table=table if not trouble else "")
+def budgets_section(overview: BudgetOverview) -> Markup:
+    rows = Markup().join(_row(one, overview.at) for one in overview.budgets)
+    omitted = sum(overview.omitted.values())
+    return _SECTION.format(
+        table=_TABLE.format(rows=rows) if overview.budgets else _NONE,
+        more=_MORE.format(omitted) if omitted else "",
+    )
 
 
 def meter(used: float, allowed: float) -> Markup:
@@ -65,39 +67,34 @@ def meter(used: float, allowed: float) -> Markup:
     )
 
 
-def _row(one: BudgetState, now: float) -> Markup:
+def _row(one: BudgetStanding, at: float) -> Markup:
+    limit = _amount(one, one.limit)
     return _ROW.format(
-        name=one.name,
+        name=one.budget,
         subject=_SUBJECT.format(one.subject) if one.subject else "",
         bar=meter(one.spent + one.reserved, one.limit),
         spent=_amount(one, one.spent),
         reserved=_amount(one, one.reserved),
         left=_amount(one, one.left),
-        limit=f"{_amount(one, one.limit)} / {one.per}" if one.per != "total" else _total(one),
-        forecast=_forecast(one, now),
-        resets=_resets(one, now),
+        limit=f"{limit} in total" if one.per == "total" else f"{limit} / {one.per}",
+        forecast=_forecast(one),
+        resets=_resets(one, at),
     )
 
 
-def _total(one: BudgetState) -> str:
-    return f"{_amount(one, one.limit)} in total"
+def _amount(one: BudgetStanding, value: float) -> str:
+    return dollars(round(value * NANOS)) if one.unit == "usd" else f"{count(round(value))} tokens"
 
 
-def _amount(one: BudgetState, value: float) -> str:
-    return dollars(round(value * 1e9)) if one.usd else f"{count(round(value))} tokens"
-
-
-def _forecast(one: BudgetState, now: float) -> str | Markup:
+def _forecast(one: BudgetStanding) -> str | Markup:
     """Marked if it is more than the budget."""
-    found = one.forecast(now)
-    if found is None:
+    if one.forecast is None:
         return NONE
-    text = _amount(one, found)
-    return _OVER.format("warn", text) if found > one.limit else text
+    text = _amount(one, one.forecast)
+    return _OVER.format("warn", text) if one.forecast > one.limit else text
 
 
-def _resets(one: BudgetState, now: float) -> str | Markup:
-    if one.end is None:
+def _resets(one: BudgetStanding, at: float) -> str | Markup:
+    if one.resets is None:
         return "never"
-    end = datetime.fromtimestamp(one.end, ZoneInfo(one.time_zone))
-    return ago(end, datetime.fromtimestamp(now, UTC))
+    return ago(datetime.fromtimestamp(one.resets, UTC), datetime.fromtimestamp(at, UTC))

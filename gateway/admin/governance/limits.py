@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from gateway.admin.governance.budgets import meter
-from gateway.admin.governance.markup import problem
 from gateway.admin.governance.measured import LimitState
 from gateway.admin.page.formatting import NONE, count
 
@@ -14,7 +13,6 @@ MOST_SHOWN = 200
 _SECTION = Markup("""
 <section id="limits" aria-labelledby="h-limits">
 <h2 id="h-limits">Limits</h2>
-{problem}
 <div class="card table plain">{table}</div>
 {more}
 </section>
@@ -46,17 +44,14 @@ _MORE = Markup(
 )
 
 
-def limits_section(
-    states: Sequence[LimitState], unused: Sequence[str], trouble: str = ""
-) -> Markup:
+def limits_section(states: Sequence[LimitState], unused: Sequence[str]) -> Markup:
     """unused: limits that no request has needed yet."""
     rows = [*map(_row, states[:MOST_SHOWN]), *map(_IDLE.format, unused)]
     hidden = len(states) - MOST_SHOWN
     more = f" {hidden:,} more subjects are not shown." if hidden > 0 else ""
     table = _TABLE.format(rows=Markup().join(rows)) if rows else _NONE
     return _SECTION.format(
-        problem=problem(trouble),
-        table=table if not trouble else "",
+        table=table,
         more=_MORE.format(more) if states else "",
     )
 

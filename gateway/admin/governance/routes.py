@@ -6,6 +6,7 @@ from litestar import Router
 from litestar.handlers import HTTPRouteHandler
 
 from gateway.admin.access import role_required
+from gateway.admin.governance.audit_routes import audit_view_route
 from gateway.admin.governance.frame import error_page
 from gateway.admin.governance.key_routes import key_view_routes
 from gateway.admin.governance.spend_routes import spend_route
@@ -28,4 +29,5 @@ def governance_routes(current: Callable[[], Gateway]) -> list[Router]:
         part("Spend", [spend_route(current)]),
         part("Budgets", [budgets_view_route(current)]),
         part("Limits", [limits_view_route(current)]),
+        part("Audit", [audit_view_route(current)]),
     ]

@@ -1,16 +1,16 @@
 """`/admin/view/budgets` and `/admin/view/limits`: what is used of them now, in a browser."""
 
-import time
 from collections.abc import Callable
 
 from litestar import Request, Response, get
 from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 
+from gateway.admin.budgets import read_budgets
 from gateway.admin.governance.budgets import budgets_section
 from gateway.admin.governance.frame import shown
 from gateway.admin.governance.limits import limits_section
-from gateway.admin.governance.measured import budget_states, limit_states, unused_limits
+from gateway.admin.governance.measured import limit_states, unused_limits
 from gateway.state import Gateway
 
 _Request = Request[object, object, State]
@@ -19,8 +19,8 @@ _Request = Request[object, object, State]
 def budgets_view_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     @get("/budgets", role="viewer", include_in_schema=False)
     async def budgets(request: _Request) -> Response[str]:
-        gateway, now = current(), time.time()
-        section = budgets_section(await budget_states(gateway, now), now)
+        gateway = current()
+        section = budgets_section(await read_budgets(gateway))
         return shown(gateway, request, "Budgets", [section])
 
     return budgets

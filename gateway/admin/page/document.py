@@ -93,6 +93,7 @@ PARTS: Final[Mapping[str, str]] = {
     "Spend": "/admin/view/spend",
     "Budgets": "/admin/view/budgets",
     "Limits": "/admin/view/limits",
+    "Audit": "/admin/view/audit",
 }
 """The parts of the page, and their paths."""
 _HERE: Final = Markup(' aria-current="page"')

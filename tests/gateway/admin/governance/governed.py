@@ -10,9 +10,6 @@ import httpx
 from msgspec import Struct
 
 from gateway.audit.event import Actor
-from gateway.budgets.bank import BudgetBank
-from gateway.budgets.metrics import AccountCollector
-from gateway.budgets.sync import BudgetSync
 from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.issued_keys.authority import KeyAuthority, KeyFields
 from gateway.issued_keys.desk import KeyDesk, log_event
@@ -84,18 +81,13 @@ async def governed(folder: Path, config: str = CONFIG) -> AsyncGenerator[Governe
     store = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
     store.prepare()
 
-    served: list[Gateway] = []
-    bank = BudgetBank(lambda: served[0].runtime.config.budgets, durable=True)
-    sync = BudgetSync(bank, store.spend, time.monotonic)
-
     def equip(gateway: Gateway) -> None:
         def changed() -> None:
             gateway.runtime.issued.push(store.issued_keys.current())
 
-        served.append(gateway)
         registry = gateway.log.metrics.registry
         registry.register(LimitUseCollector(gateway.limits.accounts))
-        registry.register(AccountCollector(bank, sync))
+        gateway.audit_rows = store.audit
         gateway.keys = KeyDesk(store.issued_keys, lambda: gateway.runtime.config, changed)
         gateway.experiments = ExperimentService(
             store,
@@ -108,9 +100,7 @@ async def governed(folder: Path, config: str = CONFIG) -> AsyncGenerator[Governe
         async with serving(config, folder, equip=equip) as up:
             headers = {"authorization": f"Bearer {KEY}"}
             async with httpx.AsyncClient(base_url=up.url, headers=headers) as client:
-                await sync.start()
                 yield Governed(up=up, store=store, client=client)
-                await sync.close()
             assert up.state.keys is not None
             up.state.keys.close()
     finally:

@@ -17,7 +17,7 @@ pytestmark = [
 ]
 SLOW_MS = 5000
 LONG = "x" * 120
-PARTS = ("keys", "keys/crawler", "spend", "spend?by=tag&per=month", "budgets", "limits")
+PARTS = ("keys", "keys/crawler", "spend", "spend?by=tag&per=month", "budgets", "limits", "audit")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from gateway.admin.governance.budgets import budgets_section
 from gateway.admin.governance.limits import limits_section
-from gateway.admin.governance.measured import BudgetState, LimitState
+from gateway.admin.governance.measured import LimitState
+from gateway.budgets.report import BudgetOverview, BudgetStanding
 from gateway.limits.limits import RequestLimits
 from gateway.limits.metrics import MOST_ACCOUNTS, LimitUseCollector
 from tests.gateway.admin.governance.governed import Governed, governed, use
@@ -22,17 +23,20 @@ from tests.gateway.serving import one_model
 pytestmark = pytest.mark.anyio
 EVIL = "<script>alert('1')</script>\" onload=\"x"
 HOUR, SOON_S = 3600.0, 30.0
-STATE = BudgetState(
-    name="b",
+STATE = BudgetStanding(
+    budget="b",
     subject="",
-    usd=True,
+    unit="usd",
     per="day",
-    time_zone="UTC",
     limit=10.0,
     spent=4.0,
     reserved=1.5,
-    begin=0.0,
-    end=24 * HOUR,
+    left=4.5,
+    share=0.4,
+    begins=0.0,
+    resets=24 * HOUR,
+    forecast=8.0,
+    alerts=(),
 )
 NONE_OF_A_KEY = """
 auth: {mode: keys, admin_key: key-of-the-operator, keys: [{name: a, key: key-of-a}]}
@@ -88,41 +92,45 @@ async def test_a_gateway_without_budgets_and_limits_says_how_to_have_some(tmp_pa
     assert "There are no limits." in limits
 
 
+def shown(state: BudgetStanding, at: float = 12 * HOUR, omitted: int = 0) -> str:
+    hidden = {state.budget: omitted} if omitted else {}
+    return budgets_section(BudgetOverview(at=at, budgets=(state,), omitted=hidden))
+
+
 @pytest.mark.parametrize(
-    ("state", "now", "shown"),
+    ("state", "text"),
     [
-        (STATE, 12 * HOUR, "b 55 % $4.00 $1.50 $4.50 $10.00 / day $8.00 in 12 h 0 min"),
-        (STATE, 6 * HOUR, "$16.00 in 18 h 0 min"),
-        (STATE, 60.0, "$10.00 / day – in 23 h 59 min"),
-        (replace(STATE, spent=12.0), 12 * HOUR, "135 % $12.00 $1.50 $0.00"),
-        (replace(STATE, per="total", end=None), 9.0, "$10.00 in total – never"),
+        (STATE, "b 55 % $4.00 $1.50 $4.50 $10.00 / day $8.00 in 12 h 0 min"),
+        (replace(STATE, forecast=None), "$10.00 / day – in 12 h 0 min"),
+        (replace(STATE, spent=12.0, left=0.0), "135 % $12.00 $1.50 $0.00"),
+        (replace(STATE, per="total", resets=None, forecast=None), "$10.00 in total – never"),
         (
-            replace(STATE, usd=False, limit=2000.0, spent=1000.0, reserved=0.0),
-            12 * HOUR,
-            "50 % 1,000 tokens 0 tokens 1,000 tokens 2,000 tokens / day 2,000 tokens",
+            replace(STATE, unit="tokens", limit=2000.0, spent=1000.0, reserved=0.0, left=1000.0),
+            "50 % 1,000 tokens 0 tokens 1,000 tokens 2,000 tokens / day 8 tokens",
         ),
     ],
 )
-def test_a_budget(state: BudgetState, now: float, shown: str) -> None:
-    assert shown in text_of(budgets_section([state], now))
+def test_a_budget(state: BudgetStanding, text: str) -> None:
+    assert text in text_of(shown(state))
 
 
-def test_a_forecast_beyond_the_budget_is_marked() -> None:
-    assert 'class="state warn">$16.00' in budgets_section([STATE], 6 * HOUR)
-    assert "state warn" not in budgets_section([STATE], 12 * HOUR)
+def test_a_forecast_beyond_the_budget_is_marked_and_hidden_subjects_are_counted() -> None:
+    assert 'class="state warn">$16.00' in shown(replace(STATE, forecast=16.0))
+    assert "state warn" not in shown(STATE)
+    assert "1,234 more subjects" in shown(STATE, omitted=1234)
+    assert "more subjects" not in shown(STATE)
 
 
 def test_names_are_text() -> None:
     limit = LimitState(
         name=EVIL, subject=EVIL, quantity="tokens", per="day", allowed=5.0, used=5.0, refused=2.0
     )
-    pages = budgets_section([replace(STATE, name=EVIL, subject=EVIL)], 1.0, EVIL)
-    pages += budgets_section([replace(STATE, name=EVIL, subject=EVIL)], 1.0)
-    pages += limits_section([limit], [EVIL], EVIL) + limits_section([limit], [EVIL])
+    pages = shown(replace(STATE, budget=EVIL, subject=EVIL))
+    pages += limits_section([limit], [EVIL])
 
     assert "<script" not in pages
     assert 'onload="' not in pages
-    assert pages.count("&lt;script&gt;") >= 6
+    assert pages.count("&lt;script&gt;") >= 5
 
 
 def test_metrics_of_use_have_the_fullest_accounts_and_no_more_than_a_thousand() -> None:
