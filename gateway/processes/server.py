@@ -23,8 +23,8 @@ from gateway.listener_tls.files import TlsFiles
 from gateway.listener_tls.handshakes import ListenerContext
 from gateway.processes.reload_target import Proposal
 from gateway.processes.runtime_generations import Generations
-from gateway.recording.audit_recorder import AuditCollector, AuditRecorder
-from gateway.recording.metrics import RecorderCollector
+from gateway.recording.audit_recorder import AuditRecorder
+from gateway.recording.metrics import AuditCollector, RecorderCollector
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.setup import audit_recorder, open_spool
 from gateway.responses.archive import ResponseArchive

@@ -6,9 +6,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, Metric
-from prometheus_client.registry import Collector
-
 from gateway.audit.event import AuditEvent
 from gateway.audit.repeats import Repeats
 from gateway.config.schema.config import Config
@@ -77,25 +74,3 @@ class AuditRecorder:
         for event in events:
             self._recorder.add(event)
             self._recorder.hurry()
-
-
-class AuditCollector(Collector):
-    """Metrics of one process that records."""
-
-    def __init__(self, recorder: AuditRecorder) -> None:
-        self._recorder = recorder
-
-    def collect(self) -> Iterable[Metric]:
-        events = CounterMetricFamily(
-            "strowger_audit_events",
-            "Audit events that wait for the database; changes of API keys are stored at once.",
-            labels=("action", "outcome"),
-        )
-        for labels, count in sorted(self._recorder.counts.items()):
-            events.add_metric(labels, count)
-        yield events
-        yield CounterMetricFamily(
-            "strowger_audit_events_lost",
-            "Audit events lost: the disk failed, or audit.max_waiting_bytes was reached.",
-            value=self._recorder.lost,
-        )

@@ -6,6 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gateway.config.schema.audit import Audit
+from gateway.recording.audit_recorder import AuditRecorder
 from gateway.recording.importer_process import ImporterProcess
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.spool import Spool
@@ -113,3 +114,25 @@ class AuditImportCollector(Collector):
                 "1 while rows are copied to audit.file, 0 while they wait in the database.",
                 value=audit is None or not audit.file_failing,
             )
+
+
+class AuditCollector(Collector):
+    """Metrics of one process that records."""
+
+    def __init__(self, recorder: AuditRecorder) -> None:
+        self._recorder = recorder
+
+    def collect(self) -> Iterable[Metric]:
+        events = CounterMetricFamily(
+            "strowger_audit_events",
+            "Audit events that wait for the database; changes of API keys are stored at once.",
+            labels=("action", "outcome"),
+        )
+        for labels, count in sorted(self._recorder.counts.items()):
+            events.add_metric(labels, count)
+        yield events
+        yield CounterMetricFamily(
+            "strowger_audit_events_lost",
+            "Audit events lost: the disk failed, or audit.max_waiting_bytes was reached.",
+            value=self._recorder.lost,
+        )

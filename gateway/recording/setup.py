@@ -14,10 +14,10 @@ from prometheus_client.registry import Collector
 from gateway.audit.log import AuditLog, NoAudit
 from gateway.config.schema.config import Config
 from gateway.config.schema_store import SPOOL
-from gateway.recording.audit_recorder import AuditCollector, AuditRecorder, audit_spool
+from gateway.recording.audit_recorder import AuditRecorder, audit_spool
 from gateway.recording.import_messages import AuditImport, ImportSettings
 from gateway.recording.importer_process import ImporterProcess
-from gateway.recording.metrics import AuditImportCollector, ImporterCollector
+from gateway.recording.metrics import AuditCollector, AuditImportCollector, ImporterCollector
 from gateway.recording.spool import Spool
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_store
