@@ -1,4 +1,4 @@
-"""Screenshots of the page at /admin for the documentation: light, dark, and on a phone.
+"""Screenshots of the page at /admin for the documentation: light, dark, on a phone, and two parts.
 
 python -m tests.gateway.admin.page.screenshots    (`make screenshots`)
 """
@@ -14,6 +14,7 @@ import anyio
 from playwright.async_api import Browser, FloatRect, Page
 
 from tests.gateway.admin.browser import browsing, chromium
+from tests.gateway.admin.governance.governed import PAYERS, governed, use
 from tests.gateway.admin.page.crowd import KEY, ask, crowded, remember
 from tests.gateway.admin.page.trial import EXPERIMENT, ExperimentRecords
 from tests.gateway.serving import Serving
@@ -43,6 +44,26 @@ async def main() -> None:
                     await ask(up, 13)
                     await _picture(browser, up, name, theme, width)
                 records.store.close()
+        with tempfile.TemporaryDirectory() as run_dir:
+            async with governed(Path(run_dir)) as up:
+                for key, team, user, tags in PAYERS:
+                    up.issue(key, team=team, user=user, tags=tags)
+                use(up.store)
+                for part in ("keys", "spend"):
+                    await _part(browser, up.up, part)
+
+
+async def _part(browser: Browser, up: Serving, part: str) -> None:
+    """Take a picture of a part that has its own address."""
+    context = await browser.new_context(viewport={"width": 1280, "height": 500})
+    page = await context.new_page()
+    await sign_in(page, up.url)
+    await page.goto(f"{up.url}/admin/view/{part}")
+    picture = FOLDER / f"admin-{part}.png"
+    await page.screenshot(path=picture, full_page=True)
+    _shrink(picture)
+    print(picture, f"{picture.stat().st_size / 1e3:.0f} kB")
+    await context.close()
 
 
 async def _picture(browser: Browser, up: Serving, name: str, theme: str, width: int) -> None:
