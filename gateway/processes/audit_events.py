@@ -1,9 +1,9 @@
 """Audit events of the gateway as a whole: its start and stop, and reloads of its configuration."""
 
-import hashlib
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from gateway.audit.event import AuditEvent, Outcome
 from gateway.audit.log import AuditLog
 from gateway.config.changes import config_changes, without_secrets
 from gateway.config.schema.config import Config
+from gateway.config.text_files import LARGEST
 
 _MOST_PROBLEMS: Final = 20
 _DISTRIBUTION: Final = "strowger-gateway"
@@ -108,11 +109,12 @@ class ReloadAudit:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal; "" if it cannot be read."""
+    """Return the SHA-256 of a file in hexadecimal; "" if it cannot be read, or is too large."""
     try:
         if not path.is_file():  # opening a pipe would wait for ever
             return ""
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            content = file.read(LARGEST + 1)
     except OSError:
         return ""
+    return sha256(content).hexdigest() if len(content) <= LARGEST else ""

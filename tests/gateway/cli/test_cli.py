@@ -333,6 +333,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "chat",
         "usage",
         "audit",
+        "budgets",
         "models",
         "doctor",
         "experiments",

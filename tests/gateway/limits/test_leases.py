@@ -9,7 +9,7 @@ import pytest
 
 from gateway.config.schema.limits import Limit, LimitWho
 from gateway.limits.bank import LimitBank
-from gateway.limits.leases import LimitLeases
+from gateway.limits.leases import REPORT_S, LimitLeases
 from gateway.limits.ledger import Hold, LimitRefusal
 from gateway.limits.limits import RequestLimits
 from gateway.limits.messages import ToLeader, ToWorker
@@ -181,6 +181,7 @@ async def test_tokens_that_are_not_used_return_to_all_workers(seed: int) -> None
             used += spent
 
     await asyncio.gather(*(client(worker) for worker in office.workers for _ in range(3)))
+    await asyncio.sleep(3 * REPORT_S)  # what was used beyond a reservation is reported
     last = [await one.request(2000 - used) for one in office.workers]
     await office.close()
 
