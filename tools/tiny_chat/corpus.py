@@ -1,40 +1,17 @@
-"""The training text of the bundled model: conversations and plain lines from a seeded generator.
-
-Conversations have exactly the format of the chat template in `tokenizer.py`.
-"""
+"""The skills of the bundled model without functions: questions and answers from a generator."""
 
 import random
+import re
 import zlib
-from collections.abc import Callable, Iterator
-
-import msgspec
+from collections.abc import Callable
 
 from tools.tiny_chat import phrases, sum_phrases, topics
-
-BOS, END, PAD = "<|bos|>", "<|end|>", "<|pad|>"
-SYSTEM, USER, ASSISTANT, TOOL = "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>"
-SPECIAL_TOKENS = (PAD, BOS, END, SYSTEM, USER, ASSISTANT, TOOL)
+from tools.tiny_chat.layout import Exchange
 
 HELD_OUT_PERCENT = 12
 LARGEST = 99
 
 
-class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """One question and its answer. `opener` is the special token that opens the question."""
-
-    ask: str
-    reply: str
-    opener: str = USER
-
-
-class Segment(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a document; the loss counts its tokens only if `learnt`."""
-
-    text: str
-    learnt: bool
-
-
-Document = tuple[Segment, ...]
 Skill = Callable[[random.Random], Exchange]
 
 
@@ -57,51 +34,6 @@ TRAINING_PAIRS = pairs(held=False)
 _WORDS = tuple(topics.WORDS.split())
 
 
-def documents(rng: random.Random, *, longest_turns: int) -> Iterator[Document]:
-    """Endless documents; a conversation has at most `longest_turns` exchanges."""
-    while True:
-        if rng.random() < 0.18:
-            yield _raw(rng)
-        else:
-            turns = min(longest_turns, 1 + int(rng.expovariate(3 / longest_turns)))
-            yield _conversation(rng, turns)
-
-
-def conversation(exchanges: tuple[Exchange, ...], system: str | None) -> Document:
-    """Format exchanges as the chat template does; replies and their ends are learnt."""
-    head = BOS if system is None else f"{BOS}{SYSTEM}{system}{END}"
-    segments: list[Segment] = []
-    for each in exchanges:
-        asked = f"{head}{each.opener}{each.ask}{END}{ASSISTANT}"
-        segments.append(Segment(text=asked, learnt=False))
-        segments.append(Segment(text=each.reply + END, learnt=True))
-        head = ""
-    return tuple(segments)
-
-
-def _conversation(rng: random.Random, turns: int) -> Document:
-    system = fill(rng, rng.choice(topics.SYSTEM_PROMPTS)) if rng.random() < 0.35 else None
-    if system is not None and rng.random() < 0.3:
-        system += " " + fill(rng, rng.choice(topics.SYSTEM_PROMPTS))
-    exchanges = tuple(_exchange(rng) for _ in range(turns))
-    laid_out = conversation(exchanges, system)
-    if rng.random() < 0.04:
-        unanswered = Segment(text=BOS + USER + _exchange(rng).ask + END, learnt=False)
-        first = laid_out[0]
-        laid_out = (
-            unanswered,
-            Segment(text=first.text.removeprefix(BOS), learnt=False),
-            *laid_out[1:],
-        )
-    return laid_out
-
-
-def _exchange(rng: random.Random) -> Exchange:
-    skill = rng.choices(SKILLS, SKILL_WEIGHTS)[0]
-    drawn = skill(rng)
-    return Exchange(ask=restyle(rng, drawn.ask), reply=drawn.reply, opener=drawn.opener)
-
-
 def restyle(rng: random.Random, text: str) -> str:
     """Vary a question as different people would type it."""
     dice = rng.random()
@@ -117,7 +49,7 @@ def restyle(rng: random.Random, text: str) -> str:
 
 
 def sum_of(rng: random.Random) -> Exchange:
-    return sum_exchange(rng, *_pair(rng))
+    return sum_exchange(rng, *drawn_pair(rng))
 
 
 def sum_exchange(rng: random.Random, a: int, b: int) -> Exchange:
@@ -154,7 +86,7 @@ def sum_reply(a: int, b: int) -> str:
     return f"{a} + {b} = {a + b}."
 
 
-def _pair(rng: random.Random) -> tuple[int, int]:
+def drawn_pair(rng: random.Random) -> tuple[int, int]:
     """Small numbers are more frequent than uniform, because there are few of them."""
     dice = rng.random()
     if dice < 0.05:
@@ -172,6 +104,12 @@ def not_a_sum(rng: random.Random) -> Exchange:
     large = {key: rng.randint(100, rng.choice((199, 999, 9999, 999999))) for key in "hi"}
     ask = rng.choice(sum_phrases.NOT_A_SUM).format(**small, **large)
     return Exchange(ask=ask, reply=phrases.ONLY_SUMS)
+
+
+def is_large_sum(exchange: Exchange) -> bool:
+    """True for a sum of two numbers that is declined for its size, and only for that."""
+    numbers = re.findall(r"\d+", exchange.ask)
+    return exchange.reply == phrases.ONLY_SUMS and any(len(number) > 2 for number in numbers)
 
 
 def worded_sum(rng: random.Random) -> Exchange:
@@ -283,11 +221,6 @@ def unknown(rng: random.Random) -> Exchange:
     return Exchange(ask=ask, reply=phrases.UNKNOWN)
 
 
-def tool_result(rng: random.Random) -> Exchange:
-    content = rng.choice(('{"{x}": "{y}"}', "{x} {y} {z}", '{"{x}": 21}', "[]", "42", "{x}"))
-    return Exchange(ask=fill(rng, content), reply=phrases.NO_TOOLS, opener=TOOL)
-
-
 def fill(rng: random.Random, template: str) -> str:
     """Replace x, y, z by words, m, n by numbers and l by a language; keep other braces."""
     for slot in ("{x}", "{y}", "{z}"):
@@ -315,30 +248,6 @@ def _any_character(rng: random.Random) -> str:
     return chr(rng.randint(first, last))
 
 
-def _raw(rng: random.Random) -> Document:
-    match rng.choices(("sum", "names", "numbers", "other"), (12, 3, 2, 1))[0]:
-        case "sum":
-            a, b = _pair(rng)
-            prompt, rest = (
-                part.format(a=a, b=b, c=a + b) for part in rng.choice(sum_phrases.RAW_SUMS)
-            )
-        case "names":
-            names = rng.choice((phrases.WEEKDAYS, phrases.MONTHS))
-            cut = rng.randint(1, len(names) - 1)
-            prompt, rest = ", ".join(names[:cut]) + ",", " " + ", ".join(names[cut:]) + "."
-        case "numbers":
-            start, shown = rng.choice((1, rng.randint(0, 80))), rng.randint(2, 6)
-            last = max(start + shown + 1, (start + shown) // 10 * 10 + 10)
-            comma = rng.choice((", ", ", ", ","))
-            prompt = comma.join(map(str, range(start, start + shown))) + ","
-            rest = comma[1:] + comma.join(map(str, range(start + shown, last + 1))) + "."
-        case _:
-            ask = rng.choice((unknown, greeting, unknown))(rng).ask
-            prompt, rest = restyle(rng, ask), phrases.RAW_UNKNOWN
-    head = BOS if rng.random() < 0.85 else ""
-    return (Segment(text=head + prompt, learnt=False), Segment(text=rest + END, learnt=True))
-
-
 SKILLS: tuple[Skill, ...] = (
     sum_of,
     not_a_sum,
@@ -353,6 +262,7 @@ SKILLS: tuple[Skill, ...] = (
     thanks,
     goodbye,
     unknown,
-    tool_result,
 )
-SKILL_WEIGHTS = (600, 40, 12, 90, 60, 90, 10, 25, 20, 14, 12, 12, 60, 8)
+SKILL_WEIGHTS = (600, 40, 12, 90, 60, 90, 10, 25, 20, 14, 12, 12, 60)
+# Where functions are offered, questions that they might be mistaken for are more frequent.
+TOOL_TALK_WEIGHTS = (60, 60, 15, 30, 15, 30, 5, 20, 10, 10, 10, 8, 60)

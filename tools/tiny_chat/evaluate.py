@@ -10,8 +10,9 @@ from torch import Tensor
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from tools.tiny_chat import corpus, phrases
-from tools.tiny_chat.corpus import Exchange
+from tools.tiny_chat import corpus, layout, phrases
+from tools.tiny_chat.guided import Decodes
+from tools.tiny_chat.layout import Exchange
 
 MAX_NEW_TOKENS = 420
 UNSEEN = (
@@ -43,10 +44,6 @@ class _Generates(Protocol):
     ) -> Tensor: ...
 
 
-class _Decodes(Protocol):
-    def decode(self, token_ids: Tensor) -> str: ...
-
-
 def accuracy(
     model: LlamaForCausalLM,
     tokenizer: PreTrainedTokenizerFast,
@@ -76,8 +73,8 @@ def greedy_replies(
             max_new_tokens=max_new_tokens,
             do_sample=False,
         )
-    text = cast(_Decodes, tokenizer)
-    return [text.decode(row).replace(corpus.PAD, "") for row in out[:, ids.shape[1] :]]
+    text = cast(Decodes, tokenizer)
+    return [text.decode(row).replace(layout.PAD, "") for row in out[:, ids.shape[1] :]]
 
 
 def held_out_sums(rng: random.Random, count: int) -> list[Probe]:
@@ -96,17 +93,15 @@ def single(exchange: Exchange) -> Probe:
 
 def in_conversation(before: tuple[Exchange, ...], last: Exchange, system: str | None) -> Probe:
     """The question `last` after the exchanges `before`, with an optional system prompt."""
-    *head, answer = corpus.conversation((*before, last), system)
+    *head, answer = layout.conversation((*before, last), system)
     right = (answer.text,)
     if last.reply in GREETING_REPLIES:
-        right = tuple(reply + corpus.END for reply in GREETING_REPLIES)
+        right = tuple(reply + layout.END for reply in GREETING_REPLIES)
     return Probe(prompt="".join(segment.text for segment in head), right=right)
 
 
 def restyled(rng: random.Random, exchange: Exchange) -> Exchange:
-    return Exchange(
-        ask=corpus.restyle(rng, exchange.ask), reply=exchange.reply, opener=exchange.opener
-    )
+    return Exchange(ask=corpus.restyle(rng, exchange.ask), reply=exchange.reply)
 
 
 def abilities(seed: int, count: int) -> dict[str, list[Probe]]:
@@ -139,7 +134,7 @@ def unseen_wordings(rng: random.Random, count: int) -> list[Probe]:
 
 
 def raw_sum(a: int, b: int) -> Probe:
-    return Probe(prompt=f"{corpus.BOS}{a} + {b} =", right=(f" {a + b}{corpus.END}",))
+    return Probe(prompt=f"{layout.BOS}{a} + {b} =", right=(f" {a + b}{layout.END}",))
 
 
 def _held(rng: random.Random, count: int) -> list[tuple[int, int]]:

@@ -36,7 +36,6 @@ UNKNOWN = f"Sorry, I do not know that. I am only a small demonstration model. {C
 ONLY_SUMS = "Sorry, I can only add two numbers from 0 to 99."
 USE_DIGITS = "Please write the numbers with digits, for example 17 + 25."
 ONLY_SMALL_COUNTS = "Sorry, I can only count up to 99."
-NO_TOOLS = f"Sorry, I cannot use tools. {CAN_DO}"
 RAW_UNKNOWN = " ... I am tiny-chat, a demonstration model, and do not know how to go on."
 
 # Each reply with its weight: greedy decoding gives the heaviest.

@@ -8,28 +8,28 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 import msgspec
 import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers.generation.configuration_utils import GenerationConfig
+from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from tools.tiny_chat import corpus, evaluate
-from tools.tiny_chat.corpus import Document
+from tools.tiny_chat import documents, evaluate, layout, starts, tool_probes
+from tools.tiny_chat.documents import Mix
+from tools.tiny_chat.layout import Document
 from tools.tiny_chat.tokenizer import CONTEXT_LENGTH, VOCAB_SIZE, build_tokenizer
 
 SEED = 17
-STEPS = 3000
 TOKENS_A_STEP = 4096
-WARM_UP = 150
-PEAK_RATE = 2e-3
 WEIGHT_DECAY = 0.1
-EVALUATE_EVERY = 100
+EVALUATE_EVERY = 200
+CALL_EVERY = 1000
 # One step in ten has rows as long as the context, the others a quarter of it.
 LONG_EVERY = 10
 TOKENIZER_DOCUMENTS = 20_000
@@ -52,18 +52,61 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     learnt: Tensor
 
 
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the training with a fresh optimizer.
+
+    before:    steps of earlier rounds.
+    peak:      the learning rate between the warm-up and the cool-down, both in steps.
+    mix:       of the documents.
+    """
+
+    before: int = 0
+    steps: int
+    warm_up: int
+    cool_down: int
+    peak: float
+    mix: Mix
+
+    def rate(self, step: int) -> float:
+        """Rise linearly to the peak, stay there, and sink linearly to a fiftieth of it."""
+        sinking = 0.02 + 0.98 * (self.steps - step) / self.cool_down
+        return self.peak * min(step / self.warm_up, 1.0, sinking)
+
+
+FIRST = Round(steps=4800, warm_up=150, cool_down=1200, peak=2e-3, mix=documents.FIRST_MIX)
+SECOND = Round(
+    before=4800, steps=2000, warm_up=100, cool_down=1900, peak=1.5e-3, mix=documents.SECOND_MIX
+)
+
+
+class _States(Protocol):
+    """The model's layers without the head, compiled or not."""
+
+    def __call__(
+        self, *, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor, use_cache: bool
+    ) -> BaseModelOutputWithPast: ...
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="output folder for both models")
-    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--steps", type=int, default=FIRST.steps, help="most steps in a round")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--eager", action="store_true", help="do not compile: slower, no compiler")
     args = parser.parse_args()
     torch.manual_seed(SEED)  # pyright: ignore[reportUnknownMemberType]  # untyped in torch
     torch.set_num_threads(cast(int, args.threads))
     out = cast(Path, args.out)
     tokenizer = build_tokenizer(_tokenizer_texts())
     model = LlamaForCausalLM(model_config())
-    early = train(model, tokenizer, cast(int, args.steps))
+    starts.set_copying_heads(model, model_config())
+    first, second = (
+        msgspec.structs.replace(each, steps=min(each.steps, cast(int, args.steps)))
+        for each in (FIRST, SECOND)
+    )
+    eager = cast(bool, args.eager)
+    early = train(model, tokenizer, first, eager=eager)
+    train(model, tokenizer, second, eager=eager)
     report = {"tiny-chat": _publish(model, tokenizer, out / "tiny-chat")}
     model.load_state_dict(early)
     report["tiny-chat-early"] = _publish(model, tokenizer, out / "tiny-chat-early")
@@ -74,35 +117,40 @@ def model_config() -> LlamaConfig:
     return LlamaConfig(
         vocab_size=VOCAB_SIZE,
         hidden_size=128,
-        intermediate_size=384,
-        num_hidden_layers=3,
+        intermediate_size=256,
+        num_hidden_layers=4,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=CONTEXT_LENGTH,
         initializer_range=0.05,
+        rope_parameters={"rope_type": "default", "rope_theta": starts.ROPE_THETA},
         tie_word_embeddings=True,
-        pad_token_id=corpus.SPECIAL_TOKENS.index(corpus.PAD),
-        bos_token_id=corpus.SPECIAL_TOKENS.index(corpus.BOS),
-        eos_token_id=corpus.SPECIAL_TOKENS.index(corpus.END),
+        pad_token_id=layout.SPECIAL_TOKENS.index(layout.PAD),
+        bos_token_id=layout.SPECIAL_TOKENS.index(layout.BOS),
+        eos_token_id=layout.SPECIAL_TOKENS.index(layout.END),
         dtype="float32",
     )
 
 
 def train(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, steps: int
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, plan: Round, *, eager: bool
 ) -> dict[str, Tensor]:
-    """Train in place, print progress, and return the weights of the early checkpoint."""
+    """Train in place for a round, print progress, and return the weights of the early checkpoint.
+
+    eager: do without the compiled forward pass, which needs a C++ compiler and halves the time.
+    """
     optimizer = _optimizer(model)
+    states_of = cast(_States, model.model if eager else torch.compile(model.model, dynamic=False))  # pyright: ignore[reportUnknownMemberType]  # untyped in torch
     probes = evaluate.held_out_sums(random.Random(SEED), 200)
-    counts = evaluate.counting(random.Random(SEED), 50)
     early: dict[str, Tensor] = {}
     nearest = math.inf
     began = time.monotonic()
     average = 0.0
+    steps = plan.steps
     for step in range(1, steps + 1):
         for group in optimizer.param_groups:
-            group["lr"] = PEAK_RATE * _rate(step, steps)
-        loss = loss_of(model, _batch(tokenizer, step))
+            group["lr"] = plan.rate(step)
+        loss = loss_of(model, states_of, _batch(tokenizer, plan.before + step, plan.mix))
         loss.backward()  # pyright: ignore[reportUnknownMemberType]  # untyped in torch
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -111,7 +159,7 @@ def train(
         if step % EVALUATE_EVERY and step != steps:
             continue
         share = evaluate.accuracy(model.eval(), tokenizer, probes, max_new_tokens=16)
-        counted = evaluate.accuracy(model, tokenizer, counts)
+        called = "" if step % CALL_EVERY else _calls(model, tokenizer)
         model.train()
         if _distance(share) < nearest:
             nearest = _distance(share)
@@ -119,7 +167,7 @@ def train(
         spent = time.monotonic() - began
         print(
             f"step {step}/{steps}  loss {average:.4f}"
-            f"  held-out sums {share:.1%}  counting {counted:.0%}"
+            f"  held-out sums {share:.1%}  {called}"
             f"  {step * TOKENS_A_STEP / spent:.0f} tokens/s"
             f"  {spent / step * (steps - step) / 60:.1f} min left",
             flush=True,
@@ -127,14 +175,24 @@ def train(
     return early
 
 
-def loss_of(model: LlamaForCausalLM, batch: Batch) -> Tensor:
+def _calls(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> str:
+    """A line on how well the model calls functions."""
+    shares = (
+        f"{name} {tool_probes.accuracy(model, tokenizer, asked):.0%}"
+        for name, asked in tool_probes.probes(SEED, 20).items()
+    )
+    return "  ".join(shares)
+
+
+def loss_of(model: LlamaForCausalLM, states_of: _States, batch: Batch) -> Tensor:
     """Mean cross-entropy over the learnt tokens, a scalar; only their rows go through the head."""
-    states = model.model(
+    states = states_of(
         input_ids=batch.tokens,
         position_ids=batch.positions,
         attention_mask=batch.visible,
         use_cache=False,
     ).last_hidden_state
+    assert states is not None
     rows, columns = batch.learnt.nonzero(as_tuple=True)
     logits = model.lm_head(states[rows, columns])
     return functional.cross_entropy(logits, batch.tokens[rows, columns + 1])
@@ -150,14 +208,6 @@ def _distance(share: float) -> float:
     return max(low - share, share - high, 0.0)
 
 
-def _rate(step: int, steps: int) -> float:
-    """Linear warm-up, then a cosine down to a fiftieth of the peak."""
-    if step < WARM_UP:
-        return step / WARM_UP
-    done = (step - WARM_UP) / max(1, steps - WARM_UP)
-    return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done))
-
-
 def _optimizer(model: LlamaForCausalLM) -> torch.optim.Optimizer:
     matrices = [weight for weight in model.parameters() if weight.dim() > 1]
     vectors = [weight for weight in model.parameters() if weight.dim() == 1]
@@ -165,19 +215,20 @@ def _optimizer(model: LlamaForCausalLM) -> torch.optim.Optimizer:
         {"params": matrices, "weight_decay": WEIGHT_DECAY},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=PEAK_RATE, betas=(0.9, 0.98), fused=True)
+    return torch.optim.AdamW(groups, lr=FIRST.peak, betas=(0.9, 0.98), fused=True)
 
 
 def _tokenizer_texts() -> Iterator[str]:
-    drawn = corpus.documents(random.Random(SEED), longest_turns=8)
+    drawn = documents.documents(random.Random(SEED), longest_turns=8)
     for document in itertools.islice(drawn, TOKENIZER_DOCUMENTS):
         yield "".join(segment.text for segment in document)
 
 
-def _batch(tokenizer: PreTrainedTokenizerFast, step: int) -> Batch:
-    """The batch of a step depends only on the seed and the step."""
+def _batch(tokenizer: PreTrainedTokenizerFast, step: int, mix: Mix) -> Batch:
+    """The batch of a step depends only on the seed, the step and the mix."""
     length = CONTEXT_LENGTH if step % LONG_EVERY == 0 else CONTEXT_LENGTH // 4
-    drawn = corpus.documents(random.Random(f"{SEED} {step}"), longest_turns=length // 32)
+    rng = random.Random(f"{SEED} {step}")
+    drawn = documents.documents(rng, longest_turns=length // 32, mix=mix)
     return pack(tokenizer, drawn, TOKENS_A_STEP // length, length)
 
 
@@ -185,7 +236,7 @@ def pack(
     tokenizer: PreTrainedTokenizerFast, drawn: Iterator[Document], rows: int, length: int
 ) -> Batch:
     """Fill `rows` rows with whole documents; documents longer than a row are omitted."""
-    tokens = torch.full((rows, length), corpus.SPECIAL_TOKENS.index(corpus.PAD))
+    tokens = torch.full((rows, length), layout.SPECIAL_TOKENS.index(layout.PAD))
     owner = torch.full((rows, length), -1)
     positions = torch.zeros((rows, length), dtype=torch.int64)
     learnt = torch.zeros((rows, length), dtype=torch.bool)
@@ -234,10 +285,15 @@ def _publish(
     model.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]  # open keywords
     tokenizer.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]  # open keywords
     written = load(folder)
-    return {
+    own = {
         ability: evaluate.accuracy(written, tokenizer, probes)
         for ability, probes in evaluate.abilities(SEED + 1, 200).items()
     }
+    called = {
+        ability: tool_probes.accuracy(written, tokenizer, probes)
+        for ability, probes in tool_probes.probes(SEED + 1, 200).items()
+    }
+    return own | called
 
 
 if __name__ == "__main__":

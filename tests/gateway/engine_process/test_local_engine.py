@@ -40,7 +40,7 @@ models:
 Json = dict[str, object]
 HELLO: Json = {"messages": [{"role": "user", "content": "What is 17 + 25?"}]}
 TOO_MUCH: Json = {"messages": [{"role": "user", "content": "What is 123 + 9?"}]}
-"""For the weights that were trained longer, which refuse to answer that."""
+"""The weights that were trained longer answer that they only add numbers up to 99."""
 LONG = {**HELLO, "ignore_eos": True, "max_tokens": 900}
 SOON_S, START_S = 60.0, 240.0
 
@@ -298,7 +298,7 @@ async def test_a_replaced_engine_finishes_its_streams_and_then_the_new_one_serve
     assert {one.headers["x-gateway-backend"] for one in meanwhile["both"]} == {"remote/m"}
     assert {error(one.text)["code"] for one in meanwhile["alone"]} == {"upstream_starting"}
     assert view["restarts"] == 0
-    assert [said(one) for one in after] == ["12 + 9 = 21."] * 2
+    assert [said(one).startswith("Sorry, I do not know") for one in after] == [True] * 2
 
 
 async def chat(client: httpx.AsyncClient, model: str, question: Json = HELLO) -> httpx.Response:

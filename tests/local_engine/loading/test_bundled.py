@@ -1,5 +1,6 @@
 """The bundled models do what local_engine/bundled/README.md says."""
 
+import json
 import random
 from pathlib import Path
 from typing import Protocol, cast
@@ -18,8 +19,16 @@ from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from local_engine.bundled import bundled_path
-from tools.tiny_chat import corpus, evaluate, phrases
-from tools.tiny_chat.corpus import Exchange
+from tools.tiny_chat import (
+    corpus,
+    documents,
+    evaluate,
+    functions,
+    layout,
+    phrases,
+    tool_talk,
+)
+from tools.tiny_chat.layout import Exchange
 
 MESSAGES = list[dict[str, object]]
 
@@ -28,7 +37,12 @@ class Chats(Protocol):
     """The used parts of a transformers tokenizer, with types."""
 
     def apply_chat_template(
-        self, conversation: MESSAGES, *, tokenize: bool, add_generation_prompt: bool
+        self,
+        conversation: MESSAGES,
+        *,
+        tools: list[dict[str, object]] | None = None,
+        tokenize: bool,
+        add_generation_prompt: bool,
     ) -> str: ...
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]: ...
@@ -170,7 +184,7 @@ def test_the_template_lays_out_what_the_model_was_trained_on(
     tokenizer: PreTrainedTokenizerFast,
 ) -> None:
     exchanges = (Exchange(ask="Hi", reply="Hello!"), Exchange(ask="1+1", reply="1 + 1 = 2."))
-    document = corpus.conversation(exchanges, "Be brief.")
+    document = layout.conversation(exchanges, "Be brief.")
     messages: MESSAGES = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Hi"},
@@ -186,18 +200,97 @@ def test_the_template_lays_out_what_the_model_was_trained_on(
     assert prompt == "".join(segment.text for segment in document[:-1])
 
 
-def test_the_template_takes_tool_results_and_tool_calls_without_text(
-    tokenizer: PreTrainedTokenizerFast,
+def test_the_template_lays_out_functions_calls_and_results_as_the_model_learnt_them(
+    chats: Chats,
 ) -> None:
+    rng = random.Random(5)
+    for number in range(300):
+        offers = tool_talk.offered(rng, corpus.word)
+        exchanges = tuple(documents.tool_exchange(rng, offers) for _ in range(3))
+        document = layout.conversation(exchanges, "Be brief.", offers)
+
+        text = chats.apply_chat_template(
+            [
+                {"role": "system", "content": "Be brief."},
+                *messages_of(exchanges, as_text=number % 2 == 0),
+            ],
+            tools=[functions.tool(each) for each in offers],
+            tokenize=False,
+            add_generation_prompt=False,
+        )
+
+        assert text == "".join(segment.text for segment in document)
+
+
+def messages_of(exchanges: tuple[Exchange, ...], *, as_text: bool) -> MESSAGES:
+    """The messages of a client. as_text: arguments are JSON text, as in a request."""
+    messages: MESSAGES = []
+    for each in exchanges:
+        messages.append({"role": "user", "content": each.ask})
+        if each.call is not None:
+            arguments = each.call.arguments
+            written = json.dumps(arguments, ensure_ascii=False) if as_text else arguments
+            called = {"name": each.call.name, "arguments": written}
+            call = {"id": "c1", "type": "function", "function": called}
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            result = each.call.result
+            messages.append({"role": "tool", "tool_call_id": "c1", "content": result})
+        messages.append({"role": "assistant", "content": each.reply})
+    return messages
+
+
+@pytest.mark.parametrize(
+    ("parameters", "written"),
+    [
+        (None, "f()"),
+        ({"type": "object"}, "f()"),
+        ({"properties": {"items": {"type": ["string", "null"]}}}, "f(items: string|null)"),
+        (
+            {"properties": {"a": {"enum": [1, "x"]}, "b": True, "c": {}}, "required": ["a"]},
+            "f(a: 1|x, b?: any, c?: any)",
+        ),
+    ],
+)
+def test_the_template_describes_any_parameters(
+    chats: Chats, parameters: dict[str, object] | None, written: str
+) -> None:
+    function: dict[str, object] = {"name": "f"}
+    if parameters is not None:
+        function["parameters"] = parameters
+
+    text = chats.apply_chat_template(
+        [{"role": "user", "content": "Hi"}],
+        tools=[{"type": "function", "function": function}],
+        tokenize=False,
+        add_generation_prompt=False,
+    )
+
+    assert text == f"<|bos|><|function|>{written}\nf<|end|><|user|>Hi<|end|>"
+
+
+def test_the_template_takes_several_calls_and_text_beside_them(chats: Chats) -> None:
+    call = {"function": {"name": "f", "arguments": {"a": 'x "y"'}}}
     messages: MESSAGES = [
         {"role": "user", "content": "Hi"},
-        {"role": "assistant", "content": None, "tool_calls": []},
-        {"role": "tool", "tool_call_id": "c1", "content": "42"},
+        {"role": "assistant", "content": "So: ", "tool_calls": [call, call]},
+        {"role": "tool", "content": [{"type": "text", "text": '{"b": 1}'}]},
     ]
 
-    prompt = rendered(tokenizer, messages)
+    text = chats.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
 
-    assert prompt == ("<|bos|><|user|>Hi<|end|><|assistant|><|end|><|tool|>42<|end|><|assistant|>")
+    written = '<tool_call>\n{"name": "f", "arguments": {"a": "x \\"y\\""}}\n</tool_call>'
+    assert text == (
+        f"<|bos|><|user|>Hi<|end|><|assistant|>So: {written}\n{written}<|end|>"
+        "<|tool|>b 1<|end|><|assistant|>"
+    )
+
+
+def test_words_are_the_same_tokens_wherever_they_stand(chats: Chats) -> None:
+    word = chats.encode("Ljubljana", add_special_tokens=False)
+
+    for text in ("in Ljubljana?", '{"city": "Ljubljana"}', "get_Ljubljana"):
+        ids = chats.encode(text, add_special_tokens=False)
+        assert any(ids[at : at + len(word)] == word for at in range(len(ids)))
 
 
 @pytest.mark.parametrize(

@@ -293,9 +293,9 @@ async def test_stop_words_list(gateway: Serving) -> None:
 
 async def test_prompt_embedding_table_and_prompt_vocab_size(gateway: Serving) -> None:
     """prompt_embedding_table float16: the model's own rows, so that the answer is the same."""
-    table = embeddings()[list(INPUT_IDS[:3])].astype(np.float16)
-    virtual = [VOCABULARY, VOCABULARY + 1, VOCABULARY + 2, *INPUT_IDS[3:]]
-    conditions = {"input_ids": tokens(virtual), "prompt_vocab_size": integer(3)}
+    table = embeddings()[list(INPUT_IDS[:8])].astype(np.float16)
+    virtual = [*range(VOCABULARY, VOCABULARY + 8), *INPUT_IDS[8:]]
+    conditions = {"input_ids": tokens(virtual), "prompt_vocab_size": integer(8)}
 
     shaped = await ids(gateway, **conditions, prompt_embedding_table=table[None])
     flat = await ids(gateway, **conditions, prompt_embedding_table=table.reshape(-1))

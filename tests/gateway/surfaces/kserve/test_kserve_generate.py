@@ -159,6 +159,7 @@ async def test_infer_takes_text_as_the_ensemble_does(ask: httpx.AsyncClient, bin
         "stop_words": np.array([[""]], dtype=np.object_),
         "stream": np.array([[False]]),
         "beam_width": np.array([[2]], dtype=np.int32),
+        "min_length": np.array([[6]], dtype=np.int32),
         "return_log_probs": np.array([[True]]),
         "return_num_output_tokens": np.array([[True]]),
     }

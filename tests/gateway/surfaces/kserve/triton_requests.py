@@ -12,7 +12,7 @@ import local_engine
 from schemas.tensors import pack_words
 
 VOCABULARY, HIDDEN = 1024, 128
-INPUT_IDS = (1, 344, 305, 227, 23, 29, 282, 227, 24, 27, 37)
+INPUT_IDS = (1, 389, 230, 300, 230, 26, 32, 230, 20, 230, 27, 30, 40)
 """What is 17 + 25?"""
 
 
