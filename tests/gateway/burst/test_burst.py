@@ -22,6 +22,7 @@ import psycopg
 import pytest
 from msgspec import Struct
 
+from gateway.coordination.limit_script import SILENT_MS
 from gateway.coordination.redis_transport import RedisTransport
 from schemas.secret import Secret
 from tests.gateway.burst.burst_clients import MAX_TOKENS, BurstClients
@@ -181,16 +182,24 @@ class Burst(Struct, kw_only=True, eq=False):
         return int(row[0])
 
     async def leased(self) -> dict[str, int]:
-        """What processes hold of limits in Redis."""
+        """What running processes hold of limits in Redis.
+
+        What a killed one held stays there, as used, until the next request of the same limit.
+        """
         found: dict[str, int] = {}
         transport = RedisTransport(Secret(self.redis.url), "burst")
         try:
-            (keys,) = await transport.run([("KEYS", "strowger:limit:1:*")])
+            keys, time = await transport.run([("KEYS", "strowger:limit:1:*"), ("TIME",)])
+            now_ms = int(cast("list[bytes]", time)[0]) * 1000
             for key in cast("list[bytes]", keys):
-                (fields,) = await transport.run([("HGETALL", key)])
-                for field, value in cast("dict[bytes, bytes]", fields).items():
-                    if field.startswith(b"h:") and int(value):
-                        found[f"{key.decode()} {field.decode()}"] = int(value)
+                (answer,) = await transport.run([("HGETALL", key)])
+                fields = cast("dict[bytes, bytes]", answer)
+                for field, value in fields.items():
+                    holder = field.removeprefix(b"h:")
+                    if holder == field or not int(value):
+                        continue
+                    if now_ms - int(fields[b"t:" + holder]) <= 2 * SILENT_MS:
+                        found[f"{key.decode()} {holder.decode()}"] = int(value)
         finally:
             await transport.leave()
         return found

@@ -134,8 +134,8 @@ async def test_a_copy_is_an_attempt_in_the_records_and_none_of_the_requests_own(
     await mirroring.gateway.state.mirrors.wait_idle()
     (own,) = [one for one in mirroring.gateway.access_lines()[-1:] if one.model == "all"]
 
-    rows = [row for row in mirroring.records.rows if row.request_id == own.request_id]
-    attempts = {row.number: row for row in rows if isinstance(row, AttemptRow)}
+    rows = [row for row in mirroring.records.rows if isinstance(row, AttemptRow)]
+    attempts = {row.number: row for row in rows if row.request_id == own.request_id}
     assert answer.headers["x-gateway-attempts"] == "1"
     assert [attempts[number].role for number in (1, 2)] == ["served", "mirror"]
     assert (attempts[2].backend, attempts[2].completion_tokens) == ("b/works", 3)
