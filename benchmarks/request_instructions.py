@@ -90,7 +90,20 @@ ROWS: Final[dict[str, dict[str, object]]] = {
     "chat, three limits": {"stream": False},
     "chat, two budgets": {"stream": False},
     "chat, known model": {"stream": False, "max_tokens": 1000},
+    "messages, whole": {"stream": False, "max_tokens": 512},
+    "responses, whole": {"stream": False, "store": False},
 }
+_SYSTEM: Final = "You are a helpful assistant."
+_USER: Final = [{"role": "user", "content": _TEXT}]
+_CHAT: Final[tuple[str, dict[str, object]]] = (
+    "/v1/chat/completions",
+    {"messages": [{"role": "system", "content": _SYSTEM}, *_USER]},
+)
+SURFACES: Final[dict[str, tuple[str, dict[str, object]]]] = {
+    "messages, whole": ("/v1/messages", {"system": _SYSTEM, "messages": _USER}),
+    "responses, whole": ("/v1/responses", {"instructions": _SYSTEM, "input": _USER}),
+}
+"""Path and conversation of the rows that are not chats; compare them with "chat, whole"."""
 MORE: Final[dict[str, str]] = {
     "chat, three limits": _LIMITS,
     "chat, two budgets": _BUDGETS,
@@ -118,13 +131,10 @@ class Provider(asyncio.Protocol):
 
 async def _send(port: int, provider: int, row: str, requests: int) -> None:
     """Raises RuntimeError unless every answer is a 200."""
-    messages = [
-        {"role": "system", "content": "You are a helpful assistant."},
-        {"role": "user", "content": _TEXT},
-    ]
-    body = json.dumps({"model": "chat", "messages": messages, "temperature": 0.5, **ROWS[row]})
+    path, fields = SURFACES.get(row, _CHAT)
+    body = json.dumps({"model": "chat", "temperature": 0.5, **fields, **ROWS[row]})
     head = (
-        f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer "
+        f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer "
         f"{KEY}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     )
     loop = asyncio.get_running_loop()

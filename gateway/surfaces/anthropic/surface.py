@@ -6,6 +6,7 @@ from gateway.surfaces.anthropic.errors import error_body, status_of
 from gateway.surfaces.anthropic.field_names import NAMES
 from gateway.surfaces.anthropic.frames import ERROR, PING
 from gateway.surfaces.anthropic.parse import parse_messages
+from gateway.surfaces.anthropic.plain_message import plain_message
 from gateway.surfaces.anthropic.render import MessagesRenderer
 from gateway.surfaces.anthropic.wire import MessagesWire
 from gateway.surfaces.base import EmbeddingsRenderer, Inbound, Renderer
@@ -27,6 +28,7 @@ class MessagesSurface(JsonSurface):
     error_event = ERROR
     request_id_header = b"request-id"
     field_names = NAMES
+    plain = staticmethod(plain_message)
 
     def __init__(self, *, counting: bool = False) -> None:
         """counting: requests are only counted, so that they need no `max_tokens`."""

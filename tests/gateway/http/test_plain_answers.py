@@ -50,9 +50,16 @@ ANSWERS: Mapping[str, Mapping[str, object]] = {
 }  # fmt: skip
 
 
-async def post(up: Serving, client: httpx.AsyncClient, model: str) -> httpx.Response:
-    body = {"model": model, "messages": MESSAGES}
-    return await client.post(f"{up.url}/v1/chat/completions", json=body)
+CHAT, ANTHROPIC = "/v1/chat/completions", "/v1/messages"
+PREFIXES = {CHAT: "chatcmpl-", ANTHROPIC: "msg_"}
+"""Paths of surfaces with plain answers, and how the ids of their answers begin."""
+
+
+async def post(
+    up: Serving, client: httpx.AsyncClient, model: str, path: str = CHAT
+) -> httpx.Response:
+    body = {"model": model, "messages": MESSAGES, "max_tokens": 100}
+    return await client.post(f"{up.url}{path}", json=body)
 
 
 def timeless(line: AccessLine) -> AccessLine:
@@ -65,9 +72,10 @@ def timeless(line: AccessLine) -> AccessLine:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("path", PREFIXES)
 @pytest.mark.parametrize("name", ANSWERS)
 async def test_a_plain_answer_and_its_records_are_those_of_the_general_path(
-    name: str, tmp_path: Path
+    name: str, path: str, tmp_path: Path
 ) -> None:
     async def behaviour(_: Received, answer: Answer) -> None:
         await answer.json(ANSWERS[name])
@@ -77,14 +85,17 @@ async def test_a_plain_answer_and_its_records_are_those_of_the_general_path(
         serving(CONFIG.format(url=upstream.base_url), tmp_path) as up,
         httpx.AsyncClient() as client,
     ):
-        plain, general = await post(up, client, "plain"), await post(up, client, "general")
+        plain = await post(up, client, "plain", path)
+        general = await post(up, client, "general", path)
         lines = up.access_lines()
 
     assert plain.status_code == general.status_code == 200
     left, right = plain.json(), general.json()
-    assert left.pop("id").startswith("chatcmpl-")
-    assert right.pop("id") != left.get("id")
-    assert abs(left.pop("created") - right.pop("created")) <= 1
+    ids = left.pop("id"), right.pop("id")
+    assert all(id.startswith(PREFIXES[path]) for id in ids)
+    assert ids[0] != ids[1]
+    if path == CHAT:
+        assert abs(left.pop("created") - right.pop("created")) <= 1
     if name == "no model":
         assert (left.pop("model"), right.pop("model")) == ("plain", "general")
     assert list(left.items()) == list(right.items())

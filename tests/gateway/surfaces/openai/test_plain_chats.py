@@ -14,7 +14,8 @@ from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.plain_answer import read_plain
 from gateway.routing.planning.prices import is_reported
 from gateway.routing.request_record import counts_of
-from gateway.surfaces.openai.plain_chat import plain_chat
+from gateway.surfaces.anthropic.surface import MESSAGES
+from gateway.surfaces.base import Surface
 from gateway.surfaces.openai.surface import CHAT
 from schemas.answers import Fold
 from schemas.errors import GatewayError
@@ -23,6 +24,7 @@ from schemas.requests import ChatRequest, Sampling
 
 ID = "0190f0a0-7000-7000-8000-000000000000"
 REQUEST = ChatRequest(model="asked", messages=(), sampling=Sampling())
+SURFACES: Mapping[str, Surface] = {"chat": CHAT, "messages": MESSAGES}
 ENDPOINT = Endpoint(name="p", base_url="https://example.com/v1")
 TOTALS = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
@@ -115,23 +117,24 @@ class Written(Struct, frozen=True, kw_only=True):
     reports_cost: bool
 
 
-def by_events(body: bytes) -> Written | None:
+def by_events(body: bytes, surface: Surface) -> Written | None:
     """`None` for an answer that fails."""
     decoder, fold = OpenAIDecoder(ENDPOINT, stream=False), Fold()
     try:
         fold.add([*decoder.feed("", body), *decoder.close()])
     except GatewayError:
         return None
-    written = CHAT.renderer(REQUEST, ID).answer(fold.answer())
+    written = surface.renderer(REQUEST, ID).answer(fold.answer())
     return _written(written, fold.deltas, fold.usage)
 
 
-def plainly(body: bytes) -> Written | None:
+def plainly(body: bytes, surface: Surface) -> Written | None:
     """`None` for an answer that is not plain."""
     answer = read_plain(body)
     if answer is None:
         return None
-    return _written(plain_chat(answer, REQUEST, ID), answer.deltas, answer.usage)
+    assert surface.plain is not None
+    return _written(surface.plain(answer, REQUEST, ID), answer.deltas, answer.usage)
 
 
 def _written(body: bytes, deltas: int, usage: Usage | None) -> Written:
@@ -139,11 +142,12 @@ def _written(body: bytes, deltas: int, usage: Usage | None) -> Written:
     return Written(body=body, deltas=deltas, usage=counts_of(usage), reports_cost=reports)
 
 
+@pytest.mark.parametrize("name", SURFACES)
 @pytest.mark.parametrize("answer", [OPENAI, VLLM, SGLANG], ids=["openai", "vllm", "sglang"])
-def test_usual_answers_are_plain(answer: Mapping[str, object]) -> None:
+def test_usual_answers_are_plain(answer: Mapping[str, object], name: str) -> None:
     body = msgspec.json.encode(answer)
 
-    assert plainly(body) == by_events(body) is not None
+    assert plainly(body, SURFACES[name]) == by_events(body, SURFACES[name]) is not None
 
 
 @pytest.mark.parametrize(
@@ -272,12 +276,13 @@ def answers(draw: st.DrawFn) -> bytes:
     return dumped(members[""], ascii_only=ascii_only).encode("utf-8", "surrogatepass")
 
 
-@given(answers())
-def test_a_plain_answer_is_what_its_events_would_be(body: bytes) -> None:
-    plain = plainly(body)
+@pytest.mark.parametrize("name", SURFACES)
+@given(body=answers())
+def test_a_plain_answer_is_what_its_events_would_be(name: str, body: bytes) -> None:
+    plain = plainly(body, SURFACES[name])
     if plain is None:
         return
-    expected = by_events(body)
+    expected = by_events(body, SURFACES[name])
     assert expected is not None
     assert values(plain.body) == values(expected.body)
     assert msgspec.structs.replace(plain, body=b"") == msgspec.structs.replace(expected, body=b"")
