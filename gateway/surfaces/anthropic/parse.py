@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, DecodeError, Raw
+from msgspec import UNSET, DecodeError, Raw, UnsetType
 from msgspec.structs import replace
 
 from gateway.surfaces.anthropic.blocks import DIALECT
 from gateway.surfaces.anthropic.conversation import MessagesConversation
-from gateway.surfaces.anthropic.tools import read_effort, read_tools
+from gateway.surfaces.anthropic.tools import NO_EFFORT, NO_TOOLS, read_effort, read_tools
 from gateway.surfaces.anthropic.wire import ALLOWED, MessagesWire, Metadata
 from gateway.surfaces.decoding import BodyReader, invalid_request, is_null
 from gateway.surfaces.openai.parse import model_name
@@ -61,30 +61,34 @@ def parse_messages(
             raise InvalidRequest("max_tokens is required", param="max_tokens")
         max_tokens = COUNTED
     conversation = MessagesConversation(wire.system, wire.messages)
-    tools = read_tools(wire.tools, wire.tool_choice)
-    effort = read_effort(wire.thinking, wire.output_config, max_tokens)
-    stop = tuple([one for one in wire.stop_sequences or () if one])
+    tools, effort = NO_TOOLS, NO_EFFORT
+    if wire.tools is not UNSET or wire.tool_choice is not UNSET:
+        tools = read_tools(wire.tools, wire.tool_choice)
+    if wire.thinking is not UNSET or wire.output_config is not UNSET:
+        effort = read_effort(wire.thinking, wire.output_config, max_tokens)
     beta = b",".join([value for name, value in headers if name == BETA])
     if beta:
         extra[BETA.decode()] = Raw(_encode(beta.decode("latin-1")))
+    extra |= effort.more
+    # By position, in the order of the fields: see `gateway.surfaces.openai.parse.parse_chat`.
     request = ChatRequest(
-        model=model_name(wire.model, model),
-        messages=tuple(conversation.messages),
-        sampling=Sampling(
+        model_name(wire.model, model),
+        tuple(conversation.messages),
+        Sampling(
             temperature=UNSET if wire.temperature is None else wire.temperature,
             top_p=UNSET if wire.top_p is None else wire.top_p,
             top_k=wire.top_k or UNSET,
             max_tokens=max_tokens,
-            stop=stop or UNSET,
+            stop=_stop(wire.stop_sequences) if wire.stop_sequences else UNSET,
         ),
-        tools=tools.tools,
-        tool_choice=tools.choice,
-        parallel_tool_calls=tools.parallel,
-        response_format=effort.form,
-        reasoning_effort=effort.effort,
-        stream=wire.stream or False,
-        user=_user(wire.metadata),
-        extra=extra | effort.more,
+        tools.tools,
+        tools.choice,
+        tools.parallel,
+        effort.form,
+        effort.effort,
+        wire.stream or False,
+        user=UNSET if wire.metadata is UNSET else _user(wire.metadata),
+        extra=extra,
         nested=conversation.marked or tools.marked,
     )
     kept = {
@@ -95,8 +99,13 @@ def parse_messages(
     return replace(request, original=Original(dialect=DIALECT, fields=kept, read=request))
 
 
-def _user(raw: Raw | msgspec.UnsetType) -> str | msgspec.UnsetType:
-    if raw is UNSET or is_null(raw):
+def _stop(sequences: tuple[str, ...]) -> tuple[str, ...] | UnsetType:
+    """Drop empty strings: they stop nothing."""
+    return tuple([one for one in sequences if one]) or UNSET
+
+
+def _user(raw: Raw) -> str | UnsetType:
+    if is_null(raw):
         return UNSET
     try:
         user = _metadata.decode(raw).user_id

@@ -57,6 +57,10 @@ class Tools(Struct, frozen=True, kw_only=True):
     marked: bool = False
 
 
+NO_TOOLS: Final = Tools()
+"""Of a request without `tools` and `tool_choice`."""
+
+
 def read_tools(tools: Raw | UnsetType, choice: Raw | UnsetType) -> Tools:
     """Raise InvalidRequest, also for a choice that no tool satisfies."""
     known: tuple[Tool, ...] | UnsetType = UNSET
@@ -124,6 +128,10 @@ class Effort(Struct, frozen=True, kw_only=True):
     effort: str | UnsetType = UNSET
     form: ResponseFormat | UnsetType = UNSET
     more: dict[str, Raw]
+
+
+NO_EFFORT: Final = Effort(more={})
+"""Of a request without `thinking` and `output_config`. Nothing writes to its `more`."""
 
 
 def read_effort(thinking: Raw | UnsetType, output: Raw | UnsetType, max_tokens: int) -> Effort:
