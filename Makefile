@@ -111,7 +111,7 @@ parameters: setup-dev  ## Write docs/parameters.md: what each backend does with 
 screenshots: setup-dev servers  ## Take screenshots of the /admin page for docs/images
 	$(BIN)/python -m tests.gateway.admin.page.screenshots
 
-servers:  ## Install Chromium, PostgreSQL and Redis for the tests (Debian, as root)
+servers:  ## Install Chromium, PostgreSQL, Redis, nginx and Caddy for the tests (Debian, as root)
 	@bash tests/install_servers.sh
 
 setup: $(VENV)/.ready  ## Install into .venv what `make run` needs
