@@ -312,18 +312,21 @@ async def _send_until_none_is_admitted(run: Burst) -> dict[str, tuple[int, int]]
 
 
 async def _settled(run: Burst) -> None:
-    """Wait until nothing is reserved, leased or held, and every record is in the store."""
+    """Wait until nothing is reserved, leased or held, and every gateway has read every record."""
     remains: object = None
     try:
         async with asyncio.timeout(SETTLED_S):
             while True:
                 reserved = await run.metrics("strowger_budget_reserved")
-                remains = reserved, await run.leased(), run.held()
-                if remains == ([0] * run.size.gateways, {}, 0):
+                spent = await run.metrics("strowger_budget_spent", 'budget="all"')
+                unread = [run.recorded() - round(one * 1e9) for one in spent]
+                nothing = [0] * run.size.gateways
+                remains = reserved, await run.leased(), run.held(), unread
+                if remains == (nothing, {}, 0, nothing):
                     return
                 await asyncio.sleep(0.5)
     except TimeoutError:
-        raise AssertionError(f"reserved, leased and held: {remains}") from None
+        raise AssertionError(f"reserved, leased, held and unread: {remains}") from None
 
 
 async def _until(happened: Callable[[], bool]) -> None:
