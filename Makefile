@@ -13,17 +13,18 @@ CLIENTS ?=
 AGENTS ?=
 
 # Sizes of the parts of `make nightly`, for example `make nightly-fuzz FUZZ=5000`: requests, simulated experiments
-# per cell, seconds, requests, requests. Each part takes at most 40 minutes.
+# per cell, seconds, requests, requests, requests. Each part takes at most 40 minutes.
 FUZZ    ?= 100000
 TRIALS  ?= 1000
 CHAOS_S ?= 600
 SOAK    ?= 1000000
 BURST   ?= 10000
+ROLLING ?= 100000
 
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst check fmt demo bench soak chaos matrix agents parameters screenshots figures lock servers setup setup-dev clean
+.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling check fmt demo bench soak chaos matrix agents parameters screenshots figures lock servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,12 +46,12 @@ test-fast: setup-dev  ## Run the quick tests, under two minutes: no engine, brow
 coverage: setup-dev servers  ## Run the tests with coverage of lines and branches: a summary and coverage.xml
 	$(BIN)/python -m pytest $(FAST) -n 3 --dist loadfile --no-loadscope-reorder -q --cov --cov-report=term --cov-report=xml
 
-nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -statistics, -isolation, -chaos, -soak, -burst also run alone
-	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst
+nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -statistics, -isolation, -chaos, -soak, -burst, -rolling also run alone
+	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling
 
 nightly-tests: setup-dev servers
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
-		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst
+		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst --ignore tests/deploy
 
 nightly-clients: setup-dev
 	$(BIN)/python -m tests.clients.install $(CLIENTS)
@@ -77,6 +78,9 @@ nightly-soak: setup-dev
 # The clock of one gateway is a minute ahead if libfaketime is installed (Debian's package faketime).
 nightly-burst: setup-dev servers
 	STROWGER_BURST=$(BURST) $(BIN)/python -m pytest -s -m nightly tests/gateway/burst
+
+nightly-rolling: setup-dev
+	STROWGER_ROLLING=$(ROLLING) $(BIN)/python -m pytest -s -m nightly tests/deploy
 
 check: setup-dev  ## Check only style and types
 	$(BIN)/ruff check .
