@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[3]
 
 UNUSED = {
     "attr": "Litestar brings a plug-in for it, which no route of ours uses",
+    "cryptography": "server.tls and identity providers call for it",
     "httpx": "proxies, token endpoints and images to fetch call for it: 6 MB",
+    "joserfc": "identity providers call for it",
     "psycopg": "store.url may call for it",
     "pydantic": "Litestar brings a plug-in for it, which no route of ours uses: 9 MB",
     "redis": "store.redis_url calls for it",
