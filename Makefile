@@ -24,7 +24,7 @@ ROLLING ?= 100000
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling check fmt demo bench soak chaos matrix agents parameters screenshots figures lock servers setup setup-dev clean
+.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling check fmt docs cli-reference demo bench soak chaos matrix agents parameters screenshots figures lock servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,12 @@ soak: setup-dev  ## Run a million requests, ten thousand abandoned streams, a th
 
 chaos: setup-dev  ## Make every part fail in turn for ten minutes; CHAOS_S=60 for another duration
 	$(BIN)/python -m benchmarks.chaos --seconds $(CHAOS_S)
+
+docs: setup-dev  ## Build the documentation as a site in build/docs; warnings are errors
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site docs build/docs
+
+cli-reference: setup-dev  ## Write docs/reference/cli.md from the commands
+	$(BIN)/python -m tools.cli_reference
 
 matrix: setup-dev  ## Write docs/matrix.md from a running gateway: which client formats reach which backends
 	$(BIN)/python -m tests.matrix.measure

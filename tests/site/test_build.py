@@ -1,0 +1,108 @@
+"""The site builds without a warning, loads nothing from other hosts, and has every page."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tools.cli_reference import PAGE
+
+ROOT = Path(__file__).parents[2]
+LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
+"""Attributes, by tag, that a browser loads without a click."""
+ELSEWHERE = re.compile(r"(?:https?:)?//", re.IGNORECASE)
+IN_STYLE = re.compile(r"(?:url\(|@import\s+)['\"]?(?:https?:)?//[^)'\"]+", re.IGNORECASE)
+
+
+class Loads(HTMLParser):
+    """Collect what a page loads from other hosts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.external: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        place = dict(attrs).get(LOADS.get(tag, ""))
+        if place and ELSEWHERE.match(place):
+            self.external.append(place)
+
+
+def external(page: str) -> list[str]:
+    parser = Loads()
+    parser.feed(page)
+    return parser.external
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site. A warning, such as a broken link or a page outside the navigation, fails."""
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        (
+            *(sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going"),
+            *("-c", "docs/site", "docs", str(folder)),
+        ),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+def test_every_page_is_in_the_site(site: Path) -> None:
+    pages = {
+        page.relative_to(ROOT / "docs").with_suffix(".html")
+        for page in (ROOT / "docs").rglob("*.md")
+    }
+
+    assert len(pages) > 80
+    assert {page for page in pages if not (site / page).is_file()} == set()
+
+
+def test_no_page_loads_anything_from_another_host(site: Path) -> None:
+    pages = {page.name: external(page.read_text("utf-8")) for page in site.rglob("*.html")}
+
+    assert {name: found for name, found in pages.items() if found} == {}
+
+
+def test_no_style_sheet_loads_anything_from_another_host(site: Path) -> None:
+    styles = {
+        style.name: IN_STYLE.findall(style.read_text("utf-8")) for style in site.rglob("*.css")
+    }
+
+    assert styles
+    assert {name: found for name, found in styles.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        '<script src="https://cdn.test/a.js">',
+        '<link rel="stylesheet" href="//cdn.test/a.css">',
+        '<img src="http://cdn.test/a.png">',
+    ],
+)
+def test_a_page_that_loads_from_another_host_is_found(tag: str) -> None:
+    assert len(external(tag)) == 1
+
+
+def test_the_command_line_reference_is_that_of_the_commands() -> None:
+    # In a new process: click keeps the help option of a command from its first context.
+    written = subprocess.run(
+        (
+            sys.executable,
+            "-c",
+            "from tools import cli_reference as c; print(c.reference(), end='')",
+        ),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert PAGE.read_text("utf-8") == written, "run `make cli-reference`"
