@@ -233,11 +233,12 @@ class Server:
     async def _drain(self) -> None:
         await self._stop.wait()
         settings = self.gateway.runtime.config.server
-        self.gateway.admission.draining = True
+        self.gateway.admission.draining = self._server.draining = True
         if not self._leader_lost:
             _log.info("draining: not ready; refusing requests in %g s", settings.drain_delay_s)
             await asyncio.sleep(settings.drain_delay_s)
         self.gateway.admission.refuse()
+        self._server.close_idle()
         try:
             await asyncio.wait_for(self.gateway.finished(), settings.drain_timeout_s)
         except TimeoutError:

@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import signal
-import time
 from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -21,10 +20,9 @@ from tests.stand_ins.provider import provider
 pytestmark = pytest.mark.anyio
 
 LARGE = int(os.environ.get("STROWGER_ROLLING", "100000"))
-CLIENTS, PER_CONNECTION, AGE_S = 16, 25, 0.5
-"""A connection ends after so many requests or seconds, well within drain_delay_s."""
+CLIENTS = 16
 CONFIG = """
-server: {{drain_delay_s: 3, drain_timeout_s: 20}}
+server: {{drain_delay_s: 1, drain_timeout_s: 20}}
 store: {{url: "sqlite:///{folder}/strowger.db"}}
 providers: [{{name: one, adapter: openai, base_url: "{url}", api_key: k}}]
 models: [{{name: chat, backends: [{{provider: one, model: m}}]}}]
@@ -44,15 +42,13 @@ class Load:
         return self.outcomes.total()
 
     async def client(self) -> None:
-        """A connection carries some requests, so that each gateway gets new ones."""
+        """Use a connection until the gateway ends it, as clients with a pool do."""
         while self.more:
-            began = time.monotonic()
             reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-            for number in range(PER_CONNECTION):
-                outcome = await _request(reader, writer, stream=number % 2 == 1)
+            kept = True
+            while kept and self.more:
+                outcome, kept = await _request(reader, writer, stream=self.sent % 2 == 1)
                 self.outcomes[outcome] += 1
-                if outcome != "answered" or time.monotonic() - began > AGE_S:
-                    break
             writer.close()
 
     async def until(self, requests: int) -> None:
@@ -62,8 +58,8 @@ class Load:
 
 async def _request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, stream: bool
-) -> str:
-    """`answered`, or how the request failed."""
+) -> tuple[str, bool]:
+    """`answered`, or how the request failed; and whether the connection takes another one."""
     messages = [{"role": "user", "content": "hi"}]
     body = json.dumps({"model": "chat", "stream": stream, "messages": messages}).encode()
     head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
@@ -77,11 +73,12 @@ async def _request(
         else:
             text = await reader.readuntil(b"\r\n0\r\n\r\n")
     except (asyncio.IncompleteReadError, ConnectionError) as exc:
-        return f"lost: {exc!r}"
+        return f"lost: {exc!r}", False
+    kept = b"connection: close" not in answer.lower()
     if b" 200 " not in answer[:20]:
-        return f"refused: {answer[:40]!r} {text[:200]!r}"
+        return f"refused: {answer[:40]!r} {text[:200]!r}", kept
     whole = b"data: [DONE]" in text if stream else b'"hello"' in text
-    return "answered" if whole else f"cut: {text[-200:]!r}"
+    return "answered" if whole else f"cut: {text[-200:]!r}", kept
 
 
 async def _rolling(folder: Path, requests: int, gateways: int, rounds: int) -> Counter[str]:

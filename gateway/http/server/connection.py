@@ -216,6 +216,10 @@ class ClientConnection(asyncio.Protocol):
             self._drainers.append(waiter)
             await waiter
 
+    def ends_with(self, exchange: Exchange) -> bool:
+        """Whether the connection takes no request after this one, because the server drains."""
+        return self._server.draining and self._last is exchange
+
     def resume_reading(self) -> None:
         """Read again if a body was too far ahead of its reader."""
         if self._read_paused and len(self._waiting) <= MOST_WAITING:
@@ -253,6 +257,11 @@ class ClientConnection(asyncio.Protocol):
             transport.close()
 
     # Called by the server
+
+    def close_idle(self) -> None:
+        """Close unless a request has begun to arrive."""
+        if (self._last is None or self._last.complete) and not self._parser.head_started:
+            self.close()
 
     def shutdown(self) -> None:
         """Close when the last request that has begun to arrive is answered."""

@@ -224,7 +224,8 @@ class Exchange:
             self.expects_continue = self.keep_alive = False
         if _CLOSE in headers:
             self.keep_alive = False
-        elif not self.keep_alive:
+        elif not self.keep_alive or self._connection.ends_with(self):
+            self.keep_alive = False
             headers = [*headers, _CLOSE]
         return self._connection.heads.render(status, headers, last)
 

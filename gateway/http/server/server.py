@@ -26,6 +26,7 @@ class HttpServer:
 
     connections: those that are open. tasks: requests that run as ASGI.
     listening: set when connections are accepted.
+    draining: each connection ends with its next answer, which says so.
     hot: path and handler of hot requests by target, as far as the path is fixed.
     """
 
@@ -48,6 +49,7 @@ class HttpServer:
         self._tls = tls
         self._lifespan = Lifespan(application) if lifespan else None
         self.listening = asyncio.Event()
+        self.draining = False
         self._stop = asyncio.Event()
         self._at_once = False
         self._listening: asyncio.Server | None = None
@@ -81,6 +83,11 @@ class HttpServer:
         """Release the address now; connections go on."""
         if self._listening is not None:
             self._listening.close()
+
+    def close_idle(self) -> None:
+        """Close the connections on which no request has begun to arrive."""
+        for connection in tuple(self.connections):
+            connection.close_idle()
 
     def stop(self, *, at_once: bool = False) -> None:
         """End `serve`: answers that are being sent have GRACE_S, or none if `at_once`."""

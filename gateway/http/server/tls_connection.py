@@ -33,6 +33,10 @@ class OpenConnection(Protocol):
         """See ReapedConnection."""
         ...
 
+    def close_idle(self) -> None:
+        """Close unless a request has begun to arrive."""
+        ...
+
     def shutdown(self) -> None:
         """Close when the last request that has begun to arrive is answered."""
         ...
@@ -218,6 +222,9 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             why = f"not complete after {at - self._began:.0f} s"
             self._source.refused("timeout", why, self._peer())
             self.abort()
+
+    def close_idle(self) -> None:
+        """The client has not finished its handshake: its request gets an answer."""
 
     def shutdown(self) -> None:
         """The server stops: no request has arrived."""

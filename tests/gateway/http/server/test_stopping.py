@@ -35,8 +35,8 @@ class Provides:
         await answer.chat()
 
 
-def config(base_url: str, drain_timeout_s: float) -> str:
-    server = f"server: {{drain_delay_s: 0.3, drain_timeout_s: {drain_timeout_s}}}"
+def config(base_url: str, drain_timeout_s: float, delay_s: float = 0.3) -> str:
+    server = f"server: {{drain_delay_s: {delay_s}, drain_timeout_s: {drain_timeout_s}}}"
     patient = one_model(base_url, server).replace("tokens_s: 1", "tokens_s: 60")
     return patient.replace("token_s: 1", "token_s: 60").replace("total_s: 5", "total_s: 60")
 
@@ -62,14 +62,14 @@ async def test_what_is_under_way_is_finished_and_every_connection_closed(tmp_pat
         await up.said("draining")
         await used.send(post(BODY))
         before = await used.reply()
-        await asyncio.sleep(0.5)
+        gone = await used.ended(), await unused.ended()
         new = await dial(up.url)
         await new.send(post(BODY))
         refused = await new.reply()
         provides.go_on.set()
         rest = await streaming.rest()
         whole = await late.reply()
-        closed = [await one.ended() for one in (used, unused, half, late, new)]
+        closed = [await one.ended() for one in (half, late, new)]
         await asyncio.wait_for(up.process.wait(), SOON_S)
 
         with pytest.raises(ConnectionRefusedError):
@@ -77,13 +77,41 @@ async def test_what_is_under_way_is_finished_and_every_connection_closed(tmp_pat
 
     assert (first.status, first["server"]) == (200, "")
     assert first["date"]
-    assert before.status == 200
+    assert (before.status, before["connection"]) == (200, "close")
+    assert gone == (True, True)
     assert (refused.status, refused["connection"]) == (503, "close")
     assert b'"lo"' in rest
     assert rest.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
     assert json.loads(whole.body)["choices"][0]["message"]["content"] == "hello"
-    assert closed == [True] * 5
+    assert closed == [True] * 3
     assert up.process.returncode == 0
+
+
+async def test_a_client_that_keeps_its_connection_is_served_until_the_gateway_ends_it(
+    tmp_path: Path,
+) -> None:
+    async with (
+        provider(Provides().behave) as remote,
+        commanded(tmp_path / "config.yaml", config(remote.base_url, 20, delay_s=2)) as up,
+    ):
+        busy, idle, both = [await dial(up.url) for _ in range(3)]
+        for one in (busy, idle):
+            await one.send(post(BODY))
+            assert (await one.reply())["connection"] == ""
+
+        up.process.send_signal(signal.SIGTERM)
+        await up.said("draining")
+        await busy.send(post(BODY))
+        last = await busy.reply()
+        await both.send(post(BODY) + post(BODY))
+        pipelined = [await both.reply(), await both.reply()]
+        ended = [await one.ended() for one in (busy, idle, both)]
+        await asyncio.wait_for(up.process.wait(), SOON_S)
+
+    assert (last.status, last["connection"]) == (200, "close")
+    assert [one.status for one in pipelined] == [200, 200]
+    assert [one["connection"] for one in pipelined] == ["", "close"]
+    assert ended == [True] * 3
 
 
 async def test_what_outlasts_the_drain_is_cut_and_never_looks_whole(tmp_path: Path) -> None:
