@@ -21,11 +21,20 @@ _NAMES = (
     "prices",
     "models",
     "doctor",
+    "import",
 )
 """Names of the commands and of their modules and functions, in the order of the help."""
 
-_ROOMS = frozenset({"chat", "experiments"})
-"""Commands with a folder of their own; their function is in its module `command`."""
+_ROOMS = {
+    "chat": "chat",
+    "experiments": "experiments",
+    "explain": "explaining",
+    "import": "litellm_import",
+}
+"""Commands with their own folder; the command is in its module `command`."""
+
+_FUNCTIONS = {"import": "import_command"}
+"""Functions that cannot have the name of their command, because it is a keyword of Python."""
 
 
 def _version() -> str:
@@ -44,8 +53,9 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _NAMES:
             return None
-        module = f"gateway.cli.{cmd_name}" + (".command" if cmd_name in _ROOMS else "")
-        found = getattr(import_module(module), cmd_name)
+        room = _ROOMS.get(cmd_name)
+        module = f"gateway.cli.{cmd_name}" if room is None else f"gateway.cli.{room}.command"
+        found = getattr(import_module(module), _FUNCTIONS.get(cmd_name, cmd_name))
         assert isinstance(found, click.Command)
         return found
 

@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.cli.address import Address, url_option
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.cli.explain_output import print_explanation
+from gateway.cli.explaining.output import print_explanation
 from gateway.cli.http_client import admin_key_option, fetch
 from gateway.clock import now
 from gateway.config.schema.config import Config, Tls

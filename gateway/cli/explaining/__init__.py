@@ -1,0 +1,1 @@
+"""`strowger explain`: show where a request would be routed, and why."""

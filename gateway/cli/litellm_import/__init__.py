@@ -1,0 +1,1 @@
+"""`strowger import litellm`: translate the configuration of a LiteLLM proxy."""

@@ -1,0 +1,189 @@
+"""Translates keys, the database, budgets, limits, callbacks and the cache."""
+
+from collections.abc import Mapping
+
+from gateway.cli.litellm_import.ledger import Path, mapping, number
+from gateway.cli.litellm_import.values import Values
+from gateway.cli.litellm_import.vendors import PERIODS
+from gateway.config.yaml_document import Tree
+
+_CALLBACKS = ("callbacks", "success_callback", "failure_callback", "service_callback")
+_DEFAULTS = {
+    "default_key_generate_params": "key",
+    "default_team_params": "team",
+    "default_internal_user_params": "user",
+}
+_PORT = 4000
+"""LiteLLM's port, so that clients keep their base URL."""
+
+
+class Access:
+    """The translated settings of the gateway as a whole."""
+
+    def __init__(self, values: Values, document: Mapping[str, Tree]) -> None:
+        self.values = values
+        self.ledger = values.ledger
+        self.server: dict[str, object] = {"host": "127.0.0.1", "port": _PORT}
+        self.store: dict[str, object] = {}
+        self.auth: dict[str, object] = {}
+        self.budgets: list[dict[str, object]] = []
+        self.limits: list[dict[str, object]] = []
+        self._general(mapping(document.get("general_settings")))
+        self._litellm(mapping(document.get("litellm_settings")))
+        self._redis(mapping(document.get("router_settings")))
+        self.ledger.omit(
+            ("environment_variables",),
+            "Strowger sets no environment variables",
+            "set them where the gateway starts",
+        )
+
+    def _general(self, settings: Mapping[str, Tree]) -> None:
+        section = "general_settings"
+        master = self.values.secret(
+            settings.get("master_key"),
+            (section, "master_key"),
+            "auth.admin_key",
+            "LITELLM_MASTER_KEY",
+        )
+        if master is not None:
+            self.auth = {"mode": "keys", "admin_key": master}
+            self.server["host"] = "0.0.0.0"  # as LiteLLM listens; `mode: keys` permits it
+        url = self.values.secret(
+            settings.get("database_url"), (section, "database_url"), "store.url", "DATABASE_URL"
+        )
+        if url is not None:
+            self.store["url"] = url
+        size = number(settings.get("max_request_size_mb"))
+        if size:
+            self.server["max_body_bytes"] = int(size * 1024 * 1024)
+            self.ledger.translate((section, "max_request_size_mb"), "server.max_body_bytes")
+        total = number(settings.get("global_max_parallel_requests"))
+        if total and total >= 1:
+            self.server["max_in_flight"] = int(total)
+            self.ledger.translate((section, "global_max_parallel_requests"), "server.max_in_flight")
+        each = number(settings.get("max_parallel_requests"))
+        if each and each >= 1:
+            self._limit("each-key-parallel", "key", {"concurrent": int(each)})
+            self.ledger.translate((section, "max_parallel_requests"), "limits[].concurrent")
+        for key, reason, remedy in (
+            ("alerting", "other alerts", "use docs/operations.md's alerts and budgets[].alerts"),
+            (
+                "custom_auth",
+                "no Python code in configurations",
+                "use auth.jwt (docs/identities.md)",
+            ),
+            ("store_model_in_db", "models are in config.yaml only", "add them to config.yaml"),
+            ("background_health_checks", "circuit breakers watch real requests", "nothing"),
+            ("health_check_interval", "circuit breakers watch real requests", "nothing"),
+        ):
+            self.ledger.omit((section, key), reason, remedy)
+
+    def _litellm(self, settings: Mapping[str, Tree]) -> None:
+        section = "litellm_settings"
+        self._spend((section,), settings, {"any": True}, "everything", None)
+        for key, who in _DEFAULTS.items():
+            found = mapping(settings.get(key))
+            self._spend((section, key), found, {"any": True}, f"each-{who}", who)
+            self._rates((section, key), found, who)
+        self._spend(
+            (section,),
+            settings,
+            {"any": True},
+            "each-internal-user",
+            "user",
+            ("max_internal_user_budget", "internal_user_budget_duration"),
+        )
+        for key in _CALLBACKS:
+            listed = settings.get(key)
+            for place, name in enumerate(listed if isinstance(listed, list) else [listed]):
+                at = (section, key, place) if isinstance(listed, list) else (section, key)
+                if name in ("prometheus", "prometheus_system"):
+                    self.ledger.translate(at, "GET /metrics, which is always there")
+                elif name is not None:
+                    self.ledger.omit(
+                        at,
+                        "no such callback",
+                        "use /metrics, the access log or the store (docs/operations.md)",
+                    )
+        for key in ("cache", "cache_params"):
+            self.ledger.omit(
+                (section, key), "answers are not cached", "remove it, or use the provider's cache"
+            )
+        for key in ("set_verbose", "json_logs", "turn_off_message_logging", "telemetry"):
+            self.ledger.omit(
+                (section, key),
+                "logging has its own settings; prompts are never logged",
+                "see logging in docs/configuration.md",
+            )
+
+    def _spend(
+        self,
+        path: Path,
+        settings: Mapping[str, Tree],
+        who: dict[str, object],
+        name: str,
+        each: str | None,
+        keys: tuple[str, str] = ("max_budget", "budget_duration"),
+    ) -> None:
+        most, duration = number(settings.get(keys[0])), settings.get(keys[1])
+        per = "total" if duration is None else PERIODS.get(str(duration))
+        if not most:
+            return
+        if per is None:
+            for key in keys:
+                self.ledger.omit(
+                    (*path, key),
+                    "budgets have calendar periods: day, week, month or total",
+                    "add an entry to budgets with one of them (docs/budgets.md)",
+                )
+            return
+        budget: dict[str, object] = {"name": name, "who": who}
+        if each is not None:
+            budget["each"] = each
+        # LiteLLM counts an unknown price as 0.
+        self.budgets.append(budget | {"usd": most, "per": per, "unknown_price": {"count_usd": 0}})
+        self.ledger.translate((*path, keys[0]), "budgets[].usd")
+        self.ledger.translate((*path, keys[1]), "budgets[].per")
+
+    def _rates(self, path: Path, settings: Mapping[str, Tree], who: str) -> None:
+        limit: dict[str, object] = {}
+        for theirs, ours in (("rpm_limit", "requests"), ("tpm_limit", "tokens")):
+            most = number(settings.get(theirs))
+            if most and most >= 1:
+                limit[ours] = int(most)
+                self.ledger.translate((*path, theirs), f"limits[].{ours}")
+        parallel = number(settings.get("max_parallel_requests"))
+        if parallel and parallel >= 1:
+            limit["concurrent"] = int(parallel)
+            self.ledger.translate((*path, "max_parallel_requests"), "limits[].concurrent")
+        if limit:
+            self._limit(f"each-{who}", who, limit)
+        self.ledger.omit(
+            (*path, "models"),
+            "keys and teams name their own models",
+            "pass the models to strowger keys create, or set teams[].models",
+        )
+
+    def _limit(self, name: str, each: str, limit: dict[str, object]) -> None:
+        self.limits.append({"name": name, "who": {"any": True}, "each": each, **limit})
+
+    def _redis(self, settings: Mapping[str, Tree]) -> None:
+        section = "router_settings"
+        url = self.values.secret(
+            settings.get("redis_url"), (section, "redis_url"), "store.redis_url", "REDIS_URL"
+        )
+        host = self.values.text(settings.get("redis_host"))
+        if url is None and host is not None:
+            password = self.values.secret(
+                settings.get("redis_password"),
+                (section, "redis_password"),
+                "store.redis_url",
+                "REDIS_PASSWORD",
+            )
+            port = settings.get("redis_port", 6379)
+            text = self.values.text(port) if isinstance(port, str) else str(number(port) or 6379)
+            url = f"redis://{'' if password is None else f':{password}@'}{host}:{text}"
+            for key in ("redis_host", "redis_port"):
+                self.ledger.translate((section, key), "store.redis_url")
+        if url is not None:
+            self.store["redis_url"] = url

@@ -1,0 +1,227 @@
+"""Translates `model_list`: deployments to providers, backends, prices and capabilities."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from adapters.registry import Registry
+from gateway.cli.litellm_import.ledger import Path, mapping, number
+from gateway.cli.litellm_import.values import Values, per_million, variable_name
+from gateway.cli.litellm_import.vendors import (
+    ADDRESSES,
+    AWS,
+    FACTS,
+    PRICES,
+    Vendor,
+    vendor_of,
+)
+from gateway.cli.litellm_import.yaml_output import COMMENT
+from gateway.config.yaml_document import Tree
+from schemas.sampling import Sampling
+
+
+class Deployment(NamedTuple):
+    """One entry of `model_list` with an adapter. path: of the entry."""
+
+    path: Path
+    model_name: str
+    provider: str
+    model: str
+    params: Mapping[str, Tree]
+
+
+class Deployments:
+    """The translated entries of `model_list`."""
+
+    def __init__(self, values: Values, default_timeout: float | None) -> None:
+        """default_timeout: `timeouts.total_s` of deployments that set none, in seconds."""
+        self.values = values
+        self.ledger = values.ledger
+        self.default_timeout = default_timeout
+        self.deployments: list[Deployment] = []
+        self.providers: dict[str, dict[str, object]] = {}
+        self.prices: dict[str, dict[str, object]] = {}
+        self.capabilities: dict[str, dict[str, object]] = {}
+
+    def add(self, path: Path, entry: Tree) -> None:
+        """Translate one entry, or list it as a whole if no adapter can serve it."""
+        params = mapping(mapping(entry).get("litellm_params"))
+        name, model = mapping(entry).get("model_name"), params.get("model")
+        if not (isinstance(name, str) and name and isinstance(model, str)):
+            self.ledger.omit(path, "no model_name or no litellm_params.model", "complete the entry")
+            return
+        named = params.get("custom_llm_provider")
+        found = vendor_of(model, named if isinstance(named, str) else "")
+        if found is None:
+            self.ledger.omit(
+                path,
+                "no adapter for this provider",
+                "if it has an OpenAI-compatible API, add a provider with adapter: openai and its "
+                "base_url; else see docs/add-a-provider.md",
+            )
+            return
+        vendor, own = found
+        if "*" in name or "*" in own:
+            if not (name.endswith("*") and own.endswith("*") and name == own):
+                self.ledger.omit(
+                    path,
+                    "a wildcard that changes the model's name",
+                    "add the models by name, or call the wildcard as the provider names its models",
+                )
+                return
+            own = "*"
+        settings = self._provider(path, vendor, params, own)
+        if settings is None:
+            return
+        provider = self._named(vendor.adapter, settings, path)
+        self.ledger.translate((*path, "model_name"), "models[].name")
+        for key in ("model", "custom_llm_provider"):
+            self.ledger.translate((*path, "litellm_params", key), "models[].backends[].model")
+        self.deployments.append(Deployment(path, name, provider, own, params))
+        self._facts(path, f"{provider}/{own}", mapping(entry))
+
+    def _provider(
+        self, path: Path, vendor: Vendor, params: Mapping[str, Tree], model: str
+    ) -> dict[str, object] | None:
+        at = (*path, "litellm_params")
+        settings: dict[str, object] = {"adapter": vendor.adapter}
+        address = self._address(at, vendor, params)
+        if (
+            address is None
+            and not Registry().base_url(vendor.adapter)
+            and "aws_region_name" not in params
+        ):
+            self.ledger.omit(
+                path,
+                f"adapter {vendor.adapter} needs an address, which LiteLLM takes from elsewhere",
+                "set litellm_params.api_base (Vertex AI: vertex_project and vertex_location; "
+                "Bedrock: aws_region_name) and import again",
+            )
+            return None
+        if address is not None:
+            settings["base_url"] = address
+        self._credentials(at, vendor, params, settings)
+        headers = mapping(params.get("extra_headers"))
+        sent: dict[str, str] = {}
+        for key, value in headers.items():
+            secret = self.values.secret(
+                value,
+                (*at, "extra_headers", key),
+                "providers[].headers",
+                variable_name(vendor.adapter, key),
+            )
+            if secret is not None:
+                sent[key] = secret
+        if sent:
+            settings["headers"] = sent
+        timeouts: dict[str, object] = {}
+        for key, ours in (("timeout", "total_s"), ("stream_timeout", "first_token_s")):
+            seconds = number(params.get(key))
+            if seconds:
+                timeouts[ours] = seconds
+                self.ledger.translate((*at, key), f"providers[].timeouts.{ours}")
+        if self.default_timeout:
+            timeouts.setdefault("total_s", self.default_timeout)
+        if timeouts:
+            settings["timeouts"] = timeouts
+        return settings
+
+    def _address(self, at: Path, vendor: Vendor, params: Mapping[str, Tree]) -> str | None:
+        address = self.values.text(params.get("api_base", params.get("base_url")))
+        if vendor.adapter in ("gemini", "vertex-anthropic") and "vertex_project" in params:
+            project = self.values.text(params["vertex_project"])
+            place = self.values.text(params.get("vertex_location")) or "us-central1"
+            host = "" if place == "global" else f"{place}-"
+            publisher = "google" if vendor.adapter == "gemini" else "anthropic"
+            for key in ("vertex_project", "vertex_location"):
+                self.ledger.translate((*at, key), "providers[].base_url")
+            return (
+                f"https://{host}aiplatform.googleapis.com/v1/projects/{project}/locations/{place}"
+                f"/publishers/{publisher}"
+            )
+        if address is None:
+            return ADDRESSES.get(vendor.adapter)
+        address = address.rstrip("/")
+        for key in ("api_base", "base_url"):
+            self.ledger.translate((*at, key), "providers[].base_url")
+        if vendor.adapter == "azure":
+            address = address if "/openai" in address else f"{address}/openai"
+            version = self.values.text(params.get("api_version"))
+            self.ledger.translate((*at, "api_version"), "providers[].base_url")
+            if not address.endswith("/openai/v1"):
+                address += f"?api-version={version or '2024-10-21'}"
+        return address
+
+    def _credentials(
+        self, at: Path, vendor: Vendor, params: Mapping[str, Tree], settings: dict[str, object]
+    ) -> None:
+        own = variable_name(vendor.adapter, "api_key")
+        key = self.values.secret(
+            params.get("api_key"), (*at, "api_key"), "providers[].api_key", vendor.key or own
+        )
+        if key is None and vendor.key and "base_url" not in settings:
+            key = self.values.variable(vendor.key)
+        if key is not None:
+            settings["api_key"] = key
+        if vendor.adapter == "bedrock":
+            settings["aws"] = {
+                ours: self.values.secret(
+                    params[theirs], (*at, theirs), "providers[].aws", variable_name(theirs)
+                )
+                if theirs in ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+                else self._plain(params[theirs], (*at, theirs), "providers[].aws")
+                for theirs, ours in AWS.items()
+                if isinstance(params.get(theirs), str)
+            }
+        elif "vertex_project" in params:
+            google: dict[str, object] = {}
+            file = self.values.text(params.get("vertex_credentials"))
+            if file is not None and not file.lstrip().startswith("{"):
+                google["credentials_file"] = file
+                self.ledger.translate((*at, "vertex_credentials"), "providers[].google")
+            settings["google"] = google
+
+    def _plain(self, value: Tree, path: Path, to: str) -> str | None:
+        self.ledger.translate(path, to)
+        return self.values.text(value)
+
+    def _named(self, adapter: str, settings: dict[str, object], path: Path) -> str:
+        """Return the name of the provider with these settings; equal ones are one provider."""
+        for name, known in self.providers.items():
+            if {key: one for key, one in known.items() if key != COMMENT} == settings:
+                return name
+        name, count = adapter, 1
+        while name in self.providers:
+            count += 1
+            name = f"{adapter}-{count}"
+        self.providers[name] = {COMMENT: f"from {path[0]}[{path[1]}]", **settings}
+        return name
+
+    def _facts(self, path: Path, match: str, entry: Mapping[str, Tree]) -> None:
+        price: dict[str, object] = {}
+        facts: dict[str, object] = {}
+        for section in ("model_info", "litellm_params"):
+            for key, value in mapping(entry.get(section)).items():
+                at = (*path, section, key)
+                if key in PRICES and number(value) is not None:
+                    price.setdefault(PRICES[key], per_million(float(str(value))))
+                    self.ledger.translate(at, f"prices[].{PRICES[key]}")
+                elif section == "model_info" and key in FACTS and (value or value is False):
+                    facts[FACTS[key]] = value
+                    self.ledger.translate(at, f"capabilities[].{FACTS[key]}")
+                elif section == "model_info":
+                    self._information(at, key)
+        if price and match not in self.prices:
+            price = {"input": 0, "output": 0, **price}
+            self.prices[match] = {COMMENT: f"from {path[0]}[{path[1]}]", "match": match, **price}
+        if facts and match not in self.capabilities:
+            self.capabilities[match] = {"match": match, **facts}
+
+    def _information(self, at: Path, key: str) -> None:
+        if key in ("id", "mode", "base_model", "description"):
+            self.ledger.omit(at, "informs LiteLLM only", "nothing: Strowger works without it")
+
+
+def request_fields(params: Mapping[str, Tree]) -> dict[str, Tree]:
+    """Return the request fields that a deployment sets, such as `temperature`."""
+    known = frozenset(Sampling.__struct_fields__)
+    return {key: value for key, value in params.items() if key in known}

@@ -1,0 +1,245 @@
+"""Translates `router_settings` and the groups of `model_list`: models with their fallbacks."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from gateway.cli.litellm_import.deployments import Deployment, Deployments, request_fields
+from gateway.cli.litellm_import.ledger import Ledger, Path, mapping, number
+from gateway.cli.litellm_import.vendors import STRATEGIES
+from gateway.cli.litellm_import.yaml_output import COMMENT
+from gateway.config.yaml_document import Tree
+
+WEIGHTS = ("weight", "rpm", "tpm")
+"""Fields of a deployment that decide its share of the traffic; the first one that is set counts."""
+_ERRORS = {
+    "context_window_fallbacks": "context_length_exceeded",
+    "content_policy_fallbacks": "content_filter",
+}
+
+
+class Models:
+    """The translated models, by name."""
+
+    def __init__(self, found: Deployments, sections: Mapping[str, Mapping[str, Tree]]) -> None:
+        """sections: `router_settings` and `litellm_settings`; the first that has a key counts."""
+        self.ledger: Ledger = found.ledger
+        self.sections = sections
+        self.models: dict[str, dict[str, object]] = {}
+        self._next: dict[str, list[str]] = {}
+        """Fallbacks by model, of every kind."""
+        groups: dict[str, list[Deployment]] = {}
+        for one in found.deployments:
+            groups.setdefault(one.model_name, []).append(one)
+        for name, group in groups.items():
+            self.models[name] = self._model(name, group)
+        self._policy()
+        self._aliases()
+        self._fallbacks()
+        self._failures(groups)
+        self._dropping()
+
+    def _model(self, name: str, group: list[Deployment]) -> dict[str, object]:
+        shares = self._shares(group)
+        backends: list[dict[str, object]] = []
+        for one, share in zip(group, shares, strict=True):
+            backend: dict[str, object] = {"provider": one.provider, "model": one.model}
+            if any(backend.items() <= other.items() for other in backends):
+                self.ledger.omit(
+                    one.path, "the same backend as an entry before", "nothing: once is enough"
+                )
+                continue
+            backends.append(backend | ({} if share is None else {"weight": share}))
+        model: dict[str, object] = {
+            COMMENT: "from " + ", ".join(f"model_list[{one.path[1]}]" for one in group),
+            "name": name,
+            "backends": backends,
+        }
+        fields = [request_fields(one.params) for one in group]
+        defaults = {
+            key: value
+            for key, value in fields[0].items()
+            if all(other.get(key) == value for other in fields)
+        }
+        if defaults:
+            model["defaults"] = defaults
+        for one, own in zip(group, fields, strict=True):
+            for key in own:
+                at = (*one.path, "litellm_params", key)
+                if key in defaults:
+                    self.ledger.translate(at, f"models[].defaults.{key}")
+                else:
+                    self.ledger.omit(
+                        at,
+                        "the deployments of the model differ in this field",
+                        "make them two models, each with its own defaults",
+                    )
+        return model
+
+    def _shares(self, group: list[Deployment]) -> list[float | int | None]:
+        key = next((key for key in WEIGHTS if number(group[0].params.get(key)) is not None), None)
+        shares: list[float | int | None] = [
+            None if key is None else number(one.params.get(key)) or 0 for one in group
+        ]
+        orders = [number(one.params.get("order")) for one in group]
+        if any(order is not None for order in orders):
+            first = min(order for order in orders if order is not None)
+            shares = [
+                (1 if share is None else share) if order == first else 0
+                for share, order in zip(shares, orders, strict=True)
+            ]
+        for one in group:
+            at = (*one.path, "litellm_params")
+            if key is not None:
+                self.ledger.translate((*at, key), "models[].backends[].weight")
+            self.ledger.translate((*at, "order"), "models[].backends[].weight")
+            for other in ("rpm", "tpm"):
+                self.ledger.omit(
+                    (*at, other),
+                    "limits belong to callers, not to deployments; another field decides the share",
+                    "add an entry to limits (docs/limits.md), or rely on the provider's 429",
+                )
+        return shares if any(shares) else [None for _ in group]
+
+    def _setting(self, key: str) -> tuple[Path, Tree]:
+        for section, settings in self.sections.items():
+            if key in settings:
+                for other in self.sections:
+                    if other != section:
+                        self.ledger.omit(
+                            (other, key), f"{section}.{key} wins", "nothing: it had no effect"
+                        )
+                return (section, key), settings[key]
+        return (), None
+
+    def _policy(self) -> None:
+        path, strategy = self._setting("routing_strategy")
+        if path and isinstance(strategy, str) and strategy in STRATEGIES:
+            self.ledger.translate(path, "models[].policy")
+            for model in self.models.values():
+                model["policy"] = STRATEGIES[strategy]
+        elif path:
+            self.ledger.omit(
+                path, "no policy with this rule", "choose a models[].policy (docs/routing.md)"
+            )
+
+    def _aliases(self) -> None:
+        path, aliases = self._setting("model_group_alias")
+        for alias, target in mapping(aliases).items():
+            name = mapping(target).get("model") if isinstance(target, dict) else target
+            at = (*path, alias)
+            if not isinstance(name, str) or name not in self.models or alias in self.models:
+                self.ledger.omit(at, *self._absent(name))
+                continue
+            names = cast("list[str]", self.models[name].setdefault("aliases", []))
+            names.append(alias)
+            self.ledger.translate(
+                (*at, "model") if isinstance(target, dict) else at, "models[].aliases"
+            )
+            self.ledger.omit(
+                (*at, "hidden"), "aliases are always listed", "remove the alias to hide it"
+            )
+
+    def _fallbacks(self) -> None:
+        path, entries = self._setting("fallbacks")
+        for name, targets in self._pairs(path, entries):
+            self.models[name]["fallback"] = targets
+        path, targets = self._setting("default_fallbacks")
+        for name, model in self.models.items():
+            if path and "fallback" not in model:
+                found = self._targets(path, targets, name)
+                if found:
+                    model["fallback"] = found
+        for key, code in _ERRORS.items():
+            path, entries = self._setting(key)
+            for name, found in self._pairs(path, entries):
+                if not found:
+                    continue
+                rules = cast("list[object]", self.models[name].setdefault("fallback_by_error", []))
+                rules.append({"codes": [code], "models": found})
+
+    def _pairs(self, path: Path, entries: Tree) -> list[tuple[str, list[str]]]:
+        pairs: list[tuple[str, list[str]]] = []
+        for place, entry in enumerate(entries if isinstance(entries, list) else []):
+            for name, targets in mapping(entry).items():
+                at = (*path, place, name)
+                if name not in self.models:
+                    self.ledger.omit(at, *self._absent(name))
+                    continue
+                pairs.append((name, self._targets(at, targets, name)))
+        return pairs
+
+    def _targets(self, path: Path, targets: Tree, source: str) -> list[str]:
+        names: list[str] = []
+        for place, name in enumerate(targets if isinstance(targets, list) else []):
+            if isinstance(name, str) and name != source and self._reaches(name, source):
+                self.ledger.omit(
+                    (*path, place),
+                    f"fallbacks must not form a circle, and those of {name!a} lead to {source!a}",
+                    "decide which of the two models falls back to the other",
+                )
+            elif isinstance(name, str) and name in self.models and "*" not in name:
+                self.ledger.translate((*path, place), "models[].fallback")
+                if name != source and name not in names:
+                    names.append(name)
+                    self._next.setdefault(source, []).append(name)
+            else:
+                self.ledger.omit((*path, place), *self._absent(name))
+        return names
+
+    def _reaches(self, name: str, target: str) -> bool:
+        reached, waiting = {name}, [name]
+        while waiting:
+            for one in self._next.get(waiting.pop(), ()):
+                if one not in reached:
+                    reached.add(one)
+                    waiting.append(one)
+        return target in reached
+
+    def _absent(self, name: object) -> tuple[str, str]:
+        known = isinstance(name, str) and name in self.models
+        return (
+            "its name is a model's or a wildcard" if known else "its model was not translated",
+            "name a translated model in config.yaml",
+        )
+
+    def _failures(self, groups: Mapping[str, list[Deployment]]) -> None:
+        path, retries = self._setting("num_retries")
+        most = number(retries)
+        if path and most is not None:
+            self.ledger.translate(path, "models[].retry.attempts")
+        for name, model in self.models.items():
+            own = [number(one.params.get("num_retries")) for one in groups[name]]
+            given = [one for one in own if one is not None]
+            for one in groups[name]:
+                self.ledger.translate(
+                    (*one.path, "litellm_params", "num_retries"), "models[].retry.attempts"
+                )
+            count = max(given) if given else most
+            if count is not None:
+                model["retry"] = {"attempts": max(int(count) + 1, self._chain(model))}
+        breaker: dict[str, object] = {}
+        path, fails = self._setting("allowed_fails")
+        if path and number(fails) is not None:
+            breaker["min_requests"] = int(number(fails) or 0) + 1
+            self.ledger.translate(path, "models[].breaker.min_requests")
+        path, cooldown = self._setting("cooldown_time")
+        if path and number(cooldown):
+            breaker |= {"cooldown_s": cooldown, "max_cooldown_s": cooldown}
+            self.ledger.translate(path, "models[].breaker.cooldown_s")
+        for model in self.models.values():
+            if breaker:
+                model["breaker"] = breaker
+
+    def _chain(self, model: Mapping[str, object]) -> int:
+        """Return how many backends the model and its fallbacks have together."""
+        fallback = cast("list[str]", model.get("fallback", []))
+        chain = [model, *(self.models[name] for name in fallback)]
+        return sum(len(cast("list[object]", one["backends"])) for one in chain)
+
+    def _dropping(self) -> None:
+        path, drop = self._setting("drop_params")
+        if not path:
+            return
+        self.ledger.translate(path, "models[].on_unsupported")
+        for model in self.models.values():
+            model["on_unsupported"] = "drop" if drop is True else "error"

@@ -1,0 +1,81 @@
+"""Translates a whole LiteLLM configuration to the text of a config.yaml."""
+
+from typing import NamedTuple
+
+from gateway.cli.litellm_import.access import Access
+from gateway.cli.litellm_import.deployments import Deployments
+from gateway.cli.litellm_import.ledger import Ledger, Listed, mapping, number
+from gateway.cli.litellm_import.routing import Models
+from gateway.cli.litellm_import.values import Values
+from gateway.cli.litellm_import.yaml_output import document
+from gateway.config.yaml_document import Tree
+
+
+class Translation(NamedTuple):
+    """text: config.yaml. translated: key of config.yaml by path. variables: that it needs."""
+
+    text: str
+    translated: dict[str, str]
+    listed: tuple[Listed, ...]
+    variables: tuple[str, ...]
+    models: int
+
+
+def translate(tree: Tree) -> Translation:
+    """Translate a document. Every leaf is in `translated` or in `listed`, never in both."""
+    ledger = Ledger(tree)
+    values = Values(ledger, tree)
+    sections = mapping(tree)
+    router, litellm = (
+        mapping(sections.get(name)) for name in ("router_settings", "litellm_settings")
+    )
+    timeout = _timeout(ledger, router.get("timeout"), litellm.get("request_timeout"))
+    deployments = Deployments(values, timeout)
+    entries = sections.get("model_list")
+    for place, entry in enumerate(entries if isinstance(entries, list) else []):
+        deployments.add(("model_list", place), entry)
+    models = Models(deployments, {"router_settings": router, "litellm_settings": litellm})
+    access = Access(values, sections)
+    config: dict[str, object] = {"server": access.server}
+    if access.store:
+        config["store"] = access.store
+    if access.auth:
+        config["auth"] = access.auth
+    config["providers"] = [{"name": name, **one} for name, one in deployments.providers.items()]
+    config["models"] = list(models.models.values())
+    lists = {
+        "prices": list(deployments.prices.values()),
+        "capabilities": list(deployments.capabilities.values()),
+        "limits": access.limits,
+        "budgets": access.budgets,
+    }
+    config |= {key: rows for key, rows in lists.items() if rows}
+    listed = ledger.listed()
+    head = "# Translated by `strowger import litellm`. Check it with `strowger check`.\n"
+    notes = "".join(f"# {one.path}: {one.reason}; {one.remedy}\n" for one in listed)
+    if notes:
+        head += f"#\n# Not translated:\n{notes}"
+    return Translation(
+        text=f"{head}\n{document(config)}",
+        translated=ledger.translated,
+        listed=listed,
+        variables=tuple(values.variables),
+        models=len(models.models),
+    )
+
+
+def _timeout(ledger: Ledger, router: Tree, litellm: Tree) -> float | None:
+    for path, value in (
+        (("router_settings", "timeout"), router),
+        (("litellm_settings", "request_timeout"), litellm),
+    ):
+        seconds = number(value)
+        if seconds:
+            ledger.translate(path, "providers[].timeouts.total_s")
+            ledger.omit(
+                ("litellm_settings", "request_timeout"),
+                "router_settings.timeout wins",
+                "nothing: it had no effect",
+            )
+            return seconds
+    return None

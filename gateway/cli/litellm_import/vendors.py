@@ -1,0 +1,134 @@
+"""Tables of LiteLLM's provider prefixes and our adapters.
+
+Facts: LiteLLM's list of providers (`LlmProviders`) and its documentation of each provider,
+https://docs.litellm.ai/docs/providers.
+"""
+
+from typing import NamedTuple
+
+
+class Vendor(NamedTuple):
+    """adapter: ours. key: environment variable that LiteLLM reads if `api_key` is unset."""
+
+    adapter: str
+    key: str = ""
+
+
+VENDORS = {
+    "anthropic": Vendor("anthropic", "ANTHROPIC_API_KEY"),
+    "azure": Vendor("azure", "AZURE_API_KEY"),
+    "bedrock": Vendor("bedrock"),
+    "cerebras": Vendor("cerebras", "CEREBRAS_API_KEY"),
+    "cohere": Vendor("cohere", "COHERE_API_KEY"),
+    "cohere_chat": Vendor("cohere", "COHERE_API_KEY"),
+    "custom_openai": Vendor("openai", "OPENAI_API_KEY"),
+    "dashscope": Vendor("dashscope", "DASHSCOPE_API_KEY"),
+    "databricks": Vendor("databricks", "DATABRICKS_API_KEY"),
+    "deepinfra": Vendor("deepinfra", "DEEPINFRA_API_KEY"),
+    "deepseek": Vendor("deepseek", "DEEPSEEK_API_KEY"),
+    "fireworks_ai": Vendor("fireworks", "FIREWORKS_API_KEY"),
+    "gemini": Vendor("gemini", "GEMINI_API_KEY"),
+    "github": Vendor("github-models", "GITHUB_API_KEY"),
+    "groq": Vendor("groq", "GROQ_API_KEY"),
+    "hosted_vllm": Vendor("vllm"),
+    "jina_ai": Vendor("jina", "JINA_AI_API_KEY"),
+    "lm_studio": Vendor("lm-studio"),
+    "minimax": Vendor("minimax", "MINIMAX_API_KEY"),
+    "mistral": Vendor("mistral", "MISTRAL_API_KEY"),
+    "moonshot": Vendor("moonshot", "MOONSHOT_API_KEY"),
+    "nebius": Vendor("nebius", "NEBIUS_API_KEY"),
+    "novita": Vendor("novita", "NOVITA_API_KEY"),
+    "nvidia_nim": Vendor("nvidia-nim", "NVIDIA_NIM_API_KEY"),
+    "ollama": Vendor("ollama"),
+    "ollama_chat": Vendor("ollama"),
+    "openai": Vendor("openai", "OPENAI_API_KEY"),
+    "openrouter": Vendor("openrouter", "OPENROUTER_API_KEY"),
+    "perplexity": Vendor("perplexity", "PERPLEXITYAI_API_KEY"),
+    "sambanova": Vendor("sambanova", "SAMBANOVA_API_KEY"),
+    "text-completion-openai": Vendor("openai", "OPENAI_API_KEY"),
+    "together_ai": Vendor("together", "TOGETHERAI_API_KEY"),
+    "vertex_ai": Vendor("gemini"),
+    "volcengine": Vendor("volcengine", "VOLCENGINE_API_KEY"),
+    "voyage": Vendor("voyage", "VOYAGE_API_KEY"),
+    "xai": Vendor("xai", "XAI_API_KEY"),
+    "zai": Vendor("zai", "ZAI_API_KEY"),
+}
+
+ADDRESSES = {"ollama": "http://localhost:11434"}
+"""Addresses that LiteLLM uses without `api_base` and that our adapter has no default for."""
+
+AWS = {
+    "aws_region_name": "region",
+    "aws_access_key_id": "access_key_id",
+    "aws_secret_access_key": "secret_access_key",
+    "aws_session_token": "session_token",
+    "aws_profile_name": "profile",
+    "aws_role_name": "role_arn",
+    "aws_external_id": "external_id",
+}
+
+PRICES = {
+    "input_cost_per_token": "input",
+    "output_cost_per_token": "output",
+    "cache_read_input_token_cost": "cached_input",
+    "cache_creation_input_token_cost": "cache_write",
+    "cache_creation_input_token_cost_above_1hr": "cache_write_1h",
+    "output_cost_per_reasoning_token": "reasoning",
+    "input_cost_per_audio_token": "audio_input",
+    "output_cost_per_audio_token": "audio_output",
+}
+"""US dollars per token there, per million tokens here."""
+
+FACTS = {
+    "max_input_tokens": "context",
+    "max_output_tokens": "max_output",
+    "supports_function_calling": "tools",
+    "supports_reasoning": "reasoning",
+    "supports_response_schema": "structured_output",
+}
+
+STRATEGIES = {
+    "simple-shuffle": "weighted",
+    "least-busy": "least_busy",
+    "latency-based-routing": "lowest_latency",
+    "cost-based-routing": "lowest_cost",
+}
+
+PERIODS = {
+    **dict.fromkeys(("24h", "1d", "86400s"), "day"),
+    **dict.fromkeys(("7d", "1w", "168h"), "week"),
+    **dict.fromkeys(("30d", "1mo"), "month"),
+}
+"""`budget_duration`; its periods begin with the budget, ours with the calendar."""
+
+
+def vendor_of(model: str, named: str = "") -> tuple[Vendor, str] | None:
+    """Return the vendor and its own name of the model, `None` if there is no adapter.
+
+    named: `custom_llm_provider`. A name without prefix belongs to the vendor that publishes it.
+    """
+    prefix, slash, rest = model.partition("/")
+    if named:
+        rest = rest if slash and prefix == named else model
+        prefix = named
+    elif not slash:
+        rest = model
+        prefix = _publisher(model)
+    vendor = VENDORS.get(prefix)
+    if vendor is None or not rest:
+        return None
+    if prefix == "vertex_ai" and rest.startswith("claude"):
+        return Vendor("vertex-anthropic"), rest
+    if prefix == "bedrock":
+        rest = rest.removeprefix("converse/").removeprefix("invoke/")
+    if prefix == "openai" and rest.startswith("responses/"):
+        return Vendor("openai-responses", vendor.key), rest.removeprefix("responses/")
+    return vendor, rest
+
+
+def _publisher(model: str) -> str:
+    if model.startswith(
+        ("gpt-", "chatgpt-", "o1", "o3", "o4", "text-embedding-3", "text-embedding-ada")
+    ):
+        return "openai"
+    return "anthropic" if model.startswith("claude-") else ""
