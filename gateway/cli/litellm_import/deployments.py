@@ -11,7 +11,7 @@ from gateway.cli.litellm_import.vendors import (
     AWS,
     FACTS,
     PRICES,
-    Vendor,
+    AdapterChoice,
     vendor_of,
 )
 from gateway.cli.litellm_import.yaml_output import COMMENT
@@ -80,7 +80,7 @@ class Deployments:
         self._facts(path, f"{provider}/{own}", mapping(entry))
 
     def _provider(
-        self, path: Path, vendor: Vendor, params: Mapping[str, Tree], model: str
+        self, path: Path, vendor: AdapterChoice, params: Mapping[str, Tree], model: str
     ) -> dict[str, object] | None:
         at = (*path, "litellm_params")
         settings: dict[str, object] = {"adapter": vendor.adapter}
@@ -125,7 +125,7 @@ class Deployments:
             settings["timeouts"] = timeouts
         return settings
 
-    def _address(self, at: Path, vendor: Vendor, params: Mapping[str, Tree]) -> str | None:
+    def _address(self, at: Path, vendor: AdapterChoice, params: Mapping[str, Tree]) -> str | None:
         address = self.values.text(params.get("api_base", params.get("base_url")))
         if vendor.adapter in ("gemini", "vertex-anthropic") and "vertex_project" in params:
             project = self.values.text(params["vertex_project"])
@@ -152,7 +152,11 @@ class Deployments:
         return address
 
     def _credentials(
-        self, at: Path, vendor: Vendor, params: Mapping[str, Tree], settings: dict[str, object]
+        self,
+        at: Path,
+        vendor: AdapterChoice,
+        params: Mapping[str, Tree],
+        settings: dict[str, object],
     ) -> None:
         own = variable_name(vendor.adapter, "api_key")
         key = self.values.secret(
@@ -224,4 +228,8 @@ class Deployments:
 def request_fields(params: Mapping[str, Tree]) -> dict[str, Tree]:
     """Return the request fields that a deployment sets, such as `temperature`."""
     known = frozenset(Sampling.__struct_fields__)
-    return {key: value for key, value in params.items() if key in known}
+    return {
+        key: value
+        for key, value in params.items()
+        if key in known and not isinstance(value, list | dict | None)
+    }

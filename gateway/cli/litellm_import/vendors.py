@@ -7,7 +7,7 @@ https://docs.litellm.ai/docs/providers.
 from typing import NamedTuple
 
 
-class Vendor(NamedTuple):
+class AdapterChoice(NamedTuple):
     """adapter: ours. key: environment variable that LiteLLM reads if `api_key` is unset."""
 
     adapter: str
@@ -15,43 +15,43 @@ class Vendor(NamedTuple):
 
 
 VENDORS = {
-    "anthropic": Vendor("anthropic", "ANTHROPIC_API_KEY"),
-    "azure": Vendor("azure", "AZURE_API_KEY"),
-    "bedrock": Vendor("bedrock"),
-    "cerebras": Vendor("cerebras", "CEREBRAS_API_KEY"),
-    "cohere": Vendor("cohere", "COHERE_API_KEY"),
-    "cohere_chat": Vendor("cohere", "COHERE_API_KEY"),
-    "custom_openai": Vendor("openai", "OPENAI_API_KEY"),
-    "dashscope": Vendor("dashscope", "DASHSCOPE_API_KEY"),
-    "databricks": Vendor("databricks", "DATABRICKS_API_KEY"),
-    "deepinfra": Vendor("deepinfra", "DEEPINFRA_API_KEY"),
-    "deepseek": Vendor("deepseek", "DEEPSEEK_API_KEY"),
-    "fireworks_ai": Vendor("fireworks", "FIREWORKS_API_KEY"),
-    "gemini": Vendor("gemini", "GEMINI_API_KEY"),
-    "github": Vendor("github-models", "GITHUB_API_KEY"),
-    "groq": Vendor("groq", "GROQ_API_KEY"),
-    "hosted_vllm": Vendor("vllm"),
-    "jina_ai": Vendor("jina", "JINA_AI_API_KEY"),
-    "lm_studio": Vendor("lm-studio"),
-    "minimax": Vendor("minimax", "MINIMAX_API_KEY"),
-    "mistral": Vendor("mistral", "MISTRAL_API_KEY"),
-    "moonshot": Vendor("moonshot", "MOONSHOT_API_KEY"),
-    "nebius": Vendor("nebius", "NEBIUS_API_KEY"),
-    "novita": Vendor("novita", "NOVITA_API_KEY"),
-    "nvidia_nim": Vendor("nvidia-nim", "NVIDIA_NIM_API_KEY"),
-    "ollama": Vendor("ollama"),
-    "ollama_chat": Vendor("ollama"),
-    "openai": Vendor("openai", "OPENAI_API_KEY"),
-    "openrouter": Vendor("openrouter", "OPENROUTER_API_KEY"),
-    "perplexity": Vendor("perplexity", "PERPLEXITYAI_API_KEY"),
-    "sambanova": Vendor("sambanova", "SAMBANOVA_API_KEY"),
-    "text-completion-openai": Vendor("openai", "OPENAI_API_KEY"),
-    "together_ai": Vendor("together", "TOGETHERAI_API_KEY"),
-    "vertex_ai": Vendor("gemini"),
-    "volcengine": Vendor("volcengine", "VOLCENGINE_API_KEY"),
-    "voyage": Vendor("voyage", "VOYAGE_API_KEY"),
-    "xai": Vendor("xai", "XAI_API_KEY"),
-    "zai": Vendor("zai", "ZAI_API_KEY"),
+    "anthropic": AdapterChoice("anthropic", "ANTHROPIC_API_KEY"),
+    "azure": AdapterChoice("azure", "AZURE_API_KEY"),
+    "bedrock": AdapterChoice("bedrock"),
+    "cerebras": AdapterChoice("cerebras", "CEREBRAS_API_KEY"),
+    "cohere": AdapterChoice("cohere", "COHERE_API_KEY"),
+    "cohere_chat": AdapterChoice("cohere", "COHERE_API_KEY"),
+    "custom_openai": AdapterChoice("openai", "OPENAI_API_KEY"),
+    "dashscope": AdapterChoice("dashscope", "DASHSCOPE_API_KEY"),
+    "databricks": AdapterChoice("databricks", "DATABRICKS_API_KEY"),
+    "deepinfra": AdapterChoice("deepinfra", "DEEPINFRA_API_KEY"),
+    "deepseek": AdapterChoice("deepseek", "DEEPSEEK_API_KEY"),
+    "fireworks_ai": AdapterChoice("fireworks", "FIREWORKS_API_KEY"),
+    "gemini": AdapterChoice("gemini", "GEMINI_API_KEY"),
+    "github": AdapterChoice("github-models", "GITHUB_API_KEY"),
+    "groq": AdapterChoice("groq", "GROQ_API_KEY"),
+    "hosted_vllm": AdapterChoice("vllm"),
+    "jina_ai": AdapterChoice("jina", "JINA_AI_API_KEY"),
+    "lm_studio": AdapterChoice("lm-studio"),
+    "minimax": AdapterChoice("minimax", "MINIMAX_API_KEY"),
+    "mistral": AdapterChoice("mistral", "MISTRAL_API_KEY"),
+    "moonshot": AdapterChoice("moonshot", "MOONSHOT_API_KEY"),
+    "nebius": AdapterChoice("nebius", "NEBIUS_API_KEY"),
+    "novita": AdapterChoice("novita", "NOVITA_API_KEY"),
+    "nvidia_nim": AdapterChoice("nvidia-nim", "NVIDIA_NIM_API_KEY"),
+    "ollama": AdapterChoice("ollama"),
+    "ollama_chat": AdapterChoice("ollama"),
+    "openai": AdapterChoice("openai", "OPENAI_API_KEY"),
+    "openrouter": AdapterChoice("openrouter", "OPENROUTER_API_KEY"),
+    "perplexity": AdapterChoice("perplexity", "PERPLEXITYAI_API_KEY"),
+    "sambanova": AdapterChoice("sambanova", "SAMBANOVA_API_KEY"),
+    "text-completion-openai": AdapterChoice("openai", "OPENAI_API_KEY"),
+    "together_ai": AdapterChoice("together", "TOGETHERAI_API_KEY"),
+    "vertex_ai": AdapterChoice("gemini"),
+    "volcengine": AdapterChoice("volcengine", "VOLCENGINE_API_KEY"),
+    "voyage": AdapterChoice("voyage", "VOYAGE_API_KEY"),
+    "xai": AdapterChoice("xai", "XAI_API_KEY"),
+    "zai": AdapterChoice("zai", "ZAI_API_KEY"),
 }
 
 ADDRESSES = {"ollama": "http://localhost:11434"}
@@ -102,7 +102,7 @@ PERIODS = {
 """`budget_duration`; its periods begin with the budget, ours with the calendar."""
 
 
-def vendor_of(model: str, named: str = "") -> tuple[Vendor, str] | None:
+def vendor_of(model: str, named: str = "") -> tuple[AdapterChoice, str] | None:
     """Return the vendor and its own name of the model, `None` if there is no adapter.
 
     named: `custom_llm_provider`. A name without prefix belongs to the vendor that publishes it.
@@ -118,11 +118,11 @@ def vendor_of(model: str, named: str = "") -> tuple[Vendor, str] | None:
     if vendor is None or not rest:
         return None
     if prefix == "vertex_ai" and rest.startswith("claude"):
-        return Vendor("vertex-anthropic"), rest
+        return AdapterChoice("vertex-anthropic"), rest
     if prefix == "bedrock":
         rest = rest.removeprefix("converse/").removeprefix("invoke/")
     if prefix == "openai" and rest.startswith("responses/"):
-        return Vendor("openai-responses", vendor.key), rest.removeprefix("responses/")
+        return AdapterChoice("openai-responses", vendor.key), rest.removeprefix("responses/")
     return vendor, rest
 
 

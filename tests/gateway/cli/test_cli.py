@@ -336,6 +336,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "budgets",
         "models",
         "doctor",
+        "import",
         "experiments",
         "keys",
         "prices",

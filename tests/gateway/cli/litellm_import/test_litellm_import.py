@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -175,12 +176,12 @@ SCALARS = (
 TREES: st.SearchStrategy[Tree] = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5)
 )
-PARAMETERS = """
+PARAMETERS: list[str] = """
 api_base api_key rpm tpm weight order
 timeout temperature num_retries extra_headers vertex_project aws_region_name
 api_version
 """.split()  # noqa: SIM905
-ENTRY = st.fixed_dictionaries(
+ENTRY: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {
         "model_name": st.sampled_from(["a", "b", "c*"]) | TREES,
         "litellm_params": st.fixed_dictionaries(
@@ -193,7 +194,7 @@ ENTRY = st.fixed_dictionaries(
     },
     optional={"model_info": TREES},
 )
-DOCUMENTS = TREES | st.fixed_dictionaries(
+DOCUMENTS: st.SearchStrategy[Any] = TREES | st.fixed_dictionaries(
     {"model_list": st.lists(ENTRY, max_size=4)},
     optional={
         key: st.dictionaries(KEYS, TREES, max_size=6)
