@@ -1,6 +1,7 @@
 """`strowger import litellm`: nothing of the input is lost, and the result is a configuration."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     assert target.read_text() == "mine"
 
 
-KEYS = st.sampled_from(
+KEYS: st.SearchStrategy[str] = st.sampled_from(
     """
     model_list model_name litellm_params model api_base api_key
     rpm weight order timeout model_info input_cost_per_token
@@ -176,7 +177,7 @@ SCALARS = (
 TREES: st.SearchStrategy[Tree] = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5)
 )
-PARAMETERS: list[str] = """
+PARAMETERS: Sequence[str] = """
 api_base api_key rpm tpm weight order
 timeout temperature num_retries extra_headers vertex_project aws_region_name
 api_version
