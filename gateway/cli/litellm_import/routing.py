@@ -26,7 +26,7 @@ class Models:
         self.sections = sections
         self.models: dict[str, dict[str, object]] = {}
         self._next: dict[str, list[str]] = {}
-        """Fallbacks by model, of every kind."""
+        """`fallback` by model; only these must not form a circle."""
         groups: dict[str, list[Deployment]] = {}
         for one in found.deployments:
             groups.setdefault(one.model_name, []).append(one)
@@ -151,13 +151,15 @@ class Models:
                     model["fallback"] = found
         for key, code in _ERRORS.items():
             path, entries = self._setting(key)
-            for name, found in self._pairs(path, entries):
+            for name, found in self._pairs(path, entries, "models[].fallback_by_error"):
                 if not found:
                     continue
                 rules = cast("list[object]", self.models[name].setdefault("fallback_by_error", []))
                 rules.append({"codes": [code], "models": found})
 
-    def _pairs(self, path: Path, entries: Tree) -> list[tuple[str, list[str]]]:
+    def _pairs(
+        self, path: Path, entries: Tree, to: str = "models[].fallback"
+    ) -> list[tuple[str, list[str]]]:
         pairs: list[tuple[str, list[str]]] = []
         for place, entry in enumerate(entries if isinstance(entries, list) else []):
             for name, targets in mapping(entry).items():
@@ -165,23 +167,28 @@ class Models:
                 if name not in self.models:
                     self.ledger.omit(at, *self._absent(name))
                     continue
-                pairs.append((name, self._targets(at, targets, name)))
+                pairs.append((name, self._targets(at, targets, name, to)))
         return pairs
 
-    def _targets(self, path: Path, targets: Tree, source: str) -> list[str]:
+    def _targets(
+        self, path: Path, targets: Tree, source: str, to: str = "models[].fallback"
+    ) -> list[str]:
+        plain = to == "models[].fallback"
         names: list[str] = []
         for place, name in enumerate(targets if isinstance(targets, list) else []):
-            if isinstance(name, str) and name != source and self._reaches(name, source):
+            known = isinstance(name, str) and name in self.models
+            if plain and known and name != source and self._reaches(str(name), source):
                 self.ledger.omit(
                     (*path, place),
                     f"fallbacks must not form a circle, and those of {name!a} lead to {source!a}",
                     "decide which of the two models falls back to the other",
                 )
             elif isinstance(name, str) and name in self.models and "*" not in name:
-                self.ledger.translate((*path, place), "models[].fallback")
+                self.ledger.translate((*path, place), to)
                 if name != source and name not in names:
                     names.append(name)
-                    self._next.setdefault(source, []).append(name)
+                    if plain:
+                        self._next.setdefault(source, []).append(name)
             else:
                 self.ledger.omit((*path, place), *self._absent(name))
         return names

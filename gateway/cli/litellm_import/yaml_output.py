@@ -26,7 +26,10 @@ def _mapping(value: Mapping[str, object], indent: str) -> Iterator[str]:
             yield from _mapping(inner, indent + "  ")
         elif isinstance(one, Sequence) and not isinstance(one, str) and one:
             items = cast("Sequence[object]", one)
-            if not all(isinstance(item, Mapping) and item for item in items):
+            if not all(
+                isinstance(item, Mapping) and len(cast("Mapping[str, object]", item))
+                for item in items
+            ):
                 yield f"{head} [{', '.join(map(_scalar, items))}]"
                 continue
             yield head

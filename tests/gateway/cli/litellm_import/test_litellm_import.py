@@ -85,6 +85,8 @@ def test_router_settings_become_policies_fallbacks_and_breakers(config: Config) 
     assert models["grok"].fallback == ("chat-small",)
     by_error = [(one.codes, one.models) for one in large.fallback_by_error]
     assert by_error == [(("content_filter",), ("claude",))]
+    small = [(one.codes, one.models) for one in models["chat-small"].fallback_by_error]
+    assert small == [(("context_length_exceeded",), ("gemini-flash",))]
     assert (large.breaker.min_requests, large.breaker.cooldown_s) == (4, 30)
     assert large.on_unsupported == "drop"
 
