@@ -89,6 +89,7 @@ ROWS: Final[dict[str, dict[str, object]]] = {
     "chat, 18 events": {"stream": True},
     "chat, three limits": {"stream": False},
     "chat, two budgets": {"stream": False},
+    "chat, governed": {"stream": False},
     "chat, known model": {"stream": False, "max_tokens": 1000},
     "messages, whole": {"stream": False, "max_tokens": 512},
     "responses, whole": {"stream": False, "store": False},
@@ -107,6 +108,7 @@ SURFACES: Final[dict[str, tuple[str, dict[str, object]]]] = {
 MORE: Final[dict[str, str]] = {
     "chat, three limits": _LIMITS,
     "chat, two budgets": _BUDGETS,
+    "chat, governed": _LIMITS + _BUDGETS,
     "chat, known model": _CAPABILITIES,
 }
 """Configuration of single rows. An older checkout that rejects it has no such row."""
@@ -129,19 +131,31 @@ class Provider(asyncio.Protocol):
             self._transport.write(_STREAM if streamed else _WHOLE)
 
 
-async def _send(port: int, provider: int, row: str, requests: int) -> None:
-    """Raises RuntimeError unless every answer is a 200."""
+def config_of(row: str, port: int, provider: int, folder: Path) -> str:
+    """The gateway's configuration for a row. port, provider: of gateway and provider."""
+    more = MORE.get(row, "")
+    return _CONFIG.format(port=port, provider=provider, key=KEY, folder=folder, more=more)
+
+
+def request_of(row: str, port: int) -> bytes:
+    """One request of a row: head and body."""
     path, fields = SURFACES.get(row, _CHAT)
     body = json.dumps({"model": "chat", "temperature": 0.5, **fields, **ROWS[row]})
     head = (
         f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer "
         f"{KEY}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     )
+    return (head + body).encode()
+
+
+async def _send(port: int, provider: int, row: str, requests: int) -> None:
+    """Raises RuntimeError unless every answer is a 200."""
+    request = request_of(row, port)
     loop = asyncio.get_running_loop()
     async with await loop.create_server(Provider, "127.0.0.1", provider):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(requests):
-            writer.write((head + body).encode())
+            writer.write(request)
             found = await reader.readuntil(b"\r\n\r\n")
             if not found.startswith(b"HTTP/1.1 200"):
                 raise RuntimeError(found.decode())
@@ -158,10 +172,7 @@ def counted(checkout: Path, row: str, requests: int) -> int:
     port, provider = free_port(), free_port()
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "bench.yaml"
-        more = MORE.get(row, "")
-        config.write_text(
-            _CONFIG.format(port=port, provider=provider, key=KEY, folder=folder, more=more)
-        )
+        config.write_text(config_of(row, port, provider, Path(folder)))
         errors = Path(folder) / "stderr"
         with errors.open("wb") as stderr:
             process = subprocess.Popen(

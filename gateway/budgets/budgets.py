@@ -102,7 +102,8 @@ class Budgets:
             if row.source and row.role != "mirror":
                 used = amount_of(row.cost_usd, row.prompt_tokens, row.completion_tokens)
                 several[row.request_id] = several.get(row.request_id, Amount()) + used
-        sums: dict[tuple[int, Payer], Amount] = {}
+        # Lists and tuples of plain values, because Payer and Amount cost more than the addition.
+        sums: dict[tuple[int, str, str, str, str, str], list[int]] = {}
         for line in lines:
             used = several.get(line.request_id)
             if used is None and line.usage_source and is_complete(line):
@@ -112,11 +113,18 @@ class Budgets:
                 hold.settle(used)
             if used is not None:
                 model = line.route if line.budget else line.model
-                payer = Payer(line.key, line.team, line.user, line.route, model)
-                found = slot_of(line.time), payer
-                sums[found] = sums[found] + used if found in sums else used
+                place = slot_of(line.time), line.key, line.team, line.user, line.route, model
+                total = sums.get(place)
+                if total is None:
+                    sums[place] = [used.nanos, used.tokens, used.unpriced]
+                else:
+                    total[0] += used.nanos
+                    total[1] += used.tokens
+                    total[2] += used.unpriced
         if sums:
-            spend = tuple([Spend(*found, amount) for found, amount in sums.items()])
+            spend = tuple(
+                [Spend(slot, Payer(*who), Amount(*total)) for (slot, *who), total in sums.items()]
+            )
             self._recorded.append(Recorded(batch, spend))
 
     def take_recorded(self) -> tuple[Recorded, ...]:

@@ -10,6 +10,7 @@ from gateway.limits.estimate import GUESS, answers_of, prompt_tokens
 from gateway.routing.planning.enrolment import ExperimentRouter
 from gateway.routing.planning.prices import BackendPrice
 from gateway.routing.planning.route import Backend, Route, RouteTable
+from gateway.routing.request_record import RequestRecord
 from schemas.requests import EmbeddingsRequest, Request
 
 _ATTOS: Final = 10**9
@@ -52,13 +53,13 @@ class RouteCosts:
         self._experiments = experiments
         self._known: dict[tuple[str, str], RoutePrices] = {}
 
-    def of(self, route: Route, request: Request) -> Cost:
-        """The most that the request may cost; see GUESS."""
+    def of(self, route: Route, request: Request, record: RequestRecord) -> Cost:
+        """The most that the request may cost; see GUESS. record: keeps the estimated prompt."""
         place = route.name, request.model
         prices = self._known.get(place)
         if prices is None:
             prices = self._found(route, request.model)
-        prompt = max(1, prompt_tokens(request))
+        prompt = max(1, prompt_tokens(request, record))
         if type(request) is EmbeddingsRequest:
             return Cost(prices.most(prompt, 0), prompt, unpriced=prices.unpriced)
         longest = route.overrides.sampling.max_tokens

@@ -48,7 +48,7 @@ async def budgeted(
         purses = budgets.of(record.caller, route.name, model, record.team, record.user)
         if purses is None:
             return request, route
-        cost = runtime.costs.of(route, request)
+        cost = runtime.costs.of(route, request, record)
         if cost.unpriced and purses.strict:
             raise PriceUnknown(
                 f"the budget {purses.strict!r} needs the price of {cost.unpriced}; the operator "

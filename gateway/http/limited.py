@@ -42,7 +42,7 @@ async def admit_limited(
     if accounts is None:
         return None
     counted = accounts.tokens and not at_route.counts
-    tokens = tokens_needed(request, accounts) if counted else 0
+    tokens = tokens_needed(request, accounts, record) if counted else 0
     at = monotonic_ns()
     anthropic = at_route.surface.name == "anthropic"
     queue = limits.queue

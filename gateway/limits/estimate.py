@@ -19,12 +19,12 @@ GUESS: Final = 1024
 """Tokens reserved for an answer whose request sets no `max_tokens`; `settle` corrects it."""
 
 
-def tokens_needed(request: Request, accounts: Accounts) -> int:
+def tokens_needed(request: Request, accounts: Accounts, record: RequestRecord) -> int:
     """Tokens to reserve: the estimated prompt, and the longest answer that the request allows.
 
     A request without `max_tokens` reserves GUESS per answer, and never more than a limit has.
     """
-    prompt = prompt_tokens(request)
+    prompt = prompt_tokens(request, record)
     if type(request) is EmbeddingsRequest:
         return prompt
     answers, longest = answers_of(request), request.sampling.max_tokens
@@ -37,9 +37,14 @@ def tokens_needed(request: Request, accounts: Accounts) -> int:
     return needed
 
 
-def prompt_tokens(request: Request) -> int:
-    """The prompt's tokens, estimated."""
-    return _chat_tokens(request) if type(request) is ChatRequest else estimated_tokens(request)
+def prompt_tokens(request: Request, record: RequestRecord) -> int:
+    """The prompt's tokens, estimated once per request and kept in its record."""
+    known = record.prompt_estimate
+    if known is None:
+        chat = type(request) is ChatRequest
+        known = _chat_tokens(request) if chat else estimated_tokens(request)
+        record.prompt_estimate = known
+    return known
 
 
 def answers_of(request: GenerateRequest) -> int:

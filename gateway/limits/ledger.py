@@ -88,7 +88,7 @@ class Accounts:
                 window.open_entry(1, at)
         for seats in self.seats:
             seats.room -= 1
-        entries: list[tuple[Window, Entry]] = []
+        entries: list[Entry] = []
         for window in self.tokens:
             if at <= window.last_until:
                 window.room -= tokens
@@ -96,7 +96,7 @@ class Accounts:
                 entry[1] += tokens
             else:
                 entry = window.open_entry(tokens, at)
-            entries.append((window, entry))
+            entries.append(entry)
         return Hold(self, tokens, entries)
 
     def refusal(self, tokens: int, at: int) -> "LimitRefusal":
@@ -113,11 +113,14 @@ class Accounts:
 
 
 class Hold(Struct, eq=False):
-    """What one request has reserved, until `settle`. A Struct created by position (ADR 16)."""
+    """What one request has reserved, until `settle`. A Struct created by position (ADR 16).
+
+    entries: where its tokens count, in the order of `accounts.tokens`.
+    """
 
     accounts: Accounts
     tokens: int
-    entries: list[tuple[Window, Entry]]
+    entries: list[Entry]
     open: bool = True
 
     def settle(self, used: int, at: int) -> None:
@@ -129,7 +132,7 @@ class Hold(Struct, eq=False):
         for seats in self.accounts.seats:
             seats.room += 1
         if used != reserved:
-            for window, entry in self.entries:
+            for window, entry in zip(self.accounts.tokens, self.entries, strict=True):
                 window.settle(entry, reserved, used, at)
 
 
