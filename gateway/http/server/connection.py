@@ -16,6 +16,7 @@ from gateway.eventloop.inline_task import InlineTask, Waiter, waiter_of
 from gateway.http.server.asgi_run import run_asgi
 from gateway.http.server.exchange import HIGH_WATER, Exchange
 from gateway.http.server.request_parser import BadRequest, RequestParser, split_target
+from gateway.http.server.socket_address import address_of
 from gateway.listener_tls.certificate import CERTIFICATE
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass of it
         self._server.connections.add(self)
-        self._local = _address(transport.get_extra_info("sockname"))
-        peer = _address(transport.get_extra_info("peername"))
+        self._local = address_of(transport.get_extra_info("sockname"))
+        peer = address_of(transport.get_extra_info("peername"))
         self._peer = None if peer is None else (peer[0], peer[1] or 0)
         self._scheme = "https" if transport.get_extra_info("sslcontext") else "http"
         self._certificate = transport.get_extra_info(CERTIFICATE)
@@ -259,7 +260,7 @@ class ClientConnection(asyncio.Protocol):
     # Called by the server
 
     def close_idle(self) -> None:
-        """Close unless a request has begun to arrive."""
+        """Close if the client waits for no answer and has sent no part of its next request."""
         if (self._last is None or self._last.complete) and not self._parser.head_started:
             self.close()
 
@@ -395,11 +396,3 @@ class ClientConnection(asyncio.Protocol):
             if self._parser.head_started:
                 self.turn.write(self._transport, self.heads.refusal(408))
             self.close()
-
-
-def _address(found: object) -> tuple[str, int | None] | None:
-    """Return host and port, as ASGI has them; for a Unix socket its path and `None`."""
-    if isinstance(found, tuple):
-        host, port = cast("tuple[object, ...]", found)[:2]
-        return str(host), int(cast(int, port))
-    return (found, None) if isinstance(found, str) and found else None

@@ -85,7 +85,7 @@ class HttpServer:
             self._listening.close()
 
     def close_idle(self) -> None:
-        """Close the connections on which no request has begun to arrive."""
+        """Close the connections whose clients have sent nothing since their last answer."""
         for connection in tuple(self.connections):
             connection.close_idle()
 

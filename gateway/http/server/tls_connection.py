@@ -34,7 +34,7 @@ class OpenConnection(Protocol):
         ...
 
     def close_idle(self) -> None:
-        """Close unless a request has begun to arrive."""
+        """Close if the client waits for no answer and has sent no part of its next request."""
         ...
 
     def shutdown(self) -> None:
