@@ -48,6 +48,7 @@ class Outbound(Struct, frozen=True, kw_only=True, gc=False):
     target:  the origin-form request target: path prefix, path and query.
     headers: all but host, content-length and accept-encoding, which the transport sets.
     stream:  the answer will be streamed, so first_token_s and between_tokens_s apply.
+    trace:   headers of the trace that differ with each request, and are not signed.
     """
 
     target: str
@@ -55,6 +56,7 @@ class Outbound(Struct, frozen=True, kw_only=True, gc=False):
     body: bytes
     method: str = "POST"
     stream: bool = False
+    trace: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"Outbound({self.method} {self.target}, {len(self.body)} bytes)"

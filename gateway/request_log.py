@@ -5,6 +5,7 @@ import time
 from collections import deque
 from itertools import islice
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 from gateway.budgets.budgets import Budgets
 from gateway.clock import now
@@ -19,6 +20,9 @@ from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from gateway.telemetry.recent_requests import MAX_MESSAGE_CHARS, RecentRequest
 from gateway.telemetry.time_series import BackendSeries, TimeSeries, Window
 
+if TYPE_CHECKING:
+    from gateway.tracing.tracing import Tracing
+
 _BATCH, _FLUSH_S = 64, 0.2
 """Finished requests are written after this many, or after this many seconds."""
 
@@ -30,6 +34,7 @@ class RequestLog:
     """The finished requests of one process. Every reader flushes first, so nothing is missing.
 
     series: the traffic by backend. recorder: of usage and outcomes; `None` keeps no records.
+    tracing: exports the requests that are sampled; `None` without a collector.
     budgets: settled by what is recorded. writer: of the records, unique to this process.
     """
 
@@ -45,6 +50,7 @@ class RequestLog:
         self._since_asked = 0
         self._finished: list[tuple[RequestRecord, int, float, Prices]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self.tracing: Tracing | None = None
 
     def record_request(
         self, record: RequestRecord, status: int, ended: float, prices: Prices
@@ -80,6 +86,9 @@ class RequestLog:
             for record, status, ended, prices in finished
         ]
         records = [one[0] for one in finished]
+        if self.tracing is not None:
+            ends = [one[2] for one in finished]
+            self.tracing.add(zip(records, lines, ends, strict=True), offset)
         attempts: list[AttemptRow] = []
         groups = grouped(lines)
         self.metrics.count(groups)

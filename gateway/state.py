@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.access.auth import Caller
 from gateway.access.ended_sessions import EndedSessions
@@ -47,6 +48,9 @@ from gateway.telemetry.recent_requests import RecentRequest
 from gateway.telemetry.time_series import BackendSeries, Window, merge_series
 from schemas.answers import Answer, Embeddings
 from schemas.requests import Request
+
+if TYPE_CHECKING:
+    from gateway.tracing.tracing import Tracing
 
 MAX_LOAD_FOR_MIRRORING = 0.5
 """Share of `max_in_flight` beyond which no request is mirrored."""
@@ -99,6 +103,9 @@ class Gateway:
         self.failed_sign_ins = WrongKeyThrottle(what="failed sign-ins to /admin")
         self.large_bodies = LargeBodyQueue()
         self.mirrors = Mirrors(self.log.record_mirrored)
+        self.tracing: Tracing | None = None
+        self._tracing: Tracing | None = None
+        self._configure_tracing(runtime)
         self.experiments: ExperimentService | None = None
         self.experiment_jobs: ExperimentJobs | None = None
         self.archive: ResponseArchive | None = None
@@ -130,6 +137,26 @@ class Gateway:
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.limits.configure(runtime.config.limits)
         self.budgets.configure(runtime.config.budgets)
+        self._configure_tracing(runtime)
+
+    async def close_tracing(self, within_s: float) -> None:
+        """Send the spans that are queued, for at most this many seconds."""
+        self.log.flush()
+        if self._tracing is not None:
+            await self._tracing.close(within_s)
+
+    def _configure_tracing(self, runtime: Runtime) -> None:
+        """Begin or end tracing, as the generation says. The room is imported only if it is used."""
+        traced = runtime.config.telemetry.otlp is not None
+        if traced and self._tracing is None:
+            from gateway.tracing.tracing import Tracing
+
+            metrics = self.log.metrics
+            self._tracing = Tracing(metrics.registry, metrics.internal_errors.count)
+        if self._tracing is not None:
+            self._tracing.configure(runtime.config)
+        self.tracing = self.log.tracing = self._tracing if traced else None
+        self.mirrors.tracing = self.tracing
 
     @property
     def stores_responses(self) -> bool:

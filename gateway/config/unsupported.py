@@ -23,7 +23,6 @@ class UnsupportedSetting(Struct, frozen=True):
 
 UNSUPPORTED: tuple[UnsupportedSetting, ...] = (
     UnsupportedSetting("logging.payloads", ("off",), "logging payloads"),
-    UnsupportedSetting("telemetry.otlp_endpoint", (None,), "sending OpenTelemetry spans"),
 )
 
 

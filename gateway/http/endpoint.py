@@ -99,9 +99,9 @@ class Endpoint:
             client=runtime.clients.of(scope),
             client_request_id="" if sent_id is None else loggable_id(sent_id),
             attempts=[],
+            certificate=certificate_name(scope) if scope["state"] else "",
+            trace=None if gateway.tracing is None else gateway.tracing.join(exchange, self._route),
         )
-        if scope["state"]:
-            record.certificate = certificate_name(scope)
         admission.enter(runtime)
         extra = gateway.cors.headers(origin) if (origin := exchange.fields.get(b"origin")) else []
         if self._id_header:

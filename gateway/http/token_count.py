@@ -38,6 +38,7 @@ async def count_tokens(
         request_id=record.request_id,
         tenant=record.caller,
         large=record.large,
+        trace=None if record.trace is None else record.trace.start_attempt(at),
     )
     probe = candidate.breaker.begin(at)
     entry = start_attempt(candidate, record, at)

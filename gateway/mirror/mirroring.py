@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,6 +25,9 @@ from schemas.answers import Answer, Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.requests import EmbeddingsRequest, Request
 
+if TYPE_CHECKING:
+    from gateway.tracing.tracing import Tracing
+
 MAX_IN_FLIGHT = 32
 """Maximum number of copies in flight in one process; further ones are shed."""
 
@@ -40,6 +44,7 @@ class Mirrors:
     def __init__(self, on_mirrored: OnMirrored) -> None:
         self._on_mirrored = on_mirrored
         self._running: set[asyncio.Task[None]] = set()
+        self.tracing: Tracing | None = None
 
     def offer(
         self,
@@ -101,6 +106,8 @@ class Mirrors:
         shadow = RequestRecord(
             request_id=record.request_id, started=now(), task=record.task, attempts=[]
         )
+        if record.trace is not None:
+            shadow.trace = record.trace.of_mirror()
         comparison: Comparison | None = None
         reason = ""
         try:
@@ -130,6 +137,8 @@ class Mirrors:
                     record.request_id, number, line.time, attempt, usage, source, runtime.prices
                 )
                 self._on_mirrored(line, _charged(row, record))
+            if self.tracing is not None:
+                self.tracing.add_mirrored(shadow, time.time() - now())
 
 
 def _charged(row: AttemptRow, record: RequestRecord) -> AttemptRow:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.routing.participation import NO_PARTICIPATION, Participation
+from gateway.trace_context import RequestTrace
 from schemas.errors import GatewayError
 from schemas.events import Usage
 
@@ -98,6 +99,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     rule, candidates, ruled_out: as in the plan; candidates by name.
     refusal: the gateway's own error message if no backend was asked.
     certificate: of the client, its subject. team, user, tags: of the caller.
+    trace:   `None` if requests are not traced.
     budget:  the one that was used up, if it refused the request or sent it to a cheaper model.
     """
 
@@ -136,6 +138,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     candidates: tuple[str, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()
     refusal: str = ""
+    trace: RequestTrace | None = None
 
     @property
     def attempt_running(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from adapters.base import Supports
+from gateway.trace_context import AttemptTrace
 from schemas.answers import Embeddings
 from schemas.events import Event
 from schemas.plain_answer import PlainAnswer
@@ -23,6 +24,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     large:      the request has a large body: encode it in a thread, not on the event loop.
     longest_prompt: a prompt of more tokens certainly exceeds the model; `None` if unknown. For
                 upstreams that count the tokens exactly.
+    trace:      the attempt's span, if requests are traced.
     """
 
     model: str
@@ -32,6 +34,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     begun: float | None = None
     large: bool = False
     longest_prompt: int | None = None
+    trace: AttemptTrace | None = None
 
 
 WholeChat = Callable[[ChatRequest, Call], Awaitable[PlainAnswer | Sequence[Event]]]

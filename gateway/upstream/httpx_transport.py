@@ -133,6 +133,7 @@ class HttpxTransport:
         fixed = (
             ("host", origin.authority),
             *outbound.headers,
+            *outbound.trace,
             ("accept-encoding", "identity"),
             ("content-length", str(len(outbound.body))),
         )

@@ -22,6 +22,7 @@ from gateway.config.checks.models import check_models, matches
 from gateway.config.checks.providers import check_file, check_providers
 from gateway.config.checks.responses import check_responses
 from gateway.config.checks.routing import check_routing
+from gateway.config.checks.telemetry import check_telemetry
 from gateway.config.checks.webhooks import check_webhooks
 from gateway.config.checks.when_rules import check_rules
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -48,6 +49,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_limits(config, problems)
     check_budgets(config, problems)
     check_webhooks(config, problems)
+    check_telemetry(config, problems)
     check_honoured(config, problems, adapters)
     warn_ineffective(config, problems)
     _default_model(config, problems)

@@ -30,6 +30,7 @@ from gateway.config.schema.listener_tls import ListenerTls
 from gateway.config.schema.metric import MetricContract
 from gateway.config.schema.prices import CatalogueRow, Price
 from gateway.config.schema.responses import ResponsesConfig
+from gateway.config.schema.telemetry import Telemetry
 from gateway.config.schema.units import (
     MIB,
     BackendName,
@@ -333,12 +334,6 @@ class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: Literal["auto", "console", "json"] = "auto"
     payloads: Literal["off", "on"] = "off"
     client_address: bool = True
-
-
-class Telemetry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """otlp_endpoint: receives OpenTelemetry spans."""
-
-    otlp_endpoint: str | None = None
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

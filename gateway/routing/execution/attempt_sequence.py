@@ -238,6 +238,7 @@ class AttemptSequence:
             tenant=self._tenant,
             large=self.record.large,
             longest_prompt=candidate.longest_prompt,
+            trace=None if self.record.trace is None else self.record.trace.start_attempt(at),
         )
         probe = candidate.breaker.begin(at)
         entry = start_attempt(candidate, self.record, at)
@@ -337,6 +338,7 @@ def first_attempt(
         tenant=tenant,
         large=record.large,
         longest_prompt=candidate.longest_prompt,
+        trace=None if record.trace is None else record.trace.start_attempt(at),
     )
     # By position: faster than by keyword.
     return PrimaryAttempt(

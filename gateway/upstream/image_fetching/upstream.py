@@ -8,12 +8,14 @@ from contextlib import aclosing
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from gateway.clock import now
 from gateway.eventloop.inline_task import in_task
+from gateway.trace_context import AttemptTrace
 from gateway.upstream.base import Call, Upstream
 from gateway.upstream.image_fetching.budget import ByteMeter
 from gateway.upstream.image_fetching.image import Image, ImageSource
 from schemas.answers import Embeddings
-from schemas.errors import DeadlineExceeded, InvalidRequest
+from schemas.errors import DeadlineExceeded, GatewayError, InvalidRequest
 from schemas.events import Event
 from schemas.messages import ImagePart, Message, Part
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest
@@ -82,7 +84,7 @@ class ImageFetching:
             meter = ByteMeter(claimed)
             try:
                 async with asyncio.timeout_at(call.deadline):
-                    fetched = await self._fetch(images, meter, tenant)
+                    fetched = await self._fetch(images, meter, tenant, call.trace)
             except TimeoutError as exc:
                 raise DeadlineExceeded("the request's deadline has passed") from exc
             memory.release(tenant, claimed - meter.used)
@@ -98,7 +100,11 @@ class ImageFetching:
             memory.release(tenant, claimed)
 
     async def _fetch(
-        self, images: dict[_Place, ImagePart], meter: ByteMeter, tenant: str
+        self,
+        images: dict[_Place, ImagePart],
+        meter: ByteMeter,
+        tenant: str,
+        trace: AttemptTrace | None,
     ) -> dict[_Place, ImagePart]:
         """Fetch a few at a time, each URL once; the first failure cancels the others."""
         places: dict[str, list[_Place]] = {}
@@ -110,7 +116,16 @@ class ImageFetching:
         async def line() -> None:
             for url, named in left:
                 async with self._fetcher.lines.holding(tenant, 1):
-                    image = await self._fetcher.image(url, named[0].where, meter)
+                    started, error = now(), "cancelled"
+                    try:
+                        image = await self._fetcher.image(url, named[0].where, meter)
+                        error = ""
+                    except GatewayError as exc:
+                        error = exc.code
+                        raise
+                    finally:
+                        if trace is not None:
+                            trace.fetched(started, now(), error)
                 inline = _data_uri(image)
                 for place in named:
                     found[place] = replace(images[place], url=inline, raw=UNSET)

@@ -48,7 +48,7 @@ def test_the_smallest_configuration_has_every_documented_default() -> None:
     assert config.auth.admin_key.reveal() == ""
     assert (config.experiments, config.limits, config.prices) == ((), (), ())
     assert config.logging == Logging(level="info", format="auto", payloads="off")
-    assert config.telemetry == Telemetry(otlp_endpoint=None)
+    assert config.telemetry == Telemetry(otlp=None)
 
 
 def test_a_provider_has_every_documented_default() -> None:

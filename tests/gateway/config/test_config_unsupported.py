@@ -7,8 +7,6 @@ from tests.gateway.config.configs import GOOD, faults, read
 
 TOP_LEVEL = [
     ("logging: {payloads: on}", "logging.payloads: logging payloads"),
-    ("telemetry: {otlp_endpoint: 'http://x'}",
-     "telemetry.otlp_endpoint: sending OpenTelemetry spans"),
 ]  # fmt: skip
 
 
@@ -27,7 +25,7 @@ limits: []
 budgets: []
 prices: []
 logging: {{payloads: off}}
-telemetry: {{otlp_endpoint: null}}
+telemetry: {{otlp: null}}
 """
 
     assert read(text) == read(GOOD)
