@@ -76,9 +76,11 @@ def either(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[SqlStore
     found.close()
 
 
-def configured(budgets: str, *hooks: Receiver, more: str = "") -> Config:
+def configured(budgets: str, *hooks: Receiver, more: str = "", timeout_s: float = 20) -> Config:
+    """timeout_s: short only where a receiver hangs; no retry is due while the clock stands."""
     lines = [
-        f"  - {{name: hook-{place}, url: '{one.url}', secret: {SECRET}, timeout_s: 0.3{more}}}"
+        f"  - {{name: hook-{place}, url: '{one.url}', secret: {SECRET}, "
+        f"timeout_s: {timeout_s}{more}}}"
         for place, one in enumerate(hooks)
     ]
     text = CONFIG + budgets + ("webhooks:\n" + "\n".join(lines) if lines else "")
@@ -185,7 +187,7 @@ async def test_a_receiver_that_fails_or_hangs_gets_the_same_alert_until_it_accep
     clock = Clock()
     async with receiver() as broken, receiver() as healthy:
         broken.script = [500, 503, 0, 302, 200]
-        config = configured(ALL, broken, healthy)
+        config = configured(ALL, broken, healthy, timeout_s=0.3)
         async with alerting(config, store, clock) as alerts:
             spend(store, 5.0)
             for attempt in range(1, 6):
