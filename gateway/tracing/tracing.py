@@ -102,6 +102,6 @@ class Tracing:
 
 def _version() -> str:
     try:
-        return version("strowger")
+        return version("strowger-gateway")
     except PackageNotFoundError:  # run from a checkout
         return "unknown"

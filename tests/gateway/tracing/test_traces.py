@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
@@ -88,6 +89,8 @@ class Server:
         for body in self.bodies:
             for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
                 assert resource.schema_url == conventions.SCHEMA_URL
+                named = {one.key: one.value.string_value for one in resource.resource.attributes}
+                assert named["service.version"] == version("strowger-gateway")
                 for scope in resource.scope_spans:
                     found += scope.spans
         return found
