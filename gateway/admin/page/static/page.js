@@ -72,6 +72,7 @@ function live() {
     } catch {
       root.classList.add("stale");
     }
+    clearTimeout(timer);
     timer = setTimeout(refresh, EVERY_MS);
   }
 

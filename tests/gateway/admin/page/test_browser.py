@@ -103,8 +103,8 @@ async def test_a_paused_page_waits(page: Page, up: Serving) -> None:
     page.on("request", lambda request: asked.append(request.url))
 
     await page.wait_for_timeout(2300)
-    await page.click("text=Resume")
-    await page.wait_for_event("response")
+    async with page.expect_response("**/live"):
+        await page.click("text=Resume")
 
     assert [url.rpartition("/")[2] for url in asked] == ["live"]
 

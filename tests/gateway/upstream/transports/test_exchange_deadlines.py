@@ -175,10 +175,10 @@ async def test_a_full_pool_is_named_when_it_costs_the_connect_deadline(
 
 
 async def test_a_deadline_that_was_kept_never_comes_back(open_transport: Open) -> None:
-    async with raw_server(answering(sized(b"ok"), [0.3, sized(b"late")])) as server:
+    async with raw_server(answering(sized(b"ok"), [1.3, sized(b"late")])) as server:
         transport = open_transport(server.base_url)
-        reply = await post(transport, connect=0.15, head=0.15)
-        await reply.body(soon(0.15), 10)
+        reply = await post(transport, connect=1.0, head=1.0)
+        await reply.body(soon(1.0), 10)
         await reply.aclose()
 
         body = await fetch(transport)
