@@ -24,7 +24,7 @@ ROLLING ?= 100000
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling check fmt docs cli-reference demo bench soak chaos matrix agents parameters screenshots figures lock servers setup setup-dev clean
+.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling check fmt docs cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ docs: setup-dev  ## Build the documentation as a site in build/docs; warnings ar
 
 cli-reference: setup-dev  ## Write docs/reference/cli.md from the commands
 	$(BIN)/python -m tools.cli_reference
+
+config-schema: setup-dev  ## Write docs/config.schema.json from the code and docs/configuration.md
+	$(BIN)/python -m tools.config_schema
 
 matrix: setup-dev  ## Write docs/matrix.md from a running gateway: which client formats reach which backends
 	$(BIN)/python -m tests.matrix.measure

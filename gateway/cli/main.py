@@ -10,6 +10,7 @@ DISTRIBUTION = "strowger-gateway"
 _NAMES = (
     "serve",
     "check",
+    "schema",
     "routes",
     "explain",
     "chat",

@@ -328,6 +328,7 @@ def test_only_commands_that_work_are_listed() -> None:
     assert set(listed) == {
         "serve",
         "check",
+        "schema",
         "routes",
         "explain",
         "chat",
