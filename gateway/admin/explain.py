@@ -14,7 +14,6 @@ from litestar.params import QueryParameter
 from gateway.admin.access import SCHEME
 from gateway.clock import now
 from gateway.explain.explanation import Explanation
-from gateway.explain.query import Query, explain_query
 from gateway.state import Gateway
 from schemas.errors import InvalidRequest
 
@@ -64,6 +63,9 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             if name not in _PARAMETERS:
                 known = ", ".join(_PARAMETERS)
                 raise InvalidRequest(f"{name}: unknown query parameter; known: {known}", param=name)
+        # Imported here: most gateways never explain a request, and save 0.6 MB.
+        from gateway.explain.query import Query, explain_query
+
         query = Query(
             body=await request.body(),
             path=path,

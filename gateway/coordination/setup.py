@@ -11,17 +11,16 @@ from prometheus_client.registry import CollectorRegistry
 from gateway.background import OnCrash, keep_running
 from gateway.config.schema.config import Config
 from gateway.config.schema.limits import Limit
-from gateway.coordination.metrics import ReplicaCollector
 from gateway.coordination.probe_lease import LocalProbeBlocks
-from gateway.coordination.replica_sync import KeyVersions, ReplicaSync
 from gateway.coordination.replica_transport import ReplicaTransport
-from gateway.coordination.shared_limits import SharedLimits
 from gateway.coordination.state_hub import StateHub
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 
 if TYPE_CHECKING:
     from gateway.coordination.redis_transport import RedisTransport
+    from gateway.coordination.replica_sync import KeyVersions
+    from gateway.coordination.shared_limits import SharedLimits
 
 
 def transport_of(config: Config) -> ReplicaTransport | None:
@@ -37,7 +36,7 @@ async def replica_sync_running(
     config: Callable[[], Config],
     registry: CollectorRegistry,
     crashed: OnCrash,
-    keys: KeyVersions,
+    keys: "KeyVersions",
 ) -> AsyncGenerator[None, None]:
     """Synchronise with other replicas until the block ends; without a transport, do nothing.
 
@@ -47,6 +46,10 @@ async def replica_sync_running(
     if transport is None:
         yield
         return
+    # Imported here: a gateway without Redis saves 0.7 MB.
+    from gateway.coordination.metrics import ReplicaCollector
+    from gateway.coordination.replica_sync import ReplicaSync
+
     sync = ReplicaSync(hub, transport, blocks(), config, keys=keys)
     registry.register(ReplicaCollector(sync))
     task = asyncio.create_task(keep_running("replica sync", sync.run, crashed))
@@ -57,13 +60,15 @@ async def replica_sync_running(
         await asyncio.gather(task, return_exceptions=True)
 
 
-def shared_limits(config: Config, limits: Callable[[], tuple[Limit, ...]]) -> SharedLimits | None:
+def shared_limits(config: Config, limits: Callable[[], tuple[Limit, ...]]) -> "SharedLimits | None":
     """Return the limits of all replicas, to be run; `None` without `store.redis_url`.
 
     limits: those of the current configuration. Raises InvalidConfig.
     """
     if config.store.redis_url is None:
         return None
+    from gateway.coordination.shared_limits import SharedLimits
+
     transport = open_transport(config.store.redis_url)
     return SharedLimits(transport, transport.name, limits)
 

@@ -5,13 +5,13 @@ import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.background import OnCrash, count_unhandled, keep_running
 from gateway.budgets.setup import stored_budgets
 from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases
 from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
-from gateway.coordination.shared_limits import SharedLimits
 from gateway.engine_process.process import EngineProcess
 from gateway.issued_keys.metrics import IssuedKeyCollector
 from gateway.issued_keys.sync import KeySync
@@ -27,6 +27,9 @@ from gateway.processes.worker_pool import WorkerPool
 from gateway.recording.setup import Records
 from gateway.telemetry.experiment_metrics import GuardrailCollector
 from gateway.telemetry.process_metrics import ProcessMetrics
+
+if TYPE_CHECKING:
+    from gateway.coordination.shared_limits import SharedLimits
 
 
 async def run_leader(
@@ -97,7 +100,7 @@ def _follow(pool: WorkerPool, engine: EngineProcess) -> None:
 
 
 def _sharing(
-    limits: SharedLimits | LimitBank, metrics: ProcessMetrics, crashed: OnCrash
+    limits: "SharedLimits | LimitBank", metrics: ProcessMetrics, crashed: OnCrash
 ) -> list[asyncio.Task[None]]:
     """Measure the limits; talk to Redis, if there are replicas, until the tasks are cancelled."""
     metrics.registry.register(LimitUseCollector(limits.accounts))

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.background import OnCrash, count_unhandled, keep_running
 from gateway.budgets.bank import BudgetBank
@@ -15,7 +16,6 @@ from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.replica_transport import ReplicaTransport
 from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
-from gateway.coordination.shared_limits import SharedLimits
 from gateway.coordination.state_hub import StateHub
 from gateway.coordination.state_sharing import StateSharing
 from gateway.issued_keys.metrics import IssuedKeyCollector
@@ -35,6 +35,9 @@ from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.experiment_metrics import GuardrailCollector
 from gateway.telemetry.metric_snapshot import MetricFamilies, snapshot
 from gateway.telemetry.process_metrics import ProcessMetrics
+
+if TYPE_CHECKING:
+    from gateway.coordination.shared_limits import SharedLimits
 
 STARTED_S = 0.5
 """After this time in the event loop, the server has usually started."""
@@ -120,7 +123,7 @@ def _spending(bank: BudgetBank, serving: Server, crashed: OnCrash) -> list[async
 
 
 def _limiting(
-    limits: SharedLimits | None, serving: Server, metrics: ProcessMetrics, crashed: OnCrash
+    limits: "SharedLimits | None", serving: Server, metrics: ProcessMetrics, crashed: OnCrash
 ) -> list[asyncio.Task[None]]:
     """Measure the limits, and lease from those of all replicas until the tasks are cancelled."""
     accounts = serving.gateway.limits.accounts if limits is None else limits.accounts

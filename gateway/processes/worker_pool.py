@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,7 +14,6 @@ from gateway.background import keep_running
 from gateway.budgets.bank import BudgetBank
 from gateway.budgets.messages import BudgetAsk, BudgetReport
 from gateway.config.schema.config import Config
-from gateway.coordination.shared_limits import SharedLimits
 from gateway.coordination.state_hub import StateHub
 from gateway.engine_process.process import EngineView
 from gateway.experiments.service.history import ExperimentHistory
@@ -49,6 +49,9 @@ from gateway.processes.worker_handle import WorkerHandle
 from gateway.processes.worker_start import spawn
 from gateway.telemetry.metric_snapshot import MetricFamilies, merge, snapshot, without_gauges
 from gateway.telemetry.process_metrics import ProcessMetrics
+
+if TYPE_CHECKING:
+    from gateway.coordination.shared_limits import SharedLimits
 
 _log = logging.getLogger("strowger")
 
