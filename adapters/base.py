@@ -112,6 +112,22 @@ PROVEN: frozenset[ThoughtKind] = frozenset({"signed", "encrypted"})
 """Reasoning that a backend reads only with the vendor's own proof."""
 
 
+class Continues(Struct, frozen=True, kw_only=True):
+    """How a backend continues a chat's answer whose beginning is the last message.
+
+    model:   returns whether a model of the provider, by name, does.
+    trimmed: the beginning may not end in white space.
+    repeats: the answer starts with the beginning.
+    """
+
+    model: Callable[[str], bool]
+    trimmed: bool = False
+    repeats: bool = False
+
+
+EVERY_MODEL: Callable[[str], bool] = lambda _: True  # noqa: E731  a value of `Continues.model`
+
+
 class Supports(Struct, frozen=True, kw_only=True):
     """The request fields that a dialect honours, by task; `None`: the task is not offered.
 
@@ -146,6 +162,8 @@ class Supports(Struct, frozen=True, kw_only=True):
     headers: fields that are headers in another dialect (schemas.hints), which the backend reads
             elsewhere in its own requests.
     lacks: returns the chat fields that a model of the provider, by name, does not honour.
+    continues: how it continues the beginning of an answer (`ChatRequest.begun`); `None`: it does
+            not. Bare prompts need nothing for that.
     """
 
     chat: frozenset[str] | None = None
@@ -168,6 +186,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     dialect: str = ""
     headers: frozenset[str] = frozenset()
     lacks: Callable[[str], frozenset[str]] | None = None
+    continues: Continues | None = None
 
 
 class Decoder(Protocol):

@@ -65,6 +65,7 @@ class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
     nested:        messages, tools, `tool_choice` or `response_format` have fields that our schema
                    does not have (schemas.unknown_fields).
     original:      what the client sent, if it used a dialect other than OpenAI's.
+    begun:         the last message is the beginning of the answer, and the model continues it.
     """
 
     task: ClassVar[Literal["chat"]] = "chat"
@@ -88,6 +89,7 @@ class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
     nested: bool = False
     optional: tuple[str, ...] = ()
     original: Original | None = None
+    begun: bool = False
 
 
 class CompletionRequest(

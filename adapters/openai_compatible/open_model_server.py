@@ -3,6 +3,7 @@
 They silently ignore unknown fields, so only fields that they read are sent to them.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from msgspec import UNSET, Raw
@@ -26,10 +27,14 @@ LOWEST_PRIORITY = 5
 
 
 class OpenModelServerAdapter(OpenAIAdapter):
-    """profile: how the server differs from OpenAI. higher_first: a higher number goes first."""
+    """profile: how the server differs from OpenAI. higher_first: a higher number goes first.
+
+    continuing: the fields with which it continues the last message.
+    """
 
     profile: ClassVar[VendorProfile]
     higher_first: ClassVar[bool] = False
+    continuing: ClassVar[Mapping[str, bool]] = {"continue_final_message": True}
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint, self.profile)
@@ -47,6 +52,8 @@ class OpenModelServerAdapter(OpenAIAdapter):
         own = UNSET if isinstance(request, EmbeddingsRequest) else request.priority
         if own is not UNSET and body.pop("priority", None) is not None and own != LOWEST_PRIORITY:
             body["priority"] = LOWEST_PRIORITY - own if self.higher_first else own - LOWEST_PRIORITY
+        if isinstance(request, ChatRequest) and request.begun:
+            body.update(self.continuing)
         return encode_body(body)
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 from msgspec import Raw
 from msgspec.structs import replace
 
-from adapters.base import READABLE, Outbound, Range, Supports
+from adapters.base import EVERY_MODEL, READABLE, Continues, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.encode import Body, encode_body, message, part
 from adapters.openai.tool_results import with_text_results
@@ -134,6 +134,7 @@ class SglangAdapter(OpenModelServerAdapter):
                 "embeddings": EMBEDDINGS_EXTRA,
             },
             ranges=RANGES,
+            continues=Continues(model=EVERY_MODEL),
             translated={"chat": PRIORITY | {"messages.audio": AUDIO}, "completion": PRIORITY},
         )
 

@@ -6,12 +6,13 @@ https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
 https://github.com/vllm-project/vllm/tree/main/vllm/entrypoints/openai
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from adapters.base import READABLE, Outbound, Range, Supports
+from adapters.base import EVERY_MODEL, READABLE, Continues, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.encode import encode_body
 from adapters.openai.vendor_profiles import VendorProfile
@@ -154,6 +155,10 @@ PRIORITY = {"priority": "priority (1 … 5 as -4 … 0)"}
 class VllmAdapter(OpenModelServerAdapter):
     name: ClassVar[str] = "vllm"
     profile: ClassVar[VendorProfile] = VendorProfile(name="vllm", marked=True)
+    continuing: ClassVar[Mapping[str, bool]] = {
+        "continue_final_message": True,
+        "add_generation_prompt": False,
+    }
 
     def encode_count(self, request: ChatRequest, model: str) -> Outbound:
         """See TokenCounter. The server tokenizes what its chat template makes of the request."""
@@ -190,5 +195,6 @@ class VllmAdapter(OpenModelServerAdapter):
                 "embeddings": EMBEDDINGS_EXTRA,
             },
             ranges=RANGES,
+            continues=Continues(model=EVERY_MODEL),
             translated={"chat": PRIORITY, "completion": PRIORITY},
         )

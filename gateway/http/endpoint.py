@@ -8,7 +8,7 @@ import asyncio
 import logging
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 from litestar.types import Receive, Scope, Send
 from msgspec import UNSET
@@ -30,6 +30,7 @@ from gateway.http.limited import admit_limited, settle_limited
 from gateway.http.other_methods import answer_other_method
 from gateway.http.response_storage import continued, storing
 from gateway.http.stream_output import StreamOutput
+from gateway.http.stream_source import stream_source
 from gateway.http.stream_start import first_batch
 from gateway.http.token_count import count_tokens
 from gateway.http.wrong_key_delay import delay_wrong_key
@@ -47,9 +48,8 @@ from gateway.surfaces.base import Inbound, Renderer, plain
 from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from gateway.surfaces.sse import frame
 from gateway.surfaces.stored_items import EarlierItemsNeeded
-from schemas.answers import Answer, Embeddings, Fold, folded
+from schemas.answers import Answer, Embeddings, Fold
 from schemas.errors import Forbidden, GatewayError, ModelNotFound
-from schemas.event_source import EventSource
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
@@ -318,17 +318,14 @@ class Endpoint:
         copied: Fold | None,
     ) -> None:
         """Send frames as events arrive. Raises before the first byte; later errors are frames."""
-        source = pipeline.stream(planned, request, record, tenant=record.caller)
-        if copied is not None:
-            # It knows no sinks, so every event passes through it.
-            source = cast("EventSource", folded(source, copied))
+        output = StreamOutput(renderer, response, comments=self._surface.comments)
+        source = stream_source(planned, request, record, output, copied)
         try:
             async with aclosing(source):
                 held = await first_batch(source, response, gateway, self._surface.keep_alive)
                 if not response.started:
                     await response.start(renderer.headers(record.backend))
                     gateway.keepalive.add(response, self._surface.keep_alive)
-                output = StreamOutput(renderer, response)
                 with suppress(StopAsyncIteration):
                     while True:
                         await output.write(held)

@@ -10,12 +10,19 @@ from schemas.events import Event
 class StreamOutput:
     """Renders events and writes the frames: `push` from outside a coroutine, `write` in one."""
 
-    __slots__ = ("_held", "_render", "_response")
+    __slots__ = ("_comments", "_held", "_render", "_response")
 
-    def __init__(self, renderer: Renderer, response: ResponseWriter) -> None:
+    def __init__(self, renderer: Renderer, response: ResponseWriter, *, comments: bool) -> None:
+        """comments: the client ignores comments."""
+        self._comments = comments
         self._render = renderer.events
         self._response = response
         self._held = b""
+
+    def announce(self, code: str) -> None:
+        """Say in a comment, before the next frame, after which failure the stream is continued."""
+        if self._comments:
+            self._held += b": continued after %b\n\n" % code.encode()
 
     def push(self, batch: Sequence[Event]) -> bool:
         """See EventSink. It is full while the client does not read."""

@@ -52,6 +52,7 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     ms:      its duration in milliseconds.
     hedge:   it started in parallel to an attempt that was late.
     pattern: the backend as configured, if that is a wildcard.
+    continued: it broke off after content, and the next attempt continued its text.
     refused: nothing was sent, because the backend's API cannot express the request.
     role:    "" for an attempt whose answer is the request's: it served, or failed. hedge: of two
              parallel attempts the one that did not serve, whichever started first.
@@ -64,6 +65,7 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     outcome: str = ""
     ms: float = 0.0
     refused: bool = False
+    continued: bool = False
     hedge: bool = False
     role: Literal["", "hedge", "mirror"] = ""
     deltas: int = 0

@@ -95,6 +95,7 @@ class Surface(Protocol):
     task:        the surface's only task, `None` if the body determines it.
     accepts:     content types of bodies besides JSON.
     keep_alive:  a frame that clients ignore, for silent streams.
+    comments:    clients of its streams ignore comments.
     media_type, stream_media_type: of whole bodies (errors included), and of streams.
     error_event: the line before the data of an error in a stream; b"" for none.
     request_id_header: the dialect's own header for the request's id; b"" for none.
@@ -110,6 +111,8 @@ class Surface(Protocol):
     def accepts(self) -> tuple[bytes, ...]: ...
     @property
     def keep_alive(self) -> bytes: ...
+    @property
+    def comments(self) -> bool: ...
     @property
     def media_type(self) -> str: ...
     @property

@@ -10,6 +10,7 @@ class JsonSurface:
 
     accepts: tuple[bytes, ...] = ()
     keep_alive = KEEP_ALIVE
+    comments = True
     media_type = JSON
     stream_media_type = EVENT_STREAM
     error_event = b""

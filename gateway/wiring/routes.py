@@ -139,6 +139,7 @@ class _Builder:
             fallback=model.fallback,
             on_unsupported=model.on_unsupported,
             hedging=self._hedging(model),
+            stream_recovery=model.stream_recovery,
             mirror=None
             if model.mirror is None
             else Mirror(

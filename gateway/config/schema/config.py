@@ -24,7 +24,7 @@ from gateway.config.schema.connection import (
     Tls,
 )
 from gateway.config.schema.experiment import Experiment
-from gateway.config.schema.failover import BreakerRule, RetryRule
+from gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
 from gateway.config.schema.limits import Limit
 from gateway.config.schema.listener_tls import ListenerTls
 from gateway.config.schema.metric import MetricContract
@@ -304,6 +304,8 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name:       may end in "*", a wildcard.
     deadline_s: for all attempts and fallbacks together.
+    stream_recovery: `continue`: a stream that breaks off after content is continued by another
+                backend; `error`: it ends in an error.
     require:    only backends that honour every field, including those that a dialect may ignore.
     defaults:   for fields that the request does not set; overrides replace the request's.
     """
@@ -320,6 +322,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     require: bool = False
     breaker: BreakerRule = BreakerRule()
     hedge_after_s: Seconds | None = None
+    stream_recovery: StreamRecovery = "error"
     mirror: MirrorConfig | None = None
     defaults: RequestFields = RequestFields()
     overrides: RequestFields = RequestFields()

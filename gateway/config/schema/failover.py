@@ -1,4 +1,6 @@
-"""The schema of `models[].retry` and `models[].breaker`: how to handle failing backends."""
+"""The schema of `models[].retry`, `breaker` and `stream_recovery`: how to handle failures."""
+
+from typing import Literal
 
 from msgspec import Struct
 
@@ -12,6 +14,9 @@ EVERY_KIND: tuple[RetryKind, ...] = (
     "server_error",
     "broken_stream",
 )
+
+
+StreamRecovery = Literal["error", "continue"]
 
 
 class RetryRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

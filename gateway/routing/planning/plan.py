@@ -31,6 +31,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     rule:      the index of the `when` rule that matched, from 0; `None` if none did.
     error_fallback: maps an error code to the backends that replace the remaining candidates.
     mirror:    the backend that gets a copy, or the reason why it cannot get one.
+    continues: a stream that breaks off after content is continued by another backend.
     limits:    the smallest ones of the candidates' models; `None` if none is known.
     """
 
@@ -47,6 +48,7 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     hedging: Hedging | None = None
     mirror: Candidate | UnmirrorableRequest | None = None
     limits: PlanLimits | None = None
+    continues: bool = False
 
 
 def why_unavailable(candidate: Candidate, now: float) -> str:

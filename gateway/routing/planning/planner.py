@@ -132,6 +132,7 @@ class Planner:
             else no_error_fallback,
             hedging=route.hedging,
             limits=limits_of(found),
+            continues=route.stream_recovery == "continue",
         )
 
     def _within_limits(self, plan: Plan, route: Route, request: Request, arm: Arm | None) -> Plan:

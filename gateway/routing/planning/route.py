@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from adapters.base import Supports
 from gateway.config.schema.config import RequestFields, WhenRule
-from gateway.config.schema.failover import BreakerRule, RetryRule
+from gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
 from gateway.routing.planning.model_facts import NOTHING_KNOWN, KnownModels
 from gateway.routing.planning.policies import Policy
 from gateway.routing.planning.prices import UNPRICED, Prices
@@ -113,6 +113,7 @@ class Route(Struct, frozen=True, kw_only=True):
     fallback: tuple[str, ...] = ()
     on_unsupported: Literal["error", "drop"] = "error"
     hedging: Hedging | None = None
+    stream_recovery: StreamRecovery = "error"
     mirror: Mirror | None = None
     defaults: RequestFields = NO_VALUES
     overrides: RequestFields = NO_VALUES

@@ -33,6 +33,7 @@ class DatabricksSurface(JsonSurface):
 
     name = "databricks"
     keep_alive = BLANK_LINE
+    comments = False
     field_names = AS_IN_CHAT
 
     def __init__(self, task: Task | None = None) -> None:

@@ -1,0 +1,32 @@
+"""The events of a streamed answer, as the plan wants them: recovered, copied, or just passed on."""
+
+from typing import cast
+
+from gateway.http.stream_output import StreamOutput
+from gateway.routing.execution import pipeline
+from gateway.routing.execution.stream_recovery import recovered_stream
+from gateway.routing.planning.plan import Plan
+from gateway.routing.request_record import RequestRecord
+from schemas.answers import Fold, folded
+from schemas.event_source import EventSource
+from schemas.requests import GenerateRequest
+
+
+def stream_source(
+    planned: Plan,
+    request: GenerateRequest,
+    record: RequestRecord,
+    output: StreamOutput,
+    copied: Fold | None,
+) -> EventSource:
+    """The events. copied: gets them as well; `None` if nothing does."""
+    if planned.continues:
+        source = recovered_stream(
+            planned, request, record, tenant=record.caller, announce=output.announce
+        )
+    else:
+        source = pipeline.stream(planned, request, record, tenant=record.caller)
+    if copied is not None:
+        # It knows no sinks, so every event passes through it.
+        source = cast("EventSource", folded(source, copied))
+    return source
