@@ -19,8 +19,9 @@ from adapters.anthropic.encode import BETA, SAMPLING, betas, count_body, message
 from adapters.anthropic.errors import error_from
 from adapters.anthropic.json_object import json_tool
 from adapters.anthropic.original_fields import DIALECT, is_native
+from adapters.anthropic.prefill import takes_prefill
 from adapters.anthropic.wire import read_count
-from adapters.base import PROVEN, Ceilings, Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import PROVEN, Ceilings, Continues, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.adapter import Headers, accept, merged_headers
 from adapters.openai.wire import UNREADABLE
@@ -118,6 +119,7 @@ SUPPORTS = Supports(
     thoughts=PROVEN,
     proofs=frozenset({CLAUDE}),
     dialect=DIALECT,
+    continues=Continues(model=takes_prefill, trimmed=True),
 )
 
 LATER = msgspec.structs.replace(

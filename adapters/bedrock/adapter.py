@@ -10,7 +10,8 @@ from typing import ClassVar, assert_never
 from urllib.parse import quote, urlsplit
 
 from adapters.anthropic.encode import BETA
-from adapters.base import PROVEN, Endpoint, Framing, Outbound, Range, Supports
+from adapters.anthropic.prefill import takes_prefill
+from adapters.base import PROVEN, Continues, Endpoint, Framing, Outbound, Range, Supports
 from adapters.bedrock.decode import ConverseDecoder
 from adapters.bedrock.embeddings import (
     EMBEDDING_FIELDS,
@@ -70,6 +71,7 @@ SUPPORTS = Supports(
     thoughts=PROVEN,
     headers=frozenset({BETA}),
     lacks=lacks,
+    continues=Continues(model=lambda name: takes_prefill(name.rpartition(".")[2]), trimmed=True),
     proofs=frozenset({CLAUDE}),
     ranges={
         "max_tokens": Range(minimum=1),

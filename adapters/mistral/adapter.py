@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from adapters.base import READABLE, Endpoint, Outbound, Range, Supports
+from adapters.base import EVERY_MODEL, READABLE, Continues, Endpoint, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.mistral.messages import mistral_message, mistral_tool
 from adapters.openai.adapter import OpenAIAdapter, expected_choices
 from adapters.openai.decode import OpenAIDecoder
-from adapters.openai.encode import Body, encode_body
+from adapters.openai.encode import Body, encode_body, mark_prefix
 from adapters.openai.tool_results import with_text_results
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import Choice, ToolPiece, WireMessage
@@ -139,6 +139,8 @@ class MistralAdapter(OpenAIAdapter):
                         f"{own}: {name} has the same meaning; send only one", param=own
                     )
                 body[own] = body.pop(name)
+        if isinstance(request, ChatRequest) and request.begun:
+            mark_prefix(body)
         choice = request.tool_choice if isinstance(request, ChatRequest) else UNSET
         if choice and choice.mode == "required":
             body["tool_choice"] = "any"
@@ -158,6 +160,7 @@ class MistralAdapter(OpenAIAdapter):
             },
             ranges=RANGES,
             translated=TRANSLATED,
+            continues=Continues(model=EVERY_MODEL, repeats=True),
         )
 
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from adapters.base import Endpoint, Framing, Outbound, Range, Supports
+from msgspec.structs import replace
+
+from adapters.base import EVERY_MODEL, Continues, Endpoint, Framing, Outbound, Range, Supports
 from adapters.capabilities import offered
 from adapters.client_fields.denied import ANY, withheld
 from adapters.errors import error_from, error_inside
@@ -30,6 +32,7 @@ from adapters.openai.encode import (
     completion_body,
     embeddings_body,
     encode_body,
+    mark_prefix,
 )
 from adapters.openai.plain_answer import read_plain
 from adapters.openai.reasoning import with_thoughts
@@ -100,6 +103,8 @@ class OpenAIAdapter:
         self.endpoint = endpoint
         path, query = base.path.rstrip("/"), f"?{base.query}" if base.query else ""
         self._targets = {one: f"{path}{one}{query}" for one in PATHS}
+        root = path.removesuffix("/v1").removesuffix(self.vendor.prefix_path)
+        self._prefixed = f"{root}{self.vendor.prefix_path}/chat/completions{query}"
         self._supports = self.supported()
         self._body_fields: dict[Task, BodyFields] = {
             task: body_fields(task, self.vendor, fields)
@@ -123,6 +128,10 @@ class OpenAIAdapter:
                 if self.vendor.thoughts is not None:
                     request = with_thoughts(request, self.vendor.thoughts)
                 body = chat_body(request, model, self._body_fields["chat"])
+                if request.begun and self.vendor.prefix_path:
+                    mark_prefix(body)
+                    sent = self._outbound("/chat/completions", body, request, stream=request.stream)
+                    return replace(sent, target=self._prefixed)
                 return self._outbound("/chat/completions", body, request, stream=request.stream)
             case CompletionRequest() if "completion" in self._body_fields:
                 body = completion_body(request, model, self._body_fields["completion"])
@@ -193,6 +202,7 @@ class OpenAIAdapter:
             client_fields=ANY if vendor is COMPATIBLE else withheld(self.vendor.name),
             ranges={name: bound for name, bound in bounds.items() if bound != Range()},
             translated=vendor.translated,
+            continues=Continues(model=EVERY_MODEL) if vendor.prefix_path else None,
         )
 
     def _outbound(self, path: str, body: Body, request: Request, *, stream: bool) -> Outbound:

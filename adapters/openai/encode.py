@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from adapters.openai.vendor_profile import MaxTokensField, VendorProfile
+from adapters.openai.wire import read_object
 from schemas.fields import STREAM_OPTIONS, Task, stream_members
 from schemas.messages import (
     AudioPart,
@@ -167,6 +168,16 @@ def chat_body(request: ChatRequest, model: str, allowed: BodyFields) -> Body:
     _add_own(body, request, allowed)
     _add_stream(body, request, allowed)
     return body
+
+
+def mark_prefix(body: Body) -> None:
+    """Mark a chat's last message as the beginning of the answer, as Mistral and DeepSeek do."""
+    messages = body["messages"]
+    assert isinstance(messages, list)
+    last: object = messages[-1]
+    fields = read_object(last) if isinstance(last, Raw) else last
+    assert isinstance(fields, dict)
+    messages[-1] = {**fields, "prefix": True}
 
 
 def completion_body(request: CompletionRequest, model: str, allowed: BodyFields) -> Body:

@@ -63,6 +63,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
                  write; `None`: unknown, so it is sent as the client wrote it. Some vendors answer
                  any other with a 400.
     marked:      every stream ends with `[DONE]`; one without it was cut short.
+    prefix_path: where a last message with `prefix: true` is continued; "": nowhere.
     trailer_field: a field of a stream's last frame that may hold usage or an error.
     sources:     where all this is from.
     """
@@ -85,6 +86,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     choices: int | None = None
     ranges: Mapping[str, Range] = {}
     marked: bool = False
+    prefix_path: str = ""
     trailer_field: str = ""
     thoughts: tuple[str, ...] | None = None
     sources: tuple[Source, ...] = ()

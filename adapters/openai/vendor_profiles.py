@@ -69,6 +69,7 @@ _ROWS: tuple[VendorProfile, ...] = (
         completion=False,
         embeddings=False,
         stop=16,
+        prefix_path="/beta",
         thoughts=("reasoning_content",),
         sources=(
             Source(
@@ -76,6 +77,10 @@ _ROWS: tuple[VendorProfile, ...] = (
                 edition="2026-11",
             ),
             Source(url="https://api-docs.deepseek.com/guides/thinking_mode", edition="2026-11"),
+            Source(
+                url="https://api-docs.deepseek.com/guides/chat_prefix_completion",
+                edition="2026-11",
+            ),
         ),
     ),
     VendorProfile(

@@ -1,6 +1,6 @@
 """The request fields that a local engine honours, as routing reads them."""
 
-from adapters.base import READABLE, Supports
+from adapters.base import EVERY_MODEL, READABLE, Continues, Supports
 from adapters.client_fields.carried import NOTHING
 from local_engine.protocol.capabilities import EXTRA, SUPPORTED
 
@@ -12,4 +12,5 @@ LOCAL_SUPPORTS = Supports(
     extra_fields=EXTRA,
     thoughts=READABLE,
     carries=NOTHING,
+    continues=Continues(model=EVERY_MODEL),
 )

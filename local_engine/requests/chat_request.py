@@ -12,7 +12,7 @@ from local_engine.text.control_tokens import Rendered
 from local_engine.text.text_length import Reach
 from local_engine.text.tokenizer import Tokenizer
 from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, Message, Tool, ToolChoice
+from schemas.messages import FunctionTool, Message, Tool, ToolChoice, text_of
 from schemas.requests import ChatRequest
 
 
@@ -66,13 +66,20 @@ class ChatReader:
         choice = request.tool_choice
         tools = _offered(request)
         body = body_of(request.response_format)
-        rendered = self._tokenizer.chat.rendered(request.messages, tools, self._tokenizer.controls)
+        messages, begun = request.messages, ""
+        if request.begun:
+            messages, begun = messages[:-1], text_of(messages[-1])
+        rendered = self._tokenizer.chat.rendered(messages, tools, self._tokenizer.controls, begun)
         text = rendered.text
         prompt = self._encode(rendered, "messages", offload)
         callable_ = _callable(tools, choice)
         parallel = request.parallel_tool_calls is not False
         output_format = self._output_format(
-            text, callable_, choice, guided=body is not None or not parallel or self._holds_calls
+            text,
+            callable_,
+            choice,
+            guided=body is not None or not parallel or self._holds_calls,
+            thinks=not begun,
         )
         guide = guide_of(
             output_format,
@@ -93,10 +100,14 @@ class ChatReader:
         choice: ToolChoice | UnsetType,
         *,
         guided: bool,
+        thinks: bool,
     ) -> OutputFormat:
-        """guided: a grammar must write the calls even if no function is strict."""
+        """guided: a grammar must write the calls even if no function is strict.
+
+        thinks: the answer can begin with reasoning.
+        """
         end = prompt.rstrip()
-        thinking = self._thinking
+        thinking = self._thinking if thinks else None
         if thinking is not None and end.endswith(thinking.close):
             thinking = None
         required = bool(tools) and choice is not UNSET and choice.mode in {"required", "named"}

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
-from local_engine.text.control_tokens import ControlTokens, Rendered
+from local_engine.text.control_tokens import ControlTokens, Rendered, with_beginning
 from local_engine.text.template_values import (
     JSON,
     executed_code,
@@ -39,10 +39,20 @@ class ChatTemplate:
         return self._apply(self._read(messages, tools))
 
     def rendered(
-        self, messages: tuple[Message, ...], tools: tuple[Tool, ...], controls: ControlTokens
+        self,
+        messages: tuple[Message, ...],
+        tools: tuple[Tool, ...],
+        controls: ControlTokens,
+        begun: str = "",
     ) -> Rendered:
-        """Return the same, with the template's control tokens distinguished from text."""
-        return controls.render(self._read(messages, tools), self._apply)
+        """Return the same, with the template's control tokens distinguished from text.
+
+        begun: the beginning of the assistant's answer, behind the prompt.
+        """
+        read = self._read(messages, tools)
+        if not begun:
+            return controls.render(read, self._apply)
+        return controls.render([read, begun], with_beginning(self._apply))
 
     def _read(self, messages: tuple[Message, ...], tools: tuple[Tool, ...]) -> list[list[JSON]]:
         """Return the conversation and its tools in the form that templates expect.

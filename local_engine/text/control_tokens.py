@@ -217,6 +217,19 @@ class ControlTokens:
         return "".join([*pieces, text[at:]]), refused or bool(regions)
 
 
+def with_beginning(apply: Callable[[object], str]) -> Callable[[object], str]:
+    """Return what renders a conversation and, behind it, the beginning of the answer.
+
+    Its input is a list of the two. apply: renders the conversation.
+    """
+
+    def both(conversation: object) -> str:
+        turns, begun = cast(tuple[object, str], conversation)
+        return apply(turns) + begun
+
+    return both
+
+
 def _strings(value: object) -> Iterator[str]:
     match value:
         case str():

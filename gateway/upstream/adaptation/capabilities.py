@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from adapters.base import READABLE, Supports
+from adapters.base import EVERY_MODEL, READABLE, Continues, Supports
 from adapters.client_fields.carried import Rendered
 from schemas.fields import SAMPLING
 
@@ -78,6 +78,7 @@ def extend_capabilities(supports: Supports, ways: TranslationPaths, *, template:
         embeddings=embeddings,
         text_of_tokens=True,
         carries=supports.carries if own else Rendered(supports.carries),
+        continues=supports.continues if own else Continues(model=EVERY_MODEL),
     )
 
 

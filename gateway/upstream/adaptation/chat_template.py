@@ -15,7 +15,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from msgspec import UNSET
 
-from local_engine.text.control_tokens import ControlTokens, Rendered
+from local_engine.text.control_tokens import ControlTokens, Rendered, with_beginning
 from local_engine.text.template_values import (
     JSON,
     executed_code,
@@ -73,9 +73,17 @@ class ChatTemplate:
         """Return the prompt up to where the assistant starts, special tokens spelled out."""
         return self._apply(self._read(messages))
 
-    def rendered(self, messages: tuple[Message, ...], controls: ControlTokens) -> Rendered:
-        """Return the same, with the template's control tokens separate from the text."""
-        return controls.render(self._read(messages), self._apply)
+    def rendered(
+        self, messages: tuple[Message, ...], controls: ControlTokens, begun: str = ""
+    ) -> Rendered:
+        """Return the same, with the template's control tokens separate from the text.
+
+        begun: the beginning of the assistant's answer, behind the prompt.
+        """
+        turns = self._read(messages)
+        if not begun:
+            return controls.render(turns, self._apply)
+        return controls.render([turns, begun], with_beginning(self._apply))
 
     def _read(self, messages: tuple[Message, ...]) -> list[JSON]:
         """Return the conversation in the format of templates.

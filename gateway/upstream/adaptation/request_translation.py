@@ -29,7 +29,7 @@ from local_engine.requests.request_limits import length
 from schemas.answers import Embeddings
 from schemas.errors import InvalidRequest, Uncountable
 from schemas.events import Event
-from schemas.messages import Message, TextPart
+from schemas.messages import Message, TextPart, text_of
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -140,7 +140,10 @@ class RequestTranslation:
 
     async def _chat(self, request: ChatRequest, call: Call) -> AsyncGenerator[list[Event], None]:
         """Send a conversation as the prompt that the model's template renders."""
-        read = await self._rendered(request.messages, call.tenant)
+        messages, begun = request.messages, ""
+        if request.begun:
+            messages, begun = messages[:-1], text_of(messages[-1])
+        read = await self._rendered(messages, call.tenant, begun)
         check_length(len(read.ids), call.longest_prompt)
         if self.ways.chat == "tokens":
             source = self._continued(
@@ -270,17 +273,18 @@ class RequestTranslation:
             raise InvalidRequest(f"{field} must not be empty", param=field)
         return _Read(ids=ids, text=prompt)
 
-    async def _rendered(self, messages: tuple[Message, ...], tenant: str) -> _Read:
+    async def _rendered(self, messages: tuple[Message, ...], tenant: str, begun: str = "") -> _Read:
+        """begun: the beginning of the answer, behind the rendered conversation."""
         chat = self._tokenizer.chat
         if chat is None:
             raise InvalidRequest(f"messages: {self.name} has no chat template", param="messages")
 
         def read(offload: Offload | None) -> _Read:
-            rendered = chat.rendered(messages, self._tokenizer.controls)
+            rendered = chat.rendered(messages, self._tokenizer.controls, begun)
             ids = self._tokenizer.read(rendered, special=False, offload=offload)
             return _Read(ids=ids, text=rendered.text)
 
-        return await reading(sum(map(length, messages)), read, tenant)
+        return await reading(sum(map(length, messages)) + len(begun), read, tenant)
 
     async def _sendable(self, read: _Read, field: str) -> Prompt:
         """Return the prompt in the form that a completion backend accepts."""
