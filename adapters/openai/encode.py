@@ -8,7 +8,7 @@ https://github.com/openai/openai-openapi
 from collections.abc import Callable, Collection, Mapping
 from operator import attrgetter
 from types import MappingProxyType
-from typing import assert_never
+from typing import assert_never, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -172,11 +172,9 @@ def chat_body(request: ChatRequest, model: str, allowed: BodyFields) -> Body:
 
 def mark_prefix(body: Body) -> None:
     """Mark a chat's last message as the beginning of the answer, as Mistral and DeepSeek do."""
-    messages = body["messages"]
-    assert isinstance(messages, list)
-    last: object = messages[-1]
-    fields = read_object(last) if isinstance(last, Raw) else last
-    assert isinstance(fields, dict)
+    messages = cast("list[Raw | Body]", body["messages"])
+    last = messages[-1]
+    fields = {**read_object(last)} if isinstance(last, Raw) else last
     messages[-1] = {**fields, "prefix": True}
 
 
