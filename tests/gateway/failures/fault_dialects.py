@@ -28,6 +28,10 @@ class Dialect(Protocol):
         """The head of a stream, and its first token."""
         ...
 
+    async def continues(self, request: Received, answer: Answer) -> None:
+        """The rest of a stream whose beginning is in the request."""
+        ...
+
     async def more(self, answer: Answer) -> None:
         """Another token, for as long as it goes on."""
         ...
@@ -67,6 +71,18 @@ class OpenAI:
     async def first(self, answer: Answer) -> None:
         await answer.begin_stream()
         await answer.text("hel")
+
+    async def continues(self, request: Received, answer: Answer) -> None:
+        body = request.json
+        if "prompt" in body:
+            assert str(body["prompt"]).startswith("hihel")
+        else:
+            last = cast("list[Json]", body["messages"])[-1]
+            assert last["role"] == "assistant"
+            assert str(last["content"]).startswith("hel")
+            assert body["continue_final_message"] is True
+        await answer.begin_stream()
+        await self.rest(answer)
 
     async def more(self, answer: Answer) -> None:
         await answer.text(" la")
@@ -111,6 +127,11 @@ class MindIE:
     async def first(self, answer: Answer) -> None:
         await answer.begin_stream()
         await answer.event(self._step(11, "hel", prefill=PREFILL_MS))
+
+    async def continues(self, request: Received, answer: Answer) -> None:
+        assert cast("list[int]", request.json["input_id"])[:4] == [5, 6, 7, 11]
+        await answer.begin_stream()
+        await self._end(answer, "lo", "length", [12])
 
     async def more(self, answer: Answer) -> None:
         await answer.event(self._step(13, " la", decode=DECODE_MS))
@@ -169,6 +190,12 @@ class MindIEText:
     async def first(self, answer: Answer) -> None:
         await answer.begin_stream()
         await self._token(answer, 11, "hel")
+
+    async def continues(self, request: Received, answer: Answer) -> None:
+        assert str(request.json["inputs"]).startswith("hihel")
+        await answer.begin_stream()
+        await self._token(answer, 12, "lo", "lo", self._details("length"))
+        await answer.raw(NO_END)
 
     async def more(self, answer: Answer) -> None:
         await self._token(answer, 13, " la")
@@ -234,6 +261,11 @@ class Triton:
     async def first(self, answer: Answer) -> None:
         await answer.begin_stream()
         await self._token(answer, 11)
+
+    async def continues(self, request: Received, answer: Answer) -> None:
+        assert cast("list[int]", request.json["input_ids"])[:4] == [5, 6, 7, 11]
+        await answer.begin_stream()
+        await self.rest(answer)
 
     async def more(self, answer: Answer) -> None:
         await self._token(answer, 13)

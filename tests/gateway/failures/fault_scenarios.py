@@ -24,6 +24,11 @@ async def answers(request: Received, answer: Answer) -> None:
     await dialect_of(request).answers(request, answer)
 
 
+async def continues(request: Received, answer: Answer) -> None:
+    """Streams the rest of the answer, behind the beginning in the request."""
+    await dialect_of(request).continues(request, answer)
+
+
 def streamed(request: Received) -> bool:
     return dialect_of(request).streams(request)
 
@@ -223,6 +228,8 @@ class Sees(Struct, frozen=True, kw_only=True):
 class Scenario(Struct, frozen=True, kw_only=True):
     """times: how many requests the fault lasts; `None`: all. second: what the second does.
 
+    recovers: with `stream_recovery: continue` the second backend continues the stream.
+
     coded: an error code names the cause. waits: for a timeout; only then are they short, so that no
     busy machine is taken for a fault.
     """
@@ -234,6 +241,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     times: int | None = None
     second: Behaviour = answers
     coded: bool = False
+    recovers: bool = False
 
     @property
     def waits(self) -> bool:
@@ -254,14 +262,17 @@ class Scenario(Struct, frozen=True, kw_only=True):
     @property
     def row(self) -> str:
         """Of the table in docs/routing.md."""
-        asked = [f"{one.asked[0]} + {one.asked[1]}" for one in (self.whole, self.stream)]
-        asks = asked[0] if asked[0] == asked[1] else " / ".join(asked)
-        return f"| {self.fault} | {self.whole.words} | {self.stream.words} | {asks} |"
+        seen = (self.whole, self.stream, *((CONTINUED,) if self.recovers else ()))
+        asked = [f"{one.asked[0]} + {one.asked[1]}" for one in seen]
+        asks = asked[0] if len(set(asked)) == 1 else " / ".join(asked)
+        continued = "the second backend continues it" if self.recovers else ""
+        return f"| {self.fault} | {self.whole.words} | {self.stream.words} | {continued} | {asks} |"
 
 
 ELSEWHERE_AT_ONCE = Sees(asked=(1, 1))
 ELSEWHERE = Sees(asked=(2, 1))
 BROKEN = Sees(asked=(1, 0), error="upstream_broken")
+CONTINUED = Sees(asked=(1, 1))
 CUT = Sees(asked=(1, 0), error="upstream_timeout")
 
 
@@ -300,16 +311,22 @@ SCENARIOS: tuple[Scenario, ...] = (
         first=reset_in_the_middle,
         whole=ELSEWHERE,
         stream=BROKEN,
+        recovers=True,
     ),
     Scenario(
         fault="connection closed in the middle (S08, S14)",
         first=cut_in_the_middle,
         whole=ELSEWHERE,
         stream=BROKEN,
+        recovers=True,
     ),
     alike("connection closed before content", cut_before_content, ELSEWHERE),
     Scenario(
-        fault="stream ends without an end mark", first=no_end_mark, whole=ELSEWHERE, stream=BROKEN
+        fault="stream ends without an end mark",
+        first=no_end_mark,
+        whole=ELSEWHERE,
+        stream=BROKEN,
+        recovers=True,
     ),
     alike("complete, but no `[DONE]` (S11)", no_done, Sees(asked=(1, 0))),
     alike("connection reset after `[DONE]`", reset_after_the_mark, Sees(asked=(1, 0))),
@@ -323,6 +340,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         first=garbage_in_the_middle,
         whole=ELSEWHERE,
         stream=BROKEN,
+        recovers=True,
     ),
     alike("500 once (S03)", fails(500, {}, {}), Sees(asked=(2, 0)), times=1),
     alike("500 always", fails(500, {}, {}), ELSEWHERE),
@@ -363,8 +381,15 @@ SCENARIOS: tuple[Scenario, ...] = (
         first=stalls,
         whole=ELSEWHERE_AT_ONCE,
         stream=CUT,
+        recovers=True,
     ),
-    Scenario(fault="the stream never ends", first=endless, whole=ELSEWHERE_AT_ONCE, stream=CUT),
+    Scenario(
+        fault="the stream never ends",
+        first=endless,
+        whole=ELSEWHERE_AT_ONCE,
+        stream=CUT,
+        recovers=True,
+    ),
     alike("a web page with status 200", web_page, ELSEWHERE),
     alike("an answer that the vendor marks as failed", failure_marker, ELSEWHERE),
     alike(

@@ -96,13 +96,18 @@ def client_sees(task: Task, answer: httpx.Response, sees: Sees) -> None:
     elif not task.stream:
         assert said(task, answer.json())
     else:
-        frames = [data_of(frame) for frame in answer.text.split("\n\n") if frame]
+        frames = [data_of(frame) for frame in _frames(answer.text)]
         if sees.error:
             assert failure(task, json.loads(frames[-1]), sees.error)
             assert not ended(task, frames[:-1], answer.text)
         else:
             assert ended(task, frames, answer.text)
             assert streamed(task, [json.loads(one) for one in frames if one != "[DONE]"])
+
+
+def _frames(body: str) -> list[str]:
+    """Without comments, as clients read them."""
+    return [frame for frame in body.split("\n\n") if frame and not frame.startswith(":")]
 
 
 def status(task: Task, sees: Sees) -> int:

@@ -10,13 +10,17 @@ from pathlib import Path
 import httpx
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.gateway.failures.fault_scenarios import (
+    CONTINUED,
     SCENARIOS,
     TRITON_STREAMS,
     Scenario,
     Sees,
     answers,
+    continues,
+    endless,
     unheard,
 )
 from tests.gateway.failures.fault_tasks import TASKS, Task, client_sees
@@ -62,6 +66,15 @@ CASES = [
 ]
 
 
+RECOVERED = [
+    pytest.param(place, f"{name}, continued", id=f"{scenario.fault}, {name}, continued")
+    for place, scenario in enumerate(SCENARIOS)
+    for name, pairing in PAIRINGS.items()
+    if scenario.recovers and pairing.task.stream and scenario.happens(name, pairing.adapter)
+]
+"""The same faults with `stream_recovery: continue`."""
+
+
 class Faults(Struct, frozen=True, kw_only=True, eq=False):
     """The gateway, the provider that fails as the path says, and who is at work in it.
 
@@ -76,9 +89,10 @@ class Faults(Struct, frozen=True, kw_only=True, eq=False):
     async def answers(self, place: int) -> dict[str, httpx.Response]:
         """Results of one scenario's clients, which all send one request at the same time."""
         if place not in self.answered:
-            names = [str(case.values[1]) for case in CASES if case.values[0] == place]
+            cases = (*CASES, *RECOVERED)
+            names = [str(case.values[1]) for case in cases if case.values[0] == place]
             asking = (
-                PAIRINGS[one].task.ask(self.gateway.url, name_of(place, one)) for one in names
+                pairing_of(one).task.ask(self.gateway.url, name_of(place, one)) for one in names
             )
             found = await asyncio.gather(*asking)
             self.answered[place] = dict(zip(names, found, strict=True))
@@ -89,7 +103,15 @@ class Faults(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def name_of(place: int, name: str) -> str:
-    return f"fault-{place}-{name.replace(' ', '-')}"
+    return f"fault-{place}-{name.replace(',', '').replace(' ', '-')}"
+
+
+def pairing_of(name: str) -> Pairing:
+    """With recovery, it is a server of the OpenAI dialect that continues chats."""
+    pairing = PAIRINGS[name.removesuffix(", continued")]
+    if pairing.adapter == "openai" and name.endswith(", continued"):
+        return replace(pairing, adapter="vllm")
+    return pairing
 
 
 def model_of(request: Received) -> str:
@@ -103,10 +125,11 @@ def config(url: str, nowhere: str) -> str:
     url: without a path. nowhere: another, at which no server listens.
     """
     providers, models = ["providers:"], ["models:"]
-    for case in CASES:
+    for case in (*CASES, *RECOVERED):
         place, one = case.values
         assert isinstance(place, int)
-        pairing, name = PAIRINGS[str(one)], name_of(place, str(one))
+        pairing, name = pairing_of(str(one)), name_of(place, str(one))
+        recovery = "continue" if str(one).endswith(", continued") else "error"
         for side, short in (("first", SCENARIOS[place].waits), ("second", False)):
             gone = side == "first" and SCENARIOS[place].first is unheard
             base_url = f"{nowhere if gone else url}/{name}-{side}{pairing.prefix}"
@@ -115,7 +138,7 @@ def config(url: str, nowhere: str) -> str:
                 f"     base_url: {base_url}, timeouts: {SHORT if short else '{}'}}}"
             )
         models.append(
-            f"  - {{name: {name}, policy: in_order, deadline_s: 20,\n"
+            f"  - {{name: {name}, policy: in_order, deadline_s: 20, stream_recovery: {recovery},\n"
             "     retry: {backoff_s: 0.01, max_backoff_s: 0.05}, backends: [\n"
             f"     {{provider: {name}-first, model: m}}, {{provider: {name}-second, model: m}}]}}"
         )
@@ -140,7 +163,8 @@ async def faults(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Fau
         scenario = SCENARIOS[int(model.split("-")[1])]
         seen[model] += 1
         over = scenario.times is not None and seen[model] > scenario.times
-        failing = scenario.first if model.endswith("first") else scenario.second
+        second = continues if "-continued-" in model else scenario.second
+        failing = scenario.first if model.endswith("first") else second
         working[model] += 1
         try:
             await (answers if over else failing)(request, answer)
@@ -171,6 +195,31 @@ async def test_the_client_and_upstream_see(faults: Faults, place: int, one: str)
     )
     await faults.remote.until(lambda: not faults.working[f"{name}-first"])
     logged(faults, name, answer, sees, prompt=7 if task.is_text else 3)
+
+
+@pytest.mark.parametrize(("place", "one"), RECOVERED)
+async def test_a_stream_is_continued(faults: Faults, place: int, one: str) -> None:
+    """Where no backend continues text in a chat, it ends as without recovery.
+
+    One that never ends has sent more tokens than the client asked for: nothing is left to continue.
+    """
+    name, task, scenario = name_of(place, one), pairing_of(one).task, SCENARIOS[place]
+    answer = (await faults.answers(place))[one]
+    nothing_left = scenario.first is endless and not task.is_text
+    continued = one != "chat-stream on mindie, continued" and not nothing_left
+    sees = CONTINUED if continued else scenario.stream
+
+    if scenario.first is not endless:
+        client_sees(task, answer, sees)
+    comments = answer.text.count(f": continued after {scenario.stream.error}")
+    assert comments == int(continued and task.surface != "databricks")
+    assert (faults.asked(f"{name}-first"), faults.asked(f"{name}-second")) == sees.asked
+    await faults.remote.until(lambda: not faults.working[f"{name}-first"])
+    (line,) = [each for each in faults.gateway.access_lines() if each.model == name]
+    assert line.error == ("" if nothing_left else sees.error)
+    outcomes = [(attempt.outcome, attempt.continued) for attempt in line.attempts]
+    expected = [(scenario.stream.error, continued), ("ok", False)]
+    assert outcomes == expected[: sum(sees.asked)]
 
 
 def logged(faults: Faults, name: str, answer: httpx.Response, sees: Sees, *, prompt: int) -> None:
