@@ -118,6 +118,7 @@ def explain(
             backoff_s=planned.retry.backoff_s,
             max_backoff_s=planned.retry.max_backoff_s,
             hedge_after_s=None if planned.hedging is None else planned.hedging.after_s,
+            stream_recovery=route.stream_recovery,
         ),
     )
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from gateway.config.schema.failover import StreamRecovery
 from gateway.routing.backend_status import BackendStatus
 from schemas.errors import GatewayError
 
@@ -108,6 +109,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     """attempts: over all backends and fallbacks. retry_on: kinds of failure. Times in seconds.
 
     hedge_after_s: seconds without content before the next is tried as well; `None`: never.
+    stream_recovery: what follows a stream that breaks off after content.
     """
 
     attempts: int
@@ -116,6 +118,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     backoff_s: float
     max_backoff_s: float
     hedge_after_s: float | None = None
+    stream_recovery: StreamRecovery = "error"
 
 
 class ExplainedMirror(Struct, frozen=True, kw_only=True):

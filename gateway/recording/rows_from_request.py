@@ -50,7 +50,7 @@ def access_line(
         record.backend,
         part.experiment,
         part.variant,
-        home != "" and record.backend not in ("", home),  # fallback
+        home != "" and (record.backend not in ("", home) or _is_continued(record)),  # fallback
         record.stream,
         record.error,
         in_one_line(record.param) if record.param else "",
@@ -74,6 +74,11 @@ def access_line(
         record.tags,
         record.certificate,
     )
+
+
+def _is_continued(record: RequestRecord) -> bool:
+    """Whether several attempts made the answer: it is not the variant's alone."""
+    return any(attempt.continued for attempt in record.attempts)
 
 
 def request_batch(
@@ -197,7 +202,7 @@ def attempts_of(record: RequestRecord, time: float, prices: Prices) -> Iterator[
         )
         if not shown and record.usage is not None:
             usage, source = _estimate_prompt_tokens(
-                attempt, usage, source, record.usage.prompt_tokens
+                attempt, usage, source, _prompt_of(record, place)
             )
         yield attempt_row(record.request_id, place + 1, time, attempt, usage, source, prices)
 
@@ -268,6 +273,17 @@ def _estimate_prompt_tokens(
     if source != "estimated" and attempt.outcome != "lost":
         return usage, source
     return msgspec.structs.replace(usage, prompt_tokens=prompt_tokens), "estimated"
+
+
+def _prompt_of(record: RequestRecord, place: int) -> int | None:
+    """The prompt tokens of an attempt by those of the last one, which read continued text as well.
+
+    place: the attempt's index.
+    """
+    if record.usage is None or record.usage.prompt_tokens is None:
+        return None
+    text = sum(one.deltas for one in record.attempts[place:] if one.continued)
+    return max(0, record.usage.prompt_tokens - text)
 
 
 def _own(attempts: Sequence[AttemptRecord]) -> int:

@@ -66,6 +66,12 @@ class Metrics:
             ("model", "outcome"),
             registry=self.registry,
         )
+        self._continued = FastCounter(
+            "strowger_continued_streams",
+            "Streams that broke off after content and were continued, by the failure.",
+            ("model", "code"),
+            registry=self.registry,
+        )
         self.mirrors = MirrorMetrics(self.registry)
         self._cost, self._unpriced = _money(self.registry)
         self.experiments = ExperimentMetrics(self.registry)
@@ -94,6 +100,8 @@ class Metrics:
                 self._attempts.add((one.pattern or one.backend, one.outcome), count)
                 if one.hedge:
                     self._hedges.add((route, one.outcome), count)
+                if one.continued:
+                    self._continued.add((route, one.outcome), count)
             place = route, target
             self._requests.add((line.surface, route, target, line.status), count)
             self._seconds.observe(place, group.ms)

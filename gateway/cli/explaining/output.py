@@ -80,6 +80,10 @@ def _facts(found: Explanation) -> Table:
                 "hedging",
                 f"next backend in parallel after {bounds.hedge_after_s:g} s without content",
             )
+        if bounds.stream_recovery == "continue":
+            table.add_row(
+                "recovery", "a stream that breaks off is continued by the next backend that can"
+            )
     return table
 
 

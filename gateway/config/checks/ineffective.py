@@ -17,6 +17,7 @@ def warn_ineffective(config: Config, problems: Problems) -> None:
         path: Path = ("models", index)
         _attempts(model, models, path, problems)
         _hedging(model, path, problems)
+        _recovery(model, path, problems)
     for index, experiment in enumerate(config.experiments):
         path = ("experiments", index)
         _bounds(experiment, path, problems)
@@ -60,6 +61,23 @@ def _hedging(model: Model, path: Path, problems: Problems) -> None:
     elif model.hedge_after_s >= model.deadline_s:
         problems.warn(
             place, f"has no effect: it is not less than deadline_s ({model.deadline_s:g})"
+        )
+
+
+def _recovery(model: Model, path: Path, problems: Problems) -> None:
+    place = (*path, "stream_recovery")
+    if model.stream_recovery == "error":
+        return
+    if model.retry.attempts < 2:
+        problems.warn(
+            place,
+            "has no effect: a continuation is an attempt, and retry.attempts is 1; set at least 2",
+        )
+    elif not {"broken_stream", "timeout", "server_error"} & set(model.retry.on):
+        problems.warn(
+            place,
+            "has no effect: retry.on has none of broken_stream, timeout and server_error, the "
+            "failures that end a stream",
         )
 
 
