@@ -60,18 +60,7 @@ class Metrics:
             ("backend", "outcome"),
             registry=self.registry,
         )
-        self._hedges = FastCounter(
-            "strowger_hedges",
-            "Hedges by outcome: ok if the hedge answered first, lost if the first attempt did.",
-            ("model", "outcome"),
-            registry=self.registry,
-        )
-        self._continued = FastCounter(
-            "strowger_continued_streams",
-            "Streams that broke off after content and were continued, by the failure.",
-            ("model", "code"),
-            registry=self.registry,
-        )
+        self._hedges, self._continued = _further_attempts(self.registry)
         self.mirrors = MirrorMetrics(self.registry)
         self._cost, self._unpriced = _money(self.registry)
         self.experiments = ExperimentMetrics(self.registry)
@@ -143,6 +132,23 @@ class Metrics:
             self._tokens.add((*labels, "prompt", source), prompt)
         if completion:
             self._tokens.add((*labels, "completion", source), completion)
+
+
+def _further_attempts(registry: CollectorRegistry) -> tuple[FastCounter, FastCounter]:
+    """Of hedges and of continued streams."""
+    hedges = FastCounter(
+        "strowger_hedges",
+        "Hedges by outcome: ok if the hedge answered first, lost if the first attempt did.",
+        ("model", "outcome"),
+        registry=registry,
+    )
+    continued = FastCounter(
+        "strowger_continued_streams",
+        "Streams that broke off after content and were continued, by the failure.",
+        ("model", "code"),
+        registry=registry,
+    )
+    return hedges, continued
 
 
 def _money(registry: CollectorRegistry) -> tuple[FastCounter, FastCounter]:

@@ -67,7 +67,8 @@ class Seam:
         """The first event that is not text."""
         if isinstance(event, ReasoningDelta) and self._anything_shown:
             raise UpstreamBroken(
-                "reasons anew instead of continuing the text", upstream=self._record.backend
+                "begins with reasoning instead of continuing the text",
+                upstream=self._record.backend,
             )
         held = self._open(self._held, last=True)
         if self.ended:

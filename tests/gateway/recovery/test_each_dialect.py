@@ -63,7 +63,7 @@ async def anthropic(request: Received, answer: Answer) -> None:
         begun = str(block["text"])
     assert begun == begun.rstrip()
     assert WHOLE.startswith(begun)
-    start = {
+    start: Json = {
         "type": "message_start",
         "message": {
             "id": "msg_2",
@@ -99,7 +99,7 @@ async def anthropic(request: Received, answer: Answer) -> None:
         end,
         {"type": "message_stop"},
     ):
-        kind = str(cast("Json", event)["type"])
+        kind = str(event["type"])
         await answer.chunk(f"event: {kind}\ndata: {json.dumps(event)}\n\n".encode())
     await answer.raw(b"0\r\n\r\n")
 

@@ -117,7 +117,7 @@ async def test_what_text_alone_cannot_continue_ends_as_without_recovery(
 ) -> None:
     pieces, body = NOT_CONTINUED[case]
     async with staged(tmp_path, broken(*pieces), continues) as (gateway, remote):
-        got = await ask(gateway.url, **body)
+        got = await ask(gateway.url, **{**body})
 
         assert (got.error, got.done, got.comments) == ("upstream_broken", False, ())
         assert paths(remote) == ["0"]
@@ -270,7 +270,7 @@ async def test_a_continuation_may_call_a_tool(tmp_path: Path) -> None:
         assert (got.text, got.finish, got.others) == ("abc def", "tool_calls", True)
 
 
-async def test_a_backend_that_reasons_anew_continues_nothing(tmp_path: Path) -> None:
+async def test_a_backend_that_begins_with_reasoning_continues_nothing(tmp_path: Path) -> None:
     async def reasons(request: Received, answer: Answer) -> None:
         await answer.begin_stream()
         await answer.event(delta_body({"reasoning_content": "hm"}))
