@@ -155,8 +155,9 @@ class Gateway:
             self._tracing = Tracing(metrics.registry, metrics.internal_errors.count)
         if self._tracing is not None:
             self._tracing.configure(runtime.config)
-        self.tracing = self.log.tracing = self._tracing if traced else None
-        self.mirrors.tracing = self.tracing
+        self.tracing = self._tracing if traced else None
+        # Requests that began under an earlier generation are exported when they end.
+        self.log.tracing = self.mirrors.tracing = self._tracing
 
     @property
     def stores_responses(self) -> bool:

@@ -7,7 +7,7 @@ from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.telemetry.access_log import AccessLine
 from gateway.trace_context import AttemptTrace, RequestTrace
 from gateway.tracing import conventions as names
-from gateway.tracing.protobuf import CLIENT, SERVER, attribute, known_attribute, span
+from gateway.tracing.span_message import CLIENT, SERVER, attribute, known_attribute, span
 from schemas.events import Usage
 
 MAX_BAGGAGE = 16
@@ -63,6 +63,11 @@ def request_spans(
         failed=line.status >= 500 or bool(line.error and line.status < 400),
     )
     yield from attempt_spans(record, trace, offset, adapter_of, record.task)
+
+
+def count_spans(trace: RequestTrace) -> int:
+    """Return how many spans `request_spans` would yield."""
+    return 1 + sum(1 + len(one.fetches) for one in trace.attempts)
 
 
 def attempt_spans(

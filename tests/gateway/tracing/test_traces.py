@@ -23,7 +23,7 @@ from opentelemetry.semconv._incubating.attributes import (
 
 from gateway.trace_context import join_trace
 from gateway.tracing import conventions
-from gateway.tracing.protobuf import attribute, span
+from gateway.tracing.span_message import attribute, span
 from tests.gateway.serving import Serving, serving
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -1,0 +1,1 @@
+"""Export to an OpenTelemetry collector: OTLP messages, bounded queues, retries, counts."""
