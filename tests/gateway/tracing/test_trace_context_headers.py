@@ -1,0 +1,62 @@
+"""W3C Trace Context: which headers of a caller are joined, and which begin a new trace."""
+
+import pytest
+
+from gateway.trace_context import join_trace
+
+CALLER = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def state_of(*values: bytes) -> str:
+    headers = [(b"tracestate", value) for value in values]
+    return join_trace(headers, CALLER, 0).state
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"foo=1",
+        b"foo=1,bar=2",
+        b"foo=1 , bar=2",
+        b"fw529a3039@dt=FfPx,rojo=00f067aa0ba902b7",
+        b"a-_*/0=!#$%&'()*+-./:;<>?@[]^_`{|}~",
+        b"foo=1,",
+        b"k=" + b"v" * 256,
+        b",".join(b"k%d=1" % place for place in range(32)),
+    ],
+)
+def test_a_valid_tracestate_is_passed_on_as_it_is(value: bytes) -> None:
+    assert state_of(value) == value.decode()
+
+
+def test_several_tracestate_headers_are_one_list() -> None:
+    assert state_of(b"foo=1", b"bar=2") == "foo=1,bar=2"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"foo",
+        b"foo =1",
+        b"FOO=1",
+        b"foo=1=2",
+        b"foo=",
+        b"foo=\xc3\xa4",
+        b"k=" + b"v" * 257,
+        b"k" * 257 + b"=1",
+        b",".join(b"k%d=1" % place for place in range(33)),
+        b",".join(b"k%d=%b" % (place, b"v" * 60) for place in range(10)),
+    ],
+)
+def test_an_invalid_tracestate_is_not_passed_on_and_the_trace_is_joined(value: bytes) -> None:
+    trace = join_trace([(b"tracestate", value)], CALLER, 0)
+
+    assert trace.state == ""
+    assert trace.trace_id == CALLER[3:35].decode()
+
+
+def test_a_request_with_two_traceparents_begins_a_trace() -> None:
+    headers = [(b"traceparent", CALLER), (b"traceparent", CALLER), (b"tracestate", b"a=1")]
+    trace = join_trace(headers, CALLER, 0)
+
+    assert (trace.parent_id, trace.state, trace.sampled) == ("", "", False)
