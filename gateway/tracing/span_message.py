@@ -14,6 +14,10 @@ from gateway.otlp.protobuf import Value, key_value, part
 SERVER: Final = 2
 CLIENT: Final = 3
 
+_LOCAL_PARENT: Final = b"\x85\x01" + pack("<I", 0x101)
+_REMOTE_PARENT: Final = b"\x85\x01" + pack("<I", 0x301)
+"""Field 16, flags: the trace is sampled; it is known whether the parent is in another process."""
+
 
 def attribute(key: str, value: Value) -> bytes:
     """Encode field 9 of a span: one attribute."""
@@ -48,8 +52,8 @@ def span(
 ) -> bytes:
     """Encode field 2 of ScopeSpans: one span.
 
-    started, ended: Unix seconds. attributes: as from `attribute`. events: as from `event`.
-    state: the `tracestate`.
+    The parent of a SERVER span is in another process. started, ended: Unix seconds.
+    attributes: as from `attribute`. events: as from `event`. state: the `tracestate`.
     """
     head = b"\x0a\x10" + trace_id + b"\x12\x08" + span_id
     if state:
@@ -57,5 +61,6 @@ def span(
     if parent_id:
         head += b"\x22\x08" + parent_id
     times = pack("<BBBQBQ", 0x30, kind, 0x39, int(started * 1e9), 0x41, int(ended * 1e9))
-    status = b"\x7a\x02\x18\x02" if failed else b""
-    return part(2, b"".join((head, part(5, name), times, *attributes, *events, status)))
+    tail = b"\x7a\x02\x18\x02" if failed else b""
+    tail += _REMOTE_PARENT if parent_id and kind == SERVER else _LOCAL_PARENT
+    return part(2, b"".join((head, part(5, name), times, *attributes, *events, tail)))
