@@ -48,7 +48,8 @@ class Outbound(Struct, frozen=True, kw_only=True, gc=False):
     target:  the origin-form request target: path prefix, path and query.
     headers: all but host, content-length and accept-encoding, which the transport sets.
     stream:  the answer will be streamed, so first_token_s and between_tokens_s apply.
-    trace:   headers of the trace that differ with each request, and are not signed.
+    trace:   header lines of the trace, each with CRLF. They differ with each request and are not
+             signed, because proxies on the way may replace them.
     """
 
     target: str
@@ -56,7 +57,7 @@ class Outbound(Struct, frozen=True, kw_only=True, gc=False):
     body: bytes
     method: str = "POST"
     stream: bool = False
-    trace: tuple[tuple[str, str], ...] = ()
+    trace: bytes = b""
 
     def __repr__(self) -> str:
         return f"Outbound({self.method} {self.target}, {len(self.body)} bytes)"

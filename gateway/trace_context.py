@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 _PARENT = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[!-~]*)?")
 _MEMBER = (
@@ -20,14 +20,23 @@ MAX_STATE_MEMBERS: Final = 32
 MAX_BAGGAGE_BYTES: Final = 8192
 """https://www.w3.org/TR/baggage/#limits"""
 
+DECIDING_BITS: Final = 56
+"""Of the trace id, which are random. https://www.w3.org/TR/trace-context-2/#random-trace-id-flag"""
+_DECIDING: Final = (1 << DECIDING_BITS) - 1
+_TOP: Final = 1 << 63
+_TOP_OF_TRACE: Final = 1 << 127
+"""Ids must not be all zero. One fixed bit is cheaper than a comparison."""
+_UNSAMPLED_LINE: Final = b"traceparent: 00-%032x-%016x-00\r\n%b"
+_SAMPLED_LINE: Final = b"traceparent: 00-%032x-%016x-01\r\n%b"
+
 _random = random.Random(random.SystemRandom().getrandbits(128))
 
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-def new_span_id() -> str:
-    """Return 16 hexadecimal digits, not all zero."""
-    return f"{_random.getrandbits(64) or 1:016x}"
+def new_span_id() -> int:
+    """Return 64 bits, not all zero."""
+    return _random.getrandbits(64) | _TOP
 
 
 class SpanSink(Protocol):
@@ -50,70 +59,81 @@ class SpanSink(Protocol):
 class FetchSpan(Struct, frozen=True, gc=False):
     """An image that was fetched. Times are the clock's seconds. error: a code, or ""."""
 
-    span_id: str
+    span_id: int
     started: float
     ended: float
     error: str
 
 
 class AttemptTrace(Struct, gc=False):
-    """The span of one attempt. started: the clock's seconds.
+    """The trace of one attempt. lines: the headers that its backend receives, each with CRLF.
 
-    headers: what its backend receives.
+    Of an attempt that is exported also the span: span_id, not 0; started, the clock's seconds; and
+    the images that were fetched for it.
     """
 
-    span_id: str
-    started: float
-    headers: tuple[tuple[str, str], ...]
-    fetches: list[FetchSpan] = field(default_factory=list[FetchSpan])
+    lines: bytes
+    span_id: int = 0
+    started: float = 0.0
+    fetches: list[FetchSpan] | None = None
 
     def fetched(self, started: float, ended: float, error: str) -> None:
         """An image of the attempt was fetched, or could not be."""
-        self.fetches.append(FetchSpan(new_span_id(), started, ended, error))
+        if self.span_id:
+            self.fetches = self.fetches or []
+            self.fetches.append(FetchSpan(new_span_id(), started, ended, error))
 
 
-class RequestTrace(Struct, kw_only=True, gc=False):
-    """The trace of one request. Ids are in hexadecimal.
+class SampledRequest(Struct, kw_only=True, gc=False):
+    """What is kept of a request whose spans are exported.
 
-    parent_id: the caller's span, "" if the trace begins here. state: the caller's `tracestate`.
+    parent_id: the caller's span, 0 if the trace begins here. state: the caller's `tracestate`.
     baggage:   the caller's, as sent; exported with the request, never sent to backends.
     route, path: as declared, and as requested. attempts: in the order of the request's record.
-    sink:      of a sampled trace; `None` exports nothing. A request keeps the one that it began
-               with, so that a reload loses no spans.
+    sink:      a request keeps the one that it began with, so that a reload loses no spans.
     """
 
-    trace_id: str
-    span_id: str
-    parent_id: str = ""
-    sampled: bool
+    span_id: int
+    parent_id: int = 0
     state: str = ""
     baggage: bytes = b""
     route: str = ""
     path: str = ""
     scheme: str = "http"
     sink: SpanSink | None = None
-    attempts: list[AttemptTrace] = field(default_factory=list[AttemptTrace])
+    attempts: list[AttemptTrace]
+
+
+class RequestTrace(Struct, gc=False):
+    """The trace of one request. lines: the header `tracestate` with CRLF, if the caller sent one.
+
+    sampled: `None` if the request is not exported. It takes part in its trace all the same.
+    """
+
+    trace_id: int
+    lines: bytes = b""
+    sampled: SampledRequest | None = None
 
     def start_attempt(self, at: float) -> AttemptTrace:
         """Start the span of the next attempt. at: the clock's seconds."""
-        span_id = new_span_id()
-        parent = f"00-{self.trace_id}-{span_id}-0{'1' if self.sampled else '0'}"
-        headers = (("traceparent", parent),)
-        if self.state:
-            headers = (("traceparent", parent), ("tracestate", self.state))
-        attempt = AttemptTrace(span_id, at, headers)
-        self.attempts.append(attempt)
+        span_id = _random.getrandbits(64) | _TOP
+        sampled = self.sampled
+        if sampled is None:
+            return AttemptTrace(_UNSAMPLED_LINE % (self.trace_id, span_id, self.lines))
+        lines = _SAMPLED_LINE % (self.trace_id, span_id, self.lines)
+        attempt = AttemptTrace(lines, span_id, at)
+        sampled.attempts.append(attempt)
         return attempt
 
     def of_mirror(self) -> "RequestTrace":
         """Return the trace of the request's copy, whose attempts are children of the request."""
-        return RequestTrace(
-            trace_id=self.trace_id,
-            span_id=self.span_id,
-            sampled=self.sampled,
-            state=self.state,
-            sink=self.sink,
+        sampled = self.sampled
+        if sampled is None:
+            return RequestTrace(self.trace_id, self.lines)
+        own = SampledRequest(
+            span_id=sampled.span_id, state=sampled.state, sink=sampled.sink, attempts=[]
         )
+        return RequestTrace(self.trace_id, self.lines, own)
 
 
 def join_trace(headers: Headers, parent: bytes | None, threshold: int) -> RequestTrace:
@@ -126,20 +146,22 @@ def join_trace(headers: Headers, parent: bytes | None, threshold: int) -> Reques
     """
     found = None if parent is None else _PARENT.fullmatch(parent.strip())
     if found is None or not _is_valid(found) or _is_repeated(headers):
-        trace_id = f"{_random.getrandbits(128) or 1:032x}"
-        sampled = int(trace_id[18:], 16) < threshold
-        return RequestTrace(trace_id=trace_id, span_id=new_span_id(), sampled=sampled)
+        trace_id = _random.getrandbits(128) | _TOP_OF_TRACE
+        if trace_id & _DECIDING >= threshold:
+            return RequestTrace(trace_id)
+        return RequestTrace(trace_id, b"", SampledRequest(span_id=new_span_id(), attempts=[]))
     state = b",".join([value for name, value in headers if name == b"tracestate"])
     if state and not _is_valid_state(state):
         state = b""
-    sampled = bool(int(found[4], 16) & _SAMPLED)
-    return RequestTrace(
-        trace_id=found[2].decode(),
-        span_id=new_span_id(),
-        parent_id=found[3].decode(),
-        sampled=sampled,
-        state=state.decode(),
-    )
+    trace = RequestTrace(int(found[2], 16), b"tracestate: %b\r\n" % state if state else b"")
+    if int(found[4], 16) & _SAMPLED:
+        trace.sampled = SampledRequest(
+            span_id=new_span_id(),
+            parent_id=int(found[3], 16),
+            state=state.decode(),
+            attempts=[],
+        )
+    return trace
 
 
 def baggage_of(headers: Headers) -> bytes:

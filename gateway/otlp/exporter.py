@@ -76,13 +76,15 @@ class Exporter:
 
     def add(self, items: Iterable[bytes]) -> None:
         """Queue items; those that do not fit are dropped and counted."""
+        queue = self._queue
         for one in items:
-            if self.is_full or self._bytes + len(one) > MAX_QUEUED_BYTES:
+            size = self._bytes + len(one)
+            if len(queue) >= MAX_QUEUED or size > MAX_QUEUED_BYTES or self._closed:
                 self._counts.dropped += 1
                 continue
-            self._queue.append(one)
-            self._bytes += len(one)
-        if len(self._queue) >= MAX_SENT:
+            queue.append(one)
+            self._bytes = size
+        if len(queue) >= MAX_SENT:
             self._full.set()
 
     async def close(self, within_s: float) -> None:

@@ -51,9 +51,7 @@ def any_value(value: Value, max_chars: int = MAX_CHARS) -> bytes:
     return part(1, value[:max_chars].encode("utf-8", "replace"))
 
 
-def export_request(
-    items: Iterable[bytes], resource: bytes, scope: bytes, schema_url: str
-) -> bytes:
+def export_request(items: Iterable[bytes], resource: bytes, scope: bytes, schema_url: str) -> bytes:
     """Encode an Export{Trace,Metrics,Logs}ServiceRequest: they have the same field numbers.
 
     items: each as field 2 of its ScopeX message. resource: the KeyValues of its attributes, each

@@ -5,8 +5,7 @@ https://github.com/open-telemetry/opentelemetry-proto/tree/v1.7.0
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
-from struct import pack
+from struct import Struct, pack
 from typing import Final
 
 from gateway.otlp.protobuf import Value, key_value, part
@@ -14,6 +13,8 @@ from gateway.otlp.protobuf import Value, key_value, part
 SERVER: Final = 2
 CLIENT: Final = 3
 
+_FIXED: Final = Struct("<BB16sBB8sBBBQBQ")
+"""Fields 1, 2, 6, 7 and 8: trace and span id, kind, start and end."""
 _LOCAL_PARENT: Final = b"\x85\x01" + pack("<I", 0x101)
 _REMOTE_PARENT: Final = b"\x85\x01" + pack("<I", 0x301)
 """Field 16, flags: the trace is sampled; it is known whether the parent is in another process."""
@@ -24,8 +25,9 @@ def attribute(key: str, value: Value) -> bytes:
     return part(9, key_value(key, value))
 
 
-known_attribute = lru_cache(maxsize=4096)(attribute)
-"""`attribute`, for values of which there are few."""
+def attributes(pairs: Iterable[tuple[str, Value]]) -> bytes:
+    """Encode several attributes."""
+    return b"".join([attribute(key, value) for key, value in pairs])
 
 
 def event(name: bytes, at: float, attributes: Iterable[bytes] = ()) -> bytes:
@@ -37,9 +39,9 @@ def event(name: bytes, at: float, attributes: Iterable[bytes] = ()) -> bytes:
 
 
 def span(
-    trace_id: bytes,
-    span_id: bytes,
-    parent_id: bytes,
+    trace_id: int,
+    span_id: int,
+    parent_id: int,
     name: bytes,
     kind: int,
     started: float,
@@ -52,15 +54,20 @@ def span(
 ) -> bytes:
     """Encode field 2 of ScopeSpans: one span.
 
-    The parent of a SERVER span is in another process. started, ended: Unix seconds.
-    attributes: as from `attribute`. events: as from `event`. state: the `tracestate`.
+    parent_id: 0 without a parent; that of a SERVER span is in another process. started, ended:
+    Unix seconds. attributes: as from `attribute`. events: as from `event`. state: the `tracestate`.
     """
-    head = b"\x0a\x10" + trace_id + b"\x12\x08" + span_id
-    if state:
-        head += part(3, state.encode())
-    if parent_id:
-        head += b"\x22\x08" + parent_id
-    times = pack("<BBBQBQ", 0x30, kind, 0x39, int(started * 1e9), 0x41, int(ended * 1e9))
+    ids = (trace_id << 64 | span_id).to_bytes(24)
+    fixed = _FIXED.pack(
+        *(0x0A, 0x10, ids[:16], 0x12, 0x08, ids[16:]),
+        *(0x30, kind, 0x39, int(started * 1e9), 0x41, int(ended * 1e9)),
+    )
     tail = b"\x7a\x02\x18\x02" if failed else b""
-    tail += _REMOTE_PARENT if parent_id and kind == SERVER else _LOCAL_PARENT
-    return part(2, b"".join((head, part(5, name), times, *attributes, *events, tail)))
+    if state:
+        tail += part(3, state.encode())
+    if parent_id:
+        tail += b"\x22\x08" + parent_id.to_bytes(8)
+        tail += _REMOTE_PARENT if kind == SERVER else _LOCAL_PARENT
+    else:
+        tail += _LOCAL_PARENT
+    return part(2, b"".join((fixed, part(5, name), *attributes, *events, tail)))

@@ -15,13 +15,10 @@ from gateway.otlp.resource import own_resource
 from gateway.routing.request_record import RequestRecord
 from gateway.surfaces.hot_route import HotRoute
 from gateway.telemetry.access_log import AccessLine
-from gateway.trace_context import RequestTrace, baggage_of, join_trace
+from gateway.trace_context import DECIDING_BITS, RequestTrace, baggage_of, join_trace
 from gateway.tracing.conventions import SCHEMA_URL
 from gateway.tracing.sink import Pipes, Sink
 from gateway.tracing.spans import attempt_spans, count_spans, request_spans
-
-_BITS = 56
-"""Of the trace id, which are random. https://www.w3.org/TR/trace-context-2/#random-trace-id-flag"""
 
 
 class Tracing:
@@ -51,19 +48,20 @@ class Tracing:
             return
         self._otlp = otlp
         self._sink = None if otlp is None else Sink(otlp, self._pipes)
-        self._threshold = 0 if otlp is None else round(otlp.sample * 2**_BITS)
+        self._threshold = 0 if otlp is None else round(otlp.sample * 2**DECIDING_BITS)
 
     def join(self, exchange: HotExchange, route: HotRoute) -> RequestTrace:
         """Join the caller's trace, or begin one."""
         headers = exchange.scope["headers"]
         fields = exchange.fields
         trace = join_trace(headers, fields.get(b"traceparent"), self._threshold)
-        if trace.sampled:
-            trace.sink = self._sink
-            trace.route, trace.path = route.path, exchange.scope["path"]
-            trace.scheme = exchange.scope["scheme"]
+        sampled = trace.sampled
+        if sampled is not None:
+            sampled.sink = self._sink
+            sampled.route, sampled.path = route.path, exchange.scope["path"]
+            sampled.scheme = exchange.scope["scheme"]
             if b"baggage" in fields:
-                trace.baggage = baggage_of(headers)
+                sampled.baggage = baggage_of(headers)
         return trace
 
     def add(
@@ -75,18 +73,23 @@ class Tracing:
         """
         for record, line, ended in finished:
             trace = record.trace
-            if trace is None or (sink := trace.sink) is None:
+            if trace is None or (sampled := trace.sampled) is None:
+                continue
+            sink = sampled.sink
+            if sink is None:
                 continue
             if sink.is_full:
-                sink.drop(count_spans(trace))
+                sink.drop(count_spans(sampled))
             else:
-                sink.add(request_spans(record, line, trace, offset, ended, self._adapter_of))
+                spans = request_spans(record, line, trace, sampled, offset, ended, self._adapter_of)
+                sink.add(spans)
 
     def add_mirrored(self, shadow: RequestRecord, offset: float) -> None:
         """Export the attempts of a copy."""
         trace = shadow.trace
-        if trace is not None and (sink := trace.sink) is not None:
-            sink.add(attempt_spans(shadow, trace, offset, self._adapter_of, shadow.task))
+        if trace is None or (sampled := trace.sampled) is None or sampled.sink is None:
+            return
+        sampled.sink.add(attempt_spans(shadow, trace, sampled, offset, self._adapter_of))
 
     async def close(self, within_s: float) -> None:
         """Send what is queued, for at most this many seconds."""

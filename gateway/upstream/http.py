@@ -244,7 +244,7 @@ class HttpUpstream:
         self, outbound: Outbound, started: float, head_by: float, trace: AttemptTrace | None
     ) -> Reply:
         if trace is not None:
-            outbound = msgspec.structs.replace(outbound, trace=trace.headers)
+            outbound = msgspec.structs.replace(outbound, trace=trace.lines)
         return await self._transport.exchange(
             outbound,
             connect_by=min(started + self._timeouts.connect_s, head_by),

@@ -9,7 +9,7 @@ collector, because anyio's connect_tcp loses track of it.
 
 import asyncio
 import importlib.util
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from typing import Protocol, cast
 
 import httpx
@@ -133,7 +133,7 @@ class HttpxTransport:
         fixed = (
             ("host", origin.authority),
             *outbound.headers,
-            *outbound.trace,
+            *_trace_headers(outbound),
             ("accept-encoding", "identity"),
             ("content-length", str(len(outbound.body))),
         )
@@ -256,3 +256,10 @@ class _Progress:
 def _reason(exc: Exception) -> str:
     """Return the reason for the log only, because the libraries' texts contain addresses."""
     return f"{FAILED}: {exc}" if str(exc) else f"{FAILED}: {type(exc).__name__}"
+
+
+def _trace_headers(outbound: Outbound) -> Iterator[tuple[str, str]]:
+    """Yield the header lines of the trace as names and values."""
+    for line in outbound.trace.decode("latin-1").split("\r\n")[:-1]:
+        name, _, value = line.partition(": ")
+        yield name, value

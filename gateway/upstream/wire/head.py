@@ -132,8 +132,7 @@ class RequestHeads:
         body = outbound.body
         if outbound.trace:
             # Not in the head that is kept: it differs with each request.
-            lines = "".join([f"{name}: {value}\r\n" for name, value in outbound.trace])
-            return b"%b%d\r\n%b\r\n%b" % (head, len(body), lines.encode("latin-1"), body)
+            return b"%b%d\r\n%b\r\n%b" % (head, len(body), outbound.trace, body)
         return b"%b%d\r\n\r\n%b" % (head, len(body), body)
 
     def _head(self, outbound: Outbound) -> bytes:

@@ -70,9 +70,7 @@ async def called(caller: Instrumented, backend: Instrumented, folder: Path) -> l
                 headers: dict[str, str] = {}
                 propagator.inject(headers)
                 async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
-                    answer = await client.post(
-                        "/v1/chat/completions", json=HELLO, headers=headers
-                    )
+                    answer = await client.post("/v1/chat/completions", json=HELLO, headers=headers)
                 assert answer.status_code == 200
             await gateway.state.close_tracing(20)
         return collector.spans()
@@ -169,9 +167,9 @@ def test_a_span_is_encoded_as_the_sdks_own_exporter_encodes_it(
     ours = Span.FromString(
         _message(
             span(
-                trace_id.to_bytes(16),
-                span_id.to_bytes(8),
-                b"" if parent_id is None else parent_id.to_bytes(8),
+                trace_id,
+                span_id,
+                parent_id or 0,
                 name.encode(),
                 kind,
                 start,
@@ -194,9 +192,7 @@ def test_a_span_is_encoded_as_the_sdks_own_exporter_encodes_it(
     assert ours == official
 
 
-def _parent(
-    trace_id: int, parent_id: int | None, state: TraceState, *, remote: bool
-) -> Context:
+def _parent(trace_id: int, parent_id: int | None, state: TraceState, *, remote: bool) -> Context:
     if parent_id is None:
         return Context()
     flags = TraceFlags(TraceFlags.SAMPLED)

@@ -9,7 +9,11 @@ CALLER = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 def state_of(*values: bytes) -> str:
     headers = [(b"tracestate", value) for value in values]
-    return join_trace(headers, CALLER, 0).state
+    trace = join_trace(headers, CALLER, 0)
+    assert trace.sampled is not None
+    line = f"tracestate: {trace.sampled.state}\r\n" if trace.sampled.state else ""
+    assert trace.lines == line.encode()
+    return trace.sampled.state
 
 
 @pytest.mark.parametrize(
@@ -51,12 +55,13 @@ def test_several_tracestate_headers_are_one_list() -> None:
 def test_an_invalid_tracestate_is_not_passed_on_and_the_trace_is_joined(value: bytes) -> None:
     trace = join_trace([(b"tracestate", value)], CALLER, 0)
 
-    assert trace.state == ""
-    assert trace.trace_id == CALLER[3:35].decode()
+    assert state_of(value) == ""
+    assert trace.trace_id == int(CALLER[3:35], 16)
 
 
 def test_a_request_with_two_traceparents_begins_a_trace() -> None:
     headers = [(b"traceparent", CALLER), (b"traceparent", CALLER), (b"tracestate", b"a=1")]
     trace = join_trace(headers, CALLER, 0)
 
-    assert (trace.parent_id, trace.state, trace.sampled) == ("", "", False)
+    assert trace.trace_id != int(CALLER[3:35], 16)
+    assert (trace.lines, trace.sampled) == (b"", None)

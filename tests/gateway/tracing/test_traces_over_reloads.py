@@ -168,7 +168,5 @@ async def test_a_reload_that_keeps_the_collector_keeps_its_connection(tmp_path: 
             await gateway.state.close_tracing(20)
             await later.close()
 
-    instances = {
-        values(one.resource)["service.instance.id"] for one in collector.resource_spans()
-    }
+    instances = {values(one.resource)["service.instance.id"] for one in collector.resource_spans()}
     assert len(instances) == 1
