@@ -21,7 +21,9 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 def varint(number: int) -> bytes:
     """Encode a number of at least 0."""
     if number < 0x80:
-        return bytes((number,))
+        return b"%c" % number
+    if number < 0x4000:
+        return b"%c%c" % (number & 0x7F | 0x80, number >> 7)
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -5,19 +5,22 @@ https://github.com/open-telemetry/opentelemetry-proto/tree/v1.7.0
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct, pack
 from typing import Final
 
-from gateway.otlp.protobuf import Value, key_value, part
+from gateway.otlp.protobuf import MAX_CHARS, Value, key_value, part, varint
 
 SERVER: Final = 2
 CLIENT: Final = 3
 
-_FIXED: Final = Struct("<BB16sBB8sBBBQBQ")
-"""Fields 1, 2, 6, 7 and 8: trace and span id, kind, start and end."""
-_LOCAL_PARENT: Final = b"\x85\x01" + pack("<I", 0x101)
-_REMOTE_PARENT: Final = b"\x85\x01" + pack("<I", 0x301)
-"""Field 16, flags: the trace is sampled; it is known whether the parent is in another process."""
+_TIMES: Final = Struct("<BQBQ").pack
+"""Fields 7 and 8: start and end in Unix nanoseconds."""
+_SHORT: Final = 64
+"""Bytes of a value whose attribute has one-byte lengths; keys have at most 40."""
+_FLAGS: Final = b"\x85\x01"
+_SAMPLED, _KNOWN_REMOTE, _REMOTE = 0x1, 0x100, 0x200
+"""Of field 16, flags."""
 
 
 def attribute(key: str, value: Value) -> bytes:
@@ -30,6 +33,28 @@ def attributes(pairs: Iterable[tuple[str, Value]]) -> bytes:
     return b"".join([attribute(key, value) for key, value in pairs])
 
 
+def text_attribute(key: str, value: str) -> bytes:
+    """`attribute` of a text, for keys of which there are few."""
+    data = value[:MAX_CHARS].encode("utf-8", "replace")
+    size, head = len(data), _key(key)
+    if size > _SHORT:
+        return attribute(key, value)
+    return b"\x4a%c%b%c\x0a%c%b" % (len(head) + size + 3, head, size + 2, size, data)
+
+
+def count_attribute(key: str, value: int) -> bytes:
+    """`attribute` of a number of at least 0, for keys of which there are few."""
+    data, head = varint(value), _key(key)
+    size = len(data)
+    return b"\x4a%c%b%c\x18%b" % (len(head) + size + 2, head, size + 1, data)
+
+
+@lru_cache(maxsize=256)
+def _key(key: str) -> bytes:
+    """Encode a KeyValue up to the length of its value."""
+    return part(1, key.encode()) + b"\x12"
+
+
 def event(name: bytes, at: float, attributes: Iterable[bytes] = ()) -> bytes:
     """Encode field 11 of a span: one event. at: Unix seconds.
 
@@ -38,36 +63,45 @@ def event(name: bytes, at: float, attributes: Iterable[bytes] = ()) -> bytes:
     return part(11, b"\x09" + pack("<Q", int(at * 1e9)) + part(2, name) + b"".join(attributes))
 
 
+def constant_fields(
+    name: str, kind: int, attributes: bytes, *, failed: bool = False, remote: bool = False
+) -> bytes:
+    """Encode the fields that many spans have alike: name, kind, flags, status, attributes.
+
+    remote: the span's parent is in another process. attributes: as from `attributes`.
+    """
+    flags = pack("<I", _SAMPLED | _KNOWN_REMOTE | (_REMOTE if remote else 0))
+    status = b"\x7a\x02\x18\x02" if failed else b""
+    encoded = part(5, name.encode("utf-8", "replace"))
+    return b"".join((encoded, bytes((0x30, kind)), attributes, status, _FLAGS, flags))
+
+
 def span(
-    trace_id: int,
+    trace_id: bytes,
     span_id: int,
     parent_id: int,
-    name: bytes,
-    kind: int,
     started: float,
     ended: float,
-    attributes: Iterable[bytes],
-    *,
-    events: Iterable[bytes] = (),
-    state: str = "",
-    failed: bool = False,
+    constant: bytes,
+    more: Iterable[bytes] = (),
 ) -> bytes:
     """Encode field 2 of ScopeSpans: one span.
 
-    parent_id: 0 without a parent; that of a SERVER span is in another process. started, ended:
-    Unix seconds. attributes: as from `attribute`. events: as from `event`. state: the `tracestate`.
+    parent_id: 0 without a parent. started, ended: Unix seconds. constant: as from
+    `constant_fields`. more: as from `attribute`, `event` and `trace_state`.
     """
-    ids = (trace_id << 64 | span_id).to_bytes(24)
-    fixed = _FIXED.pack(
-        *(0x0A, 0x10, ids[:16], 0x12, 0x08, ids[16:]),
-        *(0x30, kind, 0x39, int(started * 1e9), 0x41, int(ended * 1e9)),
+    body = b"".join(
+        (
+            b"\x0a\x10%b\x12\x08%b" % (trace_id, span_id.to_bytes(8)),
+            b"\x22\x08%b" % parent_id.to_bytes(8) if parent_id else b"",
+            _TIMES(0x39, int(started * 1e9), 0x41, int(ended * 1e9)),
+            constant,
+            *more,
+        )
     )
-    tail = b"\x7a\x02\x18\x02" if failed else b""
-    if state:
-        tail += part(3, state.encode())
-    if parent_id:
-        tail += b"\x22\x08" + parent_id.to_bytes(8)
-        tail += _REMOTE_PARENT if kind == SERVER else _LOCAL_PARENT
-    else:
-        tail += _LOCAL_PARENT
-    return part(2, b"".join((fixed, part(5, name), *attributes, *events, tail)))
+    return b"\x12%b%b" % (varint(len(body)), body)
+
+
+def trace_state(state: str) -> bytes:
+    """Encode field 3 of a span: the `tracestate`."""
+    return part(3, state.encode()) if state else b""

@@ -9,14 +9,23 @@ from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.telemetry.access_log import AccessLine
 from gateway.trace_context import AttemptTrace, RequestTrace, SampledRequest
 from gateway.tracing import conventions as names
-from gateway.tracing.span_message import CLIENT, SERVER, attribute, attributes, span
+from gateway.tracing.span_message import (
+    CLIENT,
+    SERVER,
+    attribute,
+    attributes,
+    constant_fields,
+    count_attribute,
+    span,
+    text_attribute,
+    trace_state,
+)
 from schemas.events import Usage
 
 MAX_BAGGAGE = 16
 """Entries of the caller's baggage that become attributes."""
 
 _FINE = ("ok", "lost", "cancelled")
-_FETCH = b"fetch image"
 
 AdapterOf = Callable[[str], str]
 """The adapter of a provider by its name, "" if it is unknown."""
@@ -35,8 +44,10 @@ def request_spans(
 
     offset: Unix time minus the clock, seconds. ended: the clock's seconds.
     """
-    name, shared = _shared_of_request(
+    path = sampled.path
+    constant = _constant_of_request(
         sampled.route,
+        "" if path == sampled.route else path,
         sampled.scheme,
         line.status,
         line.route,
@@ -45,26 +56,16 @@ def request_spans(
         line.experiment,
         line.variant,
         line.error,
+        sampled.parent_id != 0,
     )
-    found = [
-        shared,
-        attribute(names.URL_PATH, sampled.path),
-        attribute("strowger.request_id", record.request_id),
-    ]
+    more = [text_attribute("strowger.request_id", record.request_id)]
+    if sampled.state:
+        more.append(trace_state(sampled.state))
     if sampled.baggage:
-        found += _baggage(sampled.baggage)
-    yield span(
-        trace.trace_id,
-        sampled.span_id,
-        sampled.parent_id,
-        name,
-        SERVER,
-        record.started + offset,
-        ended + offset,
-        found,
-        state=sampled.state,
-        failed=line.status >= 500 or bool(line.error and line.status < 400),
-    )
+        more += _baggage(sampled.baggage)
+    trace_id = trace.trace_id.to_bytes(16)
+    started, ended = record.started + offset, ended + offset
+    yield span(trace_id, sampled.span_id, sampled.parent_id, started, ended, constant, more)
     yield from attempt_spans(record, trace, sampled, offset, adapter_of)
 
 
@@ -82,21 +83,33 @@ def attempt_spans(
 ) -> Iterator[bytes]:
     """Yield the spans of a request's attempts, and of the images fetched for them."""
     served = _served(record.attempts)
+    trace_id = trace.trace_id.to_bytes(16)
     for place, (entry, own) in enumerate(zip(record.attempts, sampled.attempts, strict=False)):
         usage = record.usage if place == served else entry.usage
-        yield _attempt_span(record, entry, own, trace, sampled, offset, adapter_of, usage)
+        more = _attempt_attributes(record, entry, own, usage)
+        if sampled.state:
+            more.append(trace_state(sampled.state))
+        provider = entry.backend.partition("/")[0]
+        constant = _constant_of_attempt(
+            entry.backend,
+            adapter_of(provider) or provider,
+            record.task,
+            record.stream,
+            entry.recorded_role,
+            entry.outcome,
+            entry.hedge,
+        )
+        at = own.started + offset
+        yield span(trace_id, own.span_id, sampled.span_id, at, at + entry.ms / 1e3, constant, more)
         for fetch in own.fetches or ():
             yield span(
-                trace.trace_id,
+                trace_id,
                 fetch.span_id,
                 own.span_id,
-                _FETCH,
-                CLIENT,
                 fetch.started + offset,
                 fetch.ended + offset,
-                (attribute(names.ERROR_TYPE, fetch.error),) if fetch.error else (),
-                state=sampled.state,
-                failed=bool(fetch.error),
+                _constant_of_fetch(fetch.error),
+                (trace_state(sampled.state),),
             )
 
 
@@ -108,58 +121,31 @@ def _served(attempts: list[AttemptRecord]) -> int:
     return -1
 
 
-def _attempt_span(
-    record: RequestRecord,
-    entry: AttemptRecord,
-    own: AttemptTrace,
-    trace: RequestTrace,
-    sampled: SampledRequest,
-    offset: float,
-    adapter_of: AdapterOf,
-    usage: Usage | None,
-) -> bytes:
-    provider = entry.backend.partition("/")[0]
-    name, shared = _shared_of_attempt(
-        entry.backend,
-        adapter_of(provider) or provider,
-        record.task,
-        record.stream,
-        entry.recorded_role,
-        entry.outcome,
-        entry.hedge,
-    )
-    found = [shared]
+def _attempt_attributes(
+    record: RequestRecord, entry: AttemptRecord, own: AttemptTrace, usage: Usage | None
+) -> list[bytes]:
+    """Encode the attributes that differ between attempts of the same kind."""
+    found: list[bytes] = []
     if record.stream:
         first = record.first_content_at
         if first is not None and first >= own.started and entry.outcome == "ok":
             found.append(attribute(names.FIRST_CHUNK_S, first - own.started))
     if usage is not None:
-        for key, tokens in (
-            (names.INPUT_TOKENS, usage.prompt_tokens),
-            (names.OUTPUT_TOKENS, usage.completion_tokens),
-            (names.CACHED_TOKENS, usage.cached_tokens),
-            (names.REASONING_TOKENS, usage.reasoning_tokens),
-        ):
-            if tokens is not None:
-                found.append(attribute(key, tokens))
-    started = own.started + offset
-    return span(
-        trace.trace_id,
-        own.span_id,
-        sampled.span_id,
-        name,
-        CLIENT,
-        started,
-        started + entry.ms / 1e3,
-        found,
-        state=sampled.state,
-        failed=entry.outcome not in _FINE,
-    )
+        if (tokens := usage.prompt_tokens) is not None:
+            found.append(count_attribute(names.INPUT_TOKENS, tokens))
+        if (tokens := usage.completion_tokens) is not None:
+            found.append(count_attribute(names.OUTPUT_TOKENS, tokens))
+        if (tokens := usage.cached_tokens) is not None:
+            found.append(count_attribute(names.CACHED_TOKENS, tokens))
+        if (tokens := usage.reasoning_tokens) is not None:
+            found.append(count_attribute(names.REASONING_TOKENS, tokens))
+    return found
 
 
 @lru_cache(maxsize=1024)
-def _shared_of_request(
+def _constant_of_request(
     route: str,
+    path: str,
     scheme: str,
     status: int,
     model: str,
@@ -168,11 +154,13 @@ def _shared_of_request(
     experiment: str,
     variant: str,
     error: str,
-) -> tuple[bytes, bytes]:
-    """Return the name and the attributes that many requests have alike."""
+    remote: bool,
+) -> bytes:
+    """Encode what many requests have alike. path: "" if it is the route."""
     found: list[tuple[str, Value]] = [
         (names.HTTP_METHOD, "POST"),
         (names.HTTP_ROUTE, route),
+        (names.URL_PATH, path or route),
         (names.HTTP_STATUS, status),
         (names.URL_SCHEME, scheme),
     ]
@@ -186,16 +174,19 @@ def _shared_of_request(
     ):
         if value:
             found.append((name, value))
-    return b"POST " + route.encode(), attributes(found)
+    failed = status >= 500 or bool(error and status < 400)
+    encoded = attributes(found)
+    return constant_fields(f"POST {route}", SERVER, encoded, failed=failed, remote=remote)
 
 
 @lru_cache(maxsize=1024)
-def _shared_of_attempt(
+def _constant_of_attempt(
     backend: str, adapter: str, task: str, stream: bool, role: str, outcome: str, hedge: bool
-) -> tuple[bytes, bytes]:
-    """Return the name and the attributes that many attempts have alike."""
+) -> bytes:
+    """Encode what many attempts have alike."""
     model = backend.partition("/")[2]
     operation = names.OPERATIONS.get(task, task)
+    failed = outcome not in _FINE
     found: list[tuple[str, Value]] = [
         (names.OPERATION, operation),
         (names.PROVIDER, names.PROVIDERS.get(adapter, adapter)),
@@ -206,11 +197,17 @@ def _shared_of_attempt(
     ]
     if hedge:
         found.append(("strowger.attempt.hedge", True))
-    if outcome not in _FINE:
+    if failed:
         found.append((names.ERROR_TYPE, outcome or "unfinished"))
     if stream:
         found.append((names.STREAM, True))
-    return f"{operation} {model}".encode("utf-8", "replace"), attributes(found)
+    return constant_fields(f"{operation} {model}", CLIENT, attributes(found), failed=failed)
+
+
+@lru_cache(maxsize=64)
+def _constant_of_fetch(error: str) -> bytes:
+    found = attribute(names.ERROR_TYPE, error) if error else b""
+    return constant_fields("fetch image", CLIENT, found, failed=bool(error))
 
 
 def _baggage(sent: bytes) -> Iterator[bytes]:

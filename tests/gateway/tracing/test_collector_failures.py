@@ -16,7 +16,7 @@ from gateway.otlp.counts import ExportCounts
 from gateway.otlp.exporter import MAX_QUEUED, MAX_QUEUED_BYTES, MAX_SENT_BYTES, SPANS, Exporter
 from gateway.otlp.resource import own_resource
 from gateway.tracing.conventions import SCHEMA_URL
-from gateway.tracing.span_message import CLIENT, attribute, span
+from gateway.tracing.span_message import CLIENT, attribute, constant_fields, span
 from tests.gateway.serving import Serving, one_model, serving
 from tests.stand_ins.otlp_collector import OtlpCollector, otlp_collector, partly, refuses
 from tests.stand_ins.provider import Behaviour, provider, silent
@@ -167,7 +167,7 @@ def exporter(collector: str, counts: ExportCounts) -> tuple[Exporter, CollectorC
 
 
 def encoded(value: str = "") -> bytes:
-    return span(1, 2, 0, b"n", CLIENT, 1, 2, [attribute("k", value)])
+    return span(b"t" * 16, 2, 0, 1, 2, constant_fields("n", CLIENT, attribute("k", value)))
 
 
 async def test_a_full_queue_drops_what_comes_then_and_counts_it() -> None:

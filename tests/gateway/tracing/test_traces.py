@@ -339,7 +339,7 @@ def test_what_is_encoded_opentelemetry_decodes(key: str, value: object, at: floa
     assert isinstance(value, str | int | bool | float)
     if isinstance(value, str):
         value = value.encode("utf-8", "replace").decode()
-    encoded = span(1, 2, 0, b"n", 2, at, at + 1, [attribute(key, value)])
+    encoded = span(b"t" * 16, 2, 0, at, at + 1, attribute(key, value))
     request = ExportTraceServiceRequest()
     scope = request.resource_spans.add().scope_spans.add()
     scope.MergeFromString(encoded)
