@@ -87,8 +87,7 @@ class RequestLog:
         ]
         records = [one[0] for one in finished]
         if self.tracing is not None:
-            ends = [one[2] for one in finished]
-            self.tracing.add(zip(records, lines, ends, strict=True), offset)
+            self.tracing.add(finished, lines, offset)
         attempts: list[AttemptRow] = []
         groups = grouped(lines)
         self.metrics.count(groups)

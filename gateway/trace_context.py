@@ -136,20 +136,24 @@ class RequestTrace(Struct, gc=False):
         return RequestTrace(self.trace_id, self.lines, own)
 
 
-def join_trace(headers: Headers, parent: bytes | None, threshold: int) -> RequestTrace:
-    """Join the caller's trace, or begin one.
+def begin_trace(threshold: int) -> RequestTrace:
+    """Begin a trace. threshold: it is sampled if the last 56 bits of its id are lower."""
+    trace_id = _random.getrandbits(128) | _TOP_OF_TRACE
+    if trace_id & _DECIDING >= threshold:
+        return RequestTrace(trace_id)
+    return RequestTrace(trace_id, b"", SampledRequest(span_id=new_span_id(), attempts=[]))
+
+
+def join_trace(headers: Headers, parent: bytes, threshold: int) -> RequestTrace:
+    """Join the caller's trace, or begin one if its `traceparent` is invalid.
 
     headers: of the request, names in lower case. parent: its `traceparent`.
-    threshold: a trace that begins here is sampled if the last 56 bits of its id are lower.
-    The caller's decision whether to sample holds for its traces.
+    threshold: as in `begin_trace`. The caller's decision whether to sample holds for its traces.
     https://www.w3.org/TR/trace-context/#processing-model-for-working-with-trace-context
     """
-    found = None if parent is None else _PARENT.fullmatch(parent.strip())
+    found = _PARENT.fullmatch(parent.strip())
     if found is None or not _is_valid(found) or _is_repeated(headers):
-        trace_id = _random.getrandbits(128) | _TOP_OF_TRACE
-        if trace_id & _DECIDING >= threshold:
-            return RequestTrace(trace_id)
-        return RequestTrace(trace_id, b"", SampledRequest(span_id=new_span_id(), attempts=[]))
+        return begin_trace(threshold)
     state = b",".join([value for name, value in headers if name == b"tracestate"])
     if state and not _is_valid_state(state):
         state = b""

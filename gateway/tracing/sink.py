@@ -64,7 +64,7 @@ class Pipes:
         await asyncio.gather(*closing, return_exceptions=True)
 
 
-class Sink:
+class CollectorSink:
     """See SpanSink. Its pipe opens with the first span.
 
     The pipe ends with the last reference to the sink: requests in flight hold it, mirrored copies

@@ -15,9 +15,9 @@ from gateway.otlp.resource import own_resource
 from gateway.routing.request_record import RequestRecord
 from gateway.surfaces.hot_route import HotRoute
 from gateway.telemetry.access_log import AccessLine
-from gateway.trace_context import DECIDING_BITS, RequestTrace, baggage_of, join_trace
+from gateway.trace_context import DECIDING_BITS, RequestTrace, baggage_of, begin_trace, join_trace
 from gateway.tracing.conventions import SCHEMA_URL
-from gateway.tracing.sink import Pipes, Sink
+from gateway.tracing.sink import CollectorSink, Pipes
 from gateway.tracing.spans import attempt_spans, count_spans, request_spans
 
 
@@ -31,7 +31,7 @@ class Tracing:
         self._resource = own_resource(SCHEMA_URL)
         self._pipes = Pipes(self._start)
         self._otlp: Otlp | None = None
-        self._sink: Sink | None = None
+        self._sink: CollectorSink | None = None
         self._threshold = 0
         self._adapters: Mapping[str, str] = {}
 
@@ -47,31 +47,37 @@ class Tracing:
         if otlp == self._otlp:
             return
         self._otlp = otlp
-        self._sink = None if otlp is None else Sink(otlp, self._pipes)
+        self._sink = None if otlp is None else CollectorSink(otlp, self._pipes)
         self._threshold = 0 if otlp is None else round(otlp.sample * 2**DECIDING_BITS)
 
     def join(self, exchange: HotExchange, route: HotRoute) -> RequestTrace:
         """Join the caller's trace, or begin one."""
-        headers = exchange.scope["headers"]
         fields = exchange.fields
-        trace = join_trace(headers, fields.get(b"traceparent"), self._threshold)
+        parent = fields.get(b"traceparent")
+        if parent is None:
+            trace = begin_trace(self._threshold)
+        else:
+            trace = join_trace(exchange.scope["headers"], parent, self._threshold)
         sampled = trace.sampled
         if sampled is not None:
             sampled.sink = self._sink
             sampled.route, sampled.path = route.path, exchange.scope["path"]
             sampled.scheme = exchange.scope["scheme"]
             if b"baggage" in fields:
-                sampled.baggage = baggage_of(headers)
+                sampled.baggage = baggage_of(exchange.scope["headers"])
         return trace
 
     def add(
-        self, finished: Iterable[tuple[RequestRecord, AccessLine, float]], offset: float
+        self,
+        finished: Iterable[tuple[RequestRecord, int, float, object]],
+        lines: Iterable[AccessLine],
+        offset: float,
     ) -> None:
-        """Export the sampled ones of ended requests, each with its end by the clock.
+        """Export the sampled ones of ended requests.
 
-        offset: Unix time minus the clock, seconds.
+        finished: records, with their end by the clock third. offset: Unix time minus the clock.
         """
-        for record, line, ended in finished:
+        for (record, _, ended, _), line in zip(finished, lines, strict=True):
             trace = record.trace
             if trace is None or (sampled := trace.sampled) is None:
                 continue

@@ -18,7 +18,7 @@ from gateway.otlp.resource import own_resource
 from gateway.tracing.conventions import SCHEMA_URL
 from gateway.tracing.span_message import CLIENT, attribute, constant_fields, span
 from tests.gateway.serving import Serving, one_model, serving
-from tests.stand_ins.otlp_collector import OtlpCollector, otlp_collector, partly, refuses
+from tests.gateway.tracing.fake_collector import OtlpCollector, otlp_collector, partly, refuses
 from tests.stand_ins.provider import Behaviour, provider, silent
 
 pytestmark = pytest.mark.anyio

@@ -41,7 +41,7 @@ from gateway.tracing.span_message import (
     trace_state,
 )
 from tests.gateway.serving import one_model, serving
-from tests.stand_ins.otlp_collector import otlp_collector
+from tests.gateway.tracing.fake_collector import otlp_collector
 from tests.stand_ins.provider import Answer, Received, answers, provider
 
 pytestmark = pytest.mark.anyio

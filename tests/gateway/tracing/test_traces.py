@@ -12,15 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.semconv import schemas
 from opentelemetry.semconv._incubating.attributes import (
     error_attributes,
     gen_ai_attributes,
     http_attributes,
+    process_attributes,
+    service_attributes,
     url_attributes,
 )
 
+from gateway.otlp.resource import own_resource
 from gateway.trace_context import join_trace
 from gateway.tracing import conventions
 from gateway.tracing.span_message import attribute, span
@@ -327,6 +331,16 @@ def test_names_are_those_of_the_pinned_conventions() -> None:
     assert set(conventions.PROVIDERS.values()) <= providers
     assert set(conventions.OPERATIONS.values()) <= operations
     assert conventions.SCHEMA_URL in {one.value for one in schemas.Schemas}
+
+
+def test_the_resource_has_names_of_the_pinned_conventions() -> None:
+    encoded = own_resource(conventions.SCHEMA_URL)
+    resource = Resource.FromString(encoded.attributes)
+    registries = (process_attributes, service_attributes)
+    known = {value for one in registries for value in vars(one).values() if isinstance(value, str)}
+
+    assert {pair.key for pair in resource.attributes} <= known
+    assert encoded.schema_url == conventions.SCHEMA_URL
 
 
 @given(

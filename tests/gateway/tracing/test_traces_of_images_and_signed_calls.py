@@ -9,10 +9,10 @@ import trustme
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tests.gateway.serving import serving
+from tests.gateway.tracing.fake_collector import otlp_collector, values
 from tests.stand_ins.aws_signing import signed_by
 from tests.stand_ins.bedrock_server import bedrock
 from tests.stand_ins.doubles import answering, raw_server, sized
-from tests.stand_ins.otlp_collector import otlp_collector, values
 from tests.stand_ins.provider import Answer, Received, provider
 
 pytestmark = pytest.mark.anyio

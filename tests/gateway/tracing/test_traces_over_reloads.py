@@ -9,7 +9,7 @@ import pytest
 from gateway.config.load import read_config
 from gateway.runtime import Runtime
 from tests.gateway.serving import Serving, one_model, serving
-from tests.stand_ins.otlp_collector import otlp_collector, values
+from tests.gateway.tracing.fake_collector import otlp_collector, values
 from tests.stand_ins.provider import Answer, Received, answers, provider, silent
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 
 from tests.gateway.commanded import commanded, connected, pid_of
 from tests.gateway.serving import one_model
-from tests.stand_ins.otlp_collector import otlp_collector, values
+from tests.gateway.tracing.fake_collector import otlp_collector, values
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
