@@ -2,6 +2,7 @@
 
 import random
 import re
+from binascii import hexlify
 from collections.abc import Iterable
 from typing import Final, Protocol
 
@@ -26,8 +27,8 @@ _DECIDING: Final = (1 << DECIDING_BITS) - 1
 _TOP: Final = 1 << 63
 _TOP_OF_TRACE: Final = 1 << 127
 """Ids must not be all zero. One fixed bit is cheaper than a comparison."""
-_UNSAMPLED_LINE: Final = b"traceparent: 00-%032x-%016x-00\r\n%b"
-_SAMPLED_LINE: Final = b"traceparent: 00-%032x-%016x-01\r\n%b"
+_UNSAMPLED_LINE: Final = b"traceparent: 00-%b-00\r\n%b"
+_SAMPLED_LINE: Final = b"traceparent: 00-%b-01\r\n%b"
 
 _random = random.Random(random.SystemRandom().getrandbits(128))
 
@@ -117,11 +118,11 @@ class RequestTrace(Struct, gc=False):
     def start_attempt(self, at: float) -> AttemptTrace:
         """Start the span of the next attempt. at: the clock's seconds."""
         span_id = _random.getrandbits(64) | _TOP
+        ids = hexlify((self.trace_id << 64 | span_id).to_bytes(24), b"-", -16)
         sampled = self.sampled
         if sampled is None:
-            return AttemptTrace(_UNSAMPLED_LINE % (self.trace_id, span_id, self.lines))
-        lines = _SAMPLED_LINE % (self.trace_id, span_id, self.lines)
-        attempt = AttemptTrace(lines, span_id, at)
+            return AttemptTrace(_UNSAMPLED_LINE % (ids, self.lines))
+        attempt = AttemptTrace(_SAMPLED_LINE % (ids, self.lines), span_id, at)
         sampled.attempts.append(attempt)
         return attempt
 

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import cast
 
-import msgspec
+from msgspec.structs import replace
 
 from adapters.base import (
     Adapter,
@@ -69,7 +69,7 @@ class HttpUpstream:
         self.adapter = adapter
         allow, deny = client_fields.allow, client_fields.deny
         supports = restricted(adapter.supports, allow, deny)
-        self.supports = msgspec.structs.replace(supports, carries=LostFields(adapter))
+        self.supports = replace(supports, carries=LostFields(adapter))
         self._transport = (
             transport if credentials is None else AuthorizedTransport(transport, credentials)
         )
@@ -99,7 +99,7 @@ class HttpUpstream:
             kind = await self._check(reply, first_by)
             if not outbound.stream or kind.startswith("application/json"):
                 if request.stream:
-                    request = msgspec.structs.replace(request, stream=False)
+                    request = replace(request, stream=False)
                 decoder = self._decoder(request, reply)
                 body = await reply.body(over, ANSWER_BYTES)
                 yield [*decoder.feed("", body), *decoder.close()]
@@ -244,7 +244,7 @@ class HttpUpstream:
         self, outbound: Outbound, started: float, head_by: float, trace: AttemptTrace | None
     ) -> Reply:
         if trace is not None:
-            outbound = msgspec.structs.replace(outbound, trace=trace.lines)
+            outbound = replace(outbound, trace=trace.lines)
         return await self._transport.exchange(
             outbound,
             connect_by=min(started + self._timeouts.connect_s, head_by),
