@@ -157,11 +157,24 @@ figures: setup-dev  ## Copy the figures of docs/benchmarks.md into the README
 # UPGRADE=--upgrade takes the newest versions that pyproject.toml and constraints.txt allow.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-header --excludes requirements/excluded.txt $(UPGRADE)
+# What the images can do: every provider and every database. No parquet, whose package is as large as all others.
+IMAGE_EXTRAS := $(addprefix --extra ,postgres redis jwt tokens bedrock vertex entra catalogue)
 lock: setup-dev  ## Write the versions and hashes in requirements/ (needs PyPI); UPGRADE=--upgrade for new versions
 	$(PIP) install 'uv>=0.13,<0.14'
 	$(COMPILE) -c constraints.txt --extra local --extra dev pyproject.toml requirements/extra.in -o requirements/dev.txt
 	$(COMPILE) -c requirements/dev.txt --extra local pyproject.toml requirements/extra.in -o requirements/run.txt
+	$(COMPILE) -c requirements/dev.txt $(IMAGE_EXTRAS) pyproject.toml requirements/image.in -o requirements/gateway.txt
+	$(COMPILE) -c requirements/dev.txt -c requirements/gateway.txt $(IMAGE_EXTRAS) --extra local pyproject.toml \
+		requirements/image.in requirements/torch.in -o requirements/engine.txt
+	$(COMPILE) -c requirements/engine.txt $(IMAGE_EXTRAS) --extra local --extra npu pyproject.toml \
+		requirements/image.in requirements/torch.in -o requirements/ascend.txt
+	$(COMPILE) -c requirements/dev.txt requirements/build.in -o requirements/build.txt
 	$(COMPILE) -c constraints.txt requirements/pip.in -o requirements/pip.txt
+
+# For a build of an image without a network: deploy/image/install.sh then takes these packages and asks no index.
+IMAGE ?= engine
+wheels:  ## Download the packages of an image, IMAGE=gateway or engine, to requirements/wheels
+	PYTHON=$(PYTHON) sh deploy/image/wheels.sh $(IMAGE) requirements/wheels
 
 clean:  ## Delete .venv
 	rm -rf $(VENV)

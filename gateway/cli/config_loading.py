@@ -9,9 +9,7 @@ from typing import IO, TypeVar
 import click
 import msgspec
 
-from gateway.config.load import ignore_warning, load_config
 from gateway.config.schema.config import Config
-from gateway.price_catalogue.lookup import with_catalogue
 from schemas.errors import InvalidConfig
 
 DEFAULT = Path("config.yaml")
@@ -41,14 +39,18 @@ def faults_shown() -> Generator[None, None, None]:
 
 
 def load(
-    path: Path, warn: Callable[[str], None] = ignore_warning, *, priced: bool = False
+    path: Path, warn: Callable[[str], None] | None = None, *, priced: bool = False
 ) -> Config:
-    """Load a configuration. Raises Faults. warn: as for `load_config`.
+    """Load a configuration. Raises Faults. warn: as for `load_config`; `None` drops warnings.
 
     priced: also read the catalogue of prices, if it names one.
     """
+    # Late: these import every adapter, which `health` with a URL does not need.
+    from gateway.config.load import ignore_warning, load_config
+    from gateway.price_catalogue.lookup import with_catalogue
+
     with faults_shown():
-        config = load_config(path, os.environ, warn)
+        config = load_config(path, os.environ, warn or ignore_warning)
         return with_catalogue(config, source=str(path)) if priced else config
 
 

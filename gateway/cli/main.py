@@ -21,6 +21,7 @@ _NAMES = (
     "audit",
     "prices",
     "models",
+    "health",
     "doctor",
     "import",
 )
