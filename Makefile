@@ -24,7 +24,7 @@ ROLLING ?= 100000
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling check fmt docs cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock servers setup setup-dev clean
+.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image check fmt docs cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock wheels servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,8 +46,8 @@ test-fast: setup-dev  ## Run the quick tests, under two minutes: no engine, brow
 coverage: setup-dev servers  ## Run the tests with coverage of lines and branches: a summary and coverage.xml
 	$(BIN)/python -m pytest $(FAST) -n 3 --dist loadfile --no-loadscope-reorder -q --cov --cov-report=term --cov-report=xml
 
-nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -statistics, -isolation, -chaos, -soak, -burst, -rolling also run alone
-	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling
+nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -image also run alone
+	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image
 
 nightly-tests: setup-dev servers
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
@@ -80,7 +80,11 @@ nightly-burst: setup-dev servers
 	STROWGER_BURST=$(BURST) $(BIN)/python -m pytest -s -m nightly tests/gateway/burst
 
 nightly-rolling: setup-dev
-	STROWGER_ROLLING=$(ROLLING) $(BIN)/python -m pytest -s -m nightly tests/deploy
+	STROWGER_ROLLING=$(ROLLING) $(BIN)/python -m pytest -s -m nightly tests/deploy --ignore tests/deploy/image
+
+# As root, with buildah, mmdebstrap and bubblewrap (Debian's packages of these names); skipped without them.
+nightly-image: setup-dev
+	$(BIN)/python -m pytest -s -m nightly tests/deploy/image
 
 check: setup-dev  ## Check only style and types
 	$(BIN)/ruff check .

@@ -37,7 +37,18 @@ packages() {
             into_prefix -c constraints.txt torch
         fi
     fi
-    compile
+    prune
+    compile "$PREFIX"/lib/python*/site-packages || :   # torch has files with the syntax of later Pythons
+}
+
+# botocore describes every service of AWS, 16 MB compressed. Finding and renewing credentials uses four of them.
+prune() {
+    for service in "$PREFIX"/lib/python*/site-packages/botocore/data/*/; do
+        case $(basename "$service") in
+            sts | sso | sso-oidc | signin) ;;
+            *) rm -r "$service" ;;
+        esac
+    done
 }
 
 project() {
@@ -45,13 +56,15 @@ project() {
     "$TOOLS/bin/python" -m pip --quiet wheel --no-deps --no-build-isolation --wheel-dir "$folder" .
     into_prefix --no-index "$folder"/*.whl
     rm -r "$folder"
-    compile
+    for package in schemas adapters local_engine gateway; do
+        compile "$PREFIX"/lib/python*/site-packages/"$package"
+    done
 }
 
 # The root file system is read-only in production: what is not compiled here would be compiled at every start. A hash
 # of the source instead of its time, and never checked: copying between stages may change times.
 compile() {
-    "$PREFIX/bin/python" -m compileall -q -j 0 --invalidation-mode unchecked-hash "$PREFIX/lib"
+    "$PREFIX/bin/python" -m compileall -qq -j 0 --invalidation-mode unchecked-hash "$@"
 }
 
 "$@"

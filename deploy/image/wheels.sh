@@ -12,7 +12,11 @@ get() {
 folder=$2
 get --require-hashes -r requirements/pip.txt
 get --require-hashes -r requirements/build.txt
-get --require-hashes -r "requirements/$1.txt"
+# The patch version of the image's Python may differ from this one's.
+mkdir -p "$folder"
+sed "s/ ; python_full_version < '3\.11\.[0-9]*'//" "requirements/$1.txt" >"$folder/requirements.txt"
+get --require-hashes -r "$folder/requirements.txt"
+rm "$folder/requirements.txt"
 if [ "$1" != gateway ]; then
     if [ -n "${TORCH_INDEX_URL:-}" ]; then
         get --index-url "$TORCH_INDEX_URL" -c constraints.txt torch

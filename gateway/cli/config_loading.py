@@ -38,9 +38,7 @@ def faults_shown() -> Generator[None, None, None]:
         raise Faults(exc.problems) from exc
 
 
-def load(
-    path: Path, warn: Callable[[str], None] | None = None, *, priced: bool = False
-) -> Config:
+def load(path: Path, warn: Callable[[str], None] | None = None, *, priced: bool = False) -> Config:
     """Load a configuration. Raises Faults. warn: as for `load_config`; `None` drops warnings.
 
     priced: also read the catalogue of prices, if it names one.

@@ -1,7 +1,7 @@
-"""`strowger health`: report whether a running gateway is ready, for the health checks of containers.
+"""`strowger health`: report whether a running gateway is ready, for containers' health checks.
 
-It is started every few seconds, so it imports only what it needs: neither our HTTP client nor, with
---url, what reads a configuration.
+It is started every few seconds, so it imports little: neither our HTTP client nor, with --url, what
+reads a configuration.
 """
 
 import http.client
@@ -21,10 +21,14 @@ LARGEST = 64 * 1024
 
 
 class _Readiness(msgspec.Struct):
-    """The part of `GET /readyz` that is shown. engines: states of local engines by name."""
+    """`GET /readyz`. engines: states of local engines by name.
+
+    configuration: empty, or that the gateway rejected the file and keeps serving the last one.
+    """
 
     status: str
     engines: dict[str, str] = {}
+    configuration: str = ""
 
 
 @click.command()
@@ -89,5 +93,6 @@ def _connection(address: Address, timeout_s: float) -> http.client.HTTPConnectio
 
 
 def _words(found: _Readiness) -> str:
-    engines = ", ".join(f"{name} {state}" for name, state in found.engines.items())
-    return f"{found.status} (engines: {engines})" if engines else found.status
+    details = [f"engine {name}: {state}" for name, state in found.engines.items()]
+    details += [f"configuration: {found.configuration}"] if found.configuration else []
+    return f"{found.status} ({', '.join(details)})" if details else found.status
