@@ -1,7 +1,7 @@
 """Build the images with buildah, on a base of Debian's packages, and run them with bubblewrap.
 
-No registry is needed: the base is made by mmdebstrap from the mirrors that apt uses on this machine,
-and the packages are downloaded before the build by deploy/image/wheels.sh.
+No registry is needed: mmdebstrap makes the base from the mirrors that apt uses on this machine, and
+deploy/image/wheels.sh downloads the packages before the build.
 """
 
 import json
@@ -43,8 +43,7 @@ def called(*command: str | Path, **environment: str) -> str:
         [str(word) for word in command],
         cwd=ROOT,
         env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         check=False,
     )
@@ -113,7 +112,9 @@ class Image(Struct, frozen=True, kw_only=True, dict=True):
         """Its file system, mounted; other users may read it."""
         container = self.builder.buildah("from", f"localhost/{self.target}")
         mounted = Path(self.builder.buildah("mount", container))
-        mounted.parent.chmod(0o711)
+        for folder in mounted.parents:
+            if folder.is_relative_to(self.builder.folder):
+                folder.chmod(0o711)
         return mounted
 
     def layers(self) -> list[int]:
@@ -128,8 +129,13 @@ class Image(Struct, frozen=True, kw_only=True, dict=True):
 
     def environment(self) -> dict[str, str]:
         """What its ENV instructions set."""
-        pairs = (one.words for one in inherited(self.target) if one.name == "ENV")
-        return dict(pair.partition("=")[::2] for pair in (pair for each in pairs for pair in each))
+        found: dict[str, str] = {}
+        for one in inherited(self.target):
+            if one.name == "ENV":
+                for pair in one.words:
+                    name, _, value = pair.partition("=")
+                    found[name] = value
+        return found
 
     @contextmanager
     def running(self, state: Path, **environment: str) -> Generator["Container", None, None]:

@@ -37,11 +37,10 @@ def sources() -> set[str]:
         if one.name == "COPY" and "from" not in options:
             found.update(one.words[:-1])
         for kind, value in one.options:
-            if kind == "mount":
-                found.add(
-                    dict(part.partition("=")[::2] for part in value.split(",")).get("source", ".")
-                )
-    return found - {"."}
+            source = re.search(r"\bsource=([^,]+)", value)
+            if kind == "mount" and source is not None:
+                found.add(source[1])
+    return found
 
 
 def test_the_targets_are_the_three_images_and_the_engine_is_the_default() -> None:

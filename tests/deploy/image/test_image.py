@@ -42,9 +42,13 @@ headers = {{"authorization": "Bearer {KEY}", "content-type": "application/json"}
 url = "http://127.0.0.1:8080/v1/chat/completions"
 print(urllib.request.urlopen(urllib.request.Request(url, body.encode(), headers)).read().decode())
 """
-ORPHAN = (
-    "import os\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n  os._exit(0)\n os._exit(0)"
-)
+ORPHAN = """
+import os
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setsid()
+    os._exit(0)
+"""
 WRITE = """
 for path in ("/opt/strowger/x", "/etc/strowger/x", "/tmp/x", "/usr/x"):
     try:
