@@ -161,7 +161,7 @@ figures: setup-dev  ## Copy the figures of docs/benchmarks.md into the README
 # UPGRADE=--upgrade takes the newest versions that pyproject.toml and constraints.txt allow.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-header --excludes requirements/excluded.txt $(UPGRADE)
-# What the images can do: every provider and every database. No parquet, whose package is as large as all others.
+# What the images can do: every provider and every database. No parquet, which would add 45 MB.
 IMAGE_EXTRAS := $(addprefix --extra ,postgres redis jwt tokens bedrock vertex entra catalogue)
 lock: setup-dev  ## Write the versions and hashes in requirements/ (needs PyPI); UPGRADE=--upgrade for new versions
 	$(PIP) install 'uv>=0.13,<0.14'

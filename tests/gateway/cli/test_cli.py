@@ -337,6 +337,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "budgets",
         "models",
         "doctor",
+        "health",
         "import",
         "experiments",
         "keys",
