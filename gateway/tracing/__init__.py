@@ -1,1 +1,1 @@
-"""Export OpenTelemetry traces: spans from the records of ended requests, sent over OTLP."""
+"""Export OpenTelemetry traces and metrics from the records of ended requests, over OTLP."""

@@ -1,4 +1,4 @@
-"""Names of OpenTelemetry's semantic conventions that spans use, at one pinned version."""
+"""Names of OpenTelemetry's semantic conventions that are used, at one pinned version."""
 
 from typing import Final
 
@@ -20,6 +20,12 @@ CACHED_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
 REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 STREAM: Final = "gen_ai.request.stream"
 FIRST_CHUNK_S: Final = "gen_ai.response.time_to_first_chunk"
+TOKEN_TYPE: Final = "gen_ai.token.type"
+
+OPERATION_DURATION: Final = "gen_ai.client.operation.duration"
+TOKEN_USAGE: Final = "gen_ai.client.token.usage"
+TIME_TO_FIRST_TOKEN: Final = "gen_ai.server.time_to_first_token"
+TIME_PER_OUTPUT_TOKEN: Final = "gen_ai.server.time_per_output_token"
 
 OPERATIONS: Final = {"completion": "text_completion", "completions": "text_completion"}
 """Where the conventions have another name than the gateway's task."""

@@ -25,7 +25,8 @@ from schemas.events import Usage
 MAX_BAGGAGE = 16
 """Entries of the caller's baggage that become attributes."""
 
-_FINE = ("ok", "lost", "cancelled")
+FINE = ("ok", "lost", "cancelled")
+"""Outcomes of attempts that are no errors."""
 
 AdapterOf = Callable[[str], str]
 """The adapter of a provider by its name, "" if it is unknown."""
@@ -82,7 +83,7 @@ def attempt_spans(
     adapter_of: AdapterOf,
 ) -> Iterator[bytes]:
     """Yield the spans of a request's attempts, and of the images fetched for them."""
-    served = _served(record.attempts)
+    served = served_attempt(record.attempts)
     trace_id = trace.trace_id.to_bytes(16)
     for place, (entry, own) in enumerate(zip(record.attempts, sampled.attempts, strict=False)):
         usage = record.usage if place == served else entry.usage
@@ -113,7 +114,7 @@ def attempt_spans(
             )
 
 
-def _served(attempts: list[AttemptRecord]) -> int:
+def served_attempt(attempts: list[AttemptRecord]) -> int:
     """Return the index of the attempt that the record's own usage is of; −1: none."""
     for place in range(len(attempts) - 1, -1, -1):
         if attempts[place].role != "hedge" and not attempts[place].refused:
@@ -186,7 +187,7 @@ def _constant_of_attempt(
     """Encode what many attempts have alike."""
     model = backend.partition("/")[2]
     operation = names.OPERATIONS.get(task, task)
-    failed = outcome not in _FINE
+    failed = outcome not in FINE
     found: list[tuple[str, Value]] = [
         (names.OPERATION, operation),
         (names.PROVIDER, names.PROVIDERS.get(adapter, adapter)),

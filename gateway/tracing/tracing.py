@@ -1,6 +1,7 @@
-"""Tracing of one process: joins or begins traces, and exports them when their requests ended."""
+"""Tracing of one process: joins or begins traces, exports ended requests, and counts them."""
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry
 
@@ -11,13 +12,15 @@ from gateway.config.schema.telemetry import Otlp
 from gateway.otlp.collector import CollectorClient
 from gateway.otlp.counts import ExportCounts
 from gateway.otlp.exporter import SPANS, Exporter
+from gateway.otlp.metric_pusher import MetricPusher
 from gateway.otlp.resource import own_resource
 from gateway.routing.request_record import RequestRecord
 from gateway.surfaces.hot_route import HotRoute
 from gateway.telemetry.access_log import AccessLine
 from gateway.trace_context import DECIDING_BITS, RequestTrace, baggage_of, begin_trace, join_trace
 from gateway.tracing.conventions import SCHEMA_URL
-from gateway.tracing.sink import CollectorSink, Pipes
+from gateway.tracing.genai_metrics import GenAiMetrics, observe_all
+from gateway.tracing.sink import CLOSE_S, CollectorSink, Pipes
 from gateway.tracing.spans import attempt_spans, count_spans, request_spans
 
 
@@ -34,6 +37,11 @@ class Tracing:
         self._sink: CollectorSink | None = None
         self._threshold = 0
         self._adapters: Mapping[str, str] = {}
+        self._points = ExportCounts("data_points")
+        registry.register(self._points)
+        self._metrics: GenAiMetrics | None = None
+        self._pusher: MetricPusher | None = None
+        self._ending: set[asyncio.Task[None]] = set()
 
     def configure(self, config: Config) -> None:
         """Export the requests that begin from now on as a generation's `telemetry.otlp` says.
@@ -46,6 +54,7 @@ class Tracing:
         self._adapters = {**self._adapters, **{one.name: one.adapter for one in config.providers}}
         if otlp == self._otlp:
             return
+        self._end_pusher()
         self._otlp = otlp
         self._sink = None if otlp is None else CollectorSink(otlp, self._pipes)
         self._threshold = 0 if otlp is None else round(otlp.sample * 2**DECIDING_BITS)
@@ -69,14 +78,16 @@ class Tracing:
 
     def add(
         self,
-        finished: Iterable[tuple[RequestRecord, int, float, object]],
-        lines: Iterable[AccessLine],
+        finished: Sequence[tuple[RequestRecord, int, float, object]],
+        lines: Sequence[AccessLine],
         offset: float,
     ) -> None:
-        """Export the sampled ones of ended requests.
+        """Export the sampled ones of ended requests, and count all of them.
 
         finished: records, with their end by the clock third. offset: Unix time minus the clock.
         """
+        if self._otlp is not None and self._otlp.metrics_interval_s is not None:
+            observe_all(self._pushed(self._otlp), finished)
         for (record, _, ended, _), line in zip(finished, lines, strict=True):
             trace = record.trace
             if trace is None or (sampled := trace.sampled) is None:
@@ -91,7 +102,9 @@ class Tracing:
                 sink.add(spans)
 
     def add_mirrored(self, shadow: RequestRecord, offset: float) -> None:
-        """Export the attempts of a copy."""
+        """Export the attempts of a copy, and count them."""
+        if self._metrics is not None and self._pusher is not None:
+            self._metrics.observe_attempts(shadow)
         trace = shadow.trace
         if trace is None or (sampled := trace.sampled) is None or sampled.sink is None:
             return
@@ -100,10 +113,33 @@ class Tracing:
     async def close(self, within_s: float) -> None:
         """Send what is queued, for at most this many seconds."""
         self._otlp = self._sink = None
-        await self._pipes.close(within_s)
+        self._end_pusher(within_s)
+        await asyncio.gather(self._pipes.close(within_s), *self._ending)
 
     def _start(self, client: CollectorClient) -> Exporter:
         return Exporter(SPANS, client, self._resource, self._counts, self._crashed)
+
+    def _pushed(self, otlp: Otlp) -> GenAiMetrics:
+        """Return the metrics, and push them from now on. They count over all generations."""
+        if self._metrics is None:
+            self._metrics = GenAiMetrics(self._adapter_of)
+        if self._pusher is None and otlp.metrics_interval_s is not None:
+            self._pusher = MetricPusher(
+                otlp.metrics_interval_s,
+                CollectorClient(otlp),
+                self._resource,
+                self._metrics.collect,
+                self._points,
+                self._crashed,
+            )
+        return self._metrics
+
+    def _end_pusher(self, within_s: float = CLOSE_S) -> None:
+        pusher, self._pusher = self._pusher, None
+        if pusher is not None:
+            ending = asyncio.create_task(pusher.close(within_s))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
     def _adapter_of(self, provider: str) -> str:
         return self._adapters.get(provider, "")

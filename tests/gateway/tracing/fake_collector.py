@@ -3,11 +3,15 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from opentelemetry.proto.metrics.v1.metrics_pb2 import HistogramDataPoint, Metric
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 
@@ -73,6 +77,15 @@ class OtlpCollector:
             for span in scope.spans
         ]
 
+    def metrics(self) -> dict[str, Metric]:
+        """The metrics by name, as pushed last."""
+        pushes = [one for one in self.server.requests if one.path.endswith("/v1/metrics")]
+        if not pushes:
+            return {}
+        (resource,) = ExportMetricsServiceRequest.FromString(pushes[-1].body).resource_metrics
+        (scope,) = resource.scope_metrics
+        return {metric.name: metric for metric in scope.metrics}
+
     async def received(self, spans: int) -> list[Span]:
         """Wait for so many spans."""
         await self.server.until(lambda: len(self.spans()) >= spans)
@@ -86,7 +99,7 @@ async def otlp_collector(behaviour: Behaviour = accepts) -> AsyncGenerator[OtlpC
         yield OtlpCollector(server)
 
 
-def values(holder: Span | Resource) -> dict[str, object]:
+def values(holder: Span | Resource | HistogramDataPoint) -> dict[str, object]:
     """The attributes by key."""
     return {
         pair.key: getattr(pair.value, str(pair.value.WhichOneof("value")))

@@ -23,6 +23,7 @@ from opentelemetry.semconv._incubating.attributes import (
     service_attributes,
     url_attributes,
 )
+from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
 from gateway.otlp.resource import own_resource
 from gateway.trace_context import join_trace
@@ -318,7 +319,8 @@ def test_a_traceparent_of_a_later_version_is_joined() -> None:
 
 
 def test_names_are_those_of_the_pinned_conventions() -> None:
-    registries = (gen_ai_attributes, http_attributes, url_attributes, error_attributes)
+    attributes = (gen_ai_attributes, http_attributes, url_attributes, error_attributes)
+    registries = (*attributes, gen_ai_metrics)
     known = {value for one in registries for value in vars(one).values() if isinstance(value, str)}
     values = {key: value for key, value in vars(conventions).items() if key.isupper()}
     used = {v for k, v in values.items() if isinstance(v, str) and k != "SCHEMA_URL"}
