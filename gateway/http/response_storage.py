@@ -51,6 +51,12 @@ async def continued(
             return await gateway.large_bodies.run(partial(needed.resume, earlier))
 
 
+def wants_storage(request: ChatRequest) -> bool:
+    """Return whether the answer is to be stored."""
+    storage = None if request.original is None else request.original.storage
+    return storage is not None and storage.store
+
+
 def storing(
     request: Request, renderer: Renderer, record: RequestRecord, gateway: Gateway
 ) -> "AnswerStorage | None":

@@ -16,7 +16,7 @@ from schemas.errors import GatewayError
 from schemas.events import Event
 from schemas.fields import Task
 from schemas.plain_answer import PlainAnswer
-from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
 JSON = "application/json"
 Headers = list[tuple[bytes, bytes]]
@@ -84,7 +84,7 @@ class EmbeddingsRenderer(Protocol):
     def embeddings(self, embeddings: Embeddings) -> bytes: ...
 
 
-PlainRenderer = Callable[[PlainAnswer, GenerateRequest, str], bytes]
+PlainRenderer = Callable[[PlainAnswer, ChatRequest, str], bytes]
 """Writes a plain answer to a request, by the request's id, in the bytes of `Renderer.answer`."""
 
 

@@ -17,6 +17,7 @@ from gateway.surfaces.responses.item_writer import ItemWriter
 from gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS, INCOMPLETE
 from gateway.surfaces.responses.namespaces import OwnTool, own_tools
 from gateway.surfaces.responses.native_events import NativeEvents
+from gateway.surfaces.responses.plain_response import CUT
 from gateway.surfaces.responses.resource import (
     ResourceWriter,
     ResponseOutcome,
@@ -42,7 +43,7 @@ from schemas.messages import ToolCall
 from schemas.requests import ChatRequest
 
 REASONS: Final[dict[FinishReason, bytes]] = {
-    "length": b'{"reason":"max_output_tokens"}',
+    "length": CUT,
     "content_filter": b'{"reason":"content_filter"}',
 }
 """Why an answer is incomplete; with any other reason it is complete."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, overload
 
 from gateway.surfaces.base import (
@@ -16,6 +17,7 @@ from gateway.surfaces.openai.surface import created_at
 from gateway.surfaces.responses.field_names import NAMES
 from gateway.surfaces.responses.frames import ERROR
 from gateway.surfaces.responses.parse import parse_response
+from gateway.surfaces.responses.plain_response import plain_response
 from gateway.surfaces.responses.render import ResponsesRenderer
 from gateway.surfaces.responses.wire import ResponsesWire
 from schemas.errors import GatewayError
@@ -39,6 +41,7 @@ class ResponsesSurface(JsonSurface):
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
+        self.plain = partial(plain_response, clock=clock)
 
     def parse(self, inbound: Inbound) -> Request:
         return parse_response(inbound.body, model=inbound.model, stores=inbound.stores)

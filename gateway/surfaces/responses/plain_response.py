@@ -1,0 +1,46 @@
+"""Write a plain answer as a response, in the bytes that `ResponsesRenderer` would write."""
+
+from collections.abc import Callable
+
+from msgspec import Raw
+
+from gateway.surfaces.openai.stream_chunks import created_at, encode
+from gateway.surfaces.responses import items
+from gateway.surfaces.responses.resource import ResourceWriter, ResponseOutcome
+from gateway.surfaces.responses.usage import usage_json
+from schemas.plain_answer import PlainAnswer
+from schemas.requests import ChatRequest
+
+CUT: bytes = b'{"reason":"max_output_tokens"}'
+"""Why an answer that a limit ended is incomplete."""
+
+
+def plain_response(
+    answer: PlainAnswer, request: ChatRequest, request_id: str, clock: Callable[[], float]
+) -> bytes:
+    """See PlainRenderer. The request's answer is not stored.
+
+    clock: returns Unix seconds. Every value is encoded from what was decoded; nothing of the
+    backend's bytes is in it.
+    """
+    ended = answer.finish == "stop"
+    status = items.COMPLETED if ended else items.INCOMPLETE
+    parts = (items.text_part(encode(answer.text)),)
+    extra: dict[str, Raw] = {}
+    if answer.system_fingerprint is not None:
+        extra["system_fingerprint"] = Raw(encode(answer.system_fingerprint))
+    if answer.service_tier is not None:
+        extra["service_tier"] = Raw(encode(answer.service_tier))
+    if answer.annotated:
+        extra["annotations"] = Raw(b"[]")
+    outcome = ResponseOutcome(
+        status=status,
+        model=answer.model or request.model,
+        output=b"[%b]" % items.message(b"msg_%b_0" % request_id.encode(), parts, status),
+        completed_at=int(clock()) if ended else None,
+        incomplete=b"null" if ended else CUT,
+        usage=usage_json(answer.usage),
+        extra=extra,
+    )
+    created = created_at(request_id)
+    return ResourceWriter(request, id=f"resp_{request_id}", created=created).write(outcome)
