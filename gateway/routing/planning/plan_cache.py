@@ -180,10 +180,10 @@ class PlanCache:
             and request.reasoning_effort is UNSET
             and request.metadata is UNSET
             and request.priority is UNSET
-            and not request.optional
         ):
             shapes = self._plain_chats.get(sampling) or self._plain_shapes(request, sampling)
-            return shapes[1] if request.user is UNSET else shapes[0]
+            shape = shapes[1] if request.user is UNSET else shapes[0]
+            return shape if shape is None or not request.optional else (*shape, request.optional)
         tools = request.tools
         if not isinstance(tools, UnsetType) and OpaqueTool in map(type, tools):
             return None

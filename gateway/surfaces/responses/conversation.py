@@ -100,8 +100,20 @@ class ResponsesConversation:
         if not 0 < len(items) <= MAX_ITEMS:
             raise InvalidRequest(f"input must have 1 to {MAX_ITEMS} items", param="input")
         for place, item in enumerate(items):
-            self._add(item, f"input[{place}]")
-        self._end_turn()
+            # Most items: text of someone who can do nothing but speak.
+            if (
+                type(item) is MessageItem
+                and type(item.content) is str
+                and item.role != "assistant"
+                and item.phase is UNSET
+            ):
+                if self._turn is not None:
+                    self._end_turn()
+                self.messages.append(Message(role=item.role, content=item.content))
+            else:
+                self._add(item, f"input[{place}]")
+        if self._turn is not None:
+            self._end_turn()
 
     def _add_instructions(self, raw: Raw) -> None:
         try:

@@ -4,7 +4,9 @@ https://platform.openai.com/docs/api-reference/responses/create. Nulls count as 
 absent field stays absent. What the answer repeats is kept as the client wrote it.
 """
 
+from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
@@ -21,10 +23,11 @@ from gateway.surfaces.responses.conversation import (
     joined_input,
     with_stored,
 )
-from gateway.surfaces.responses.tools import read_effort, read_text, read_tools
+from gateway.surfaces.responses.tools import NO_TOOLS, read_effort, read_text, read_tools
 from gateway.surfaces.responses.wire import ALLOWED, ResponsesWire
 from gateway.surfaces.stored_items import NO_EARLIER_ITEMS, EarlierItems, EarlierItemsNeeded
 from schemas.errors import ConversationNotFound, InvalidRequest, PromptNotFound
+from schemas.messages import ResponseFormat
 from schemas.requests import ChatRequest, Original, Storage
 from schemas.sampling import Sampling
 
@@ -63,6 +66,22 @@ _SHARED: Final = (
 
 _REPEATED: Final = ("instructions", "tool_choice", "text", "reasoning", "metadata")
 
+_SETTINGS: Final = (
+    *("tools", "tool_choice", "parallel_tool_calls", "text", "reasoning"),
+    *("max_tool_calls", "top_logprobs", "stream_options", "include", "truncation", "metadata"),
+    *_SHARED,
+)
+"""Fields beside a plain conversation and its sampling."""
+
+_STORED: Final = ("previous_response_id", "conversation", "prompt", "background")
+
+_ABSENT: Final = ResponsesWire()
+_settings: Final[Callable[[ResponsesWire], tuple[object, ...]]] = attrgetter(*_SETTINGS)
+_NO_SETTINGS: Final = _settings(_ABSENT)
+_stored: Final[Callable[[ResponsesWire], tuple[object, ...]]] = attrgetter(*_STORED)
+_NOTHING_STORED: Final = _stored(_ABSENT)
+"""What requests without these fields have: one comparison takes less time than a check of each."""
+
 READER: Final = BodyReader(ResponsesWire, ALLOWED)
 
 
@@ -73,7 +92,8 @@ def parse_response(body: bytes, *, model: str = "", stores: bool = False) -> Cha
     Raises InvalidRequest; EarlierItemsNeeded if the request continues a stored one.
     """
     wire, extra = READER.read(body)
-    _check_stored(wire, stores=stores)
+    if _stored(wire) != _NOTHING_STORED:
+        _check_stored(wire, stores=stores)
     conversation = ResponsesConversation(wire.instructions, wire.input, stores=stores)
     previous = wire.previous_response_id
     if previous is None and not conversation.missing:
@@ -113,35 +133,35 @@ def _request(
     storage: Storage | None,
     earlier: EarlierItems = NO_EARLIER_ITEMS,
 ) -> ChatRequest:
-    tools = read_tools(wire.tools, wire.tool_choice)
-    form = read_text(wire.text, extra)
-    effort = read_effort(wire.reasoning, extra)
-    kept = _kept(wire, extra)
+    form: ResponseFormat | UnsetType = UNSET
+    effort: str | UnsetType = UNSET
+    tools, logprobs, optional, kept = NO_TOOLS, False, OPTIONAL, dict[str, Raw]()
+    has_settings = _settings(wire) != _NO_SETTINGS
+    if has_settings:
+        tools = read_tools(wire.tools, wire.tool_choice)
+        form = read_text(wire.text, extra)
+        effort = read_effort(wire.reasoning, extra)
+        kept = _kept(wire, extra)
+    elif wire.instructions is not UNSET and not is_null(wire.instructions):
+        kept["instructions"] = wire.instructions
     if wire.store and storage is None:
         extra["store"] = Raw(b"true")
-    logprobs = _read_include(wire, extra)
-    optional = OPTIONAL
-    if wire.stream_options is not UNSET:
-        optional += read_stream_options(wire.stream_options, extra)[2]
+    if has_settings:
+        logprobs = _read_include(wire, extra)
+        if wire.stream_options is not UNSET:
+            optional += read_stream_options(wire.stream_options, extra)[2]
     calls = wire.parallel_tool_calls
+    # By position, in the order of the fields: see `gateway.surfaces.openai.parse.parse_chat`.
     request = ChatRequest(
-        model=model_name(wire.model, model),
-        messages=tuple(conversation.messages),
-        sampling=Sampling(
-            temperature=UNSET if wire.temperature is None else wire.temperature,
-            top_p=UNSET if wire.top_p is None else wire.top_p,
-            max_tokens=UNSET if wire.max_output_tokens is None else wire.max_output_tokens,
-            presence_penalty=UNSET if wire.presence_penalty is None else wire.presence_penalty,
-            frequency_penalty=UNSET if wire.frequency_penalty is None else wire.frequency_penalty,
-            logprobs=True if logprobs else UNSET,
-            top_logprobs=wire.top_logprobs if logprobs and wire.top_logprobs else UNSET,
-        ),
-        tools=tools.tools,
-        tool_choice=tools.choice,
-        parallel_tool_calls=UNSET if calls is None or tools.tools is UNSET else calls,
-        response_format=form,
-        reasoning_effort=effort,
-        stream=wire.stream or False,
+        model_name(wire.model, model),
+        tuple(conversation.messages),
+        _sampling(wire, logprobs=logprobs),
+        tools.tools,
+        tools.choice,
+        UNSET if calls is None or tools.tools is UNSET else calls,
+        form,
+        effort,
+        wire.stream or False,
         user=UNSET if wire.user is None else wire.user,
         extra=extra,
         nested=conversation.marked or tools.marked,
@@ -149,7 +169,8 @@ def _request(
     )
     unsent: Raw | UnsetType = UNSET
     if conversation.as_sent and isinstance(wire.input, Raw):
-        kept["input"] = joined_input(wire.input, earlier)
+        given = wire.input
+        kept["input"] = given if earlier is NO_EARLIER_ITEMS else joined_input(given, earlier)
     elif not earlier.items:
         unsent = wire.input
     own = OWN.union([name for name in extra if "." in name]) if extra else OWN
@@ -157,6 +178,18 @@ def _request(
         dialect=DIALECT, fields=kept, read=request, own=own, storage=storage, unsent=unsent
     )
     return replace(request, original=original)
+
+
+def _sampling(wire: ResponsesWire, *, logprobs: bool) -> Sampling:
+    return Sampling(
+        temperature=UNSET if wire.temperature is None else wire.temperature,
+        top_p=UNSET if wire.top_p is None else wire.top_p,
+        max_tokens=UNSET if wire.max_output_tokens is None else wire.max_output_tokens,
+        presence_penalty=UNSET if wire.presence_penalty is None else wire.presence_penalty,
+        frequency_penalty=UNSET if wire.frequency_penalty is None else wire.frequency_penalty,
+        logprobs=True if logprobs else UNSET,
+        top_logprobs=wire.top_logprobs if logprobs and wire.top_logprobs else UNSET,
+    )
 
 
 def _check_stored(wire: ResponsesWire, *, stores: bool) -> None:

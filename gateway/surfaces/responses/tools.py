@@ -58,6 +58,10 @@ class ToolsRead(Struct, frozen=True, kw_only=True):
     marked: bool = False
 
 
+NO_TOOLS: Final = ToolsRead()
+"""Of a request without `tools` and `tool_choice`."""
+
+
 def read_tools(raws: list[Raw] | None, choice: Raw | UnsetType) -> ToolsRead:
     """Raise InvalidRequest, also for a choice that no tool satisfies."""
     known: tuple[Tool, ...] | UnsetType = UNSET
