@@ -119,6 +119,14 @@ STREAMS: Final[Mapping[str, Shape]] = {
         {"model": "stream", "messages": _MESSAGES, "temperature": 0.5, "stream": True},
     ),
     "Anthropic, messages": ("/v1/messages", {**_ANTHROPIC, "model": "stream", "stream": True}),
+    "OpenAI, responses": (
+        "/v1/responses",
+        {**_RESPONSE, "model": "stream", "stream": True, "store": False},
+    ),
+    "OpenAI, responses (stored)": (
+        "/v1/responses",
+        {**_RESPONSE, "model": "stream", "stream": True},
+    ),
 }
 
 

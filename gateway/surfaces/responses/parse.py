@@ -71,7 +71,7 @@ _SETTINGS: Final = (
     *("max_tool_calls", "top_logprobs", "stream_options", "include", "truncation", "metadata"),
     *_SHARED,
 )
-"""Fields beside a plain conversation and its sampling."""
+"""Fields that a plain request does not have."""
 
 _STORED: Final = ("previous_response_id", "conversation", "prompt", "background")
 

@@ -127,7 +127,12 @@ def _settings(request: ChatRequest, kept: Mapping[str, Raw]) -> bytes:
 
 def _is_plain(request: ChatRequest, kept: Mapping[str, Raw]) -> bool:
     """Return whether the client has chosen nothing that the answer repeats."""
-    return kept.keys() <= _UNREPEATED and request.sampling == _SILENT and not request.extra
+    return (
+        kept.keys() <= _UNREPEATED
+        and request.sampling == _SILENT
+        and not request.extra
+        and request.user is UNSET
+    )
 
 
 def _members(request: ChatRequest, kept: Mapping[str, Raw], previous: str | None) -> bytes:

@@ -1,5 +1,6 @@
 """Plain answers over the wire: as on the general path, which the same model takes with a hedge."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,16 +51,23 @@ ANSWERS: Mapping[str, Mapping[str, object]] = {
 }  # fmt: skip
 
 
-CHAT, ANTHROPIC = "/v1/chat/completions", "/v1/messages"
-PREFIXES = {CHAT: "chatcmpl-", ANTHROPIC: "msg_"}
+CHAT, ANTHROPIC, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
+PREFIXES = {CHAT: "chatcmpl-", ANTHROPIC: "msg_", RESPONSES: "resp_"}
 """Paths of surfaces with plain answers, and how the ids of their answers begin."""
 
 
 async def post(
     up: Serving, client: httpx.AsyncClient, model: str, path: str = CHAT
 ) -> httpx.Response:
-    body = {"model": model, "messages": MESSAGES, "max_tokens": 100}
+    body: dict[str, object] = {"model": model, "messages": MESSAGES, "max_tokens": 100}
+    if path == RESPONSES:
+        body = {"model": model, "input": MESSAGES, "max_output_tokens": 100}
     return await client.post(f"{up.url}{path}", json=body)
+
+
+def without_ids(output: object, response_id: str) -> str:
+    """The items as JSON, without the part of their ids that the response's id has."""
+    return json.dumps(output).replace(response_id.removeprefix("resp_"), "")
 
 
 def timeless(line: AccessLine) -> AccessLine:
@@ -94,8 +102,10 @@ async def test_a_plain_answer_and_its_records_are_those_of_the_general_path(
     ids = left.pop("id"), right.pop("id")
     assert all(id.startswith(PREFIXES[path]) for id in ids)
     assert ids[0] != ids[1]
-    if path == CHAT:
-        assert abs(left.pop("created") - right.pop("created")) <= 1
+    for name_of_time in {"created", "created_at", "completed_at"} & left.keys():
+        assert abs(left.pop(name_of_time) - right.pop(name_of_time)) <= 1
+    if path == RESPONSES:
+        assert without_ids(left.pop("output"), ids[0]) == without_ids(right.pop("output"), ids[1])
     if name == "no model":
         assert (left.pop("model"), right.pop("model")) == ("plain", "general")
     assert list(left.items()) == list(right.items())

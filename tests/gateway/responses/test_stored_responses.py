@@ -69,6 +69,23 @@ async def test_store_false_leaves_no_row(up: Archived) -> None:
     assert up.rows() == 0
 
 
+@pytest.mark.parametrize(("store", "rows"), [("absent", 1), (None, 1), (True, 1), (False, 0)])
+async def test_a_plain_answer_is_stored_unless_its_client_does_not_want_it(
+    up: Archived, store: object, rows: int
+) -> None:
+    """Answers that are not stored need no events; stored ones do."""
+    answer = await (ask(up.ann) if store == "absent" else ask(up.ann, store=store))
+
+    assert up.rows() == rows
+    assert answer.model_dump()["store"] is (rows == 1)
+    assert answer.output_text == "1 messages"
+    if rows:
+        assert await up.ann.responses.retrieve(answer.id) == answer
+    else:
+        with pytest.raises(openai.NotFoundError):
+            await up.ann.responses.retrieve(answer.id)
+
+
 async def test_an_answer_that_a_limit_cuts_off_is_stored(up: Archived) -> None:
     async def cut(request: object, answer: object) -> None:
         await answer.chat("Once", finish="length")  # pyright: ignore

@@ -17,6 +17,7 @@ from gateway.routing.request_record import counts_of
 from gateway.surfaces.anthropic.surface import MESSAGES
 from gateway.surfaces.base import Surface
 from gateway.surfaces.openai.surface import CHAT
+from gateway.surfaces.responses.surface import ResponsesSurface
 from schemas.answers import Fold
 from schemas.errors import GatewayError
 from schemas.events import Usage
@@ -24,7 +25,11 @@ from schemas.requests import ChatRequest, Sampling
 
 ID = "0190f0a0-7000-7000-8000-000000000000"
 REQUEST = ChatRequest(model="asked", messages=(), sampling=Sampling())
-SURFACES: Mapping[str, Surface] = {"chat": CHAT, "messages": MESSAGES}
+SURFACES: Mapping[str, Surface] = {
+    "chat": CHAT,
+    "messages": MESSAGES,
+    "responses": ResponsesSurface(clock=lambda: 1_700_000_000.5),
+}
 ENDPOINT = Endpoint(name="p", base_url="https://example.com/v1")
 TOTALS = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
