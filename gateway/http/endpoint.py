@@ -28,7 +28,7 @@ from gateway.http.cross_site_refusal import refuse
 from gateway.http.error_fields import name_field
 from gateway.http.limited import admit_limited, settle_limited
 from gateway.http.other_methods import answer_other_method
-from gateway.http.response_storage import continued, storing, wants_storage
+from gateway.http.response_storage import continued, stored_body, storing, wants_storage
 from gateway.http.stream_output import StreamOutput
 from gateway.http.stream_source import stream_source
 from gateway.http.stream_start import first_batch
@@ -258,15 +258,12 @@ class Endpoint:
             return
         real: Answer | Embeddings
         plain = self._plain if planned.mirror is None else None
-        if (
-            plain is not None
-            and type(request) is ChatRequest
-            and not request.stream
-            and not (self._stores and wants_storage(request))
-        ):
+        if plain is not None and type(request) is ChatRequest and not request.stream:
             with DisconnectGuard(exchange):
                 chat = await collect_plain(planned, request, record, tenant=record.caller)
-            if type(chat) is PlainAnswer:
+            if self._stores and wants_storage(request):
+                body = await stored_body(chat, request, self._surface, record, gateway)
+            elif type(chat) is PlainAnswer:
                 body = plain(chat, request, record.request_id)
             else:
                 body = self._surface.renderer(request, record.request_id).answer(chat)

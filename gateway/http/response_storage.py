@@ -11,11 +11,12 @@ from gateway.asgi.response import ResponseWriter
 from gateway.routing.request_record import RequestRecord
 from gateway.state import Gateway
 from gateway.store.response_rows import StoredResponse
-from gateway.surfaces.base import Renderer
+from gateway.surfaces.base import Renderer, Surface
 from gateway.surfaces.responses.render import ResponsesRenderer
 from gateway.surfaces.stored_items import EarlierItemsNeeded
 from schemas.answers import Answer
 from schemas.errors import Unavailable
+from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, Request, Storage
 
 _FIELD = "store"
@@ -57,6 +58,19 @@ def wants_storage(request: ChatRequest) -> bool:
     return storage is not None and storage.store
 
 
+async def stored_body(
+    answer: Answer | PlainAnswer,
+    request: ChatRequest,
+    surface: Surface,
+    record: RequestRecord,
+    gateway: Gateway,
+) -> bytes:
+    """Store a whole answer that its client wants stored. Return its body."""
+    kept = storing(request, surface.renderer(request, record.request_id), record, gateway)
+    assert kept is not None
+    return await kept.body(answer)
+
+
 def storing(
     request: Request, renderer: Renderer, record: RequestRecord, gateway: Gateway
 ) -> "AnswerStorage | None":
@@ -84,13 +98,15 @@ class AnswerStorage:
         self._record = record
         self._archive = gateway.archive
 
-    async def body(self, answer: Answer) -> bytes:
+    async def body(self, answer: Answer | PlainAnswer) -> bytes:
         """Store a whole answer. Return its body."""
-        body = self._renderer.answer(answer)
+        renderer = self._renderer
+        plain = type(answer) is PlainAnswer
+        body = renderer.plain(answer) if plain else renderer.answer(answer)
         if await self._store():
             return body
         self._record.dropped = (*self._record.dropped, _FIELD)
-        return self._renderer.on_not_stored()
+        return renderer.on_not_stored()
 
     async def end(self, response: ResponseWriter) -> None:
         """Send the end of all items, then store the answer, before the last event of a stream."""

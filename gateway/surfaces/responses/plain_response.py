@@ -18,10 +18,23 @@ CUT: bytes = b'{"reason":"max_output_tokens"}'
 def plain_response(
     answer: PlainAnswer, request: ChatRequest, request_id: str, clock: Callable[[], float]
 ) -> bytes:
-    """See PlainRenderer. The request's answer is not stored.
+    """See PlainRenderer. The request's answer is not stored. clock: returns Unix seconds."""
+    created = created_at(request_id)
+    writer = ResourceWriter(request, id=f"resp_{request_id}", created=created)
+    return writer.write(plain_outcome(answer, request, request_id, clock))
 
-    clock: returns Unix seconds. Every value is encoded from what was decoded; nothing of the
-    backend's bytes is in it.
+
+def plain_outcome(
+    answer: PlainAnswer,
+    request: ChatRequest,
+    request_id: str,
+    clock: Callable[[], float],
+    *,
+    stored: bool = False,
+) -> ResponseOutcome:
+    """Return what became of the answer.
+
+    Every value is encoded from what was decoded; nothing of the backend's bytes is in it.
     """
     ended = answer.finish == "stop"
     status = items.COMPLETED if ended else items.INCOMPLETE
@@ -33,8 +46,9 @@ def plain_response(
         extra["service_tier"] = Raw(encode(answer.service_tier))
     if answer.annotated:
         extra["annotations"] = Raw(b"[]")
-    outcome = ResponseOutcome(
+    return ResponseOutcome(
         status=status,
+        stored=stored,
         model=answer.model or request.model,
         output=b"[%b]" % items.message(b"msg_%b_0" % request_id.encode(), parts, status),
         completed_at=int(clock()) if ended else None,
@@ -42,5 +56,3 @@ def plain_response(
         usage=usage_json(answer.usage),
         extra=extra,
     )
-    created = created_at(request_id)
-    return ResourceWriter(request, id=f"resp_{request_id}", created=created).write(outcome)

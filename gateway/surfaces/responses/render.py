@@ -17,7 +17,7 @@ from gateway.surfaces.responses.item_writer import ItemWriter
 from gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS, INCOMPLETE
 from gateway.surfaces.responses.namespaces import OwnTool, own_tools
 from gateway.surfaces.responses.native_events import NativeEvents
-from gateway.surfaces.responses.plain_response import CUT
+from gateway.surfaces.responses.plain_response import CUT, plain_outcome
 from gateway.surfaces.responses.resource import (
     ResourceWriter,
     ResponseOutcome,
@@ -40,6 +40,7 @@ from schemas.events import (
     ToolDelta,
 )
 from schemas.messages import ToolCall
+from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest
 
 REASONS: Final[dict[FinishReason, bytes]] = {
@@ -60,8 +61,8 @@ class ResponsesRenderer(TurnRenderer):
 
     clock: returns Unix seconds.
 
-    An answer that is to be stored says so. After `answer`, or `end_items` for a stream, `resource`
-    and `output` are what to store; `on_not_stored` takes the promise back.
+    An answer that is to be stored says so. After `answer` and `plain`, or `end_items` for a stream,
+    `resource` and `output` are what to store; `on_not_stored` takes the promise back.
     """
 
     def __init__(
@@ -88,6 +89,13 @@ class ResponsesRenderer(TurnRenderer):
         self._opaque = choice.opaque
         status = COMPLETED if incomplete is None else INCOMPLETE
         self._ended = outcome = self._outcome(status, self._output(choice, status), incomplete)
+        return self._resource.write(outcome)
+
+    def plain(self, answer: PlainAnswer) -> bytes:
+        """As `answer`."""
+        self._ended = outcome = plain_outcome(
+            answer, self._request, self._id, self._clock, stored=self._stored
+        )
         return self._resource.write(outcome)
 
     @property

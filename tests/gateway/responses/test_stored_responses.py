@@ -192,7 +192,7 @@ async def test_an_id_that_was_never_issued_is_404_and_asks_no_database(
 ) -> None:
     async with (
         archived(tmp_path, url=Secret("sqlite:////missing/folder/store.db")) as up,
-        httpx.AsyncClient(base_url=up.gateway.url) as client,
+        httpx.AsyncClient(base_url=up.gateway.url, timeout=60) as client,
     ):
         client.headers["authorization"] = "Bearer key-of-ann-1"
         answers = [

@@ -12,8 +12,10 @@ from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.plain_answer import read_plain
 from gateway.surfaces.responses.parse import parse_response
 from gateway.surfaces.responses.plain_response import plain_response
+from gateway.surfaces.responses.render import ResponsesRenderer
 from gateway.surfaces.responses.surface import ResponsesSurface
-from schemas.answers import Fold
+from schemas.answers import Answer, Fold
+from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest
 
 ID = "0190f0a0-7000-7000-8000-000000000000"
@@ -100,10 +102,20 @@ def answer_of(
     return json.dumps({"choices": [choice], **more}, ensure_ascii=False).encode()
 
 
-def written(received: bytes, request: ChatRequest) -> bytes:
+def plain_answer(received: bytes) -> PlainAnswer:
     plain = read_plain(received)
     assert plain is not None
-    return plain_response(plain, request, ID, clock)
+    return plain
+
+
+def folded(received: bytes) -> Answer:
+    decoder, fold = OpenAIDecoder(ENDPOINT, stream=False), Fold()
+    fold.add([*decoder.feed("", received), *decoder.close()])
+    return fold.answer()
+
+
+def written(received: bytes, request: ChatRequest) -> bytes:
+    return plain_response(plain_answer(received), request, ID, clock)
 
 
 @given(bodies, answers, st.sampled_from([None, 1]))
@@ -111,11 +123,25 @@ def test_a_plain_answer_has_the_bytes_of_the_general_path_whatever_the_request(
     body: Mapping[str, object], drawn: Mapping[str, object], indent: int | None
 ) -> None:
     request, received = parsed(body, indent=indent), answer_of(**drawn)
-    decoder, fold = OpenAIDecoder(ENDPOINT, stream=False), Fold()
-    fold.add([*decoder.feed("", received), *decoder.close()])
-    general = ResponsesSurface(clock).renderer(request, ID).answer(fold.answer())
+    general = ResponsesSurface(clock).renderer(request, ID).answer(folded(received))
 
     assert written(received, request) == general
+
+
+@given(plain_bodies, st.booleans(), answers)
+def test_what_is_stored_of_a_plain_answer_is_what_the_general_path_stores(
+    body: Mapping[str, object], stored: bool, drawn: Mapping[str, object]
+) -> None:
+    whole = json.dumps({"model": "m", **body, "store": stored}).encode()
+    request, received = parse_response(whole, stores=True), answer_of(**drawn)
+    plain, general = (ResponsesSurface(clock).renderer(request, ID) for _ in range(2))
+    assert isinstance(plain, ResponsesRenderer)
+    assert isinstance(general, ResponsesRenderer)
+
+    assert plain.plain(plain_answer(received)) == general.answer(folded(received))
+    assert (plain.output, plain.resource) == (general.output, general.resource)
+    assert json.loads(plain.resource)["store"] is stored
+    assert plain.on_not_stored() == general.on_not_stored()
 
 
 @given(plain_bodies)
