@@ -1,10 +1,12 @@
 """CPU time per request of every surface, compared with a plain chat in OpenAI's dialect.
 
-python -m benchmarks.surfaces [--rounds 5] [--seconds 2]: one gateway in front of a constant
-provider, 64 connections, whole answers, no two requests with the same body; then streams, per
-event. Rounds alternate between the surfaces. Prints medians and ratios. Token requests go to a
-provider with MindIE's token interface; "from text" to one that answers in text, which the gateway
-tokenizes (docs/tokens.md). "Stored" responses are in SQLite when they leave.
+python -m benchmarks.surfaces [--rounds 5] [--seconds 2] [--against CHECKOUT] [--only responses]:
+one gateway in front of a constant provider, 64 connections, whole answers, no two requests with the
+same body; then streams, per event. Rounds alternate between the surfaces. Prints medians and
+ratios. Token requests go to a provider with MindIE's token interface; "from text" to one that
+answers in text, which the gateway tokenizes (docs/tokens.md). "Stored" responses are in SQLite when
+they leave. `--against` measures another checkout of the project in the same rounds; `--only` limits
+the surfaces to those with the word in their names, and the plain chats that they are compared with.
 """
 
 import argparse
@@ -75,6 +77,9 @@ _INFER_TOKEN: Final = {"input_id": _IDS, "parameters": {"max_new_tokens": 64, "s
 Shape = tuple[str, Mapping[str, object]]
 """A path and a body; `_TEXT` in it is replaced by a number."""
 
+Measured = dict[str, list[float]]
+"""CPU microseconds per part of an answer, by surface and round."""
+
 _ANTHROPIC: Final = {
     "model": "chat",
     "max_tokens": 512,
@@ -134,24 +139,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--only", default="", metavar="WORD")
     options = parser.parse_args()
     os.sched_setaffinity(0, {int(LOAD_CORE)})
+    recipes = [Recipe(name="Strowger", command=_command)]
+    if options.against is not None:
+        checkout = options.against.resolve()
+        recipes.append(Recipe(name="before", command=_command, checkout=checkout))
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        recipe = Recipe(name="Strowger", command=_command)
-        subject = stack.enter_context(
-            running(recipe, folder / "gateway", stack.enter_context(mocks(folder)))
-        )
-        found: list[tuple[str, dict[str, list[float]]]] = []
+        constant = stack.enter_context(mocks(folder))
+        subjects = [
+            stack.enter_context(running(one, folder / f"gateway-{number}", constant))
+            for number, one in enumerate(recipes)
+        ]
+        found: list[tuple[str, list[Measured]]] = []
         for title, surfaces, parts in (
             ("CPU per request", SURFACES, 1),
             ("CPU per event of a stream", STREAMS, EVENTS),
         ):
-            _measured(subject, surfaces, 1, 1)  # warm up
-            used = _measured(subject, surfaces, options.rounds, options.seconds, parts=parts)
+            chosen = {
+                name: shape
+                for place, (name, shape) in enumerate(surfaces.items())
+                if place == 0 or options.only in name
+            }
+            _measured(subjects, chosen, 1, 1)  # warm up
+            used = _measured(subjects, chosen, options.rounds, options.seconds, parts=parts)
             found.append((title, used))
     for title, used in found:
-        Console(width=100).print(_table(title, used))
+        Console(width=120).print(_table(title, used))
 
 
 def _command(place: Place) -> Sequence[str]:
@@ -169,24 +186,25 @@ def _command(place: Place) -> Sequence[str]:
 
 
 def _measured(
-    subject: Contender,
+    subjects: Sequence[Contender],
     surfaces: Mapping[str, Shape],
     rounds: int,
     seconds: float,
     *,
     parts: int = 1,
-) -> dict[str, list[float]]:
-    """CPU microseconds per part of an answer, by surface and round. parts: of each answer."""
-    found: dict[str, list[float]] = {name: [] for name in surfaces}
+) -> list[Measured]:
+    """Measure each gateway, in the order of `subjects`. parts: of each answer."""
+    found: list[Measured] = [{name: [] for name in surfaces} for _ in subjects]
     for turn in range(rounds):
         names = list(surfaces) if turn % 2 == 0 else list(surfaces)[::-1]
         for name in names:
-            before = cpu_s(subject.pid)
-            answered = answers(
-                subject.port, _requests(*surfaces[name]), lambda load: load.closed_loop(seconds)
-            )
-            used = sum(used_s(before, cpu_s(subject.pid)))
-            found[name].append(used / len(answered.latencies_s) / parts * 1e6)
+            for subject, values in zip(subjects, found, strict=True):
+                before = cpu_s(subject.pid)
+                answered = answers(
+                    subject.port, _requests(*surfaces[name]), lambda load: load.closed_loop(seconds)
+                )
+                used = sum(used_s(before, cpu_s(subject.pid)))
+                values[name].append(used / len(answered.latencies_s) / parts * 1e6)
     return found
 
 
@@ -203,16 +221,24 @@ def _requests(path: str, body: Mapping[str, object]) -> Iterator[Halves]:
         yield head, b"%b%d%b" % (before, number, after)
 
 
-def _table(caption: str, found: Mapping[str, Sequence[float]]) -> Table:
+def _table(caption: str, found: Sequence[Measured]) -> Table:
+    """found: this checkout's values, then those of the other, if there is one."""
+    now, *others = found
     table = Table(title=caption)
-    for title in ("surface", "µs", "least … most", "× a plain chat"):
+    titles = ["µs", "least … most", "× a plain chat"]
+    for title in ["surface", *titles, *[f"before: {title}" for title in titles if others]]:
         table.add_column(title, justify="left" if title == "surface" else "right")
-    base = statistics.median(next(iter(found.values())))
-    for name, values in found.items():
-        middle = statistics.median(values)
-        spread = f"{min(values):.1f} … {max(values):.1f}"
-        table.add_row(name, f"{middle:.1f}", spread, f"{middle / base:.2f}")
+    for name in now:
+        table.add_row(name, *[cell for one in found for cell in _cells(one, name)])
     return table
+
+
+def _cells(found: Measured, name: str) -> tuple[str, str, str]:
+    base = statistics.median(next(iter(found.values())))
+    values = found[name]
+    middle = statistics.median(values)
+    spread = f"{min(values):.1f} … {max(values):.1f}"
+    return f"{middle:.1f}", spread, f"{middle / base:.2f}"
 
 
 if __name__ == "__main__":
