@@ -15,9 +15,12 @@ from schemas.requests import ChatRequest
 
 def with_text_results(request: ChatRequest) -> ChatRequest:
     """Only changes requests of clients of other dialects: others' messages are sent as they are."""
-    if request.original is None or not any(_has_more(one) for one in request.messages):
+    if request.original is None:
         return request
-    return replace(request, messages=tuple(_moved(request.messages)))
+    for one in request.messages:
+        if one.role == "tool" and _has_more(one):
+            return replace(request, messages=tuple(_moved(request.messages)))
+    return request
 
 
 def _moved(messages: Sequence[Message]) -> list[Message]:

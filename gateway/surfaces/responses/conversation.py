@@ -246,9 +246,15 @@ class ResponsesConversation:
 
 
 def _read(given: Raw) -> "str | Sequence[Item | Raw]":
-    for decoder in (_messages, _input):
-        with suppress(DecodeError, RecursionError):
-            return decoder.decode(given)
+    try:
+        return _messages.decode(given)
+    except (DecodeError, RecursionError):
+        return _read_items(given)
+
+
+def _read_items(given: Raw) -> "str | Sequence[Item | Raw]":
+    with suppress(DecodeError, RecursionError):
+        return _input.decode(given)
     try:
         return _loose_input.decode(given)
     except (DecodeError, RecursionError) as exc:

@@ -14,7 +14,6 @@ from gateway.surfaces.openai.stream_chunks import encode, members
 from gateway.surfaces.responses.tools import read_reasoning
 from gateway.surfaces.sse import one_line
 from schemas.requests import ChatRequest
-from schemas.sampling import Sampling
 
 _MEANS_MORE: Final = (
     "choices",
@@ -33,21 +32,22 @@ _MEANS_MORE: Final = (
 """Fields of responses that backends of other APIs send with another meaning, or in place of
 ours."""
 
-_UNREPEATED: Final = frozenset({"input"})
+_PLAIN_FIELDS: Final = frozenset({"input", "instructions"})
+"""Of these, an answer repeats nothing but the instructions."""
+
 _NOTHING: Final = Raw(b"null")
 _TIER: Final = Raw(b'"default"')
 _EMPTY: Final = Raw(b"{}")
+_TEXT: Final = Raw(b'{"format":{"type":"text"}}')
 _AUTO: Final = Raw(b'"auto"')
-_DISABLED: Final = Raw(b'"disabled"')
-_TEXT_DEFAULTS: Final = {"format": Raw(b'{"type":"text"}')}
-_TEXT: Final = encode(_TEXT_DEFAULTS)
-_NO_REASONING: Final = b'{"effort":null,"summary":null}'
-_SETTINGS: Final = (
-    b'{"previous_response_id":%b,"instructions":%b,"tools":%b,"tool_choice":%b,"truncation":%b,'
-    b'"parallel_tool_calls":%b,"text":%b,"top_p":%b,"presence_penalty":%b,"frequency_penalty":%b,'
-    b'"top_logprobs":%b,"temperature":%b,"reasoning":%b,"max_output_tokens":%b,'
-    b'"max_tool_calls":%b,"metadata":%b,"safety_identifier":%b,"prompt_cache_key":%b%b}'
+_PLAIN_SETTINGS: Final = (
+    b',"previous_response_id":null,"instructions":%b,"tools":[],"tool_choice":"auto",'
+    b'"truncation":"disabled","parallel_tool_calls":true,"text":{"format":{"type":"text"}},'
+    b'"top_p":%b,"presence_penalty":%b,"frequency_penalty":%b,"top_logprobs":0,"temperature":%b,'
+    b'"reasoning":{"effort":null,"summary":null},"max_output_tokens":%b,"max_tool_calls":null,'
+    b'"metadata":{},"safety_identifier":null,"prompt_cache_key":null,"usage":'
 )
+"""What `_members` writes of a request that has nothing but `_PLAIN_FIELDS` and sampling."""
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _raws: Final = msgspec.json.Decoder(list[Raw])
 
@@ -84,8 +84,8 @@ class ResourceWriter:
 
     def write(self, outcome: ResponseOutcome) -> bytes:
         extra = outcome.extra
-        tier = extra.get("service_tier", _NOTHING)
-        if bytes(tier)[:2] in (b'""', b"nu"):
+        tier = extra.get("service_tier", _NOTHING) if extra else _NOTHING
+        if tier is _NOTHING or bytes(tier)[:2] in (b'""', b"nu"):
             tier = self._kept.get("service_tier", _TIER)
         ended = outcome.completed_at
         return b"".join(
@@ -120,58 +120,58 @@ def _settings(request: ChatRequest, kept: Mapping[str, Raw]) -> bytes:
     """Return the members between the output and the counts; the last has no value yet."""
     storage = None if request.original is None else request.original.storage
     previous = "" if storage is None else storage.previous
-    if _is_plain(request, kept) and not previous:
-        return _DEFAULTS
-    return _members(request, kept, previous or None)
-
-
-def _is_plain(request: ChatRequest, kept: Mapping[str, Raw]) -> bool:
-    """Return whether the client has chosen nothing that the answer repeats."""
-    return (
-        kept.keys() <= _UNREPEATED
-        and request.sampling == _SILENT
-        and not request.extra
-        and request.user is UNSET
+    if previous or request.extra or request.user is not UNSET or not kept.keys() <= _PLAIN_FIELDS:
+        return _members(request, kept, previous or None)
+    # Most requests: these fields at most, and `instructions` has no line break, being a string.
+    sampling = request.sampling
+    top_p, temperature, limit = sampling.top_p, sampling.temperature, sampling.max_tokens
+    presence, frequency = sampling.presence_penalty, sampling.frequency_penalty
+    return _PLAIN_SETTINGS % (
+        kept.get("instructions", b"null"),
+        b"1.0" if top_p is UNSET else encode(top_p),
+        b"0.0" if presence is UNSET else encode(presence),
+        b"0.0" if frequency is UNSET else encode(frequency),
+        b"1.0" if temperature is UNSET else encode(temperature),
+        b"null" if limit is UNSET else encode(limit),
     )
 
 
 def _members(request: ChatRequest, kept: Mapping[str, Raw], previous: str | None) -> bytes:
-    """Write by a template, because encoding a dictionary of all settings takes longer."""
-    sampling, extra, form = request.sampling, request.extra, kept.get("text")
-    top_p, temperature, limit = sampling.top_p, sampling.temperature, sampling.max_tokens
-    presence, frequency = sampling.presence_penalty, sampling.frequency_penalty
-    more = b""
+    sampling, extra = request.sampling, request.extra
+    settings: dict[str, object] = {
+        "previous_response_id": previous,
+        "instructions": kept.get("instructions"),
+        "tools": _tools(kept.get("tools")),
+        "tool_choice": kept.get("tool_choice", _AUTO),
+        "truncation": extra.get("truncation", "disabled"),
+        "parallel_tool_calls": kept.get("parallel_tool_calls", True),
+        "text": _text(kept.get("text")),
+        "top_p": 1.0 if sampling.top_p is UNSET else sampling.top_p,
+        "presence_penalty": _or_zero(sampling.presence_penalty),
+        "frequency_penalty": _or_zero(sampling.frequency_penalty),
+        "top_logprobs": kept.get("top_logprobs", 0),
+        "temperature": 1.0 if sampling.temperature is UNSET else sampling.temperature,
+        "reasoning": _reasoning(kept.get("reasoning")),
+        "max_output_tokens": None if sampling.max_tokens is UNSET else sampling.max_tokens,
+        "max_tool_calls": extra.get("max_tool_calls"),
+        "metadata": kept.get("metadata", _EMPTY),
+        "safety_identifier": kept.get("safety_identifier"),
+        "prompt_cache_key": kept.get("prompt_cache_key"),
+    }
     if "prompt_cache_retention" in kept:
-        more = b',"prompt_cache_retention":%b' % kept["prompt_cache_retention"]
+        settings["prompt_cache_retention"] = kept["prompt_cache_retention"]
     if request.user is not UNSET:
-        more += b',"user":' + encode(request.user)
-    settings = _SETTINGS % (
-        b"null" if previous is None else encode(previous),
-        kept.get("instructions", _NOTHING),
-        _tools(kept["tools"]) if "tools" in kept else b"[]",
-        kept.get("tool_choice", _AUTO),
-        extra.get("truncation", _DISABLED),
-        kept.get("parallel_tool_calls", b"true"),
-        _TEXT if form is None else encode({**_TEXT_DEFAULTS, **_without_nulls(form)}),
-        b"1.0" if top_p is UNSET else encode(top_p),
-        b"0.0" if presence is UNSET else encode(presence),
-        b"0.0" if frequency is UNSET else encode(frequency),
-        kept.get("top_logprobs", b"0"),
-        b"1.0" if temperature is UNSET else encode(temperature),
-        _reasoning(kept["reasoning"]) if "reasoning" in kept else _NO_REASONING,
-        b"null" if limit is UNSET else encode(limit),
-        extra.get("max_tool_calls", _NOTHING),
-        kept.get("metadata", _EMPTY),
-        kept.get("safety_identifier", _NOTHING),
-        kept.get("prompt_cache_key", _NOTHING),
-        more,
-    )
-    return b',%b,"usage":' % one_line(settings)[1:-1]
+        settings["user"] = request.user
+    return b',%b,"usage":' % one_line(encode(settings))[1:-1]
 
 
-def _tools(raw: Raw) -> bytes:
+def _or_zero(value: object) -> object:
+    return 0.0 if value is UNSET else value
+
+
+def _tools(raw: Raw | None) -> list[Raw | dict[str, object]]:
     """Return functions with all fields of the specification, and other tools as they are."""
-    return encode([_tool(one) for one in _raws.decode(raw)])
+    return [] if raw is None else [_tool(one) for one in _raws.decode(raw)]
 
 
 def _tool(raw: Raw) -> Raw | dict[str, object]:
@@ -182,17 +182,21 @@ def _tool(raw: Raw) -> Raw | dict[str, object]:
     return {**absent, **fields}
 
 
-def _reasoning(raw: Raw) -> bytes:
+def _text(raw: Raw | None) -> Raw | dict[str, object]:
+    if raw is None:
+        return _TEXT
+    return {"format": Raw(b'{"type":"text"}'), **_without_nulls(raw)}
+
+
+def _reasoning(raw: Raw | None) -> dict[str, object]:
     absent: dict[str, object] = {"effort": None, "summary": None}
-    return encode({**absent, **_without_nulls(raw)})
+    return absent if raw is None else {**absent, **_without_nulls(raw)}
 
 
 def _without_nulls(raw: Raw) -> dict[str, Raw]:
     return {name: one for name, one in _fields.decode(raw).items() if bytes(one) != b"null"}
 
 
-_SILENT: Final = Sampling()
-_DEFAULTS: Final = _members(ChatRequest(model="", messages=()), {}, None)
 _BARE: Final = ResourceWriter(ChatRequest(model="", messages=()), id="", created=0)
 OURS: Final = frozenset(
     {*_fields.decode(_BARE.write(ResponseOutcome(status=b"completed", model=""))), *_MEANS_MORE}

@@ -159,6 +159,16 @@ def test_a_null_phase_changes_nothing_of_plain_items(items: list[dict[str, objec
 
 
 @given(plain_bodies)
+def test_an_answer_repeats_a_default_as_it_repeats_nothing(body: Mapping[str, object]) -> None:
+    """With it, a request's settings are no longer written as a plain one's."""
+    received = answer_of(finish_reason="stop")
+
+    explicit = written(received, parsed({**body, "metadata": {}}))
+
+    assert explicit == written(received, parsed(body))
+
+
+@given(plain_bodies)
 def test_an_answer_repeats_what_its_request_chose(body: Mapping[str, object]) -> None:
     answer = json.loads(written(answer_of(finish_reason="stop"), parsed(body)))
 
