@@ -9,6 +9,7 @@ BENCHMARKS = {
     "benchmarks.surfaces": "every surface compared with a plain chat",
     "benchmarks.surface": "parsing requests, rendering answers",
     "benchmarks.experiment_overhead": "routing, breaker, experiment and recording",
+    "benchmarks.guardrails": "50 patterns over 1,000 tokens, whole and streamed",
     "benchmarks.request_instructions": "instructions per request, from socket to socket",
     "benchmarks.isolation": "what one hostile client costs the others",
     "benchmarks.redis_delay": "latency that a healthy, hanging or missing Redis adds",

@@ -19,6 +19,7 @@ from gateway.routing.planning.planner import Planner
 from gateway.sessions.tokens import SessionTokens
 from gateway.sign_in.setup import sign_in_provider
 from gateway.telemetry.logs import line_style
+from gateway.wiring.guards import guards_of
 from gateway.wiring.models import models_of
 from gateway.wiring.prices import prices_of
 from gateway.wiring.routes import build_routes
@@ -91,6 +92,7 @@ class Runtime:
         self.planner = Planner(self.table, self._routes.experiments)
         self.costs = RouteCosts(self.table, self._routes.experiments)
         self.default_model = _default_model(config)
+        self.guards = guards_of(config)
         self._watching = {name: partial(self._engine_changed, name) for name in self.engines}
         for name, listener in self._watching.items():
             self.engines[name].watch(listener)

@@ -25,6 +25,7 @@ from gateway.config.schema_store import SPOOL
 from gateway.experiments.service.background_jobs import ExperimentJobs
 from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.experiments.service.history import ExperimentHistory
+from gateway.hooks.counts import GuardCollector, GuardCounts
 from gateway.identities.metrics import IssuerCollector
 from gateway.issued_keys.desk import KeyDesk
 from gateway.limits.limits import RequestLimits
@@ -96,6 +97,8 @@ class Gateway:
         bank = BudgetBank(lambda: self.runtime.config.budgets)
         leases = BudgetLeases(self.budgets, partial(bank.on_message, 0), self.log.flush)
         bank.join(0, leases.on_message)
+        self.guard_counts = GuardCounts()
+        self.log.metrics.registry.register(GuardCollector(self.guard_counts))
         self.keepalive = SseKeepAlive(server.sse_keepalive_s)
         self.cors = CorsHeaders(server.cors.allow_origins)
         self.random = random.Random(seed)

@@ -117,6 +117,17 @@ class Forbidden(CallerError):
     code = "model_not_allowed"
 
 
+class ContentBlocked(CallerError):
+    """A guardrail blocked the request or its answer, or failed to examine it (status 503)."""
+
+    code = "content_blocked"
+
+    def __init__(self, message: str, *, code: str | None = None, status: int | None = None) -> None:
+        super().__init__(message, code=code)
+        if status is not None:
+            self.status = status
+
+
 class ModelNotFound(CallerError):
     """hidden: it exists, but this key may not use it; only the log shows it, not the answer."""
 

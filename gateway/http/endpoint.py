@@ -5,10 +5,9 @@ only. Everything that Litestar's layers would do is done here.
 """
 
 import asyncio
-import logging
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from litestar.types import Receive, Scope, Send
 from msgspec import UNSET
@@ -26,6 +25,8 @@ from gateway.clock import now
 from gateway.http.budgeted import budgeted
 from gateway.http.cross_site_refusal import refuse
 from gateway.http.error_fields import name_field
+from gateway.http.guarded import guarded, whole_answer
+from gateway.http.internal_error import internal_error
 from gateway.http.limited import admit_limited, settle_limited
 from gateway.http.other_methods import answer_other_method
 from gateway.http.response_storage import continued, stored_body, storing, wants_storage
@@ -53,10 +54,11 @@ from schemas.errors import Forbidden, GatewayError, ModelNotFound
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
+if TYPE_CHECKING:
+    from gateway.hooks.guarded_request import GuardedRequest
+
 LARGE: Final = 64 * 1024
 """Maximum bytes of a body that is parsed directly in the event loop, in at most 5 ms."""
-
-_log = logging.getLogger("strowger.endpoint")
 
 
 class Endpoint:
@@ -114,7 +116,8 @@ class Endpoint:
                 await answer_other_method(exchange, self._surface, gateway, response)
                 status = 0
                 return
-            status = await self._serve(exchange, gateway, runtime, record, response)
+            await self._serve(exchange, runtime, record, response)
+            status = 200
         except GatewayError as exc:
             exc.status = status = self._surface.status_of(exc)
             record.record_error(exc)
@@ -128,12 +131,7 @@ class Endpoint:
             record.error = "cut_by_shutdown"
             raise
         except Exception as exc:  # noqa: BLE001  the last resort: a bug in the gateway
-            told = "request %s at %s failed: bug in the gateway"
-            _log.exception(told, record.request_id, self._route.path)
-            gateway.log.metrics.internal_errors.count(self._route.path)
-            record.error = "internal_error"
-            failure = GatewayError("internal error; the gateway's log has the request id")
-            failure.__cause__ = exc
+            failure = internal_error(exc, record, self._route.path, gateway.log.metrics)
             await self._fail(failure, response)
             release_traceback(failure)
         finally:
@@ -144,13 +142,12 @@ class Endpoint:
     async def _serve(
         self,
         exchange: HotExchange,
-        gateway: Gateway,
         runtime: Runtime,
         record: RequestRecord,
         response: ResponseWriter,
-    ) -> int:
-        """Answer with 200, or raise the error for the caller. Return the status."""
-        scope = exchange.scope
+    ) -> None:
+        """Answer with 200, or raise the error for the caller."""
+        gateway, scope = self._gateway, exchange.scope
         gateway.admission.admit(runtime)
         try:
             caller = runtime.keyring.known(scope) or await runtime.keyring.caller(scope)
@@ -167,7 +164,7 @@ class Endpoint:
             several=runtime.keyring.several,
             others_in_flight=gateway.admission.others_in_flight,
         )
-        reserved = None
+        reserved = guards = None
         try:
             try:
                 request = await self._request(exchange, encoding, runtime, caller, record, held)
@@ -187,16 +184,17 @@ class Endpoint:
                 )
             if gateway.budgets.any and not self._route.counts:
                 request, route = await budgeted(gateway, runtime, record, route, response, exchange)
+            if runtime.guards is not None:
+                request, guards = await guarded(gateway, runtime, record, response, exchange)
             planned = _plan(route, request, scope, gateway, runtime.planner, record, self._route)
             try:
-                await self._answer(planned, request, record, response, gateway, runtime, exchange)
+                await self._answer(planned, request, record, response, runtime, exchange, guards)
             except GatewayError as exc:
                 name_field(exc, request, self._names, planned, record.backend)
                 raise
             finally:
                 if record.usage is None:
                     record.estimated_prompt_tokens = estimated_tokens(request)
-            return 200
         finally:
             held.close()
             if reserved is not None:
@@ -248,16 +246,17 @@ class Endpoint:
         request: Request,
         record: RequestRecord,
         response: ResponseWriter,
-        gateway: Gateway,
         runtime: Runtime,
         exchange: HotExchange,
+        guards: "GuardedRequest | None",
     ) -> None:
         """Answer the request; afterwards start its mirror copy, if the plan has one."""
+        gateway = self._gateway
         if self._route.counts:
             await count_tokens(planned, request, record, response, exchange)
             return
         real: Answer | Embeddings
-        plain = self._plain if planned.mirror is None else None
+        plain = self._plain if planned.mirror is None and guards is None else None
         if plain is not None and type(request) is ChatRequest and not request.stream:
             with DisconnectGuard(exchange):
                 chat = await collect_plain(planned, request, record, tenant=record.caller)
@@ -282,14 +281,14 @@ class Endpoint:
                 copied = None if planned.mirror is None else Fold()
                 with DisconnectGuard(exchange) as guard:
                     await self._stream(
-                        planned, request, record, response, renderer, gateway, guard, copied
+                        planned, request, record, response, renderer, gateway, guard, copied, guards
                     )
                 if copied is None or record.error:
                     return
                 real = copied.answer()
             else:
                 with DisconnectGuard(exchange):
-                    answer = await pipeline.collect(planned, request, record, tenant=record.caller)
+                    answer = await whole_answer(planned, request, record, guards)
                 real = answer
                 kept = storing(request, renderer, record, gateway) if self._stores else None
                 body = renderer.answer(answer) if kept is None else await kept.body(answer)
@@ -318,10 +317,11 @@ class Endpoint:
         gateway: Gateway,
         guard: DisconnectGuard,
         copied: Fold | None,
+        guards: "GuardedRequest | None",
     ) -> None:
         """Send frames as events arrive. Raises before the first byte; later errors are frames."""
         output = StreamOutput(renderer, response, comments=self._surface.comments)
-        source = stream_source(planned, request, record, output, copied)
+        source = stream_source(planned, request, record, output, copied, guards)
         try:
             async with aclosing(source):
                 held = await first_batch(source, response, gateway, self._surface.keep_alive)

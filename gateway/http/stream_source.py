@@ -1,6 +1,6 @@
 """The events of a streamed answer, as the plan wants them: recovered, copied, or just passed on."""
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from gateway.http.stream_output import StreamOutput
 from gateway.routing.execution import pipeline
@@ -11,6 +11,9 @@ from schemas.answers import Fold, folded
 from schemas.event_source import EventSource
 from schemas.requests import GenerateRequest
 
+if TYPE_CHECKING:
+    from gateway.hooks.guarded_request import GuardedRequest
+
 
 def stream_source(
     planned: Plan,
@@ -18,14 +21,17 @@ def stream_source(
     record: RequestRecord,
     output: StreamOutput,
     copied: Fold | None,
+    guards: "GuardedRequest | None",
 ) -> EventSource:
-    """The events. copied: gets them as well; `None` if nothing does."""
+    """The events. copied: gets them as well, as `guards` let them pass; `None` if nothing does."""
     if planned.continues:
         source = recovered_stream(
             planned, request, record, tenant=record.caller, announce=output.announce
         )
     else:
         source = pipeline.stream(planned, request, record, tenant=record.caller)
+    if guards is not None:
+        source = guards.events(source)
     if copied is not None:
         # It knows no sinks, so every event passes through it.
         source = cast("EventSource", folded(source, copied))

@@ -73,6 +73,7 @@ def access_line(
         record.budget,
         record.tags,
         record.certificate,
+        tuple(record.findings) if record.findings else (),
     )
 
 

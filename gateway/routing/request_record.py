@@ -6,6 +6,7 @@ The response headers, the access log, the metrics and the store are written from
 import random
 import re
 import time
+from collections.abc import Collection
 from typing import Literal
 
 from msgspec import Struct
@@ -102,6 +103,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     refusal: the gateway's own error message if no backend was asked.
     certificate: of the client, its subject. team, user, tags: of the caller.
     trace:   `None` if requests are not traced.
+    findings: of guardrails, as GUARDRAIL/RULE:ACTION, without content.
     budget:  the one that was used up, if it refused the request or sent it to a cheaper model.
     """
 
@@ -141,6 +143,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     ruled_out: tuple[tuple[str, str], ...] = ()
     refusal: str = ""
     trace: RequestTrace | None = None
+    findings: Collection[str] = ()
 
     @property
     def attempt_running(self) -> bool:

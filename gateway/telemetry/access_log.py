@@ -85,6 +85,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     budget: str = ""
     tags: tuple[str, ...] = ()
     client_certificate: str = ""
+    guardrails: tuple[str, ...] = ()
 
 
 _MOST_GATHERED = 16

@@ -12,6 +12,7 @@ from gateway.config.checks.budgets import check_budgets
 from gateway.config.checks.capabilities import check_honoured
 from gateway.config.checks.client_fields import check_client_fields
 from gateway.config.checks.experiments import check_experiments
+from gateway.config.checks.guardrails import check_guardrails
 from gateway.config.checks.identities import check_identities
 from gateway.config.checks.ineffective import warn_ineffective
 from gateway.config.checks.limits import check_limits
@@ -50,6 +51,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_budgets(config, problems)
     check_webhooks(config, problems)
     check_telemetry(config, problems)
+    check_guardrails(config, problems)
     check_honoured(config, problems, adapters)
     warn_ineffective(config, problems)
     _default_model(config, problems)

@@ -5,7 +5,11 @@ from gateway.config.checks.models import matches
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.budgets import Budget
 from gateway.config.schema.config import Config
+from gateway.config.schema.guardrails import GuardrailConfig
 from gateway.config.schema.limits import Limit
+
+Rule = Limit | Budget | GuardrailConfig
+"""Whatever has `who` and `models`."""
 
 _WHO = ("key", "team", "user")
 
@@ -25,14 +29,18 @@ def check_limits(config: Config, problems: Problems) -> None:
 
 
 def check_scope(
-    rule: Limit | Budget, path: Path, config: Config, problems: Problems, kind: str = "limit"
+    rule: Rule,
+    path: Path,
+    config: Config,
+    problems: Problems,
+    kind: str = "limit",
 ) -> None:
     """Check whose requests the rule is about, and for which models. kind: for messages."""
     _who(rule, path, config, problems, kind)
     _models(rule, path, config, problems)
 
 
-def _who(limit: Limit | Budget, path: Path, config: Config, problems: Problems, kind: str) -> None:
+def _who(limit: Rule, path: Path, config: Config, problems: Problems, kind: str) -> None:
     who, place = limit.who, (*path, "who")
     if problems.under(place):
         return
@@ -59,7 +67,7 @@ def _who(limit: Limit | Budget, path: Path, config: Config, problems: Problems, 
         problems.warn((*place, "key"), "auth.keys has no key ", Found(who.key), text)
 
 
-def _models(limit: Limit | Budget, path: Path, config: Config, problems: Problems) -> None:
+def _models(limit: Rule, path: Path, config: Config, problems: Problems) -> None:
     names = [name for model in config.models for name in (model.name, *model.aliases)]
     if problems.under(("models",)):
         return

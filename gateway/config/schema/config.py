@@ -25,6 +25,7 @@ from gateway.config.schema.connection import (
 )
 from gateway.config.schema.experiment import Experiment
 from gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
+from gateway.config.schema.guardrails import GuardrailConfig
 from gateway.config.schema.limits import Limit
 from gateway.config.schema.listener_tls import ListenerTls
 from gateway.config.schema.metric import MetricContract
@@ -360,6 +361,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: tuple[Limit, ...] = ()
     budgets: tuple[Budget, ...] = ()
     webhooks: tuple[Webhook, ...] = ()
+    guardrails: tuple[GuardrailConfig, ...] = ()
     prices: tuple[Price, ...] = ()
     capabilities: tuple[Capability, ...] = ()
     logging: Logging = Logging()

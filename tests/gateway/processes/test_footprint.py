@@ -16,16 +16,19 @@ ROOT = Path(__file__).parents[3]
 UNUSED = {
     "attr": "Litestar brings a plug-in for it, which no route of ours uses",
     "cryptography": "server.tls and identity providers call for it",
+    "gateway.guardrails": "guardrails call for it",
+    "gateway.hooks.guarded_request": "guardrails call for it",
     "httpx": "proxies, token endpoints and images to fetch call for it: 6 MB",
     "joserfc": "identity providers call for it",
     "psycopg": "store.url may call for it",
     "pydantic": "Litestar brings a plug-in for it, which no route of ours uses: 9 MB",
+    "re2": "guardrails call for it",
     "redis": "store.redis_url calls for it",
     "rich": "tables of other commands than serve: 3 MB",
     "uvicorn": "the server is ours; others may mount the application under it",
     "websockets": "of a protocol that we do not support",
 }
-"""Top-level modules, and why a gateway with providers that need only keys does not load them."""
+"""Modules, and why a gateway with providers that need only keys does not load them."""
 
 LED = {
     "litestar": "the leader serves no requests",

@@ -1,0 +1,1 @@
+"""The built-in hooks: patterns and words, secrets, sizes."""

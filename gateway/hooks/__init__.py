@@ -1,0 +1,1 @@
+"""Hooks on the request path: the contract, and what runs them over requests and answers."""

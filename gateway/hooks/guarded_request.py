@@ -1,0 +1,69 @@
+"""The guardrails of a configuration, and one request that is held to them."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+
+from gateway.config.schema.guardrails import GuardrailConfig
+from gateway.hooks.contract import AsyncHook, Hook
+from gateway.hooks.counts import GuardCounts
+from gateway.hooks.guards import Rail, RequestGuards
+from gateway.hooks.input import guard_request
+from gateway.hooks.streamed_answer import guard_events
+from gateway.hooks.whole_answer import guard_answer
+from gateway.limits.scope import covers, subject_of
+from schemas.answers import Answer
+from schemas.event_source import EventSource
+from schemas.requests import Request
+
+
+class GuardedRequest(RequestGuards):
+    """One request with its answer, held to the guardrails that apply to it."""
+
+    __slots__ = ()
+
+    async def request(self, request: Request, *, large: bool) -> Request:
+        """Return the request as backends may receive it. large: it is examined in a thread.
+
+        Raises ContentBlocked, and InvalidRequest for what cannot be examined.
+        """
+        return await guard_request(self, request, large=large)
+
+    def events(self, source: EventSource) -> EventSource:
+        """Return the events as the client may receive them. Closing it closes the source."""
+        return guard_events(source, self)
+
+    async def answer(self, answer: Answer) -> Answer:
+        """Return a whole answer as the client may receive it. Raises ContentBlocked."""
+        return await guard_answer(self, answer)
+
+
+class Guards:
+    """The guardrails of one configuration."""
+
+    def __init__(
+        self, rails: Mapping[str, Hook | AsyncHook], settings: Sequence[GuardrailConfig]
+    ) -> None:
+        """rails: the hooks, by the guardrail's name."""
+        self._rails = [_rail(one, rails[one.name]) for one in settings]
+
+    def of(
+        self, counts: GuardCounts, key: str, team: str, user: str, *models: str
+    ) -> "GuardedRequest | None":
+        """Return those that apply to a request; `None` if none does. models: its names."""
+        found = [
+            rail
+            for rail in self._rails
+            if covers(rail.settings.models, *models)
+            and subject_of(rail.settings, key, team, user) is not None
+        ]
+        return GuardedRequest(found, counts) if found else None
+
+
+def _rail(settings: GuardrailConfig, hook: Hook | AsyncHook) -> Rail:
+    methods = (hook.before, hook.chunk, hook.after)
+    return Rail(
+        settings=settings,
+        hook=hook,
+        enforces=settings.mode != "monitor",
+        waits=any(inspect.iscoroutinefunction(method) for method in methods),
+    )

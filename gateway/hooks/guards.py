@@ -1,0 +1,106 @@
+"""The guardrails that apply to one request: how their hooks are called, and what they find."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar, cast
+
+from msgspec import Struct
+
+from gateway.config.schema.guardrails import GuardrailConfig
+from gateway.hooks.contract import AsyncHook, Hook
+from gateway.hooks.counts import GuardCounts
+from gateway.hooks.hook_call import HookFailed, result_of, result_of_now
+from schemas.errors import ContentBlocked
+
+_T = TypeVar("_T")
+_A = TypeVar("_A")
+
+DIRECT: Final = 64 * 1024
+"""Characters of a text that is examined in the event loop; a longer one is examined in a thread."""
+
+Offload = Callable[[Callable[[], object]], Awaitable[object]]
+"""Runs a call in a thread, when it is its caller's turn."""
+
+
+class Rail(Struct, frozen=True, kw_only=True, eq=False):
+    """A guardrail with its hook. waits: the hook is an AsyncHook."""
+
+    settings: GuardrailConfig
+    hook: Hook | AsyncHook
+    enforces: bool
+    waits: bool
+
+
+class RequestGuards:
+    """The guardrails that apply to one request, and what they have found in it.
+
+    findings: GUARDRAIL/RULE:ACTION, each once, without content.
+    """
+
+    __slots__ = ("_counts", "_offload", "_seen", "findings", "input", "output", "waits")
+
+    def __init__(self, rails: Sequence[Rail], counts: GuardCounts) -> None:
+        self.input = tuple(rail for rail in rails if rail.settings.where != "output")
+        self.output = tuple(rail for rail in rails if rail.settings.where != "input")
+        self.waits = any(rail.waits for rail in self.input)
+        self.findings: dict[str, None] = {}
+        self._counts = counts
+        self._seen: set[tuple[str, str, str, str]] = set()
+        self._offload: Offload | None = None
+
+    def offload_with(self, offload: Offload) -> None:
+        """Examine long texts in threads."""
+        self._offload = offload
+
+    def report(self, rail: Rail, place: str, rules: Sequence[str], *, blocks: bool = False) -> None:
+        """Record findings, each rule once per place. Raises ContentBlocked if they end the request.
+
+        blocks: they also do so with the mode `mask`.
+        """
+        mode = rail.settings.mode
+        ends = bool(rules) and (mode == "block" or (blocks and mode == "mask"))
+        action = "block" if ends else mode
+        for rule in rules:
+            one = (rail.settings.name, rule, place, action)
+            if one not in self._seen:
+                self._seen.add(one)
+                self.findings[f"{rail.settings.name}/{rule}:{action}"] = None
+                self._counts.findings[rail.settings.name, place, action] += 1
+        if ends:
+            raise _blocked(rail, place)
+
+    async def call(
+        self,
+        rail: Rail,
+        place: str,
+        function: "Callable[[_A], _T | Awaitable[_T]]",
+        argument: _A,
+        characters: int,
+    ) -> _T | None:
+        """Return what a hook's method returns; `None` if it failed, and that has no effect.
+
+        characters: of the texts that it examines. Raises ContentBlocked if it failed and `fail` is
+        closed.
+        """
+        try:
+            if characters > DIRECT and not rail.waits and self._offload is not None:
+                return cast("_T", await self._offload(lambda: result_of_now(function, argument)))
+            return await result_of(function, argument, rail.settings.timeout_s)
+        except HookFailed as exc:
+            exc.log(rail.settings.name)
+            self.failed(rail, place, exc.reason)
+        return None
+
+    def failed(self, rail: Rail, place: str, reason: str) -> None:
+        """Record that a hook failed. Raises ContentBlocked if `fail` is closed."""
+        self._counts.failures[rail.settings.name, reason] += 1
+        self.findings[f"{rail.settings.name}/{reason}:failed"] = None
+        if rail.enforces and rail.settings.fail == "closed":
+            raise ContentBlocked(
+                f"the guardrail {rail.settings.name!r} could not examine the {place}; retry later",
+                code="guardrail_failed",
+                status=503,
+            )
+
+
+def _blocked(rail: Rail, place: str) -> ContentBlocked:
+    return ContentBlocked(f"the guardrail {rail.settings.name!r} blocked the {place}")

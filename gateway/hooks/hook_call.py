@@ -1,0 +1,81 @@
+"""Call another package's code: its exceptions are failures, and what waits ends at its deadline."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Final, TypeVar, cast
+
+_T = TypeVar("_T")
+_A = TypeVar("_A")
+_log = logging.getLogger("strowger.guardrails")
+
+_running: Final[set[asyncio.Future[object]]] = set()
+"""Calls that nothing waits for: the event loop itself keeps no reference to them."""
+
+
+class HookFailed(Exception):
+    """A hook raised an exception (reason `error`), or did not end in time (`timeout`)."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def log(self, name: str) -> None:
+        """Log an exception of the guardrail's hook; timeouts are only counted."""
+        if self.__cause__ is not None:
+            _log.error("guardrail %s failed", name, exc_info=self.__cause__)
+
+
+def result_of_now(function: "Callable[[_A], _T]", argument: _A) -> _T:
+    """Call a hook. Raises HookFailed."""
+    try:
+        return function(argument)
+    except Exception as exc:
+        raise HookFailed("error") from exc
+
+
+async def result_of(
+    function: "Callable[[_A], _T | Awaitable[_T]]", argument: _A, timeout_s: float
+) -> _T:
+    """Call a hook, and wait at most so long for its result. Raises HookFailed.
+
+    A hook that ignores its cancellation is not waited for either.
+    """
+    called = result_of_now(function, argument)
+    if not inspect.isawaitable(called):
+        return called
+    task = asyncio.ensure_future(called)
+    try:
+        await asyncio.wait({task}, timeout=timeout_s)
+    finally:
+        if not task.done():
+            task.cancel()
+            _keep(task)
+    if not task.done():
+        raise HookFailed("timeout")
+    try:
+        return task.result()
+    except asyncio.CancelledError as exc:
+        raise HookFailed("error") from exc
+    except Exception as exc:
+        raise HookFailed("error") from exc
+
+
+def in_background(work: Coroutine[object, object, object]) -> "asyncio.Future[object]":
+    """Run work that nothing waits for."""
+    task = asyncio.ensure_future(work)
+    _keep(task)
+    return task
+
+
+def _keep(task: "asyncio.Future[_T]") -> None:
+    kept = cast("asyncio.Future[object]", task)
+    _running.add(kept)
+    kept.add_done_callback(_ended)
+
+
+def _ended(task: "asyncio.Future[object]") -> None:
+    _running.discard(task)
+    if not task.cancelled():
+        task.exception()  # of a call that was cut off: retrieved, so that asyncio does not log it

@@ -1,0 +1,65 @@
+"""Guardrails over the request."""
+
+from msgspec import UNSET
+
+from gateway.hooks.contract import Edited, HookRefusal
+from gateway.hooks.guards import DIRECT, Rail, RequestGuards
+from gateway.hooks.hook_call import in_background
+from gateway.hooks.request_text import has_tokens
+from schemas.errors import InvalidRequest
+from schemas.requests import EmbeddingsRequest, Request
+
+PLACE = "request"
+
+
+async def guard_request(guards: RequestGuards, request: Request, *, large: bool) -> Request:
+    """Return the request as backends may receive it.
+
+    large: it is examined in a thread. Raises ContentBlocked, and InvalidRequest for what cannot be
+    examined.
+    """
+    _refuse_unreadable(guards, request)
+    for rail in guards.input:
+        if rail.waits and not rail.enforces:
+            in_background(_examine(guards, rail, request, large=large))
+        else:
+            request = await _examine(guards, rail, request, large=large)
+    return request
+
+
+async def _examine(guards: RequestGuards, rail: Rail, request: Request, *, large: bool) -> Request:
+    size = DIRECT + 1 if large else 0
+    found = await guards.call(rail, PLACE, rail.hook.before, request, size)
+    if found is None or found is request:
+        return request
+    if isinstance(found, HookRefusal):
+        guards.report(rail, PLACE, found.rules or ("refused",), blocks=True)
+        return request
+    rules = (found.rules or ("edited",)) if isinstance(found, Edited) else ("edited",)
+    guards.report(rail, PLACE, rules)
+    if not rail.enforces:
+        return request
+    return found.request if isinstance(found, Edited) else found
+
+
+def _refuse_unreadable(guards: RequestGuards, request: Request) -> None:
+    """Refuse token ids, which have no text, and log probabilities, which repeat the text."""
+    if has_tokens(request):
+        for rail in (*guards.input, *guards.output):
+            if rail.enforces:
+                raise InvalidRequest(
+                    f"the guardrail {rail.settings.name!r} examines text, and this request has "
+                    "token ids; send text",
+                    code="content_not_readable",
+                )
+            guards.report(rail, PLACE, ("not_readable",))
+    if isinstance(request, EmbeddingsRequest) or request.sampling.logprobs in (UNSET, None, False):
+        return
+    for rail in guards.output:
+        if rail.enforces:
+            raise InvalidRequest(
+                f"the guardrail {rail.settings.name!r} may mask the answer, and logprobs would "
+                "repeat it; leave logprobs out",
+                param="logprobs",
+                code="content_not_readable",
+            )

@@ -1,0 +1,210 @@
+"""Find the texts of a request, and replace some of them, in every form in which it is kept."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
+
+from schemas.requests import CompletionRequest, EmbeddingsRequest, Request, TokenRequest
+
+WORDS: Final = frozenset(
+    """
+    model role kind type id call_id tool_call_id tool_use_id item_id mode name format detail
+    media_type mime_type mimeType dialect status object max_tokens_field reasoning_effort
+    error_behavior server_label
+    """.split()  # noqa: SIM905  two dozen quoted strings are harder to read
+)
+"""Fields of the protocol. Their values are not text if they look like a word of it, or an id."""
+
+PROOFS: Final = frozenset(
+    "signature reasoning_signature thought_signature thoughtSignature encrypted_content".split()  # noqa: SIM905
+)
+"""Fields that only a vendor can read, and that must reach it unchanged."""
+
+FREE: Final = frozenset("input arguments args metadata variables".split())  # noqa: SIM905
+"""Fields with objects of the client's own making: their keys are texts, and no field is skipped."""
+
+_MEDIA: Final = frozenset("url image_url file_url file_data data uri".split())  # noqa: SIM905
+_ENCODED: Final = frozenset(["base64", "redacted_thinking"])
+_is_word = re.compile(r"[\w.:/@+-]{1,128}", re.ASCII).fullmatch
+_is_base64_uri = re.compile(r"data:[^,\s]{0,200};base64,", re.IGNORECASE).match
+
+_decode = msgspec.json.Decoder().decode
+_R = TypeVar("_R", bound=Request)
+
+
+def texts_of(request: Request) -> tuple[str, ...]:
+    """Every different text of a request, in order: also of fields outside the schema."""
+    return tuple(dict.fromkeys(_strings(request)))
+
+
+def has_tokens(request: Request) -> bool:
+    """Whether it has token ids in place of text."""
+    match request:
+        case TokenRequest():
+            return True
+        case CompletionRequest():
+            return any(not isinstance(prompt, str) for prompt in request.prompts)
+        case EmbeddingsRequest():
+            return any(not isinstance(text, str) for text in request.inputs)
+        case _:
+            return False
+
+
+def with_texts(request: _R, changes: Mapping[str, str]) -> _R:
+    """Return the request with whole texts replaced, also in the JSON that its client sent."""
+    return cast("_R", _Replacement(changes).of(request))
+
+
+def json_texts(raw: Raw) -> Iterator[str]:
+    """The texts of a JSON value."""
+    return _strings(_decode(raw))
+
+
+def json_with_texts(raw: Raw, changes: Mapping[str, str]) -> Raw:
+    return cast("Raw", _Replacement(changes).of(raw))
+
+
+def arguments_of(text: str) -> object:
+    """Return the arguments of a tool call, read from their JSON; `None` if that has no object."""
+    try:
+        value: object = _decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return cast("object", value) if isinstance(value, dict) else None
+
+
+def _is_text(name: str, value: str) -> bool:
+    """Whether a field's value may be text rather than the protocol's own."""
+    if name in WORDS:
+        return _is_word(value) is None
+    if name in PROOFS:
+        return False
+    return name not in _MEDIA or _is_base64_uri(value) is None
+
+
+def _is_skipped(name: str, fields: Mapping[str, object]) -> bool | None:
+    """Whether a field is encoded media or a proof, as its neighbours show.
+
+    `None`: it is text, whatever it looks like, because it names a person.
+    """
+    if name == "data":
+        kind = fields.get("type")
+        media = "format" in fields or "mimeType" in fields or "mime_type" in fields
+        return media or (isinstance(kind, str) and kind in _ENCODED)
+    return None if name == "name" and "role" in fields else False
+
+
+def _fields_of(value: Struct) -> dict[str, object]:
+    return {
+        name: one
+        for name in value.__struct_fields__
+        if (one := getattr(value, name)) is not UNSET and one is not None
+    }
+
+
+def _strings(value: object, name: str = "", *, free: bool = False) -> Iterator[str]:
+    """name: of the field that has the value; a list's values are in its field."""
+    match value:
+        case str():
+            if name == "arguments" and (inside := arguments_of(value)) is not None:
+                yield from _strings(inside, free=True)
+            elif value and (free or _is_text(name, value)):
+                yield value
+        case Raw():
+            yield from _strings(_decode(value), name, free=free)
+        case Struct() | dict():
+            free = free or name in FREE
+            fields = (
+                _fields_of(value) if isinstance(value, Struct) else cast("dict[str, object]", value)
+            )
+            for key, one in fields.items():
+                if free:
+                    yield key
+                    yield from _strings(one, key, free=True)
+                elif not (skipped := _is_skipped(key, fields)):
+                    yield from _strings(one, "" if skipped is None else key)
+        case tuple() | list():
+            for one in cast("tuple[object, ...]", value):
+                yield from _strings(one, name, free=free)
+        case _:
+            pass
+
+
+class _Replacement:
+    """Replaces texts in values; what shares a part before shares it afterwards.
+
+    Adapters send a field's own JSON only while the request still has the very value that was read
+    from it (schemas.requests.Original).
+    """
+
+    def __init__(self, changes: Mapping[str, str]) -> None:
+        self._changes = changes
+        self._done: dict[tuple[int, str, bool], tuple[object, object]] = {}
+        """With the value itself, because another one may get its identity when it is gone."""
+
+    def of(self, value: object, name: str = "", *, free: bool = False) -> object:
+        """The value with its texts replaced; the same object if there is nothing to replace."""
+        match value:
+            case str():
+                return self._text(value, name, free=free)
+            case Raw():
+                before = cast("object", _decode(value))
+                after = self.of(before, name, free=free)
+                return value if after is before else Raw(msgspec.json.encode(after))
+            case Struct() | dict() | tuple() | list():
+                key = (id(cast("object", value)), name, free)
+                found = self._done.get(key)
+                if found is None:
+                    whole = cast("object", value)
+                    found = self._done[key] = (whole, self._parts(whole, name, free=free))
+                return found[1]
+            case _:
+                return value
+
+    def _text(self, value: str, name: str, *, free: bool) -> str:
+        if name == "arguments" and (inside := arguments_of(value)) is not None:
+            after = self.of(inside, free=True)
+            return value if after is inside else msgspec.json.encode(after).decode()
+        return self._changes.get(value, value) if free or _is_text(name, value) else value
+
+    def _parts(self, value: object, name: str, *, free: bool) -> object:
+        match value:
+            case Struct():
+                new = self._fields(_fields_of(value), free=free or name in FREE)
+                return replace(value, **new) if new else value
+            case dict():
+                old = cast("dict[str, object]", value)
+                free = free or name in FREE
+                new = self._fields(old, free=free)
+                whole = old | new if new else old
+                return self._keys(whole) if free else whole
+            case tuple() | list():
+                before = cast("tuple[object, ...] | list[object]", value)
+                items = [self.of(one, name, free=free) for one in before]
+                if all(one is other for one, other in zip(items, before, strict=True)):
+                    return before
+                return tuple(items) if isinstance(before, tuple) else items
+            case _:
+                return value
+
+    def _fields(self, fields: Mapping[str, object], *, free: bool) -> dict[str, object]:
+        new: dict[str, object] = {}
+        for key, one in fields.items():
+            skipped = None if free else _is_skipped(key, fields)
+            if skipped:
+                continue
+            in_name = key if free or skipped is not None else ""
+            changed = self.of(one, in_name, free=free)
+            if changed is not one:
+                new[key] = changed
+        return new
+
+    def _keys(self, fields: dict[str, object]) -> dict[str, object]:
+        changes = self._changes
+        if not any(key in changes for key in fields):
+            return fields
+        return {changes.get(key, key): one for key, one in fields.items()}

@@ -1,0 +1,222 @@
+"""One guardrail over the events of one streamed answer, without I/O."""
+
+from collections.abc import Sequence
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from gateway.hooks.answer_pieces import Key, Piece, carries_more, only_text, place_of, with_text
+from gateway.hooks.contract import PASS, Block, Channel, Mask, TextWindow, Verdict
+from gateway.hooks.guards import Rail, RequestGuards
+from gateway.hooks.held_text import HeldText, decided
+from gateway.hooks.request_text import json_texts, json_with_texts
+from gateway.hooks.text_hook import masked
+from schemas.events import (
+    Event,
+    Finished,
+    Logits,
+    NativeDelta,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    Tokens,
+    ToolDelta,
+    Usage,
+)
+
+ANSWER = "answer"
+
+
+class StreamGuard:
+    """Holds back text of each choice, until the hook has examined it. Raises ContentBlocked.
+
+    Its coroutines wait only for a hook that waits.
+    """
+
+    __slots__ = ("_guards", "_held", "_open", "_text", "_text_of", "rail")
+
+    def __init__(self, guards: RequestGuards, rail: Rail) -> None:
+        self.rail = rail
+        self._guards = guards
+        self._held: dict[Key, tuple[HeldText, Piece]] = {}
+        self._open: dict[tuple[int, bool], Key] = {}
+        self._text: HeldText | None = None
+        self._text_of = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it holds back any text."""
+        return any(held.held for held, _ in self._held.values())
+
+    def absorb(self, events: Sequence[Event]) -> bool:
+        """Hold back a piece of text that needs no examination yet; false if it is anything else."""
+        if len(events) != 1 or (held := self._text) is None:
+            return False
+        event = events[0]
+        if type(event) is not TextDelta or event.index != self._text_of:
+            return False
+        return held.absorb(event.text)
+
+    async def take(self, events: Sequence[Event]) -> list[Event]:
+        """Return the events that may leave."""
+        out: list[Event] = []
+        for event in events:
+            match event:
+                case TextDelta() | ReasoningDelta() | RefusalDelta() | ToolDelta():
+                    await self._piece(event, out)
+                case NativeDelta():
+                    await self._native(event, out)
+                case Finished():
+                    await self._end(event.index, out)
+                    out.append(event)
+                case OpaqueDelta():
+                    await self._pause(event.index, out)
+                    fields = {
+                        name: await mask_json(self._guards, self.rail, raw)
+                        for name, raw in event.fields.items()
+                    }
+                    out.append(replace(event, fields=fields))
+                case Tokens() | Logits():
+                    if self.rail.enforces:
+                        self._guards.report(self.rail, ANSWER, ("not_readable",), blocks=True)
+                    out.append(event)
+                case Started() | Usage():
+                    out.append(event)
+        return out
+
+    async def release_all(self) -> list[Event]:
+        """Return what is held, because it has waited long enough."""
+        out: list[Event] = []
+        for key in list(self._held):
+            await self._release(key, out, everything=True)
+        return out
+
+    async def end(self) -> list[Event]:
+        """Return the rest of the answer."""
+        out: list[Event] = []
+        for key in list(self._held):
+            await self._release(key, out, final=True)
+        return out
+
+    async def _piece(self, event: Piece, out: list[Event]) -> None:
+        place = place_of(event)
+        assert place is not None
+        bare = with_text(event, "")
+        more = carries_more(bare)
+        await self._begin(event, place.key, out)
+        if isinstance(event, ToolDelta) and more:
+            out.append(bare)  # the id and the name come before their arguments
+        elif not place.text and not more:
+            out.append(bare)
+        await self._add(event, place.key, place.channel, place.text, out)
+        if isinstance(event, ReasoningDelta) and more:
+            await self._release(place.key, out, final=True)
+            out.append(bare)  # the proof comes after its text
+
+    async def _begin(self, event: Piece, key: Key, out: list[Event]) -> None:
+        """Release the text before another part of the answer begins."""
+        line = (event.index, isinstance(event, NativeDelta))
+        if self._open.get(line, key) != key:
+            await self._pause(event.index, out, native=line[1])
+        self._open[line] = key
+
+    async def _add(
+        self, event: Piece, key: Key, channel: Channel, text: str, out: list[Event]
+    ) -> None:
+        found = self._held.get(key)
+        size = self.rail.settings.hold_back.characters
+        held = HeldText(size, channel, event.index) if found is None else found[0]
+        self._held[key] = (held, event)
+        if type(event) is TextDelta:
+            self._text, self._text_of = held, event.index
+        held.add(text)
+        if held.full:
+            await self._release(key, out)
+
+    async def _pause(self, choice: int, out: list[Event], *, native: bool = False) -> None:
+        key = self._open.pop((choice, native), None)
+        if key is not None:
+            await self._release(key, out, everything=True)
+        if not native:
+            self._text = None
+
+    async def _end(self, choice: int, out: list[Event]) -> None:
+        self._text = None
+        for key in [key for key in self._held if key[0] == choice]:
+            await self._release(key, out, final=True)
+            del self._held[key]
+
+    async def _native(self, event: NativeDelta, out: list[Event]) -> None:
+        """A piece of text of a vendor's own event is held back as ours are; the rest is whole."""
+        place = place_of(event)
+        if place is not None:
+            await self._begin(event, place.key, out)
+            await self._add(event, place.key, place.channel, place.text, out)
+            return
+        await self._pause(event.index, out, native=True)
+        if not self._repeats(event):
+            await self._pause(event.index, out)
+        block, delta = event.block, event.delta
+        if block is not None:
+            block = await mask_json(self._guards, self.rail, block)
+        if delta is not None:
+            delta = await mask_json(self._guards, self.rail, delta)
+        out.append(replace(event, block=block, delta=delta))
+
+    @staticmethod
+    def _repeats(event: NativeDelta) -> bool:
+        """Whether our own events follow with the same content, as for the Responses API."""
+        return event.delta is not None and b'"response.' in bytes(event.delta)
+
+    async def _release(
+        self, key: Key, out: list[Event], *, final: bool = False, everything: bool = False
+    ) -> None:
+        held, piece = self._held[key]
+        if not (held.held or final):
+            return
+        window = held.window(final=final)
+        verdict = await verdict_of(self._guards, self.rail, window)
+        if isinstance(verdict, Block):
+            self._guards.report(self.rail, ANSWER, (verdict.rule,), blocks=True)
+            verdict = PASS
+        if self.rail.settings.mode == "block":
+            sure = decided(window, verdict)
+            self._guards.report(self.rail, ANSWER, [span.rule for span in sure])
+            verdict = PASS if final or not isinstance(verdict, Mask) else verdict
+        text, rules = held.release(verdict, final=final, everything=everything)
+        self._guards.report(self.rail, ANSWER, rules)
+        if text:
+            out.append(only_text(piece, text))
+
+
+async def verdict_of(guards: RequestGuards, rail: Rail, window: TextWindow) -> Verdict:
+    """The hook's verdict on a window; PASS if it failed, and that has no effect."""
+    found = await guards.call(rail, ANSWER, rail.hook.chunk, window, len(window.text))
+    return PASS if found is None else found
+
+
+async def mask_text(
+    guards: RequestGuards, rail: Rail, text: str, channel: Channel, choice: int
+) -> str:
+    """Return a whole text of an answer, masked. Raises ContentBlocked."""
+    window = TextWindow(text=text, channel=channel, choice=choice)
+    verdict = await verdict_of(guards, rail, window)
+    if isinstance(verdict, Block):
+        guards.report(rail, ANSWER, (verdict.rule,), blocks=True)
+    elif isinstance(verdict, Mask):
+        guards.report(rail, ANSWER, [span.rule for span in verdict.spans])
+        if rail.enforces:
+            return masked(text, verdict.spans)
+    return text
+
+
+async def mask_json(guards: RequestGuards, rail: Rail, raw: Raw) -> Raw:
+    """Return a JSON value with the findings in its texts masked. Raises ContentBlocked."""
+    changes: dict[str, str] = {}
+    for text in dict.fromkeys(json_texts(raw)):
+        found = await mask_text(guards, rail, text, "other", 0)
+        if found != text:
+            changes[text] = found
+    return json_with_texts(raw, changes) if changes else raw

@@ -1,0 +1,62 @@
+"""Hold a request, and its whole answer, to the guardrails that apply."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gateway.asgi.disconnect import DisconnectGuard
+from gateway.asgi.exchange import HotExchange
+from gateway.asgi.response import ResponseWriter
+from gateway.routing.execution import pipeline
+from gateway.routing.planning.plan import Plan
+from gateway.routing.request_record import RequestRecord
+from gateway.runtime import Runtime
+from gateway.state import Gateway
+from schemas.answers import Answer
+from schemas.requests import GenerateRequest, Request
+
+if TYPE_CHECKING:
+    from gateway.hooks.guarded_request import GuardedRequest
+
+
+async def guarded(
+    gateway: Gateway,
+    runtime: Runtime,
+    record: RequestRecord,
+    response: ResponseWriter,
+    exchange: HotExchange,
+) -> "tuple[Request, GuardedRequest | None]":
+    """Return `response.request` as backends may receive it, and the guardrails of its answer.
+
+    What takes long happens in a thread, or is waited for while the client is there. Raises
+    ContentBlocked, InvalidRequest, ClientGone.
+    """
+    request = response.request
+    assert runtime.guards is not None
+    assert request is not None
+    guards = runtime.guards.of(
+        gateway.guard_counts, record.caller, record.team, record.user, record.route, request.model
+    )
+    if guards is None:
+        return request, None
+    record.findings = guards.findings
+
+    async def offload(call: Callable[[], object]) -> object:
+        async with gateway.large_bodies.slot(record.caller):
+            return await gateway.large_bodies.run(call)
+
+    guards.offload_with(offload)
+    if record.large or guards.waits:
+        with DisconnectGuard(exchange):
+            request = await guards.request(request, large=record.large)
+    else:
+        request = await guards.request(request, large=False)
+    response.request = request
+    return request, guards
+
+
+async def whole_answer(
+    plan: Plan, request: GenerateRequest, record: RequestRecord, guards: "GuardedRequest | None"
+) -> Answer:
+    """Return the complete answer as its client may receive it. Raises ContentBlocked."""
+    answer = await pipeline.collect(plan, request, record, tenant=record.caller)
+    return answer if guards is None else await guards.answer(answer)

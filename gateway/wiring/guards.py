@@ -1,0 +1,54 @@
+"""The guardrails of a configuration, live. Without any, no hook is imported."""
+
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Final
+
+from gateway.config.schema.config import Config
+from schemas.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from gateway.config.schema.guardrails import GuardrailConfig
+    from gateway.hooks.contract import AsyncHook, Hook, HookFactory
+    from gateway.hooks.guarded_request import Guards
+
+BUILT_IN: Final = ("patterns", "secrets", "sizes")
+
+
+def guards_of(config: Config) -> "Guards | None":
+    """Return the guardrails; `None` without any. Raises InvalidConfig."""
+    if not config.guardrails:
+        return None
+    from gateway.hooks.guarded_request import Guards  # late: only with guardrails
+
+    problems: list[str] = []
+    hooks: dict[str, Hook | AsyncHook] = {}
+    for index, one in enumerate(config.guardrails):
+        place = f"guardrails[{index}]"
+        try:
+            hooks[one.name] = _factory(one, place)(one.settings)
+        except InvalidConfig as exc:
+            problems += exc.problems
+        except ValueError as exc:  # msgspec.ValidationError is one, too
+            problems.append(f"{place}.settings: {exc}")
+    if problems:
+        raise InvalidConfig(tuple(problems))
+    return Guards(hooks, config.guardrails)
+
+
+def _factory(guardrail: "GuardrailConfig", place: str) -> "HookFactory":
+    if guardrail.use in BUILT_IN:
+        try:
+            from gateway.guardrails import built_in
+        except ModuleNotFoundError as exc:
+            raise InvalidConfig(
+                (
+                    f"{place}.use: {guardrail.use!r} needs the package {exc.name!r}; "
+                    "install strowger[guardrails]",
+                )
+            ) from None
+        return built_in.FACTORIES[guardrail.use]
+    found = entry_points(group="strowger.hooks", name=guardrail.use)
+    if not found:
+        known = ", ".join((*BUILT_IN, *entry_points(group="strowger.hooks").names))
+        raise InvalidConfig((f"{place}.use: no hook is named {guardrail.use!r}; known: {known}",))
+    return next(iter(found)).load()
