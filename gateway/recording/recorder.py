@@ -12,7 +12,7 @@ from gateway.store.rows import SpoolEntry, size_of
 
 _log = logging.getLogger("strowger.records")
 _IDLE_FILE_S = 3600.0
-_BATCH_ROWS = 4096
+_BATCH_ROWS = 512
 """Rows packed and written together; this many wake the thread early."""
 
 
