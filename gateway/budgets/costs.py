@@ -3,15 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from gateway.budgets.ledger import Cost
-from gateway.limits.estimate import GUESS, answers_of, prompt_tokens
+from gateway.limits.estimate import Estimate
 from gateway.routing.planning.enrolment import ExperimentRouter
 from gateway.routing.planning.prices import BackendPrice
 from gateway.routing.planning.route import Backend, Route, RouteTable
-from gateway.routing.request_record import RequestRecord
-from schemas.requests import EmbeddingsRequest, Request
 
 _ATTOS: Final = 10**9
 _MOST_KEPT: Final = 4096
@@ -23,20 +21,17 @@ class RoutePrices(Struct, frozen=True):
 
     flat: (prompt, answer) of those that are the same for all prompts, 10⁻¹⁸ US dollars per token,
     without those that are never the dearest. tiered: the others. unpriced: the name of a backend
-    without a price, or "".
+    without a price, or "". one: the only price, if there is just one.
     """
 
     flat: tuple[tuple[int, int], ...]
     tiered: tuple[BackendPrice, ...]
     unpriced: str
+    one: tuple[int, int] | None
 
     def most(self, prompt: int, answer: int) -> int:
         """10⁻⁹ US dollars for so many tokens, rounded up."""
-        found = 0
-        for of_prompt, of_answer in self.flat:
-            cost = prompt * of_prompt + answer * of_answer
-            if cost > found:
-                found = cost
+        found = max([prompt * one + answer * other for one, other in self.flat], default=0)
         for price in self.tiered:
             prices = price.at(prompt)
             if prices is not None:
@@ -53,23 +48,18 @@ class RouteCosts:
         self._experiments = experiments
         self._known: dict[tuple[str, str], RoutePrices] = {}
 
-    def of(self, route: Route, request: Request, record: RequestRecord) -> Cost:
-        """The most that the request may cost; see GUESS. record: keeps the estimated prompt."""
-        place = route.name, request.model
-        prices = self._known.get(place)
+    def of(self, route: Route, model: str, tokens: Estimate) -> Cost:
+        """The most that a request may cost. model: the requested one."""
+        prices = self._known.get((route.name, model))
         if prices is None:
-            prices = self._found(route, request.model)
-        prompt = max(1, prompt_tokens(request, record))
-        if type(request) is EmbeddingsRequest:
-            return Cost(prices.most(prompt, 0), prompt, unpriced=prices.unpriced)
-        longest = route.overrides.sampling.max_tokens
-        if type(longest) is not int:
-            longest = request.sampling.max_tokens
-            if longest is UNSET:
-                longest = route.defaults.sampling.max_tokens
-        known = type(longest) is int
-        answer = answers_of(request) * (longest if type(longest) is int else GUESS)
-        return Cost(prices.most(prompt, answer), prompt + answer, not known, prices.unpriced)
+            prices = self._found(route, model)
+        prompt, answer = tokens.prompt or 1, tokens.answer
+        one = prices.one
+        if one is None:
+            nanos = prices.most(prompt, answer)
+        else:
+            nanos = -(-(prompt * one[0] + answer * one[1]) // _ATTOS)
+        return Cost(nanos, prompt + answer, tokens.guessed, prices.unpriced)
 
     def _found(self, route: Route, model: str) -> RoutePrices:
         if len(self._known) >= _MOST_KEPT:
@@ -89,9 +79,9 @@ class RouteCosts:
             for one in sorted(flat)
             if not any(other != one and other[0] >= one[0] and other[1] >= one[1] for other in flat)
         ]
-        found = self._known[route.name, model] = RoutePrices(
-            tuple(dearest), tuple(tiered), unpriced
-        )
+        one = dearest[0] if len(dearest) == 1 and not tiered else None
+        found = RoutePrices(tuple(dearest), tuple(tiered), unpriced, one)
+        self._known[route.name, model] = found
         return found
 
     def _backends(self, route: Route, seen: set[str]) -> Iterator[Backend]:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gateway.store.spend_rows import Amount
+from gateway.store.spend_rows import Amount, Payer
 
 
-class Purse(Struct, eq=False, gc=False):
+class Purse:
     """What is leased to this process of one account, in tokens or 10⁻⁹ US dollars.
 
     budget, subject: its account. usd: it counts money. limit: of the budget, for a whole period.
@@ -16,14 +16,17 @@ class Purse(Struct, eq=False, gc=False):
     spent: since the last report. idle: reports since then without a use.
     """
 
-    budget: str
-    subject: str
-    usd: bool
-    limit: int
-    unpriced: int | None
-    room: int = 0
-    spent: int = 0
-    idle: int = 0
+    __slots__ = ("budget", "idle", "limit", "room", "spent", "subject", "unpriced", "usd")
+
+    def __init__(
+        self, budget: str, subject: str, limit: int, unpriced: int | None, *, usd: bool
+    ) -> None:
+        self.budget = budget
+        self.subject = subject
+        self.usd = usd
+        self.limit = limit
+        self.unpriced = unpriced
+        self.room = self.spent = self.idle = 0
 
     def need(self, cost: "Cost") -> int:
         """How much of this account a request reserves."""
@@ -51,61 +54,78 @@ class Cost(Struct, frozen=True, gc=False):
 class Purses:
     """All accounts that apply to a request. soft: those that never refuse it.
 
-    usd: whether one of them counts money. strict: the first budget that wants every price known.
+    payer: whose requests they are. strict: the first budget that wants every price known.
     """
 
-    __slots__ = ("all", "hard", "soft", "strict", "usd")
+    __slots__ = ("_money", "_tokens", "all", "hard", "payer", "soft", "strict")
 
-    def __init__(self, purses: Sequence[Purse], soft: Sequence[Purse] = ()) -> None:
+    def __init__(self, payer: Payer, purses: Sequence[Purse], soft: Sequence[Purse] = ()) -> None:
+        self.payer = payer
         self.hard, self.soft = tuple(purses), tuple(soft)
         self.all = (*purses, *soft)
-        self.usd = any(one.usd for one in self.all)
-        self.strict = next(
-            (one.budget for one in self.hard if one.usd and one.unpriced is None), ""
-        )
+        self._money = tuple([one for one in self.hard if one.usd])
+        self._tokens = tuple([one for one in self.hard if not one.usd])
+        self.strict = next((one.budget for one in self._money if one.unpriced is None), "")
 
     def reserve(self, cost: Cost) -> "Reservation | None":
         """Reserve a request; `None` if a lease lacks room."""
-        nanos, tokens, unpriced = cost.nanos, cost.tokens, cost.unpriced
-        needs: list[int] = []
-        for purse in self.hard:
-            if unpriced:
-                need = purse.need(cost)
-            else:  # `Purse.need` written out for most requests
-                need = nanos if purse.usd else tokens
-                if need > purse.limit and cost.guessed:
-                    need = purse.limit
+        nanos, tokens = cost.nanos, cost.tokens
+        for purse in self._money:
+            if purse.room < nanos:
+                return self._reserve_needs(cost)
+        for purse in self._tokens:
+            if purse.room < tokens:
+                return self._reserve_needs(cost)
+        if cost.unpriced or self.soft:
+            return self._reserve_needs(cost)
+        for purse in self._money:
+            purse.room -= nanos
+        for purse in self._tokens:
+            purse.room -= tokens
+        return Reservation(self, nanos, tokens)
+
+    def _reserve_needs(self, cost: Cost) -> "Reservation | None":
+        """Reserve what the request needs of each account, which may be less or more."""
+        needs = tuple([purse.need(cost) for purse in self.all])
+        for purse, need in zip(self.hard, needs, strict=False):
             if purse.room < need:
                 return None
-            needs.append(need)
-        needs += [purse.need(cost) for purse in self.soft] if self.soft else ()
         for purse, need in zip(self.all, needs, strict=True):
             purse.room -= need
-        return Reservation(self, needs)
+        return Reservation(self, cost.nanos, cost.tokens, needs)
+
+    def settle(self, reserved: Amount, used: Amount) -> None:
+        """Replace what requests have reserved in each account by what their records say."""
+        for purse in self.all:
+            if purse.usd:
+                amount = used.nanos + used.unpriced * (purse.unpriced or 0)
+                purse.room += reserved.nanos - amount
+            else:
+                amount = used.tokens
+                purse.room += reserved.tokens - amount
+            purse.spent += amount
 
 
-class Reservation(Struct, eq=False):
-    """What one request has reserved, by account. A Struct created by position (ADR 16)."""
+class Reservation(Struct, eq=False, gc=False):
+    """What one request has reserved. A Struct created by position (ADR 16).
+
+    nanos, tokens: in each account, by its unit. needs: by account, if they are others.
+    """
 
     purses: Purses
-    needs: list[int]
+    nanos: int
+    tokens: int
+    needs: tuple[int, ...] | None = None
 
     def settle(self, used: Amount | None) -> None:
         """The request has ended, and this is what its records say; `None`: it has none."""
-        settled = zip(self.purses.all, self.needs, strict=True)
-        if used is None:
-            for purse, need in settled:
-                purse.room += need
+        purses, needs = self.purses, self.needs
+        if needs is None:
+            purses.settle(Amount(self.nanos, self.tokens), used or Amount())
             return
-        nanos, tokens, unpriced = used.nanos, used.tokens, used.unpriced
-        for purse, need in settled:
-            amount = tokens
-            if purse.usd:
-                amount = nanos
-                if unpriced:
-                    amount += unpriced * (purse.unpriced or 0)
-            purse.room += need - amount
-            purse.spent += amount
+        for purse, need in zip(purses.all, needs, strict=True):
+            purse.room += need
+        purses.settle(Amount(), used or Amount())
 
 
 class Short(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Admit a request under the budgets that apply to it, or send it to a cheaper model."""
+"""Find room for a request that its budgets lack room for, a cheaper model for it, or refuse it."""
 
 import time
 from datetime import datetime
@@ -13,6 +13,7 @@ from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
 from gateway.budgets.ledger import Cost, Purses, Reservation, Short
 from gateway.config.schema.budgets import Budget, UseModel
+from gateway.limits.estimate import expected_tokens
 from gateway.routing.planning.route import Route
 from gateway.routing.request_record import RequestRecord
 from gateway.runtime import Runtime
@@ -25,7 +26,7 @@ SOON_S: Final = 60.0
 """A client may wait so long for a budget; `x-should-retry` advises against more."""
 
 
-async def budgeted(
+async def find_money(
     gateway: Gateway,
     runtime: Runtime,
     record: RequestRecord,
@@ -33,10 +34,9 @@ async def budgeted(
     response: ResponseWriter,
     exchange: HotExchange,
 ) -> tuple[Request, Route]:
-    """Reserve `response.request` under every budget that applies; return it and its route.
+    """Reserve `response.request`, for which the leases lack room; return it and its route.
 
-    They are others if a budget that is used up sends it to a cheaper model. The request is settled
-    when it is recorded.
+    They are others if a budget that is used up sends it to a cheaper model.
 
     Raises BudgetExceeded, PriceUnknown, ClientGone.
     """
@@ -45,18 +45,16 @@ async def budgeted(
     moved = set[str]()
     while True:
         model = route.name if moved else request.model
-        purses = budgets.of(record.caller, route.name, model, record.team, record.user)
+        purses = budgets.of((record.caller, route.name, model, record.team, record.user))
         if purses is None:
             return request, route
-        cost = runtime.costs.of(route, request, record)
+        cost = runtime.costs.of(route, request.model, expected_tokens(request, route))
         if cost.unpriced and purses.strict:
             raise PriceUnknown(
                 f"the budget {purses.strict!r} needs the price of {cost.unpriced}; the operator "
                 "can add it to prices, or set the budget's unknown_price"
             )
-        found = purses.reserve(cost)
-        if found is None:
-            found = await _find_room(gateway, purses, cost, exchange)
+        found = purses.reserve(cost) or await _find_room(gateway, purses, cost, exchange)
         if isinstance(found, Reservation):
             budgets.holds[record.request_id] = found
             return request, route

@@ -7,6 +7,7 @@ only. Everything that Litestar's layers would do is done here.
 import asyncio
 from contextlib import aclosing, suppress
 from functools import partial
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
 from litestar.types import Receive, Scope, Send
@@ -22,12 +23,11 @@ from gateway.asgi.exchange import AsgiExchange, HotExchange
 from gateway.asgi.request_body import arrived_body, check_type, encoding_of, read_body
 from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
-from gateway.http.budgeted import budgeted
 from gateway.http.cross_site_refusal import refuse
 from gateway.http.error_fields import name_field
+from gateway.http.governed import reserve, reserve_at_once
 from gateway.http.guarded import guarded, whole_answer
 from gateway.http.internal_error import internal_error
-from gateway.http.limited import admit_limited, settle_limited
 from gateway.http.other_methods import answer_other_method
 from gateway.http.response_storage import continued, stored_body, storing, wants_storage
 from gateway.http.stream_output import StreamOutput
@@ -35,6 +35,7 @@ from gateway.http.stream_source import stream_source
 from gateway.http.stream_start import first_batch
 from gateway.http.token_count import count_tokens
 from gateway.http.wrong_key_delay import delay_wrong_key
+from gateway.limits.estimate import tokens_used
 from gateway.routing.execution import pipeline
 from gateway.routing.execution.plain_chat import collect_plain
 from gateway.routing.execution.release_traceback import release_traceback
@@ -178,12 +179,11 @@ class Endpoint:
                 if request.priority is not UNSET:
                     check_priority(caller, request.priority)
                 record.stream = request.stream
-            if gateway.limits.any:
-                reserved = await admit_limited(
-                    gateway.limits, caller, record, request, response, self._route, exchange
-                )
-            if gateway.budgets.any and not self._route.counts:
-                request, route = await budgeted(gateway, runtime, record, route, response, exchange)
+            if gateway.limits.any or gateway.budgets.any:
+                asked = gateway, runtime, record, request, route, response, self._route
+                reserved = reserve_at_once(*asked)
+                if reserved is None:
+                    reserved, request, route = await reserve(*asked, exchange)
             if runtime.guards is not None:
                 request, guards = await guarded(gateway, runtime, record, response, exchange)
             planned = _plan(route, request, scope, gateway, runtime.planner, record, self._route)
@@ -198,7 +198,7 @@ class Endpoint:
         finally:
             held.close()
             if reserved is not None:
-                settle_limited(reserved, record)
+                reserved.settle(tokens_used(record), monotonic_ns())
 
     async def _request(
         self,

@@ -1,19 +1,15 @@
-"""Admit a request under the limits that apply to it, and show its client what remains."""
+"""Find room for a request that its limits lack room for, or refuse it."""
 
 from time import monotonic_ns
 
-from gateway.access.auth import Caller
 from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
-from gateway.limits.estimate import tokens_needed, tokens_used
-from gateway.limits.headers import Headers, admitted_headers, refused_headers
-from gateway.limits.ledger import Hold, LimitRefusal
+from gateway.limits.headers import Headers, refused_headers
+from gateway.limits.ledger import Accounts, Hold, LimitRefusal
 from gateway.limits.limits import SECOND, RequestLimits
 from gateway.routing.request_record import RequestRecord
-from gateway.surfaces.hot_route import HotRoute
 from schemas.errors import LimitExceeded
-from schemas.requests import Request
 
 NAMES = {"requests": "requests", "tokens": "tokens", "concurrent": "concurrent requests"}
 
@@ -21,42 +17,31 @@ CONCURRENT_RETRY_S = 1.0
 """When to retry if a request in flight has to end first, which nothing can predict."""
 
 
-async def admit_limited(
+async def find_room(
     limits: RequestLimits,
-    caller: Caller,
+    accounts: Accounts,
+    tokens: int,
     record: RequestRecord,
-    request: Request,
     response: ResponseWriter,
-    at_route: HotRoute,
     exchange: HotExchange,
-) -> Hold | None:
-    """Reserve the request under every limit that applies; settle it when it has ended.
-
-    `None` if no limit applies. record: has the name of its route. at_route: the path; one that
-    only counts tokens reserves none.
+) -> Hold:
+    """Reserve a request that lacks room here, or that others wait in front of.
 
     Raises LimitExceeded if a limit lacks room, and ClientGone if the client leaves while the
     request waits for room; then nothing is reserved.
     """
-    accounts = limits.of(caller.name, record.route, request.model, caller.team, caller.user)
-    if accounts is None:
-        return None
-    counted = accounts.tokens and not at_route.counts
-    tokens = tokens_needed(request, accounts, record) if counted else 0
-    at = monotonic_ns()
-    anthropic = at_route.surface.name == "anthropic"
     queue = limits.queue
     contended = queue.waiting > 0 and queue.is_contended(accounts)
-    hold = None if contended else accounts.reserve(tokens, at)
-    if hold is None:
-        with DisconnectGuard(exchange):
-            found = await limits.find_room(accounts, tokens, caller.name, contended=contended)
-        if isinstance(found, LimitRefusal):
-            shown = refused_headers(accounts, monotonic_ns(), anthropic=anthropic)
-            raise _refuse(limits, found, tokens, response, shown)
-        hold = found
-    admitted_headers(accounts, response.own_headers(), anthropic=anthropic)
-    return hold
+    hold = None if contended else accounts.reserve(tokens, monotonic_ns())
+    if hold is not None:
+        return hold
+    with DisconnectGuard(exchange):
+        found = await limits.find_room(accounts, tokens, record.caller, contended=contended)
+    if isinstance(found, LimitRefusal):
+        anthropic = record.surface == "anthropic"
+        shown = refused_headers(accounts, monotonic_ns(), anthropic=anthropic)
+        raise _refuse(limits, found, tokens, response, shown)
+    return found
 
 
 def _refuse(
@@ -75,11 +60,6 @@ def _refuse(
     headers = response.own_headers()
     headers += shown
     return _exceeded(refusal, tokens)
-
-
-def settle_limited(hold: Hold, record: RequestRecord) -> None:
-    """The request has ended: replace what was reserved by what was used."""
-    hold.settle(tokens_used(record), monotonic_ns())
 
 
 def _exceeded(refusal: LimitRefusal, tokens: int) -> LimitExceeded:

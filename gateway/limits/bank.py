@@ -235,11 +235,11 @@ class LimitBank:
         held = self._holder(worker, (uses.limit, uses.subject))
         back, over = uses.returned, uses.overdrawn
         if account.requests is not None:
-            held.requests = _settled(
+            held.requests = settled(
                 account.requests, held.requests, uses.requests, back.requests, over.requests, at
             )
         if account.tokens is not None:
-            held.tokens = _settled(
+            held.tokens = settled(
                 account.tokens, held.tokens, uses.tokens, back.tokens, over.tokens, at
             )
         if account.seats is not None:
@@ -261,7 +261,7 @@ def _lent(part: Window | Seats | None, need: int, share: int) -> int:
     return amount
 
 
-def _settled(
+def settled(
     window: Window, held: int, uses: Sequence[Use], returned: int, overdrawn: int, at: int
 ) -> int:
     """Book uses, and return what the worker still holds.

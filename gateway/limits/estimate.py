@@ -2,67 +2,81 @@
 
 from typing import Final
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
-from gateway.limits.ledger import Accounts
 from gateway.routing.planning.request_facts import CHARACTERS_PER_TOKEN, estimated_tokens
+from gateway.routing.planning.route import NO_VALUES, Route
 from gateway.routing.request_record import RequestRecord
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
     EmbeddingsRequest,
-    GenerateRequest,
     Request,
 )
 
 GUESS: Final = 1024
-"""Tokens reserved for an answer whose request sets no `max_tokens`; `settle` corrects it."""
+"""Tokens reserved for an answer whose length nothing limits; `settle` corrects it."""
 
 
-def tokens_needed(request: Request, accounts: Accounts, record: RequestRecord) -> int:
-    """Tokens to reserve: the estimated prompt, and the longest answer that the request allows.
+class Estimate(Struct, frozen=True, gc=False):
+    """The tokens of a request. Created by position (ADR 16).
 
-    A request without `max_tokens` reserves GUESS per answer, and never more than a limit has.
+    prompt: estimated. answer: of all answers together, the most that is allowed; guessed: nothing
+    limits them, so it is GUESS for each, and a limit or budget that has less reserves all it has.
     """
-    prompt = prompt_tokens(request, record)
-    if type(request) is EmbeddingsRequest:
-        return prompt
-    answers, longest = answers_of(request), request.sampling.max_tokens
-    if type(longest) is int:
-        return prompt + answers * longest
-    needed = prompt + answers * GUESS
-    for window in accounts.tokens:
-        if needed > window.limit:
-            needed = max(prompt, window.limit)
-    return needed
+
+    prompt: int
+    answer: int
+    guessed: bool
+
+    def within(self, limit: int) -> int:
+        """The tokens to reserve in limits, of which this is the smallest."""
+        needed = self.prompt + self.answer
+        if needed > limit and self.guessed:
+            return max(self.prompt, limit)
+        return needed
 
 
-def prompt_tokens(request: Request, record: RequestRecord) -> int:
-    """The prompt's tokens, estimated once per request and kept in its record."""
-    known = record.prompt_estimate
-    if known is None:
-        chat = type(request) is ChatRequest
-        known = _chat_tokens(request) if chat else estimated_tokens(request)
-        record.prompt_estimate = known
-    return known
+def expected_tokens(request: Request, route: Route) -> Estimate:
+    """Estimate the prompt and the longest answer, once for all limits and budgets.
 
-
-def answers_of(request: GenerateRequest) -> int:
-    """How many answers are generated."""
-    n, best_of = request.sampling.n, request.sampling.best_of
+    The route's `defaults` and `overrides` decide where they would for the backend.
+    """
+    if type(request) is ChatRequest and request.tools is UNSET:
+        characters, messages = 0, request.messages
+        for message in messages:  # `estimated_tokens` written out for messages that are texts
+            content = message.content
+            if type(content) is not str:
+                prompt = estimated_tokens(request)
+                break
+            characters += len(content)
+        else:
+            prompt = round(characters / CHARACTERS_PER_TOKEN) + 4 * len(messages)
+    else:
+        prompt = estimated_tokens(request)
+        if type(request) is EmbeddingsRequest:
+            return Estimate(prompt, 0, False)
+    sampling = request.sampling
+    longest, n, best_of = sampling.max_tokens, sampling.n, sampling.best_of
+    if route.defaults is not NO_VALUES or route.overrides is not NO_VALUES:
+        own, default = route.overrides.sampling, route.defaults.sampling
+        longest = _decided(own.max_tokens, longest, default.max_tokens)
+        n, best_of = _decided(own.n, n, default.n), _decided(own.best_of, best_of, default.best_of)
     answers = 1 if n is UNSET and best_of is UNSET else max(_count(n), _count(best_of))
-    return answers * len(request.prompts) if type(request) is CompletionRequest else answers
+    if type(request) is CompletionRequest:
+        answers *= len(request.prompts)
+    if type(longest) is int:
+        return Estimate(prompt, answers * longest, False)
+    return Estimate(prompt, answers * GUESS, True)
 
 
-def _chat_tokens(request: ChatRequest) -> int:
-    """The same as `estimated_tokens`, in half of its time for messages that are texts."""
-    characters = 0
-    for message in request.messages:
-        content = message.content
-        if type(content) is not str or request.tools is not UNSET:
-            return estimated_tokens(request)
-        characters += len(content)
-    return round(characters / CHARACTERS_PER_TOKEN) + 4 * len(request.messages)
+def _decided(
+    override: int | None | UnsetType, value: int | None | UnsetType, default: int | None | UnsetType
+) -> int | None | UnsetType:
+    """The value that a backend receives; see `gateway.routing.planning.request_defaults`."""
+    if override is not UNSET:
+        return override
+    return default if value is UNSET or value is None else value
 
 
 def tokens_used(record: RequestRecord) -> int:
@@ -80,5 +94,5 @@ def tokens_used(record: RequestRecord) -> int:
     return prompt + (record.deltas if completion is None else completion)
 
 
-def _count(value: int | UnsetType) -> int:
+def _count(value: int | None | UnsetType) -> int:
     return value if isinstance(value, int) else 1

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
+from msgspec import Struct
+
 from gateway.limits.ledger import Accounts
 from gateway.limits.limits import SECOND
 from gateway.limits.window import Window
@@ -29,30 +31,16 @@ _ANTHROPIC: Final = tuple(
 )
 
 _Part = tuple[Window, tuple[bytes, bytes], tuple[bytes, bytes]]
+"""A window, and the two of its headers that are the same for all admitted requests."""
+
+_Kind = tuple[bytes, _Part, tuple[_Part, ...]]
+"""The name of the third header, the first window and the others."""
 
 
-class HeaderParts:
-    """What of OpenAI's headers is the same for all admitted requests of some accounts.
+class HeaderParts(Struct, frozen=True):
+    """What of OpenAI's headers is the same for all admitted requests of some accounts."""
 
-    Each kind has the name of the header that differs, and per window the two that do not.
-    """
-
-    __slots__ = ("kinds",)
-
-    def __init__(self, accounts: Accounts) -> None:
-        kinds: list[tuple[bytes, tuple[_Part, ...]]] = []
-        for windows, (limit, remaining, reset) in zip(
-            (accounts.requests, accounts.tokens), _OPENAI, strict=True
-        ):
-            parts = tuple(
-                [
-                    (one, (limit, b"%d" % one.limit), (reset, duration(one.period)))
-                    for one in windows
-                ]
-            )
-            if parts:
-                kinds.append((remaining, parts))
-        self.kinds = tuple(kinds)
+    kinds: tuple[_Kind, ...]
 
 
 def admitted_headers(accounts: Accounts, headers: Headers, *, anthropic: bool) -> None:
@@ -66,17 +54,27 @@ def admitted_headers(accounts: Accounts, headers: Headers, *, anthropic: bool) -
         return
     known = accounts.header_parts
     if type(known) is not HeaderParts:
-        known = accounts.header_parts = HeaderParts(accounts)
-    for remaining, parts in known.kinds:
-        window, limit, reset = parts[0]
+        known = accounts.header_parts = _parts(accounts)
+    for remaining, (window, limit, reset), others in known.kinds:
         room = window.room + window.elsewhere
-        for other in parts[1:]:
-            if other[0].room + other[0].elsewhere < room:
-                window, limit, reset = other
-                room = window.room + window.elsewhere
-        headers.append(limit)
-        headers.append((remaining, b"%d" % room if room > 0 else b"0"))
-        headers.append(reset)
+        for other, other_limit, other_reset in others:
+            least = other.room + other.elsewhere
+            if least < room:
+                room, limit, reset = least, other_limit, other_reset
+        headers += (limit, (remaining, b"%d" % room if room > 0 else b"0"), reset)
+
+
+def _parts(accounts: Accounts) -> HeaderParts:
+    kinds: list[_Kind] = []
+    for windows, (limit, remaining, reset) in zip(
+        (accounts.requests, accounts.tokens), _OPENAI, strict=True
+    ):
+        parts = [
+            (one, (limit, b"%d" % one.limit), (reset, duration(one.period))) for one in windows
+        ]
+        if parts:
+            kinds.append((remaining, parts[0], tuple(parts[1:])))
+    return HeaderParts(tuple(kinds))
 
 
 def refused_headers(accounts: Accounts, at: int, *, anthropic: bool) -> Headers:

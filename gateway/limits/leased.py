@@ -1,14 +1,21 @@
 """A worker's part of a limit: what its leader has leased to it, and what it has used of that."""
 
+from operator import itemgetter
+
 from gateway.limits.messages import Use
-from gateway.limits.window import NEVER, Entry, Seats, Window
+from gateway.limits.window import Entry, Seats, Window
 
 IDLE_REPORTS = 10
 """Reports without a use, one every 0.1 s, after which an unused lease is given back."""
 
+_amount = itemgetter(1)
+
 
 class LeasedWindow(Window):
     """A window whose room is a lease. The leader has what counts; here is what to report to it.
+
+    An entry is closed once it was reported, unless it is the newest. It has its expiry twice: the
+    first is 0 then, as of one that has expired.
 
     room: of the lease. elsewhere: what no worker held when the leader last answered.
     """
@@ -27,26 +34,26 @@ class LeasedWindow(Window):
         super().resize(limit)
         self.room = room
 
-    def expire(self, at: int) -> None:
+    def expire(self, at: int) -> bool:
         """Nothing: uses expire at the leader."""
-        self.due = NEVER
+        return False
 
     def _keep(self, entry: Entry) -> None:
-        """Report it once; until then, uses of the same time are added to it."""
+        """Report it; until then, uses of the same time are added to it."""
+        entry.append(entry[0])
         self._unreported.append(entry)
 
-    def settle(self, entry: Entry, reserved: int, used: int, at: int) -> None:
-        """What was not used of the reservation returns to the lease, unless it has expired."""
-        if used > reserved:
-            self.take(used - reserved, at)
-        elif entry[0] > at:
-            self._unreported.append([entry[0], used - reserved])
-            self.room += reserved - used
+    def free_late(self, entry: Entry, amount: int, at: int) -> None:
+        """Return a part of a reported use to the lease, and report that, unless it has expired."""
+        expires = entry[2]
+        if expires > at:
+            self._unreported.append([expires, -amount, expires])
+            self.room += amount
 
     @property
     def unused(self) -> bool:
         """Whether there is neither a lease nor anything to report."""
-        return not self.room and not self._unreported
+        return not self.room and not any(amount for _, amount, _ in self._unreported)
 
     def reset(self, at: int) -> int:
         """At most a period: the leader knows it exactly."""
@@ -55,17 +62,19 @@ class LeasedWindow(Window):
     def report(self, *, recalled: bool) -> tuple[tuple[Use, ...], int, int]:
         """What was used since the last report, what is given back, and what was overdrawn."""
         uses: dict[int, int] = {}
-        for expires, amount in self._unreported:
-            uses[expires] = uses.get(expires, 0) + amount
-        self._unreported.clear()
-        self.last_until = -1
+        for entry in self._unreported:
+            if entry[1]:
+                uses[entry[2]] = uses.get(entry[2], 0) + entry[1]
+            entry[0], entry[1] = entry[2] if entry is self.last else 0, 0
+        self._unreported = [self.last] if self.last else []
         self._idle = 0 if uses else self._idle + 1
         room, returned, overdrawn = self.room, 0, 0
         if room < 0:
             overdrawn, self.room = -room, 0
         elif room and (recalled or self._idle >= IDLE_REPORTS):
             returned, self.room = room, 0
-        used = tuple([(expires, amount) for expires, amount in uses.items() if amount])
+        # What returned to the lease comes first, because later uses have used it again.
+        used = tuple(sorted([use for use in uses.items() if use[1]], key=_amount))
         return used, returned, overdrawn
 
 

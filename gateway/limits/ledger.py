@@ -1,13 +1,16 @@
 """Reserve what a request may use under all limits that apply to it, or nothing at all."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
-from gateway.limits.window import Entry, Seats, Window
+from gateway.limits.window import PIECES, Entry, Seats, Window
 
 Quantity = Literal["requests", "tokens", "concurrent"]
+
+NEVER: Final = 1 << 62
+"""Later than every time of the clock, nanoseconds."""
 
 
 class Account(Struct, eq=False, gc=False):
@@ -50,10 +53,29 @@ class Account(Struct, eq=False, gc=False):
         return all(part is None or part.unused for part in parts)
 
 
-class Accounts:
-    """All accounts that apply to a request; `reserve` takes from all of them or from none."""
+_Open = tuple[tuple[Window, Entry], ...]
+"""Windows, each with the entry to which uses are added now."""
 
-    __slots__ = ("all", "header_parts", "requests", "seats", "tokens")
+
+class Accounts:
+    """All accounts that apply to a request; `reserve` takes from all of them or from none.
+
+    requests, tokens, seats: their windows and seats. least: the smallest limit of tokens, 0
+    without one. header_parts: what `gateway.limits.headers` remembers.
+    """
+
+    __slots__ = (
+        "_each",
+        "_open_requests",
+        "_open_tokens",
+        "_open_until",
+        "all",
+        "header_parts",
+        "least",
+        "requests",
+        "seats",
+        "tokens",
+    )
 
     def __init__(self, accounts: Sequence[Account]) -> None:
         self.all = tuple(accounts)
@@ -61,6 +83,11 @@ class Accounts:
         self.requests = tuple([one.requests for one in accounts if one.requests is not None])
         self.tokens = tuple([one.tokens for one in accounts if one.tokens is not None])
         self.seats = tuple([one.seats for one in accounts if one.seats is not None])
+        self.least = min([one.limit for one in self.tokens], default=0)
+        self._each = tuple([one for one in self.requests if one.limit <= PIECES])
+        self._open_requests: _Open = ()
+        self._open_tokens: _Open = ()
+        self._open_until = -1
 
     def reserve(self, tokens: int, at: int) -> "Hold | None":
         """Reserve a request with so many tokens; `None` if an account lacks room.
@@ -68,36 +95,46 @@ class Accounts:
         at: the clock, nanoseconds.
         """
         for window in self.requests:
-            if window.due <= at:
-                window.expire(at)
             if window.room < 1:
-                return None
+                return self._reserve_late(tokens, at)
         for window in self.tokens:
-            if window.due <= at:
-                window.expire(at)
             if window.room < tokens:
-                return None
+                return self._reserve_late(tokens, at)
         for seats in self.seats:
             if seats.room < 1:
                 return None
-        for window in self.requests:
-            if at <= window.last_until:  # `take` written out
-                window.room -= 1
-                window.last[1] += 1
-            else:
-                window.open_entry(1, at)
+        if at > self._open_until:
+            self._open(at)
+        for window, entry in self._open_requests:
+            window.room -= 1
+            entry[1] += 1
+        for window in self._each:
+            window.take(1, at)
         for seats in self.seats:
             seats.room -= 1
-        entries: list[Entry] = []
-        for window in self.tokens:
-            if at <= window.last_until:
-                window.room -= tokens
-                entry = window.last
-                entry[1] += tokens
-            else:
-                entry = window.open_entry(tokens, at)
-            entries.append(entry)
-        return Hold(self, tokens, entries)
+        reserved = self._open_tokens
+        for window, entry in reserved:
+            window.room -= tokens
+            entry[1] += tokens
+        return Hold(self, tokens, reserved)
+
+    def _reserve_late(self, tokens: int, at: int) -> "Hold | None":
+        """Reserve after all: what has stopped to count is freed only when room is needed."""
+        freed = [window.expire(at) for window in (*self.requests, *self.tokens)]
+        return self.reserve(tokens, at) if any(freed) else None
+
+    def _open(self, at: int) -> None:
+        """Remember the entries of uses that begin now.
+
+        They serve until the first window begins another one: large limits have an entry per 1024th
+        of their period. With one that has an entry per use, they serve only now.
+        """
+        each = self._each
+        windows = [window for window in self.requests if window not in each]
+        self._open_requests = tuple([(window, window.entry(at)) for window in windows])
+        self._open_tokens = tuple([(window, window.entry(at)) for window in self.tokens])
+        ends = [window.last_until for window in (*windows, *self.tokens)]
+        self._open_until = min(ends, default=NEVER)
 
     def refusal(self, tokens: int, at: int) -> "LimitRefusal":
         """Why `reserve` returned `None`: of all reasons the one that lasts longest."""
@@ -112,28 +149,38 @@ class Accounts:
         return None
 
 
-class Hold(Struct, eq=False):
+class Hold(Struct, eq=False, gc=False):
     """What one request has reserved, until `settle`. A Struct created by position (ADR 16).
 
-    entries: where its tokens count, in the order of `accounts.tokens`.
+    reserved: where its tokens count.
     """
 
     accounts: Accounts
     tokens: int
-    entries: list[Entry]
+    reserved: _Open
     open: bool = True
 
     def settle(self, used: int, at: int) -> None:
-        """The request has ended, and has used so many tokens. Later calls do nothing."""
+        """The request has ended, and has used so many tokens. Later calls do nothing.
+
+        What it did not use is free again; an excess counts from now on.
+        """
         if not self.open:
             return
         self.open = False
-        reserved = self.tokens
         for seats in self.accounts.seats:
             seats.room += 1
-        if used != reserved:
-            for window, entry in zip(self.accounts.tokens, self.entries, strict=True):
-                window.settle(entry, reserved, used, at)
+        unused = self.tokens - used
+        if unused > 0:
+            for window, entry in self.reserved:
+                if entry[0] > at:
+                    entry[1] -= unused
+                    window.room += unused
+                else:
+                    window.free_late(entry, unused, at)
+        elif unused:
+            for window, _ in self.reserved:
+                window.take(-unused, at)
 
 
 class LimitRefusal(Struct, frozen=True):

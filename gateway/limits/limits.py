@@ -7,7 +7,7 @@ from gateway.config.schema.limits import Limit
 from gateway.limits.leased import LeasedSeats, LeasedWindow
 from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal
 from gateway.limits.queue import LimitQueue
-from gateway.limits.scope import covers, subject_of
+from gateway.limits.scope import Place, covers, subject_of
 from gateway.limits.window import Seats, Window
 
 SECOND: Final = 1_000_000_000
@@ -38,7 +38,7 @@ class RequestLimits:
 
     def __init__(self, limits: tuple[Limit, ...]) -> None:
         self._accounts: dict[tuple[str, str], tuple[Limit, Account]] = {}
-        self._found: dict[tuple[str, str, str, str, str], Accounts | None] = {}
+        self._found: dict[Place, Accounts | None] = {}
         self.refused: dict[tuple[str, str], int] = {}
         self.asker: LimitAsker | None = None
         self.queue = LimitQueue(self._attempt)
@@ -57,19 +57,13 @@ class RequestLimits:
             if limit is not None:
                 self._accounts[place] = limit, self._adapted(old, account, limit)
 
-    def of(
-        self, key: str, route: str, model: str, team: str = "", user: str = ""
-    ) -> Accounts | None:
-        """The accounts of a request; `None` if no limit applies to it.
-
-        key: the name of the key. team, user: of the key, "" for none. route, model: the model's own
-        name, and the requested one.
-        """
-        place = (key, route, model, team, user)
+    def of(self, place: Place) -> Accounts | None:
+        """The accounts of a request; `None` if no limit applies to it."""
         try:
             return self._found[place]
         except KeyError:
             pass
+        key, route, model, team, user = place
         if len(self._found) >= _MOST_KEPT:
             self._found.clear()
         found = [

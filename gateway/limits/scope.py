@@ -5,6 +5,10 @@ from typing import Literal, Protocol
 
 from gateway.config.schema.limits import LimitWho
 
+Place = tuple[str, str, str, str, str]
+"""Where a request counts: the name of its key, the model's own name and the requested one, the team
+and the user of the key, "" for none."""
+
 
 class Scoped(Protocol):
     """Whose requests a rule is about: see `Limit`."""

@@ -5,14 +5,11 @@ from collections import deque
 from operator import itemgetter
 from typing import Final
 
-NEVER: Final = 1 << 62
-"""Later than every time of the clock, nanoseconds."""
-
 PIECES: Final = 1024
 """Entries of a window with a large limit: each use counts up to a 1024th of the period longer."""
 
 Entry = list[int]
-"""When a use stops to count (nanoseconds; 0 once it has), and its amount."""
+"""When uses stop to count (nanoseconds; 0 once they have), and their amount."""
 
 _expiry = itemgetter(0)
 
@@ -26,14 +23,12 @@ class Window:
 
     limit: the most that a period may hold. room: what can still be taken; negative if requests
     used more than they had reserved. elsewhere: what other processes could take.
-    due: when the oldest use stops to count, or NEVER. last: the newest entry, to which uses until
-    `last_until` are added: `take` is written out where every request passes.
+    last: the newest entry, to which uses until `last_until` are added.
     """
 
     __slots__ = (
         "_entries",
         "_grain",
-        "due",
         "elsewhere",
         "last",
         "last_until",
@@ -47,7 +42,6 @@ class Window:
         self.limit = self.room = limit
         self.period = period
         self.elsewhere = 0
-        self.due = NEVER
         self.last: Entry = []
         self.last_until = -1
         self._grain = 1 if limit <= PIECES else period // PIECES
@@ -60,52 +54,45 @@ class Window:
         self.last_until = -1
         self._grain = 1 if limit <= PIECES else self.period // PIECES
 
-    def expire(self, at: int) -> None:
-        """Free what stops to count at this time or before. Call it once `due` has come."""
+    def expire(self, at: int) -> bool:
+        """Free what stops to count at this time or before; return whether there was something."""
         entries = self._entries
+        if not entries or entries[0][0] > at:
+            return False
         while entries and entries[0][0] <= at:
             entry = entries.popleft()
             self.room += entry[1]
             entry[0] = 0
-        if entries:
-            self.due = entries[0][0]
-        else:
-            self.due, self.last_until = NEVER, -1
+        if not entries:
+            self.last_until = -1
+        return True
 
     def take(self, amount: int, at: int) -> Entry:
-        """Use an amount from now on, whether or not there is room for it.
+        """Use an amount from now on, whether or not there is room for it."""
+        entry = self.entry(at)
+        self.room -= amount
+        entry[1] += amount
+        return entry
+
+    def entry(self, at: int) -> Entry:
+        """The entry of uses that begin now. What is added to it has to be taken from `room`.
 
         A clock that steps back makes uses count longer, never shorter.
         """
-        if at <= self.last_until:
-            self.room -= amount
-            entry = self.last
-            entry[1] += amount
-            return entry
-        return self.open_entry(amount, at)
-
-    def open_entry(self, amount: int, at: int) -> Entry:
-        """See `take`; for a use later than `last_until`."""
-        self.room -= amount
-        grain = self._grain
-        until = self.last_until = -(-at // grain) * grain
-        entry = self.last = [until + self.period, amount]
-        self._keep(entry)
-        return entry
+        if at > self.last_until:
+            self.expire(at)
+            grain = self._grain
+            until = self.last_until = -(-at // grain) * grain
+            self.last = [until + self.period, 0]
+            self._keep(self.last)
+        return self.last
 
     def _keep(self, entry: Entry) -> None:
         """Remember a new entry, which ends later than all others."""
         self._entries.append(entry)
-        if self.due == NEVER:
-            self.due = entry[0]
 
-    def settle(self, entry: Entry, reserved: int, used: int, at: int) -> None:
-        """Replace what `take` had reserved by what was used; an excess counts from now on."""
-        if used > reserved:
-            self.take(used - reserved, at)
-        elif entry[0]:
-            entry[1] -= reserved - used
-            self.room += reserved - used
+    def free_late(self, entry: Entry, amount: int, at: int) -> None:
+        """Free a part of a use whose entry is closed: it has stopped to count."""
 
     def wait(self, amount: int, at: int) -> int | None:
         """Nanoseconds until there is room if nothing else is taken; `None`: there never is.
@@ -154,7 +141,6 @@ class Window:
             entries[place][1] += amount
         else:
             entries.insert(place, [expires, amount])
-        self.due = entries[0][0]
 
     @property
     def entries(self) -> tuple[Entry, ...]:

@@ -97,8 +97,6 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     upstream_since: when the attempts began that are running, or that ended last: parallel attempts
              count once. upstream_s: seconds of all attempts that ended before.
     estimated_prompt_tokens: our own estimate if no usage arrived; `None` if none is needed.
-    prompt_estimate: the same for limits and budgets, before the request is sent; `None` until one
-             of them needs it.
     rule, candidates, ruled_out: as in the plan; candidates by name.
     refusal: the gateway's own error message if no backend was asked.
     certificate: of the client, its subject. team, user, tags: of the caller.
@@ -137,7 +135,6 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     deltas: int = 0
     usage: Usage | None = None
     estimated_prompt_tokens: int | None = None
-    prompt_estimate: int | None = None
     rule: int | None = None
     candidates: tuple[str, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()

@@ -16,6 +16,8 @@ from schemas.events import Usage
 _PER_MILLION = 10**12
 """A US dollar per million tokens, in 10⁻¹⁸ US dollars per token; prices have up to 12 decimals."""
 _PER_THOUSAND = 10**15
+_MOST_WILD = 4096
+"""Backends whose prices are remembered that a wildcard gives; clients choose models behind one."""
 _ATTOS = 10**9
 """10⁻¹⁸ US dollars in 10⁻⁹."""
 
@@ -89,25 +91,31 @@ class Prices:
         self, rows: Sequence[Price], reporting: Collection[str] = (), *, priced: bool = False
     ) -> None:
         """reporting: the providers whose answers state their cost. priced: even without rows."""
-        self._exact: dict[str, BackendPrice] = {}
+        exact: dict[str, BackendPrice] = {}
         wild: list[tuple[str, BackendPrice]] = []
         for row in rows:
             price = price_of(row, reports=row.match.partition("/")[0] in reporting)
             if row.match.endswith("*"):
                 wild.append((row.match[:-1], price))
             else:
-                self._exact[row.match] = price
+                exact[row.match] = price
         wild += [(f"{provider}/", BackendPrice(reports=True)) for provider in reporting]
         self._wild = sorted(wild, key=lambda one: len(one[0]), reverse=True)
+        self._found: dict[str, BackendPrice | None] = {**exact}
+        self._most_found = len(exact) + _MOST_WILD
         self.priced = priced or bool(rows)
         self.any = self.priced or bool(reporting)
 
     def of(self, backend: str) -> BackendPrice | None:
         """The price of a backend; `None` if it is unknown, which does not mean free."""
-        price = self._exact.get(backend)
-        if price is not None:
-            return price
-        return next((price for start, price in self._wild if backend.startswith(start)), None)
+        try:
+            return self._found[backend]
+        except KeyError:
+            pass
+        price = next((price for start, price in self._wild if backend.startswith(start)), None)
+        if len(self._found) < self._most_found:
+            self._found[backend] = price
+        return price
 
 
 UNPRICED = Prices(())

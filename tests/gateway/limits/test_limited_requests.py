@@ -155,6 +155,30 @@ async def test_a_request_larger_than_the_limit_is_refused_for_good(tmp_path: Pat
     assert silent.status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("values", "sent", "reserved"),
+    [
+        ("defaults: {max_tokens: 30}", {}, 30),
+        ("defaults: {max_tokens: 30}", {"max_tokens": 20}, 20),
+        ("defaults: {max_tokens: 30, n: 2}", {}, 60),
+        ("overrides: {max_tokens: 40}", {"max_tokens": 20}, 40),
+    ],
+)
+async def test_a_limit_reserves_the_answer_that_the_operators_values_allow(
+    tmp_path: Path, values: str, sent: dict[str, int], reserved: int
+) -> None:
+    limits = "  - {name: web-tokens, who: {key: web}, tokens: 5000}"
+    body = {"model": "chat", "messages": HELLO["messages"], **sent}
+    async with (
+        provider() as a,
+        serving(config(a.base_url, limits, f"    {values}"), tmp_path) as gateway,
+    ):
+        answer = await send(gateway, body=body)
+
+    assert answer.status_code == 200
+    assert int(answer.headers["x-ratelimit-remaining-tokens"]) == 5000 - 4 - reserved
+
+
 async def test_all_limits_that_apply_must_have_room_or_nothing_is_reserved(tmp_path: Path) -> None:
     limits = """
   - {name: all, who: {any: true}, requests: 10}
@@ -336,7 +360,7 @@ async def test_a_client_that_waits_as_long_as_it_is_asked_is_served(tmp_path: Pa
     async with provider() as a, serving(config(a.base_url, limits), tmp_path) as gateway:
         await send(gateway)
         await send(gateway)
-        window = gateway.state.limits.of("web", "chat", "chat")
+        window = gateway.state.limits.of(("web", "chat", "chat", "", ""))
         assert window is not None
         refused = await send(gateway)
         wait_ms = int(refused.headers["retry-after-ms"])
