@@ -1,0 +1,1 @@
+"""A guardrail of the Strowger gateway that finds valid IBANs."""
