@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from gateway.routing.participation import NO_PARTICIPATION, Participation
 from gateway.trace_context import RequestTrace
+from gateway.upstream.drawn_tokens import DrawnTokens
 from schemas.errors import GatewayError
 from schemas.events import Usage
 
@@ -102,6 +103,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     certificate: of the client, its subject. team, user, tags: of the caller.
     trace:   `None` if requests are not traced.
     findings: of guardrails, as GUARDRAIL/RULE:ACTION, without content.
+    drawn:   of the current attempt; `None` unless its stream can be continued.
     budget:  the one that was used up, if it refused the request or sent it to a cheaper model.
     """
 
@@ -141,6 +143,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     refusal: str = ""
     trace: RequestTrace | None = None
     findings: Collection[str] = ()
+    drawn: DrawnTokens | None = None
 
     @property
     def attempt_running(self) -> bool:

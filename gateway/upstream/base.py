@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from adapters.base import Supports
 from gateway.trace_context import AttemptTrace
+from gateway.upstream.drawn_tokens import DrawnTokens
 from schemas.answers import Embeddings
 from schemas.events import Event
 from schemas.plain_answer import PlainAnswer
@@ -25,6 +26,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     longest_prompt: a prompt of more tokens certainly exceeds the model; `None` if unknown. For
                 upstreams that count the tokens exactly.
     trace:      the attempt's span, if requests are traced.
+    drawn:      collects the tokens of a local engine; `None` if nobody resumes the answer.
     """
 
     model: str
@@ -35,6 +37,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     large: bool = False
     longest_prompt: int | None = None
     trace: AttemptTrace | None = None
+    drawn: DrawnTokens | None = None
 
 
 WholeChat = Callable[[ChatRequest, Call], Awaitable[PlainAnswer | Sequence[Event]]]

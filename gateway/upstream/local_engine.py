@@ -1,22 +1,24 @@
 """Call a local engine over its Unix socket: one connection per worker for all its requests."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Generic, TypeVar, cast
+from types import MappingProxyType
+from typing import cast
 
 import msgspec
 
 from adapters.base import Supports
 from gateway.clock import now
 from gateway.config.schema.connection import Timeouts
-from gateway.eventloop.inline_task import Waiter, in_task, waiter_of
-from gateway.eventloop.turn import Turn, current_turn
+from gateway.eventloop.inline_task import in_task
+from gateway.eventloop.turn import current_turn
 from gateway.upstream.base import Call
 from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
 from gateway.upstream.local_count import CountsByReading
 from gateway.upstream.local_embeddings import to_embeddings
+from gateway.upstream.pending_answer import Part, PendingAnswer
 from local_engine.protocol.frames import (
     Batch,
     BrokenFrame,
@@ -41,7 +43,6 @@ from local_engine.requests.request_limits import refuse_excess, refuse_unfit
 from local_engine.text.text_length import Reach
 from schemas.answers import Embeddings
 from schemas.errors import (
-    GatewayError,
     UpstreamBroken,
     UpstreamLost,
     UpstreamStarting,
@@ -70,16 +71,18 @@ class LocalUpstream(CountsByReading):
         status: Callable[[], str] = lambda: "not running",
         ready_in: Callable[[], float | None] = lambda: None,
         state: Callable[[], str] = lambda: "",
+        weights: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """timeouts: as for a remote provider; the engine streams every answer to the gateway.
 
         status: what the engine does while it does not respond; for the log, because it may
         contain files and addresses. ready_in: seconds until it should respond again.
-        state: `status` in one word, for clients.
+        state: `status` in one word, for clients. weights: by model, see ResumesAnswers.
         """
         self.name, self.timeouts = name, timeouts
         self._path = socket_path
         self._status, self._state, self._ready_in = status, state, ready_in
+        self._weights = weights
         self._link: _Link | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._failures, self._retry_at, self.reaches = 0, 0.0, dict[str, Reach]()
@@ -102,6 +105,9 @@ class LocalUpstream(CountsByReading):
         if (reach := link.reaches.get(call.model)) is not None:
             refuse_excess(request)
             refuse_unfit(request, reach)
+        drawn = call.drawn
+        if drawn is not None:
+            request = drawn.begin(request, self.weights_of(call.model))
         pending = link.submit(request, call)
         by, begun = min(started + limits.first_token_s, over), False
         try:
@@ -110,6 +116,8 @@ class LocalUpstream(CountsByReading):
                 if not batches:
                     raise self._late(by < over, begun)
                 for batch in batches:
+                    if drawn is not None:
+                        drawn.ids += batch.drawn
                     if batch.events:
                         yield list(batch.events)
                         begun = begun or _shows_progress(batch)
@@ -119,6 +127,10 @@ class LocalUpstream(CountsByReading):
                     by = min(now() + limits.between_tokens_s, over)
         finally:
             link.forget(pending)
+
+    def weights_of(self, model: str) -> str:
+        """See ResumesAnswers."""
+        return self._weights.get(model, "")
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         """Raises as `generate` does. Cancelling it drops the remaining inputs."""
@@ -228,56 +240,6 @@ def _shows_progress(batch: Batch) -> bool:
     )
 
 
-_Part = TypeVar("_Part", Batch, Vectors)
-
-
-class _Pending(Generic[_Part]):
-    """Queue of one request's frames, from the connection to the coroutine that reads them."""
-
-    def __init__(self, id: int, turn: Turn) -> None:
-        self.id = id
-        self._turn = turn
-        self.over = False
-        self._parts: list[_Part] = []
-        self._error: GatewayError | None = None
-        self._waiter: Waiter | None = None
-
-    def put(self, part: _Part) -> None:
-        self._parts.append(part)
-        self.over = self.over or part.last
-        self._wake()
-
-    def fail(self, error: GatewayError) -> None:
-        """Fail after the frames that arrived before `error` have been read."""
-        self._error, self.over = error, True
-        self._wake()
-
-    async def take(self, by: float) -> list[_Part]:
-        """Return all frames since the last call, at least one; [] at `by`, a loop time.
-
-        Raises the error given to `fail`.
-        """
-        loop = self._turn.loop
-        if not self._parts and self._error is None:
-            self._waiter = waiter_of(self._turn)
-            timer = loop.call_at(by, self._wake)
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-                timer.cancel()
-        elif by <= loop.time():
-            return []
-        if not self._parts and self._error is not None:
-            raise self._error
-        parts, self._parts = self._parts, []
-        return parts
-
-    def _wake(self) -> None:
-        if self._waiter is not None:
-            self._waiter.wake()
-
-
 class _Link(asyncio.Protocol):
     """One connection. When it is lost, every request on it fails."""
 
@@ -291,13 +253,13 @@ class _Link(asyncio.Protocol):
         self._upstream = upstream
         self._reader = FrameReader()
         self._ids = count(1)
-        self._pending: dict[int, _Pending[Batch]] = {}
-        self._embedding: dict[int, _Pending[Vectors]] = {}
+        self._pending: dict[int, PendingAnswer[Batch]] = {}
+        self._embedding: dict[int, PendingAnswer[Vectors]] = {}
         self._stats_waiters: list[asyncio.Future[StatsReply]] = []
         self._transport: asyncio.Transport | None = None
 
-    def submit(self, request: GenerateRequest, call: Call) -> _Pending[Batch]:
-        pending = _Pending[Batch](next(self._ids), self._turn)
+    def submit(self, request: GenerateRequest, call: Call) -> PendingAnswer[Batch]:
+        pending = PendingAnswer[Batch](next(self._ids), self._turn)
         self._pending[pending.id] = pending
         self._send(
             pending,
@@ -307,19 +269,21 @@ class _Link(asyncio.Protocol):
                 model=call.model,
                 request_id=call.request_id,
                 tenant=call.tenant,
+                resumable=call.drawn is not None,
+                drawn=() if call.drawn is None else call.drawn.replayed,
             ),
         )
         return pending
 
-    def embed(self, request: EmbeddingsRequest, call: Call) -> _Pending[Vectors]:
-        pending = _Pending[Vectors](next(self._ids), self._turn)
+    def embed(self, request: EmbeddingsRequest, call: Call) -> PendingAnswer[Vectors]:
+        pending = PendingAnswer[Vectors](next(self._ids), self._turn)
         self._embedding[pending.id] = pending
         body = encode_request(request)
         embed = Embed(id=pending.id, request=body, model=call.model, tenant=call.tenant)
         self._send(pending, embed)
         return pending
 
-    def forget(self, pending: _Pending[Batch] | _Pending[Vectors]) -> None:
+    def forget(self, pending: PendingAnswer[Batch] | PendingAnswer[Vectors]) -> None:
         """Drop the request's frames from now on; cancel it in the engine unless it is done."""
         self._pending.pop(pending.id, None)
         self._embedding.pop(pending.id, None)
@@ -388,7 +352,7 @@ class _Link(asyncio.Protocol):
                 waiter.set_exception(lost)
         self._stats_waiters.clear()
 
-    def _send(self, pending: _Pending[_Part], message: Submit | Embed) -> None:
+    def _send(self, pending: PendingAnswer[Part], message: Submit | Embed) -> None:
         """Send, or fail: the engine may close between its first frame and a waiting request."""
         if self.alive:
             self._write(message)

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.registry import Registry
 from gateway.config.schema.config import Config, Provider
-from gateway.engine_process.process import EngineView
+from gateway.engine_process.process import EngineView, engine_settings
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.upstream.adaptation.compose import adapt
 from gateway.upstream.base import Upstream
@@ -23,6 +23,7 @@ from gateway.upstream.origin import addresses_of
 from gateway.upstream.tls import TlsContexts
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
+from gateway.wiring.engine_weights import weights_of
 
 if TYPE_CHECKING:
     from gateway.upstream.image_fetching.fetcher import ImageFetcher
@@ -107,6 +108,7 @@ def _local(provider: Provider, engine: EngineView) -> LocalUpstream:
         partial(getattr, engine, "status"),
         engine.ready_in,
         partial(getattr, engine, "state"),
+        weights_of(engine_settings(provider)),
     )
 
 

@@ -35,14 +35,20 @@ MAX_FRAME_BYTES = 256 * 1024 * 1024
 """Request bodies are limited to far less; a longer frame is a protocol error."""
 
 
-class Submit(Struct, frozen=True, kw_only=True, tag="submit"):
-    """Generate. id: chosen by the worker, unique on its connection. request: JSON."""
+class Submit(Struct, frozen=True, kw_only=True, tag="submit", omit_defaults=True):
+    """Generate. id: chosen by the worker, unique on its connection. request: JSON.
+
+    resumable: batches say which tokens were drawn. drawn: those that the answer has already; its
+    events are those after them.
+    """
 
     id: int
     request: bytes
     model: str
     request_id: str
     tenant: str
+    resumable: bool = False
+    drawn: tuple[int, ...] = ()
 
 
 class Embed(Struct, frozen=True, kw_only=True, tag="embed"):
@@ -74,12 +80,16 @@ class Ready(Struct, frozen=True, kw_only=True, tag="ready"):
     reaches: dict[str, Reach] = {}
 
 
-class Batch(Struct, frozen=True, kw_only=True):
-    """Events of one request. last: its answer is complete."""
+class Batch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Events of one request. last: its answer is complete.
+
+    drawn: the tokens that were drawn for the events, if the request is resumable.
+    """
 
     id: int
     events: tuple[Event, ...]
     last: bool = False
+    drawn: tuple[int, ...] = ()
 
 
 class Deltas(Struct, frozen=True, kw_only=True, tag="deltas"):

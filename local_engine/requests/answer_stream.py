@@ -151,6 +151,11 @@ class AnswerStream:
             scored += self._names.logprobs(token, place)
         return [TextDelta(text=text, index=self.index, logprobs=tuple(scored))]
 
+    def replay(self, tokens: Sequence[int]) -> None:
+        """Take the tokens that the answer has already, whose events were sent elsewhere."""
+        for token in tokens:
+            self._take(SampledToken(token=token), None, (), self._last)
+
     def feed(self, delta: Delta, now: float) -> list[Event]:
         """Return the events of a delta that is neither `expired` nor `failed`. now: loop time."""
         events: list[Event] = []

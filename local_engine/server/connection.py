@@ -98,16 +98,23 @@ class Connection(asyncio.Protocol):
         task.add_done_callback(lambda task: self._done(id, task))
 
     async def _answer(self, submit: Submit) -> None:
+        drawn = list(submit.drawn) if submit.resumable else None
+        sent = len(submit.drawn)
         try:
             answer = self._service.generate(
                 decode_request(submit.request),
                 model=submit.model,
                 request_id=submit.request_id,
                 tenant=submit.tenant,
+                drawn=drawn,
             )
             async with aclosing(answer) as batches:
                 async for batch in batches:
-                    self._put(submit.id, batch)
+                    if drawn is None:
+                        self._put(submit.id, batch)
+                    else:
+                        self._put(submit.id, batch, drawn=tuple(drawn[sent:]))
+                        sent = len(drawn)
             self._put(submit.id, [], last=True)
         except GatewayError as exc:
             self._write(failed(submit.id, exc))
@@ -148,11 +155,13 @@ class Connection(asyncio.Protocol):
         )
         self._loop.call_exception_handler({"message": "a request failed", "exception": exc})
 
-    def _put(self, id: int, events: list[Event], *, last: bool = False) -> None:
+    def _put(
+        self, id: int, events: list[Event], *, last: bool = False, drawn: tuple[int, ...] = ()
+    ) -> None:
         """Collect what a step brings for all requests; their tasks run one after the other."""
         if not self._batches:
             self._loop.call_soon(self._flush)
-        self._batches.append(Batch(id=id, events=tuple(events), last=last))
+        self._batches.append(Batch(id=id, events=tuple(events), last=last, drawn=drawn))
 
     def _flush(self) -> None:
         batches, self._batches = self._batches, []

@@ -21,6 +21,7 @@ from local_engine.scheduling.sequence import new_sequence
 from local_engine.server.delta_queue import DeltaQueue
 from local_engine.server.model_host import ServedModel
 from local_engine.server.request_adapters import RequestAdapters
+from local_engine.server.resumption import replay
 from schemas.errors import DeadlineExceeded, InvalidRequest, UpstreamFailed, UpstreamLost
 from schemas.events import Event, Logits, Usage
 
@@ -51,8 +52,12 @@ class RequestRun:
         queue: DeltaQueue,
         engine: Engine,
         adapters: RequestAdapters,
+        drawn: list[int] | None = None,
     ) -> None:
+        """drawn: see Service.generate."""
         self._model = model
+        self._drawn = drawn
+        self._replayed = self._reasoned = 0
         self.adapters = adapters
         self._request = request
         self._grammar = grammar
@@ -95,7 +100,7 @@ class RequestRun:
         )
         choice = self.live[id] = Choice(prompt=place, answer=answer, held=[], rows=[])
         self._choices.append(choice)
-        return Job(
+        job = Job(
             lane=self._model.base,
             sequence=new_sequence(
                 id=id,
@@ -122,6 +127,11 @@ class RequestRun:
             generation=request.generation,
             prompt_logprobs=request.prompt_logprobs,
         )
+        if not self._drawn:
+            return job
+        answer.replay(self._drawn)
+        self._replayed, self._reasoned = len(self._drawn), answer.reasoned
+        return replay(job, self._drawn, self._model.vocabulary)
 
     def begin(self) -> list[Event]:
         batch: list[Event] = []
@@ -147,6 +157,8 @@ class RequestRun:
                 batch.append(self._usage())
                 step.clear()
             step.add(delta.id)
+            if self._drawn is not None:
+                self._drawn += [one.token for one in delta.drawn]
             events = self._tensors(choice, delta)
             events += self._events(choice, delta, at)
             self._cached.setdefault(choice.prompt, delta.cached)
@@ -207,9 +219,12 @@ class RequestRun:
         return events
 
     def _usage(self) -> Usage:
-        """Return the totals so far; tokens of every choice count, shown or not."""
-        prompt = sum(len(prompt) for prompt in self._request.prompts)
-        completion = sum(choice.answer.count for choice in self._choices)
+        """Return the totals so far; tokens of every choice count, shown or not.
+
+        Tokens that were replayed are read, not drawn.
+        """
+        prompt = sum(len(prompt) for prompt in self._request.prompts) + self._replayed
+        completion = sum(choice.answer.count for choice in self._choices) - self._replayed
         output_format = self._request.output_format
         reasons = output_format is not None and output_format.thinking is not None
         return Usage(
@@ -217,5 +232,7 @@ class RequestRun:
             completion_tokens=completion,
             total_tokens=prompt + completion,
             cached_tokens=sum(self._cached.values()),
-            reasoning_tokens=sum(c.answer.reasoned for c in self._choices) if reasons else None,
+            reasoning_tokens=sum(c.answer.reasoned for c in self._choices) - self._reasoned
+            if reasons
+            else None,
         )

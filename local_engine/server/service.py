@@ -25,6 +25,7 @@ from local_engine.server.embedding_service import EmbeddingResult, EmbeddingServ
 from local_engine.server.host_info import as_of_now, machine
 from local_engine.server.model_host import Hosting, ServedModel, host
 from local_engine.server.request_run import NAME, RequestRun
+from local_engine.server.resumption import check_resumable
 from local_engine.text.text_length import Reach
 from schemas.errors import (
     InvalidRequest,
@@ -110,11 +111,19 @@ class Service:
         await self._over.wait()
 
     async def generate(
-        self, request: GenerateRequest, *, model: str, request_id: str = "", tenant: str = ""
+        self,
+        request: GenerateRequest,
+        *,
+        model: str,
+        request_id: str = "",
+        tenant: str = "",
+        drawn: list[int] | None = None,
     ) -> AsyncGenerator[list[Event], None]:
         """Yield batches of events. Closing the generator early frees its sequences within one step.
 
         tenant: may reuse its own prefix-cache entries only. request_id: the answer's id.
+        drawn: the tokens that the answer has already; the events are those after them. The tokens
+        of each batch are appended. `None`: nobody resumes the answer.
         Raises ModelNotFound, InvalidRequest and UpstreamBusy before the first batch,
         DeadlineExceeded and UpstreamFailed at any time.
         """
@@ -123,7 +132,7 @@ class Service:
         if served is None:
             raise self._cannot(model, "does not generate text; use it for embeddings")
         with preparing():
-            run, jobs = await self._prepare(served, request, tenant)
+            run, jobs = await self._prepare(served, request, tenant, drawn)
         ids = list(run.live)
         for id in ids:
             self._queues[id] = run.queue
@@ -143,18 +152,23 @@ class Service:
             served.adapter_resolver.release(run.adapters)
 
     async def _prepare(
-        self, served: ServedModel, request: GenerateRequest, tenant: str
+        self,
+        served: ServedModel,
+        request: GenerateRequest,
+        tenant: str,
+        drawn: list[int] | None,
     ) -> tuple[RequestRun, list[Job]]:
         """Validate the request and create its jobs."""
         assert self._loop is not None
         prepared = await self._read(served.reader, request, tenant)
+        replayed = check_resumable(prepared, drawn)
         grammar = None
         if prepared.guide is not None:
             grammar = await served.guides.compile(
                 prepared.guide, prepared.ends | prepared.stops, tenant
             )
         for prompt in prepared.prompts:
-            served.lane.validate_prompt_length(len(prompt))
+            served.lane.validate_prompt_length(len(prompt) + replayed)
             if prepared.beams is not None:
                 served.lane.validate_beams(len(prompt), prepared.beams.width, prepared.drawn)
         answers = len(prepared.prompts) * prepared.choices
@@ -167,7 +181,8 @@ class Service:
         if len(self._queues) + answers > self._most:
             raise UpstreamBusy("too many answers are queued", upstream=NAME, retry_after=1.0)
         adapters = await served.adapter_resolver.resolve(request, tenant)
-        run = RequestRun(served, prepared, grammar, DeltaQueue(self._loop), self._engine, adapters)
+        queue = DeltaQueue(self._loop)
+        run = RequestRun(served, prepared, grammar, queue, self._engine, adapters, drawn)
         return run, run.prepare(self._ids, tenant.encode())
 
     async def _read(

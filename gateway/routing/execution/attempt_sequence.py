@@ -239,6 +239,7 @@ class AttemptSequence:
             large=self.record.large,
             longest_prompt=candidate.longest_prompt,
             trace=None if self.record.trace is None else self.record.trace.start_attempt(at),
+            drawn=self.record.drawn,
         )
         probe = candidate.breaker.begin(at)
         entry = start_attempt(candidate, self.record, at)
@@ -339,6 +340,7 @@ def first_attempt(
         large=record.large,
         longest_prompt=candidate.longest_prompt,
         trace=None if record.trace is None else record.trace.start_attempt(at),
+        drawn=record.drawn,
     )
     # By position: faster than by keyword.
     return PrimaryAttempt(

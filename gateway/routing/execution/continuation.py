@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from gateway.routing.execution.shown_answer import ShownAnswer
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.request_facts import CHARACTERS_PER_TOKEN
+from gateway.upstream.drawn_tokens import DrawnTokens, ResumesAnswers
 from schemas.messages import Message, text_of
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, TokenRequest
 from schemas.sampling import Sampling
@@ -45,20 +46,20 @@ class Continuation(Struct, frozen=True, kw_only=True, eq=False):
 
     begun:   the beginning of the answer that its answer repeats; "" if it does not.
     trimmed: white space that was shown, but not sent.
+    resumed: the tokens behind which a local engine goes on; () if it continues text.
     """
 
     candidate: Candidate
     begun: str = ""
     trimmed: str = ""
+    resumed: tuple[int, ...] = ()
 
 
 def continuable(request: GenerateRequest, shown: ShownAnswer) -> bool:
     """Whether what was shown of the answer could be continued by some backend."""
     if shown.lacking or not request.stream:
         return False
-    sampling = request.sampling
-    several = (sampling.n or 1, sampling.best_of or 1, sampling.beam_width or 1)
-    if max(several) > 1 or sampling.logprobs or sampling.top_logprobs:
+    if _several(request) or _beyond_text(request):
         return False
     if not (GRAMMARS | BY_ANSWER).isdisjoint(request.extra):
         return False
@@ -66,15 +67,30 @@ def continuable(request: GenerateRequest, shown: ShownAnswer) -> bool:
         case ChatRequest():
             return not _constrained(request)
         case CompletionRequest():
-            return len(request.prompts) == 1 and not (
-                request.template or request.echo or request.suffix
-            )
+            return not (request.template or request.echo or request.suffix)
         case TokenRequest():
-            return (
-                request.draft is UNSET
-                and not request.return_context_logits
-                and not request.return_generation_logits
-            )
+            return True
+
+
+def resumable(request: GenerateRequest) -> bool:
+    """Whether an engine can resume the answer from its tokens: reasoning, calls, grammars as well.
+
+    Not several answers, log probabilities, logits and drafts, whose state is not in the tokens.
+    """
+    if _several(request) or _beyond_text(request):
+        return False
+    return not isinstance(request, CompletionRequest) or not request.echo
+
+
+def resumption(candidate: Candidate, drawn: DrawnTokens) -> Continuation | None:
+    """The candidate with the request that resumes the answer; `None` if its model is another."""
+    upstream = candidate.backend.upstream
+    if drawn.request is None or not drawn.ids or not isinstance(upstream, ResumesAnswers):
+        return None
+    if not drawn.weights or upstream.weights_of(candidate.model) != drawn.weights:
+        return None
+    resumed = replace(candidate, request=drawn.request)
+    return Continuation(candidate=resumed, resumed=tuple(drawn.ids))
 
 
 def continuation(
@@ -128,6 +144,22 @@ def remaining(sampling: Sampling, shown: ShownAnswer) -> Sampling:
     if isinstance(sampling.min_tokens, int):
         sampling = replace(sampling, min_tokens=max(0, sampling.min_tokens - produced))
     return sampling
+
+
+def _several(request: GenerateRequest) -> bool:
+    sampling = request.sampling
+    counts = (sampling.n or 1, sampling.best_of or 1, sampling.beam_width or 1)
+    prompts = len(request.prompts) if isinstance(request, CompletionRequest) else 1
+    return max(*counts, prompts) > 1
+
+
+def _beyond_text(request: GenerateRequest) -> bool:
+    """Whether more than text and tokens was asked for."""
+    if request.sampling.logprobs or request.sampling.top_logprobs:
+        return True
+    return isinstance(request, TokenRequest) and bool(
+        request.draft or request.return_context_logits or request.return_generation_logits
+    )
 
 
 def _constrained(request: ChatRequest) -> bool:

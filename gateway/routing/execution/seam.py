@@ -42,7 +42,7 @@ class Seam:
         self._stops = _open_stops(request, shown.text)
         self._anything_shown = bool(shown.text or shown.ids)
         self._held = ""
-        self._first = True
+        self._first = not continued.resumed
         self.ended = False
 
     def join(self, batch: Sequence[Event]) -> list[Event]:

@@ -14,12 +14,15 @@ from functools import partial
 from msgspec.structs import replace
 
 from gateway.clock import now
+from gateway.config.schema.failover import RetryRule
 from gateway.routing.execution import pipeline
 from gateway.routing.execution.continuation import (
     Continuation,
     continuable,
     continuation,
     exhausted,
+    resumable,
+    resumption,
 )
 from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.execution.seam import Seam
@@ -28,7 +31,14 @@ from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import Plan, no_error_fallback
 from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.routing.resilience.retry import may_fail_over, may_retry, pause
-from schemas.errors import DeadlineExceeded, GatewayError, UpstreamError
+from gateway.upstream.drawn_tokens import DrawnTokens
+from schemas.errors import (
+    DeadlineExceeded,
+    GatewayError,
+    UpstreamError,
+    UpstreamLost,
+    UpstreamStarting,
+)
 from schemas.event_source import EventSink, EventSource
 from schemas.events import Event, Finished
 from schemas.requests import GenerateRequest
@@ -91,6 +101,8 @@ class _Answer:
         self._tenant = tenant
         self._deadline = record.started + plan.deadline_s
         self._seam: Seam | None = None
+        if plan.hedging is None:  # two attempts at once would share it
+            record.drawn = DrawnTokens(ids=[])
         self._first_at: float | None = None
         self._last_at = 0.0
         self.shown = ShownAnswer()
@@ -119,7 +131,7 @@ class _Answer:
         return (
             self._record.first_content_at is not None
             and may_fail_over(error, self._plan.retry)
-            and continuable(self._request, self.shown)
+            and (continuable(self._request, self.shown) or resumable(self._request))
         )
 
     def complete(self) -> bool:
@@ -136,12 +148,12 @@ class _Answer:
         record, broken, rule = self._record, _last_attempt(self._record), self._plan.retry
         if self._first_at is None:
             self._first_at = record.first_content_at
-        queue = self._queue(broken.backend, may_retry(failure, rule))
+        queue, drawn = self._queue(broken.backend, failure), self._drawn_by(broken.backend)
         last: GatewayError = failure
         for repeats in range(rule.attempts):
             for candidate in tuple(queue):
                 again = repeats > 0 or candidate.name == broken.backend
-                continued = continuation(candidate, self._request, self.shown)
+                continued = self._continuation(candidate, drawn)
                 if continued is None:
                     queue.remove(candidate)
                     continue
@@ -154,22 +166,43 @@ class _Answer:
                 except GatewayError as error:
                     release_traceback(error)
                     last = error
-                    if not may_retry(error, rule):
+                    if not _may_return(error, rule):
                         queue.remove(candidate)
                 finally:
                     record.first_content_at = self._first_at
             wait = pause(last, rule, repeats, random.random())
-            if not queue or self._attempts_left() <= 0 or now() + wait >= self._deadline:
+            late = wait > rule.max_backoff_s or now() + wait >= self._deadline
+            if not queue or self._attempts_left() <= 0 or late:
                 break
             await asyncio.sleep(wait)
         record.backend = broken.backend
         raise failure
 
-    def _queue(self, broken: str, retryable: bool) -> list[Candidate]:
+    def _queue(self, broken: str, failure: UpstreamError) -> list[Candidate]:
         """The candidates in the plan's order; the one that broke off last, if it may be asked."""
         able = (*self._plan.candidates, *self._plan.unavailable)
+        again = _may_return(failure, self._plan.retry)
         others = [one for one in able if one.name != broken]
-        return others + [one for one in able if one.name == broken and retryable]
+        return others + [one for one in able if one.name == broken and again]
+
+    def _drawn_by(self, broken: str) -> DrawnTokens | None:
+        """The tokens that the backend has drawn, if it can say; not those of one asked before."""
+        drawn = self._record.drawn
+        able = (*self._plan.candidates, *self._plan.unavailable)
+        known = any(
+            one.name == broken and drawn is not None and resumption(one, drawn) is not None
+            for one in able
+        )
+        return drawn if known else None
+
+    def _continuation(self, candidate: Candidate, drawn: DrawnTokens | None) -> Continuation | None:
+        if drawn is not None and resumable(self._request):
+            resumed = resumption(candidate, drawn)
+            if resumed is not None:
+                return resumed
+        if continuable(self._request, self.shown):
+            return continuation(candidate, self._request, self.shown)
+        return None
 
     def _attempts_left(self) -> int:
         return self._plan.retry.attempts - self._record.attempts_sent
@@ -197,6 +230,8 @@ class _Answer:
             error_fallback=no_error_fallback,
             hedging=None,
         )
+        if record.drawn is not None:
+            record.drawn = DrawnTokens(ids=[], replayed=continued.resumed)
         source = pipeline.stream(alone, self._request, record, tenant=self._tenant)
         try:
             batch = await anext(source)
@@ -207,6 +242,12 @@ class _Answer:
             broken.continued = False
             await source.aclose()
             raise
+
+
+def _may_return(error: GatewayError, rule: RetryRule) -> bool:
+    """Whether the backend may be asked again; an engine that ended is started again."""
+    starts = isinstance(error, UpstreamLost | UpstreamStarting)
+    return may_retry(error, rule) or (starts and may_fail_over(error, rule))
 
 
 def _last_attempt(record: RequestRecord) -> AttemptRecord:
