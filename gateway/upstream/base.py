@@ -26,7 +26,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     longest_prompt: a prompt of more tokens certainly exceeds the model; `None` if unknown. For
                 upstreams that count the tokens exactly.
     trace:      the attempt's span, if requests are traced.
-    drawn:      collects the tokens of a local engine; `None` if nobody resumes the answer.
+    drawn:      collects the tokens of a local engine; `None` if no attempt resumes the answer.
     """
 
     model: str

@@ -123,7 +123,7 @@ class Service:
 
         tenant: may reuse its own prefix-cache entries only. request_id: the answer's id.
         drawn: the tokens that the answer has already; the events are those after them. The tokens
-        of each batch are appended. `None`: nobody resumes the answer.
+        of each batch are appended. `None`: the answer is never resumed.
         Raises ModelNotFound, InvalidRequest and UpstreamBusy before the first batch,
         DeadlineExceeded and UpstreamFailed at any time.
         """
