@@ -21,7 +21,7 @@ if [ -d requirements/wheels ]; then
 fi
 
 into_prefix() {
-    "$TOOLS/bin/python" -m pip --quiet --python "$PREFIX/bin/python" install --no-compile --no-deps "$@"
+    "$TOOLS/bin/python" -m pip --quiet --python "$PREFIX/bin/python" install --no-compile "$@"
 }
 
 packages() {
@@ -29,7 +29,8 @@ packages() {
     "$TOOLS/bin/python" -m pip --quiet install --require-hashes -r requirements/pip.txt
     "$TOOLS/bin/python" -m pip --quiet install --no-deps --require-hashes -r requirements/build.txt
     python3 -m venv --without-pip "$PREFIX"
-    into_prefix --require-hashes -r "requirements/$1.txt"
+    into_prefix --no-deps --require-hashes -r "requirements/$1.txt"
+    # What torch's CPU build needs is in the list; a CUDA build brings NVIDIA's libraries.
     if [ "$1" != gateway ]; then
         if [ -n "$TORCH_INDEX_URL" ]; then
             into_prefix --index-url "$TORCH_INDEX_URL" -c constraints.txt torch
@@ -54,7 +55,7 @@ prune() {
 project() {
     folder=$(mktemp -d)
     "$TOOLS/bin/python" -m pip --quiet wheel --no-deps --no-build-isolation --wheel-dir "$folder" .
-    into_prefix --no-index "$folder"/*.whl
+    into_prefix --no-deps --no-index "$folder"/*.whl
     rm -r "$folder"
     for package in schemas adapters local_engine gateway; do
         compile "$PREFIX"/lib/python*/site-packages/"$package"

@@ -45,4 +45,4 @@ def test_the_configuration_of_the_page_is_valid(text: str) -> None:
 
 
 def test_the_page_has_both() -> None:
-    assert (len(BASH), len(YAML)) == (5, 1)
+    assert (len(BASH), len(YAML)) == (6, 1)
