@@ -5,6 +5,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -33,8 +34,13 @@ def versions(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9][\w.-]*)==(\S+)", text_of(name), re.MULTILINE))
 
 
-def imported(package: str) -> Iterator[str]:
+@cache
+def imported(package: str) -> frozenset[str]:
     """Top-level names that a package imports anywhere."""
+    return frozenset(_imported(package))
+
+
+def _imported(package: str) -> Iterator[str]:
     for file in (ROOT / package).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             match node:
@@ -46,9 +52,12 @@ def imported(package: str) -> Iterator[str]:
                     pass
 
 
+_distributions = cache(packages_distributions)
+
+
 def distributions(packages: set[str]) -> dict[str, set[str]]:
     """The distributions that have what these packages import, by the imported name."""
-    known = packages_distributions()
+    known = _distributions()
     names = {name for package in packages for name in imported(package)}
     outside = names - OWN - sys.stdlib_module_names
     return {

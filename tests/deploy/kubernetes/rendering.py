@@ -10,7 +10,7 @@ import yaml
 ROOT = Path(__file__).parents[3]
 TREE = ROOT / "deploy" / "kubernetes"
 KUBECTL = shutil.which("kubectl")
-COMPONENTS = ("autoscaling", "monitoring", "engine", "engine-nvidia", "engine-ascend")
+COMPONENTS = ("autoscaling", "monitoring", "engine-nvidia", "engine-ascend")
 Manifest = dict[str, Any]
 
 
@@ -27,14 +27,14 @@ def render(folder: Path) -> list[Manifest]:
 
 
 def with_components(tree: Path, *components: str, more: str = "") -> list[Manifest]:
-    """Render a copy of the manifests with these components."""
+    """Render a copy of the gateway and the engine with these components."""
     shutil.copytree(TREE, tree)
     own = tree / "overlays" / "own"
     own.mkdir()
     lines = "\n".join(f"  - ../../components/{name}" for name in components)
     (own / "kustomization.yaml").write_text(
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
-        f"resources: [../../base]\ncomponents:\n{lines}\n{more}"
+        f"resources: [../../base, ../../engine]\ncomponents:\n{lines}\n{more}"
     )
     return render(own)
 
