@@ -1,6 +1,6 @@
 """The gateway of compose.yaml works with its database, Redis, scraper and collector.
 
-Servers of this machine stand for the containers: only addresses and the spool's folder are replaced.
+Servers of this machine stand for the containers; only addresses and the spool's folder differ.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def test_it_answers_records_shares_measures_and_traces(tmp_path: Path) -> 
                 up.client() as client,
             ):
                 async with asyncio.timeout(SOON_S):
-                    while (await client.get("/readyz")).status_code != 200:
+                    while (await client.get("/readyz")).status_code != 200:  # noqa: ASYNC110
                         await asyncio.sleep(0.05)
                 body = {"model": "chat", "messages": [{"role": "user", "content": "Hello!"}]}
                 answer = await client.post(
@@ -55,7 +55,7 @@ async def test_it_answers_records_shares_measures_and_traces(tmp_path: Path) -> 
                         if "\nstrowger_records_imported_total 0" not in scraped:
                             break
                         await asyncio.sleep(0.05)
-                    while not collector.resource_spans():
+                    while not collector.resource_spans():  # noqa: ASYNC110  the same
                         await asyncio.sleep(0.05)
 
     assert answer.status_code == 200, answer.text
