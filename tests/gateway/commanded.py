@@ -88,13 +88,22 @@ def write(file: Path, text: str) -> None:
 
 @asynccontextmanager
 async def commanded(
-    config: Path, text: str, *options: str, env: Mapping[str, str] | None = None
+    config: Path,
+    text: str,
+    *options: str,
+    env: Mapping[str, str] | None = None,
+    command: tuple[str, ...] = (sys.executable, "-m", "gateway.cli"),
+    folder: Path | None = None,
 ) -> AsyncGenerator[Commanded, None]:
-    """Serve `text`, written to the file `config`, on any free port. env: besides the test's own."""
+    """Serve `text`, written to the file `config`, on any free port.
+
+    env: in addition to the test's own. command: an installed `strowger`. folder: to run in.
+    """
     write(config, text)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", "serve", "--config", str(config), "--port", "0"),
+        *(*command, "serve", "--config", str(config), "--port", "0"),
         *options,
+        cwd=folder,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "COLUMNS": "100", **(env or {})},

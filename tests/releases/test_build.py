@@ -1,0 +1,89 @@
+"""Wheel and sdist are the same bytes wherever they are built, and contain what they should."""
+
+import io
+import subprocess
+import tarfile
+import zipfile
+from email.parser import BytesParser
+from pathlib import Path
+
+import pytest
+
+from tests.releases.conftest import EPOCH
+from tools.release_build import DifferentBuilds, build_twice, tracked
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("adapters/", "gateway/", "local_engine/", "schemas/")
+
+DEPENDS_ON_ITS_FOLDER = {
+    "pyproject.toml": """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "restless"
+dynamic = ["version"]
+[tool.hatch.version]
+source = "code"
+path = "restless.py"
+""",
+    "restless.py": 'import os\n__version__ = "1." + str(len(os.getcwd()))\n',
+}
+
+
+@pytest.fixture
+def wheel(wheel_file: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(wheel_file)
+
+
+def test_two_builds_and_one_from_the_sdist_are_equal(built: dict[str, bytes]) -> None:
+    kinds = sorted(name.rpartition("strowger_gateway-")[2].lstrip("0123456789.") for name in built)
+
+    assert kinds == ["-py3-none-any.whl", "tar.gz"]
+
+
+def test_a_build_that_depends_on_its_folder_is_refused(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name, text in DEPENDS_ON_ITS_FOLDER.items():
+        (project / name).write_text(text)
+    for words in (("init", "-q"), ("add", ".")):
+        subprocess.run(("git", *words), cwd=project, check=True)
+
+    with pytest.raises(DifferentBuilds, match=r"restless-1\.\d+"):
+        build_twice(project, tmp_path, EPOCH)
+
+
+def test_the_wheel_contains_the_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+    assert names == {name for name in tracked(ROOT) if name.startswith(PACKAGES)}
+    assert not any("tiny_chat" in name or "test_" in name for name in names), "training, tests"
+
+
+def test_the_wheel_names_its_licence_its_command_and_its_python(wheel: zipfile.ZipFile) -> None:
+    (folder,) = {name.split("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
+    metadata = BytesParser().parsebytes(wheel.read(f"{folder}/METADATA"))
+
+    assert f"{folder}/licenses/LICENSE" in wheel.namelist()
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert "strowger = gateway.cli:main" in wheel.read(f"{folder}/entry_points.txt").decode()
+
+
+def test_every_file_has_the_time_of_the_commit(built: dict[str, bytes]) -> None:
+    (content,) = (content for name, content in built.items() if name.endswith(".tar.gz"))
+
+    with tarfile.open(fileobj=io.BytesIO(content)) as sdist:
+        times = {member.mtime for member in sdist.getmembers()}
+
+    assert times == {EPOCH}
+
+
+def test_the_sdist_contains_what_its_own_tests_need(built: dict[str, bytes]) -> None:
+    (content,) = (content for name, content in built.items() if name.endswith(".tar.gz"))
+
+    with tarfile.open(fileobj=io.BytesIO(content)) as sdist:
+        names = {member.name.partition("/")[2] for member in sdist.getmembers()}
+
+    assert set(tracked(ROOT)) - names == set()
