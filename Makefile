@@ -21,10 +21,13 @@ SOAK    ?= 1000000
 BURST   ?= 10000
 ROLLING ?= 100000
 
+# Interpreters of `make nightly-wheel`; those that are not installed are left out.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image check fmt docs cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock wheels servers setup setup-dev clean
+.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image nightly-wheel check fmt docs cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,12 +49,13 @@ test-fast: setup-dev  ## Run the quick tests, under two minutes: no engine, brow
 coverage: setup-dev servers  ## Run the tests with coverage of lines and branches: a summary and coverage.xml
 	$(BIN)/python -m pytest $(FAST) -n 3 --dist loadfile --no-loadscope-reorder -q --cov --cov-report=term --cov-report=xml
 
-nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -image also run alone
-	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image
+nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -image, -wheel also run alone
+	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image nightly-wheel
 
 nightly-tests: setup-dev servers
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
-		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst --ignore tests/deploy
+		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst --ignore tests/deploy \
+		--ignore tests/releases
 
 nightly-clients: setup-dev
 	$(BIN)/python -m tests.clients.install $(CLIENTS)
@@ -85,6 +89,10 @@ nightly-rolling: setup-dev
 # As root, with buildah, mmdebstrap and bubblewrap (Debian's packages of these names); skipped without them.
 nightly-image: setup-dev
 	$(BIN)/python -m pytest -s -m nightly tests/deploy/image
+
+# Each Python that this machine has, with the newest dependencies; wheels of the lock for all; the tools of a release.
+nightly-wheel: setup-dev
+	STROWGER_PYTHONS="$(PYTHONS)" $(BIN)/python -m pytest -s -m nightly tests/releases
 
 check: setup-dev  ## Check only style and types
 	$(BIN)/ruff check .
@@ -174,6 +182,28 @@ lock: setup-dev  ## Write the versions and hashes in requirements/ (needs PyPI);
 		requirements/image.in requirements/torch.in -o requirements/ascend.txt
 	$(COMPILE) -c requirements/dev.txt requirements/build.in -o requirements/build.txt
 	$(COMPILE) -c constraints.txt requirements/pip.in -o requirements/pip.txt
+	$(COMPILE) -c requirements/run.txt requirements/release.in -o requirements/release.txt
+
+TOOLS := build/release-tools
+$(TOOLS)/.ready: requirements/release.txt
+	rm -rf $(TOOLS)
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip --quiet --disable-pip-version-check install --require-hashes -r requirements/release.txt
+	@touch $@
+
+dist: $(TOOLS)/.ready  ## Build wheel and sdist of the commit, twice, into dist/; fail unless both builds are equal
+	$(TOOLS)/bin/python -m tools.release_build
+
+# The lock and torch, which is not in it (requirements/excluded.txt). Reproducible: no serial number, no time.
+sbom: $(TOOLS)/.ready  ## Write the software bill of materials of the locked dependencies (CycloneDX) into dist/
+	@mkdir -p dist
+	{ cat requirements/run.txt; grep '^torch==' constraints.txt; } | $(TOOLS)/bin/cyclonedx-py requirements - \
+		--pyproject pyproject.toml --mc-type application --output-reproducible --spec-version 1.6 \
+		--output-format JSON --output-file dist/strowger_gateway-sbom.cdx.json
+
+lint-workflows: $(TOOLS)/.ready  ## Check .github/workflows against GitHub's schema and audit them
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(TOOLS)/bin/zizmor --offline --persona regular .github/workflows
 
 # For a build of an image without a network: deploy/image/install.sh then takes these packages and asks no index.
 IMAGE ?= engine

@@ -77,7 +77,7 @@ async def test_it_serves_the_bundled_model_the_admin_page_and_the_documentation(
         gateway.client() as client,
     ):
         async with asyncio.timeout(SOON_S):
-            while (await client.get("/readyz")).status_code != 200:  # the engine loads the model
+            while (await client.get("/readyz")).status_code != 200:  # noqa: ASYNC110  engine loads
                 await asyncio.sleep(0.05)
         answer = await client.post("/v1/chat/completions", json=body)
         pages = {
