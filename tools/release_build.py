@@ -96,7 +96,7 @@ def epoch_of(root: Path) -> int:
 
 
 def main() -> None:
-    """Write the files and their SHA-256 sums to dist/."""
+    """Replace dist/ by the files and their SHA-256 sums."""
     changed = subprocess.run(
         ("git", "status", "--porcelain"), cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -107,7 +107,8 @@ def main() -> None:
             built = build_twice(ROOT, Path(folder), epoch_of(ROOT))
         except subprocess.CalledProcessError as exc:
             raise SystemExit(exc.stderr.decode()) from exc
-    DIST.mkdir(exist_ok=True)
+    shutil.rmtree(DIST, ignore_errors=True)
+    DIST.mkdir()
     sums = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in built.items()]
     for name, content in {**built, SUMS: "".join(sums).encode()}.items():
         (DIST / name).write_bytes(content)
