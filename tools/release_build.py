@@ -1,8 +1,8 @@
 """Build wheel and sdist twice, in different surroundings, and compare them: `make dist`.
 
 The builds run in copies of the files that git tracks, with the time of the last commit as
-SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch/), so anybody who builds
-the same commit with the locked hatchling gets the same bytes.
+SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch/), so every build of the
+same commit with the locked hatchling has the same bytes.
 """
 
 import hashlib

@@ -39,13 +39,20 @@ async def read_usage(gateway: Gateway, build: Callable[[Read], _T]) -> _T:
     return await gateway.experiments.ask(partial(build, gateway.experiments.store.usage))
 
 
+_REPORT = ResponseSpec(
+    UsageReport,
+    description="the report; CSV with `format=csv`",
+    generate_examples=False,  # Litestar needs pydantic to make them
+)
+
+
 def usage_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     @get(
         "/usage",
         summary="Requests, tokens and cost, as `strowger usage` shows them",
         role="viewer",
         security=[{SCHEME: []}],
-        responses={200: ResponseSpec(UsageReport, description="the report; CSV with `format=csv`")},
+        responses={200: _REPORT},
     )
     async def usage(
         by: Annotated[

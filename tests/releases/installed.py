@@ -2,9 +2,15 @@
 
 import subprocess
 import sys
-import sysconfig
 import venv
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+PROJECT = "strowger-gateway"
 
 
 def empty_environment(folder: Path) -> Path:
@@ -23,11 +29,34 @@ def install(python: Path, *words: str) -> None:
     )
 
 
-def borrow_packages(python: Path) -> None:
-    """Let an environment import the packages of the test's own environment, after its own.
+def borrow_packages(python: Path, *extras: str) -> None:
+    """Link the packages that the wheel declares, with these extras, from the test's environment.
 
-    Python reads no .pth files of a folder that a .pth file adds, so the editable installation of
-    the working tree stays out.
+    So an import of a package that is not declared fails, as it would at a user.
     """
     own = next(python.parents[1].glob("lib/python*/site-packages"))
-    (own / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    for needed in _required(PROJECT, frozenset(extras)):
+        for entry in {str(file).split("/")[0] for file in needed.files or ()} - {".."}:
+            source = Path(str(needed.locate_file(entry)))
+            if source.exists() and entry != "__pycache__" and not (own / entry).exists():
+                (own / entry).symlink_to(source)
+
+
+def _required(name: str, extras: frozenset[str]) -> Iterator[Distribution]:
+    """Every distribution that one needs, each once per set of extras."""
+    waiting = [(name, extras)]
+    seen = set(waiting)
+    while waiting:
+        name, extras = waiting.pop()
+        found = distribution(name)
+        if name != PROJECT:
+            yield found
+        for line in found.requires or ():
+            needed = Requirement(line)
+            applies = needed.marker is None or any(
+                needed.marker.evaluate({"extra": extra}) for extra in ("", *extras)
+            )
+            one = (canonicalize_name(needed.name), frozenset(needed.extras))
+            if applies and one not in seen:
+                seen.add(one)
+                waiting.append(one)

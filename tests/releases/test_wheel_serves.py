@@ -4,31 +4,44 @@ import asyncio
 import json
 import os
 import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.gateway.commanded import SOON_S, commanded
 from tests.releases.installed import borrow_packages, empty_environment, install
+from tests.stand_ins.provider import provider
 
 ROOT = Path(__file__).parents[2]
-CONFIG = """
-auth: {admin_key: an-operators-key-of-some-length}
+REMOTE = """
+auth: {{admin_key: an-operators-key-of-some-length}}
+providers: [{{name: a, adapter: openai, base_url: "{url}", api_key: k}}]
+models: [{{name: chat, backends: [{{provider: a, model: x}}]}}]
+"""
+LOCAL = """
 providers:
   - {name: here, adapter: local, engine: {models: [{name: tiny, path: "bundled:tiny-chat"}]}}
 models:
-  - {name: tiny, defaults: {temperature: 0}, backends: [{provider: here, model: tiny}]}
+  - {name: chat, defaults: {temperature: 0}, backends: [{provider: here, model: tiny}]}
 """
+HELLO = {"model": "chat", "messages": [{"role": "user", "content": "Hello!"}]}
 ADMIN = {"authorization": "Bearer an-operators-key-of-some-length"}
+
+
+def command_of(wheel_file: Path, folder: Path, *extras: str) -> Path:
+    """`strowger` of the wheel, with the packages that it declares and no others."""
+    python = empty_environment(folder)
+    install(python, "--no-deps", "--no-index", str(wheel_file))
+    borrow_packages(python, *extras)
+    return python.with_name("strowger")
 
 
 @pytest.fixture(scope="module")
 def command(wheel_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`strowger` of the wheel; the packages that it depends on are those of the tests."""
-    python = empty_environment(tmp_path_factory.mktemp("environment"))
-    install(python, "--no-deps", "--no-index", str(wheel_file))
-    borrow_packages(python)
-    return python.with_name("strowger")
+    return command_of(wheel_file, tmp_path_factory.mktemp("environment"))
 
 
 def output(command: Path, *words: str, folder: Path) -> str:
@@ -61,29 +74,49 @@ def test_its_commands_have_their_files(command: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_it_serves_the_bundled_model_the_admin_page_and_the_documentation(
+async def test_without_extras_it_serves_remote_providers_the_admin_page_and_the_documentation(
     command: Path, tmp_path: Path
 ) -> None:
-    body = {"model": "tiny", "messages": [{"role": "user", "content": "Hello!"}]}
-
     async with (
-        commanded(
-            tmp_path / "config.yaml",
-            CONFIG,
-            env={"PYTHONPATH": ""},
-            command=(str(command),),
-            folder=tmp_path,
-        ) as gateway,
-        gateway.client() as client,
+        provider() as remote,
+        served(command, REMOTE.format(url=remote.base_url), tmp_path) as client,
     ):
+        answer = await client.post("/v1/chat/completions", json=HELLO)
+        paths = (
+            *("/admin", "/admin/usage", "/admin/keys", "/admin/static/page.js", "/metrics"),
+            *("/docs", "/docs/page.css", "/openapi.json", "/v1/models"),
+        )
+        pages = {path: (await client.get(path, headers=ADMIN)).status_code for path in paths}
+
+    assert answer.json()["choices"][0]["message"]["content"] == "hello", answer.text
+    assert set(pages.values()) == {200}, pages
+
+
+@pytest.mark.anyio
+async def test_with_the_extra_local_it_serves_the_bundled_model(
+    wheel_file: Path, tmp_path: Path
+) -> None:
+    command = command_of(wheel_file, tmp_path / "environment", "local")
+
+    async with served(command, LOCAL, tmp_path) as client:
         async with asyncio.timeout(SOON_S):
             while (await client.get("/readyz")).status_code != 200:  # noqa: ASYNC110  engine loads
                 await asyncio.sleep(0.05)
-        answer = await client.post("/v1/chat/completions", json=body)
-        pages = {
-            path: (await client.get(path, headers=ADMIN)).status_code
-            for path in ("/admin", "/admin/static/page.js", "/docs", "/openapi.json", "/metrics")
-        }
+        answer = await client.post("/v1/chat/completions", json=HELLO)
 
     assert answer.json()["choices"][0]["message"]["content"], answer.text
-    assert set(pages.values()) == {200}, pages
+
+
+@asynccontextmanager
+async def served(command: Path, config: str, folder: Path) -> AsyncGenerator[httpx.AsyncClient]:
+    async with (
+        commanded(
+            folder / "config.yaml",
+            config,
+            env={"PYTHONPATH": ""},
+            command=(str(command),),
+            folder=folder,
+        ) as gateway,
+        gateway.client() as client,
+    ):
+        yield client
