@@ -125,7 +125,8 @@ class Runtime:
         fetchers = () if fetcher is None else (fetcher,)
         issuers = () if self.issuers is None else self.issuers.keys
         sign_in = () if self.sign_in is None else (self.sign_in,)
-        return (*self.upstreams.values(), *fetchers, *issuers, *sign_in)
+        guards = () if self.guards is None else (self.guards,)
+        return (*self.upstreams.values(), *fetchers, *issuers, *sign_in, *guards)
 
     def retire(self) -> None:
         """Stop watching the engines, because this generation gets no more requests."""

@@ -4,7 +4,7 @@ A hook does no I/O of its own unless it is an `AsyncHook`. Offsets are in charac
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -105,6 +105,13 @@ class AsyncHook(Protocol):
     async def before(self, request: Request) -> Request | Edited | HookRefusal: ...
     async def chunk(self, window: TextWindow) -> Verdict: ...
     async def after(self, answer: Answer) -> Verdict: ...
+
+
+@runtime_checkable
+class ClosingHook(Protocol):
+    """A hook with connections; it is closed after the last request of its configuration."""
+
+    async def aclose(self) -> None: ...
 
 
 HookFactory = Callable[[Mapping[str, object]], Hook | AsyncHook]

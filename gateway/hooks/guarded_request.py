@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 
 from gateway.config.schema.guardrails import GuardrailConfig
-from gateway.hooks.contract import AsyncHook, Hook
+from gateway.hooks.contract import AsyncHook, ClosingHook, Hook
 from gateway.hooks.counts import GuardCounts
 from gateway.hooks.guards import Rail, RequestGuards
 from gateway.hooks.input import guard_request
@@ -45,6 +45,12 @@ class Guards:
     ) -> None:
         """rails: the hooks, by the guardrail's name."""
         self._rails = [_rail(one, rails[one.name]) for one in settings]
+
+    async def aclose(self) -> None:
+        """Close what hooks have open; those without `aclose` have nothing."""
+        for rail in self._rails:
+            if isinstance(rail.hook, ClosingHook):
+                await rail.hook.aclose()
 
     def of(
         self, counts: GuardCounts, key: str, team: str, user: str, *models: str

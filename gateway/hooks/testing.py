@@ -30,6 +30,7 @@ from gateway.config.schema.guardrails import GuardrailConfig, HoldBack
 from gateway.hooks.contract import (
     AsyncHook,
     Block,
+    ClosingHook,
     Edited,
     Hook,
     HookFactory,
@@ -49,6 +50,7 @@ from schemas.requests import Request
 __all__ = ["Check", "contract", "requests_with"]
 
 _T = TypeVar("_T")
+_What = Callable[[Hook | AsyncHook], Awaitable[None]]
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -86,8 +88,8 @@ def contract(
         if not value or value not in text:
             raise ValueError(f"finds: {value!r} is not a part of {text!r}")
 
-    def check(name: str, what: Callable[[Hook | AsyncHook], None]) -> Check:
-        return Check(name=name, run=lambda: what(make(settings)))
+    def check(name: str, what: _What) -> Check:
+        return Check(name=name, run=lambda: asyncio.run(_run(make(settings), what)))
 
     checks = [
         check("it has the methods of a hook", _check_shape),
@@ -110,7 +112,16 @@ def contract(
     return checks
 
 
-def _check_shape(hook: Hook | AsyncHook) -> None:
+async def _run(hook: Hook | AsyncHook, what: _What) -> None:
+    """Run one check of a new hook in a new event loop."""
+    try:
+        await what(hook)
+    finally:
+        if isinstance(hook, ClosingHook):
+            await hook.aclose()
+
+
+async def _check_shape(hook: Hook | AsyncHook) -> None:
     methods = [getattr(hook, name, None) for name in ("before", "chunk", "after")]
     assert all(callable(one) for one in methods), "a hook has before, chunk and after"
     waits = {inspect.iscoroutinefunction(one) for one in methods}
@@ -125,22 +136,22 @@ def _check_settings(make: HookFactory, settings: Mapping[str, object]) -> None:
     raise AssertionError("an unknown setting has no effect: raise ValueError with its name")
 
 
-def _clean(texts: Sequence[str], hook: Hook | AsyncHook) -> None:
+async def _clean(texts: Sequence[str], hook: Hook | AsyncHook) -> None:
     for text in texts:
         for place, request in requests_with(text).items():
-            found = _result(hook.before(request))
+            found = await _result(hook.before(request))
             assert found is request, f"{place}: a request without findings is changed: {text!r}"
 
 
-def _clean_answer(texts: Sequence[str], hook: Hook | AsyncHook) -> None:
+async def _clean_answer(texts: Sequence[str], hook: Hook | AsyncHook) -> None:
     for text in texts:
-        verdict = _result(hook.chunk(TextWindow(text=text)))
+        verdict = await _result(hook.chunk(TextWindow(text=text)))
         assert not isinstance(verdict, Block | Mask), f"{text!r} is blocked or masked"
-        verdict = _result(hook.after(_answer(text)))
+        verdict = await _result(hook.after(_answer(text)))
         assert not isinstance(verdict, Block), f"{text!r} is blocked"
 
 
-def _threads(texts: Sequence[str], hook: Hook | AsyncHook) -> None:
+async def _threads(texts: Sequence[str], hook: Hook | AsyncHook) -> None:
     if inspect.iscoroutinefunction(hook.before):
         return  # it is called in the event loop only
 
@@ -154,10 +165,10 @@ def _threads(texts: Sequence[str], hook: Hook | AsyncHook) -> None:
     assert together == alone * 8, "calls at the same time have other results: keep no state"
 
 
-def _check_places(text: str, value: str, hook: Hook | AsyncHook) -> None:
+async def _check_places(text: str, value: str, hook: Hook | AsyncHook) -> None:
     for place, request in requests_with(text).items():
         before = msgspec.json.encode(request)
-        found = _result(hook.before(request))
+        found = await _result(hook.before(request))
         assert msgspec.json.encode(request) == before, f"{place}: the request itself is changed"
         if isinstance(found, HookRefusal):
             continue
@@ -167,21 +178,17 @@ def _check_places(text: str, value: str, hook: Hook | AsyncHook) -> None:
         assert not left, f"{place}: {value!r} is still in the request; use with_texts"
 
 
-def _check_spans(text: str, hook: Hook | AsyncHook) -> None:
+async def _check_spans(text: str, hook: Hook | AsyncHook) -> None:
     for begin in range(len(text)):
         for end in range(begin + 1, len(text) + 1):
             window = TextWindow(text=text[:end], begin=begin, final=end == len(text))
-            verdict = _result(hook.chunk(window))
+            verdict = await _result(hook.chunk(window))
             for span in verdict.spans if isinstance(verdict, Mask) else ():
                 where = f"span {span.start}:{span.end} of a window of {end} from {begin}"
                 assert begin <= span.start < span.end <= end, f"{where}: it is not a part of it"
 
 
-def _check_splits(text: str, value: str, hold_back: int, hook: Hook | AsyncHook) -> None:
-    asyncio.run(_split(text, value, hold_back, hook))
-
-
-async def _split(text: str, value: str, hold_back: int, hook: Hook | AsyncHook) -> None:
+async def _check_splits(text: str, value: str, hold_back: int, hook: Hook | AsyncHook) -> None:
     splits = [[text[:at], text[at:]] for at in range(len(text))]
     filler = " So it is. " * (hold_back // 5)
     for pieces in (*splits, list(text), [filler, *text, filler]):
@@ -221,11 +228,7 @@ def _shown(found: object) -> object:
     return found if isinstance(found, HookRefusal) else msgspec.json.encode(found)
 
 
-def _result(called: "_T | Awaitable[_T]") -> _T:
+async def _result(called: "_T | Awaitable[_T]") -> _T:
     if not inspect.isawaitable(called):
         return called
-
-    async def wait() -> _T:
-        return await called
-
-    return asyncio.run(wait())
+    return await called

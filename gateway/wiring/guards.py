@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gateway.hooks.guarded_request import Guards
 
 BUILT_IN: Final = ("patterns", "secrets", "sizes")
+SERVICES: Final = ("judge", "moderation", "presidio")
 
 
 def guards_of(config: Config) -> "Guards | None":
@@ -25,7 +26,8 @@ def guards_of(config: Config) -> "Guards | None":
     for index, one in enumerate(config.guardrails):
         place = f"guardrails[{index}]"
         try:
-            hooks[one.name] = _factory(one, place)(one.settings)
+            key = {} if one.api_key is None else {"api_key": one.api_key.reveal()}
+            hooks[one.name] = _factory(one, place)({**one.settings, **key})
         except InvalidConfig as exc:
             problems += exc.problems
         except ValueError as exc:  # msgspec.ValidationError is one, too
@@ -47,8 +49,12 @@ def _factory(guardrail: "GuardrailConfig", place: str) -> "HookFactory":
                 )
             ) from None
         return built_in.FACTORIES[guardrail.use]
+    if guardrail.use in SERVICES:
+        from gateway.guardrails import services  # late: only with guardrails that ask one
+
+        return services.FACTORIES[guardrail.use]
     found = entry_points(group="strowger.hooks", name=guardrail.use)
     if not found:
-        known = ", ".join((*BUILT_IN, *entry_points(group="strowger.hooks").names))
+        known = ", ".join((*BUILT_IN, *SERVICES, *entry_points(group="strowger.hooks").names))
         raise InvalidConfig((f"{place}.use: no hook is named {guardrail.use!r}; known: {known}",))
     return next(iter(found)).load()

@@ -6,6 +6,7 @@ from msgspec import Meta, Struct
 
 from gateway.config.schema.limits import LimitWho
 from gateway.config.schema.units import Name, Seconds
+from schemas.secret import Secret
 
 
 class HoldBack(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,7 +25,8 @@ class GuardrailConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     use: a built-in hook, or one of the entry point group `strowger.hooks`. settings: its own.
     where: input, output or both. mode: what a finding leads to. fail: if the hook fails.
-    timeout_s: of one call of a hook that waits for a service.
+    timeout_s: of one call of a hook that waits for a service. api_key: of that service; the hook
+    gets it as a setting.
     """
 
     name: Name
@@ -36,6 +38,7 @@ class GuardrailConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     fail: Literal["open", "closed"] = "closed"
     timeout_s: Seconds = 2.0
     hold_back: HoldBack = HoldBack()
+    api_key: Secret | None = None
     settings: dict[str, Any] = {}
 
     @property

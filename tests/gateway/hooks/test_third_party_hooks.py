@@ -22,6 +22,7 @@ class Slow:
         self.entered = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.released = asyncio.Event()
+        self.closed = False
         sys.modules["slow_hook"].last = self
     async def before(self, request):
         self.entered.set()
@@ -42,6 +43,8 @@ class Slow:
         return Block(rule="end") if self.kind == "blocks" else PASS
     async def after(self, answer):
         return PASS
+    async def aclose(self):
+        self.closed = True
 """
 
 
@@ -137,3 +140,6 @@ async def test_a_hook_that_passes_everything_changes_nothing(tmp_path: Path) -> 
     async with guarded(tmp_path, config("passes"), "hel", "lo") as at:
         answer = await at.ask(CHAT, "hi")
         assert answer.json()["choices"][0]["message"]["content"] == "hello"
+        hook = importlib.import_module("slow_hook").last
+        assert not hook.closed
+    assert hook.closed

@@ -1,0 +1,15 @@
+"""The hooks that ask a service, by the name that `guardrails[].use` gives."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.guardrails.judge import judge_hook
+from gateway.guardrails.moderation import moderation_hook
+from gateway.guardrails.presidio import presidio_hook
+from gateway.hooks.contract import HookFactory
+
+FACTORIES: Final[Mapping[str, HookFactory]] = {
+    "judge": judge_hook,
+    "moderation": moderation_hook,
+    "presidio": presidio_hook,
+}
