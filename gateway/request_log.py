@@ -21,6 +21,7 @@ from gateway.telemetry.recent_requests import MAX_MESSAGE_CHARS, RecentRequest
 from gateway.telemetry.time_series import BackendSeries, TimeSeries, Window
 
 if TYPE_CHECKING:
+    from gateway.payloads.payloads import PayloadLog
     from gateway.tracing.tracing import Tracing
 
 _BATCH, _FLUSH_S = 64, 0.2
@@ -34,7 +35,8 @@ class RequestLog:
     """The finished requests of one process. Every reader flushes first, so nothing is missing.
 
     series: the traffic by backend. recorder: of usage and outcomes; `None` keeps no records.
-    tracing: exports the requests that are sampled; `None` without a collector.
+    tracing: exports the requests that are sampled; `None` without a collector. payloads: logs
+    those that are captured; `None` if none ever were.
     budgets: settled by what is recorded. writer: of the records, unique to this process.
     """
 
@@ -51,6 +53,7 @@ class RequestLog:
         self._finished: list[tuple[RequestRecord, int, float, Prices]] = []
         self._timer: asyncio.TimerHandle | None = None
         self.tracing: Tracing | None = None
+        self.payloads: PayloadLog | None = None
 
     def record_request(
         self, record: RequestRecord, status: int, ended: float, prices: Prices
@@ -88,6 +91,8 @@ class RequestLog:
         records = [one[0] for one in finished]
         if self.tracing is not None:
             self.tracing.add(finished, lines, offset)
+        if self.payloads is not None:
+            self.payloads.finish(finished, lines)
         attempts: list[AttemptRow] = []
         groups = grouped(lines)
         self.metrics.count(groups)

@@ -51,6 +51,7 @@ from schemas.answers import Answer, Embeddings
 from schemas.requests import Request
 
 if TYPE_CHECKING:
+    from gateway.payloads.payloads import PayloadLog
     from gateway.tracing.tracing import Tracing
 
 MAX_LOAD_FOR_MIRRORING = 0.5
@@ -109,6 +110,8 @@ class Gateway:
         self.tracing: Tracing | None = None
         self._tracing: Tracing | None = None
         self._configure_tracing(runtime)
+        self.payloads: PayloadLog | None = None
+        self._configure_payloads(runtime)
         self.experiments: ExperimentService | None = None
         self.experiment_jobs: ExperimentJobs | None = None
         self.archive: ResponseArchive | None = None
@@ -141,6 +144,13 @@ class Gateway:
         self.limits.configure(runtime.config.limits)
         self.budgets.configure(runtime.config.budgets)
         self._configure_tracing(runtime)
+        self._configure_payloads(runtime)
+
+    async def close_payloads(self, within_s: float) -> None:
+        """Write the payloads that are queued, for at most this many seconds."""
+        self.log.flush()
+        if self.log.payloads is not None:
+            await self.log.payloads.close(within_s)
 
     async def close_tracing(self, within_s: float) -> None:
         """Send the spans that are queued, for at most this many seconds."""
@@ -161,6 +171,19 @@ class Gateway:
         self.tracing = self._tracing if traced else None
         # Requests that began under an earlier generation are exported when they end.
         self.log.tracing = self.mirrors.tracing = self._tracing
+
+    def _configure_payloads(self, runtime: Runtime) -> None:
+        """Begin or end payload logging. The room is imported only if it is used."""
+        logged = runtime.config.logging.payloads.mode != "off"
+        if logged and self.log.payloads is None:
+            from gateway.payloads.payloads import PayloadLog
+
+            metrics = self.log.metrics
+            count = metrics.internal_errors.count
+            self.log.payloads = PayloadLog(metrics.registry, count, lambda: self.worker)
+        if self.log.payloads is not None:
+            self.log.payloads.configure(runtime.config)
+        self.payloads = self.log.payloads if logged else None
 
     @property
     def stores_responses(self) -> bool:

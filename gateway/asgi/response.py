@@ -96,6 +96,8 @@ class ResponseWriter:
             headers += extra
         headers.append((b"content-length", b"%d" % len(body)))
         self.started = True
+        if self._record.payload is not None:
+            self._record.payload.add(body, streamed=False)
         await self._exchange.whole(status, headers, body)
 
     async def empty(self, status: int, extra: Headers) -> None:
@@ -134,6 +136,8 @@ class ResponseWriter:
         """Send a frame, as most of them, without a coroutine; false if `frame` has to wait."""
         if self.busy or not self._exchange.put_now(data):
             return False
+        if self._record.payload is not None:
+            self._record.payload.add(data, streamed=True)
         self.last_sent = now()
         return True
 
@@ -146,6 +150,8 @@ class ResponseWriter:
 
     async def _put(self, data: bytes, *, more: bool) -> None:
         self.busy = True
+        if data and self._record.payload is not None:
+            self._record.payload.add(data, streamed=True)
         try:
             await self._exchange.put(data, more=more)
         finally:

@@ -16,7 +16,6 @@ from gateway.config.schema.config import Config
 from gateway.config.schema.units import MIB
 from gateway.config.schema_store import with_store_placed
 from gateway.config.text_files import LARGEST, TooLarge, read_text
-from gateway.config.unsupported import reject_unsupported
 from gateway.config.yaml_document import parse
 from gateway.model_table.table import with_published_facts
 from schemas.errors import InvalidConfig
@@ -73,7 +72,6 @@ def read_config(
     config = replace(config, prices_from=prices_from)
     known = known_adapters() if adapters is None else adapters
     check(config, problems, known)
-    reject_unsupported(config, problems)
     problems.raise_if_any()
     for warning in problems.warnings:
         warn(warning)
@@ -97,5 +95,4 @@ def recheck(config: Config, *, source: str) -> None:
     """
     problems = Problems(source)
     check(config, problems, known_adapters())
-    reject_unsupported(config, problems)
     problems.raise_if_any()

@@ -225,6 +225,8 @@ class Endpoint:
             headers=scope["headers"],
             stores=self._stores and gateway.stores_responses,
         )
+        if gateway.payloads is not None and not encoding:
+            gateway.payloads.begin(record, body)
         if len(body) <= LARGE and not encoding:
             return self._surface.parse(inbound)
         record.large = True
@@ -233,6 +235,8 @@ class Endpoint:
                 if encoding:
                     whole = await inflate(body, encoding, server.max_body_bytes, held)
                     inbound = plain(inbound, whole)
+                    if gateway.payloads is not None:
+                        gateway.payloads.begin(record, whole)
                     held.release(len(body))
                 del body
                 weigh = partial(measure, inbound.body, self._surface.json_length(inbound))

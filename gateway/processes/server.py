@@ -40,7 +40,7 @@ from schemas.errors import InvalidConfig
 _log = logging.getLogger("strowger")
 
 FLUSH_S = 3.0
-"""Seconds in which the last spans are sent to a collector."""
+"""Seconds in which the last spans and payloads are sent or written."""
 
 REPEATS_S = 5.0
 """Interval between checks for repeated refusals whose minute has passed."""
@@ -137,7 +137,9 @@ class Server:
             await self.gateway.mirrors.cancel()
             await self._generations.close()
             self.gateway.log.flush()
-            await self.gateway.close_tracing(FLUSH_S)
+            await asyncio.gather(
+                self.gateway.close_tracing(FLUSH_S), self.gateway.close_payloads(FLUSH_S)
+            )
             await asyncio.to_thread(self._recorder.close)  # the disk may block; the loop must not
             if self._audit is not None:
                 await asyncio.to_thread(self._audit.close)

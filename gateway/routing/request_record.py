@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gateway.payload_capture import CapturedPayload
 from gateway.routing.participation import NO_PARTICIPATION, Participation
 from gateway.trace_context import RequestTrace
 from gateway.upstream.drawn_tokens import DrawnTokens
@@ -101,7 +102,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     rule, candidates, ruled_out: as in the plan; candidates by name.
     refusal: the gateway's own error message if no backend was asked.
     certificate: of the client, its subject. team, user, tags: of the caller.
-    trace:   `None` if requests are not traced.
+    trace:   `None` if requests are not traced. payload: `None` if it is not logged.
     findings: of guardrails, as GUARDRAIL/RULE:ACTION, without content.
     drawn:   of the current attempt; `None` unless its stream can be continued.
     budget:  the one that was used up, if it refused the request or sent it to a cheaper model.
@@ -144,6 +145,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     trace: RequestTrace | None = None
     findings: Collection[str] = ()
     drawn: DrawnTokens | None = None
+    payload: CapturedPayload | None = None
 
     @property
     def attempt_running(self) -> bool:

@@ -20,6 +20,7 @@ from gateway.config.checks.listener_tls import check_listener_tls
 from gateway.config.checks.metrics import check_metrics
 from gateway.config.checks.model_facts import check_model_facts
 from gateway.config.checks.models import check_models, matches
+from gateway.config.checks.payloads import check_payloads
 from gateway.config.checks.providers import check_file, check_providers
 from gateway.config.checks.responses import check_responses
 from gateway.config.checks.routing import check_routing
@@ -52,6 +53,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_webhooks(config, problems)
     check_telemetry(config, problems)
     check_guardrails(config, problems)
+    check_payloads(config, problems)
     check_honoured(config, problems, adapters)
     warn_ineffective(config, problems)
     _default_model(config, problems)

@@ -29,6 +29,7 @@ from gateway.config.schema.guardrails import GuardrailConfig
 from gateway.config.schema.limits import Limit
 from gateway.config.schema.listener_tls import ListenerTls
 from gateway.config.schema.metric import MetricContract
+from gateway.config.schema.payloads import Payloads
 from gateway.config.schema.prices import CatalogueRow, Price
 from gateway.config.schema.responses import ResponsesConfig
 from gateway.config.schema.telemetry import Telemetry
@@ -336,7 +337,7 @@ class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "console", "json"] = "auto"
-    payloads: Literal["off", "on"] = "off"
+    payloads: Payloads = Payloads()
     client_address: bool = True
 
 

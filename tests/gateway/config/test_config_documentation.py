@@ -14,7 +14,6 @@ from gateway.config.problems import Problems
 from gateway.config.schema.config import Config, RequestFields
 from gateway.config.schema.experiment import VariantFields
 from gateway.config.type_names import kind_of
-from gateway.config.unsupported import UNSUPPORTED, UnsupportedSetting
 from gateway.config.yaml_document import parse
 from schemas.sampling import Sampling
 
@@ -75,14 +74,7 @@ def test_every_documented_default_is_the_codes(path: str) -> None:
             assert getattr(documented, field.name) == _default(field), field.name
 
 
-@pytest.mark.parametrize("row", UNSUPPORTED, ids=[row.path for row in UNSUPPORTED])
-def test_what_is_not_available_yet_is_documented_as_such(row: UnsupportedSetting) -> None:
-    path, _, key = row.path.rpartition(".")
-
-    assert "ot available yet" in rows(path)[key][-1]
-
-
-def test_nothing_else_is_documented_as_not_available_yet() -> None:
+def test_nothing_is_documented_as_not_available_yet() -> None:
     said = {
         f"{path}.{key}".lstrip(".")
         for path in STRUCTS
@@ -90,7 +82,7 @@ def test_nothing_else_is_documented_as_not_available_yet() -> None:
         if "ot available yet" in cells[-1]
     }
 
-    assert said == {row.path for row in UNSUPPORTED}
+    assert said == set()
 
 
 def test_every_operator_value_is_documented() -> None:

@@ -17,6 +17,7 @@ from gateway.config.schema.config import (
     Timeouts,
     Tls,
 )
+from gateway.config.schema.payloads import Payloads
 from tests.gateway.config.configs import GOOD, read, with_model
 
 MIB = 1024 * 1024
@@ -47,7 +48,7 @@ def test_the_smallest_configuration_has_every_documented_default() -> None:
     assert config.auth == Auth(mode="none", allow_open=False, keys=())
     assert config.auth.admin_key.reveal() == ""
     assert (config.experiments, config.limits, config.prices) == ((), (), ())
-    assert config.logging == Logging(level="info", format="auto", payloads="off")
+    assert config.logging == Logging(level="info", format="auto", payloads=Payloads(mode="off"))
     assert config.telemetry == Telemetry(otlp=None)
 
 

@@ -11,6 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.metrics.v1.metrics_pb2 import HistogramDataPoint, Metric
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
@@ -99,7 +100,7 @@ async def otlp_collector(behaviour: Behaviour = accepts) -> AsyncGenerator[OtlpC
         yield OtlpCollector(server)
 
 
-def values(holder: Span | Resource | HistogramDataPoint) -> dict[str, object]:
+def values(holder: Span | Resource | HistogramDataPoint | LogRecord) -> dict[str, object]:
     """The attributes by key."""
     return {
         pair.key: getattr(pair.value, str(pair.value.WhichOneof("value")))

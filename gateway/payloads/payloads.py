@@ -1,0 +1,118 @@
+"""Payload logging of one process: captures bodies, and hands ended requests to a writer."""
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from gateway.background import OnCrash
+from gateway.config.schema.config import Config
+from gateway.config.schema.payloads import Payloads
+from gateway.config.schema.telemetry import Otlp
+from gateway.payload_capture import MAX_CAPTURED, CaptureBudget, CapturedPayload
+from gateway.payloads.counts import PayloadCounts
+from gateway.payloads.files import RotatedFile
+from gateway.payloads.otlp_output import OtlpOutput
+from gateway.payloads.writer import Output, PayloadWriter
+from gateway.redaction import Redactor
+from gateway.routing.request_record import RequestRecord
+from gateway.telemetry.access_log import AccessLine
+
+MAX_HELD: Final = 64 * 1024 * 1024
+"""Bytes of captured bodies in one process; beyond, requests are not captured, and counted."""
+
+
+class PayloadLog:
+    """Captures over all configuration generations that have `logging.payloads`."""
+
+    def __init__(
+        self, registry: CollectorRegistry, crashed: OnCrash, worker: Callable[[], int]
+    ) -> None:
+        self._budget = CaptureBudget(MAX_HELD)
+        self._counts = PayloadCounts()
+        registry.register(self._counts)
+        self._crashed = crashed
+        self._worker = worker
+        self._settings = Payloads()
+        self._otlp: Otlp | None = None
+        self._redactor = Redactor(())
+        self._writer: PayloadWriter | None = None
+        self._random = random.Random()
+
+    def configure(self, config: Config) -> None:
+        """Log requests that end from now on as a generation says.
+
+        What was captured under an earlier one is written by the new rules, or not at all if the
+        new mode is `off`. Raises InvalidConfig for a pattern that cannot be used.
+        """
+        settings = config.logging.payloads
+        otlp = config.telemetry.otlp if settings.to == "otlp" else None
+        if (settings, otlp) == (self._settings, self._otlp):
+            return
+        self._redactor = Redactor(settings.redact)
+        self._settings, self._otlp = settings, otlp
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.end()
+
+    def begin(self, record: RequestRecord, body: bytes) -> None:
+        """Capture a request, if it may be logged. body: decompressed."""
+        settings = self._settings
+        if settings.mode == "sample" and self._random.random() >= settings.sample:
+            return
+        size = len(body)
+        held = size if size <= MAX_CAPTURED else 0
+        if not self._budget.take(held):
+            self._counts.dropped += 1
+            return
+        record.payload = CapturedPayload(
+            budget=self._budget,
+            request=body if held == size else None,
+            request_bytes=size,
+            held=held,
+            parts=[],
+        )
+
+    def finish(
+        self,
+        finished: Sequence[tuple[RequestRecord, int, float, object]],
+        lines: Sequence[AccessLine],
+    ) -> None:
+        """Hand the captured ones of ended requests to the writer."""
+        mode = self._settings.mode
+        for (record, *_), line in zip(finished, lines, strict=True):
+            captured = record.payload
+            if captured is None:
+                continue
+            record.payload = None
+            failed = line.status >= 400 or bool(line.error)
+            if mode == "off" or (mode == "errors" and not failed):
+                captured.release()
+            else:
+                self._writing().add(line, captured, record.trace)
+
+    async def close(self, within_s: float) -> None:
+        """Write what is queued, for at most this many seconds."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            await writer.close(within_s)
+
+    def _writing(self) -> PayloadWriter:
+        if self._writer is None:
+            settings = self._settings
+            self._writer = PayloadWriter(
+                self._redactor, settings.max_bytes, self._output(settings), self._counts
+            )
+        return self._writer
+
+    def _output(self, settings: Payloads) -> Output:
+        if self._otlp is not None:
+            return OtlpOutput(self._otlp, self._counts, self._crashed)
+        return RotatedFile(
+            Path(settings.dir),
+            self._worker(),
+            max_bytes=settings.max_file_bytes,
+            files=settings.files,
+        )

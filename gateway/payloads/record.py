@@ -1,0 +1,114 @@
+"""The record of one request's payload: what is written as a line, or sent as a log record."""
+
+from typing import cast
+
+import msgspec
+from msgspec import Struct
+
+from gateway.payload_capture import CapturedPayload
+from gateway.payloads.joined_stream import joined_stream
+from gateway.redaction import Redactor
+from gateway.telemetry.access_log import AccessLine
+
+_decode = msgspec.json.Decoder().decode
+_encoder = msgspec.json.Encoder()
+
+
+class PayloadRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Fields up to `ms` are those of the access line.
+
+    request, response: JSON after redaction; a text if it is not JSON or longer than max_bytes;
+    absent if there is none, or if it is listed in `omitted`. A stream's events are joined.
+    request_bytes, response_bytes: as received and sent.
+    truncated, omitted: which of both; omitted ones are over 1 MiB, or cannot be read as a stream.
+    """
+
+    time: float
+    request_id: str
+    client_request_id: str = ""
+    surface: str
+    task: str = ""
+    key: str = ""
+    team: str = ""
+    model: str = ""
+    backend: str = ""
+    status: int
+    error: str = ""
+    stream: bool = False
+    ms: float
+    request: msgspec.Raw | str | None = None
+    response: msgspec.Raw | str | None = None
+    request_bytes: int = 0
+    response_bytes: int = 0
+    truncated: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
+
+
+def payload_record(
+    line: AccessLine, captured: CapturedPayload, redactor: Redactor, max_bytes: int
+) -> PayloadRecord:
+    """Build the record. Nothing that a rule covers is in it."""
+    truncated: list[str] = []
+    omitted: list[str] = []
+    request: msgspec.Raw | str | None = None
+    response: msgspec.Raw | str | None = None
+    if captured.request is None:
+        omitted.append("request")
+    elif captured.request:
+        request, cut = _fitted(_redacted(captured.request, redactor), max_bytes)
+        truncated += ["request"] * cut
+    answer = b"".join(captured.parts)
+    if captured.too_large:
+        omitted.append("response")
+    elif answer and captured.streamed:
+        try:
+            events = redactor.value(joined_stream(answer))
+        except (ValueError, RecursionError):
+            omitted.append("response")
+        else:
+            response, cut = _fitted(events, max_bytes)
+            truncated += ["response"] * cut
+    elif answer:
+        response, cut = _fitted(_redacted(answer, redactor), max_bytes)
+        truncated += ["response"] * cut
+    return PayloadRecord(
+        time=line.time,
+        request_id=line.request_id,
+        client_request_id=line.client_request_id,
+        surface=line.surface,
+        task=line.task,
+        key=line.key,
+        team=line.team,
+        model=line.model,
+        backend=line.backend,
+        status=line.status,
+        error=line.error,
+        stream=line.stream,
+        ms=line.ms,
+        request=request,
+        response=response,
+        request_bytes=captured.request_bytes,
+        response_bytes=captured.answer_bytes,
+        truncated=tuple(truncated),
+        omitted=tuple(omitted),
+    )
+
+
+def _redacted(body: bytes, redactor: Redactor) -> object:
+    try:
+        value = cast(object, _decode(body))
+    except (msgspec.DecodeError, RecursionError):
+        return redactor.text(body.decode("utf-8", "replace"))
+    return redactor.value(value)
+
+
+def _fitted(value: object, max_bytes: int) -> tuple[msgspec.Raw | str, bool]:
+    """Return the value, and whether only its beginning, as a text."""
+    if isinstance(value, str):
+        data = value.encode("utf-8", "replace")
+        cut = len(data) > max_bytes
+        return data[:max_bytes].decode("utf-8", "ignore") if cut else value, cut
+    data = _encoder.encode(value)
+    if len(data) <= max_bytes:
+        return msgspec.Raw(data), False
+    return data[:max_bytes].decode("utf-8", "ignore"), True

@@ -1,0 +1,160 @@
+"""Redact and write captured payloads in a thread, apart from the event loop."""
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, TypeVarTuple, Unpack
+
+import msgspec
+from msgspec import Struct
+
+from gateway.payload_capture import CapturedPayload
+from gateway.payloads.counts import PayloadCounts
+from gateway.payloads.files import RotatedFile
+from gateway.payloads.log_record import log_record
+from gateway.payloads.otlp_output import OtlpOutput
+from gateway.payloads.record import payload_record
+from gateway.redaction import Redactor
+from gateway.telemetry.access_log import AccessLine
+from gateway.trace_context import RequestTrace
+
+MAX_QUEUED: Final = 2000
+COUNT_S: Final = 5.0
+"""Interval of counting what the collector accepted."""
+
+_encode = msgspec.json.Encoder().encode
+_log = logging.getLogger("strowger.payloads")
+
+Output = RotatedFile | OtlpOutput
+_Args = TypeVarTuple("_Args")
+
+
+class _Item(Struct, frozen=True, gc=False):
+    line: AccessLine
+    captured: CapturedPayload
+    trace_id: bytes
+    span_id: bytes
+
+
+class PayloadWriter:
+    """One output and its thread. Make it on the event loop; only its thread redacts and writes."""
+
+    def __init__(
+        self, redactor: Redactor, max_bytes: int, output: Output, counts: PayloadCounts
+    ) -> None:
+        self._redactor = redactor
+        self._max_bytes = max_bytes
+        self._output = output
+        self._counts = counts
+        self._loop = asyncio.get_running_loop()
+        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._queued = 0
+        self._failing = False
+        self._hurry = False
+        self._ended = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="payloads", daemon=True)
+        self._thread.start()
+        self._ending: asyncio.Task[None] | None = None
+        self._counting: asyncio.TimerHandle | None = None
+        if isinstance(output, OtlpOutput):
+            self._count()
+
+    def add(self, line: AccessLine, captured: CapturedPayload, trace: RequestTrace | None) -> None:
+        """Queue a request that has ended, or count it as dropped."""
+        if self._queued >= MAX_QUEUED:
+            captured.release()
+            self._counts.dropped += 1
+            return
+        self._queued += 1
+        sampled = None if trace is None else trace.sampled
+        if trace is None or sampled is None:
+            self._queue.put(_Item(line, captured, b"", b""))
+        else:
+            ids = trace.trace_id.to_bytes(16), sampled.span_id.to_bytes(8)
+            self._queue.put(_Item(line, captured, *ids))
+
+    def end(self, within_s: float = 10.0) -> None:
+        """Close it in the background."""
+        self._ending = asyncio.create_task(self.close(within_s), name="payload writer")
+
+    async def close(self, within_s: float) -> None:
+        """Write what is queued, for at most this many seconds; count the rest as dropped."""
+        by = time.monotonic() + within_s
+        self._queue.put(None)
+        try:
+            async with asyncio.timeout(within_s):
+                await self._ended.wait()
+        except TimeoutError:
+            self._hurry = True
+        if self._counting is not None:
+            self._counting.cancel()
+        if isinstance(self._output, OtlpOutput):
+            await self._output.close_exporter(max(by - time.monotonic(), 0.0))
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            written = dropped = failed = 0
+            record: bytes | None = None
+            if self._hurry:
+                dropped = 1
+            else:
+                record = self._write(item)
+                failed = int(record is None)
+                written = int(record is not None and isinstance(self._output, RotatedFile))
+            if not self._call(self._done, item.captured, record, written, dropped, failed):
+                break
+        if isinstance(self._output, RotatedFile):
+            self._output.close()
+        self._call(self._ended.set)
+
+    def _call(self, call: Callable[[Unpack[_Args]], object], *args: *_Args) -> bool:
+        """Call something on the event loop; false if that has ended."""
+        try:
+            self._loop.call_soon_threadsafe(call, *args)
+        except RuntimeError:
+            return False
+        return True
+
+    def _write(self, item: _Item) -> bytes | None:
+        """Write to the file, or encode for the collector. Return what was written."""
+        output = self._output
+        record = payload_record(item.line, item.captured, self._redactor, self._max_bytes)
+        if isinstance(output, OtlpOutput):
+            return log_record(record, item.trace_id, item.span_id)
+        data = _encode(record) + b"\n"
+        try:
+            output.write(data)
+        except OSError as exc:
+            if not self._failing:
+                self._failing = True
+                _log.warning("cannot write payloads: %s", exc)
+            output.close()
+            return None
+        if self._failing:
+            self._failing = False
+            _log.info("payloads are written again")
+        return data
+
+    def _done(
+        self,
+        captured: CapturedPayload,
+        record: bytes | None,
+        written: int,
+        dropped: int,
+        failed: int,
+    ) -> None:
+        self._queued -= 1
+        captured.release()
+        self._counts.written += written
+        self._counts.dropped += dropped
+        self._counts.failed += failed
+        if record is not None and isinstance(self._output, OtlpOutput):
+            self._output.send([record])
+
+    def _count(self) -> None:
+        assert isinstance(self._output, OtlpOutput)
+        self._output.count()
+        self._counting = self._loop.call_later(COUNT_S, self._count)

@@ -1,0 +1,40 @@
+"""Values of the configuration as an operator writes them out."""
+
+from tests.gateway.config.configs import GOOD, faults, read
+
+
+def test_writing_a_default_out_changes_nothing() -> None:
+    text = f"""{GOOD}
+server: {{workers: 1}}
+store: {{url: "sqlite:///strowger.db", redis_url: null, usage: best_effort}}
+auth: {{admin_key: "${{ADMIN:-}}"}}
+experiments: []
+limits: []
+budgets: []
+prices: []
+logging: {{payloads: {{mode: off}}}}
+telemetry: {{otlp: null}}
+"""
+
+    assert read(text) == read(GOOD)
+
+
+def test_a_wrong_value_is_reported_once() -> None:
+    assert faults(f"{GOOD}store: {{usage: requird}}") == [
+        'store.usage: expected one of "best_effort", "required", found "requird"; '
+        'did you mean "required"?'
+    ]
+
+
+def test_rules_of_payload_logging_are_checked() -> None:
+    rules = "[{}, {field: a, pattern: b}, {pattern: (}, {field: a..b}, {field: 'a[].b'}]"
+    found = faults(f"{GOOD}logging: {{payloads: {{mode: all, to: otlp, redact: {rules}}}}}\n")
+
+    assert found[:3] == [
+        "logging.payloads.to: otlp needs telemetry.otlp, which names the collector",
+        "logging.payloads.redact[0]: give one of field and pattern",
+        "logging.payloads.redact[1]: give one of field and pattern",
+    ]
+    assert found[3].startswith("logging.payloads.redact[2].pattern: is not a regular expression")
+    assert found[4].startswith("logging.payloads.redact[3].field: is not a key or a path")
+    assert len(found) == 5
