@@ -53,7 +53,7 @@ class Redactor:
                 self._patterns.append(substitute(rule.pattern, rule.replacement))
 
     def text(self, value: str) -> str:
-        """Redact a text that is no JSON."""
+        """Redact a text that is not JSON."""
         for one in self._patterns:
             value = one(value)
         return value
