@@ -101,7 +101,7 @@ class PayloadWriter:
             if self._hurry:
                 dropped = 1
             else:
-                record = self._write(item)
+                record = self._written(item)
                 failed = int(record is None)
                 written = int(record is not None and isinstance(self._output, RotatedFile))
             if not self._call(self._done, item.captured, record, written, dropped, failed):
@@ -109,6 +109,13 @@ class PayloadWriter:
         if isinstance(self._output, RotatedFile):
             self._output.close()
         self._call(self._ended.set)
+
+    def _written(self, item: _Item) -> bytes | None:
+        try:
+            return self._write(item)
+        except Exception:  # noqa: BLE001  a bug must not end the thread
+            _log.exception("internal error: a payload cannot be logged")
+            return None
 
     def _call(self, call: Callable[[Unpack[_Args]], object], *args: *_Args) -> bool:
         """Call something on the event loop; false if that has ended."""
