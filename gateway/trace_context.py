@@ -27,6 +27,7 @@ _DECIDING: Final = (1 << DECIDING_BITS) - 1
 _TOP: Final = 1 << 63
 _TOP_OF_TRACE: Final = 1 << 127
 """Ids must not be all zero. One fixed bit is cheaper than a comparison."""
+_PARENT_AT: Final = slice(len("traceparent: "), len("traceparent: ") + 55)
 _UNSAMPLED_LINE: Final = b"traceparent: 00-%b-00\r\n%b"
 _SAMPLED_LINE: Final = b"traceparent: 00-%b-01\r\n%b"
 
@@ -66,17 +67,32 @@ class FetchSpan(Struct, frozen=True, gc=False):
     error: str
 
 
+class EngineSpan(Struct, frozen=True, gc=False):
+    """The phases of the local engine's answer in seconds. ended: the clock's seconds."""
+
+    queue_s: float
+    prefill_s: float
+    decode_s: float
+    ended: float
+
+
 class AttemptTrace(Struct, gc=False):
     """The trace of one attempt. lines: the headers that its backend receives, each with CRLF.
 
-    Of an attempt that is exported also the span: span_id, not 0; started, the clock's seconds; and
-    the images that were fetched for it.
+    Of an attempt that is exported also the span: span_id, not 0; started, the clock's seconds; the
+    images that were fetched for it; and the local engine's phases.
     """
 
     lines: bytes
     span_id: int = 0
     started: float = 0.0
     fetches: list[FetchSpan] | None = None
+    engine: EngineSpan | None = None
+
+    @property
+    def exported_parent(self) -> str:
+        """The `traceparent` of an attempt that is exported; "" of any other."""
+        return self.lines[_PARENT_AT].decode() if self.span_id else ""
 
     def fetched(self, started: float, ended: float, error: str) -> None:
         """An image of the attempt was fetched, or could not be."""

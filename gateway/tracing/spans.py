@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from urllib.parse import unquote
 
-from gateway.otlp.protobuf import Value
+from gateway.otlp.protobuf import Value, key_value, part
 from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.telemetry.access_log import AccessLine
-from gateway.trace_context import AttemptTrace, RequestTrace, SampledRequest
+from gateway.trace_context import AttemptTrace, EngineSpan, RequestTrace, SampledRequest
 from gateway.tracing import conventions as names
 from gateway.tracing.span_message import (
     CLIENT,
@@ -16,6 +16,7 @@ from gateway.tracing.span_message import (
     attributes,
     constant_fields,
     count_attribute,
+    event,
     span,
     text_attribute,
     trace_state,
@@ -90,6 +91,8 @@ def attempt_spans(
         more = _attempt_attributes(record, entry, own, usage)
         if sampled.state:
             more.append(trace_state(sampled.state))
+        if own.engine is not None:
+            more += _engine_events(own.engine, offset)
         provider = entry.backend.partition("/")[0]
         constant = _constant_of_attempt(
             entry.backend,
@@ -120,6 +123,18 @@ def served_attempt(attempts: list[AttemptRecord]) -> int:
         if attempts[place].role != "hedge" and not attempts[place].refused:
             return place
     return -1
+
+
+def _engine_events(engine: EngineSpan, offset: float) -> Iterator[bytes]:
+    """Yield an event at the beginning of each phase, counted back from the answer's end."""
+    at = engine.ended + offset - engine.queue_s - engine.prefill_s - engine.decode_s
+    for name, seconds in (
+        (b"engine.queue", engine.queue_s),
+        (b"engine.prefill", engine.prefill_s),
+        (b"engine.decode", engine.decode_s),
+    ):
+        yield event(name, at, (part(3, key_value("strowger.engine.duration_s", seconds)),))
+        at += seconds
 
 
 def _attempt_attributes(

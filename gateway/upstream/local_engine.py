@@ -14,6 +14,7 @@ from gateway.clock import now
 from gateway.config.schema.connection import Timeouts
 from gateway.eventloop.inline_task import in_task
 from gateway.eventloop.turn import current_turn
+from gateway.trace_context import EngineSpan
 from gateway.upstream.base import Call
 from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
 from gateway.upstream.local_count import CountsByReading
@@ -122,6 +123,10 @@ class LocalUpstream(CountsByReading):
                         yield list(batch.events)
                         begun = begun or _shows_progress(batch)
                     if batch.last:
+                        if call.trace is not None and (phases := batch.phases) is not None:
+                            call.trace.engine = EngineSpan(
+                                phases.queue_s, phases.prefill_s, phases.decode_s, now()
+                            )
                         return
                 if begun:
                     by = min(now() + limits.between_tokens_s, over)
@@ -271,6 +276,7 @@ class _Link(asyncio.Protocol):
                 tenant=call.tenant,
                 resumable=call.drawn is not None,
                 drawn=() if call.drawn is None else call.drawn.replayed,
+                traceparent="" if call.trace is None else call.trace.exported_parent,
             ),
         )
         return pending

@@ -9,6 +9,7 @@ from local_engine.execution.step_sampler import SampledToken
 from local_engine.guided.grammar import Grammar
 from local_engine.sampling.sampling_params import RowParams
 from local_engine.sampling.token_history import History
+from local_engine.scheduling.request_metrics import Timing
 from local_engine.scheduling.sequence import Finish, Sequence
 
 Outcome = Finish | Literal["expired", "failed"]
@@ -65,6 +66,7 @@ class Delta(Struct, frozen=True, kw_only=True, eq=False):
     logits:  [len(drawn), V] float32 on the CPU, if requested.
     context: [prompt, V] float32 on the CPU, with the first token, if requested.
     prompt:  the prompt's tokens from the second on, with the first token, if requested.
+    timing:  of the answer, with its first token. The engine's thread goes on filling it in.
     """
 
     id: int
@@ -78,6 +80,7 @@ class Delta(Struct, frozen=True, kw_only=True, eq=False):
     logits: Tensor | None = None
     context: Tensor | None = None
     prompt: tuple[SampledToken, ...] = ()
+    timing: Timing | None = None
 
 
 def ended(job: Job, tokens: list[int]) -> tuple[Finish | None, tuple[int, ...]]:

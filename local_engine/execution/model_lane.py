@@ -3,6 +3,7 @@
 from collections.abc import Sequence as Many
 
 from msgspec import Struct
+from msgspec.structs import replace
 from torch import Tensor
 
 from local_engine.execution.beam_groups import BeamGroups, answers
@@ -242,6 +243,7 @@ class ModelLane:
             logits=rows,
             context=prompt.logits if prompt is not None and job.context else None,
             prompt=prompt.drawn if prompt is not None else (),
+            timing=self.metrics.timing(sequence.id) if first else None,
         )
 
     def _advance_search(self, search: BeamSearch, now: float) -> list[Delta]:
@@ -252,7 +254,11 @@ class ModelLane:
         if running:
             return []
         prompt = self._prompts.get(lead.id)
-        deltas = answers(search, self._with_siblings(lead.id), prompt)
+        timing = self.metrics.timing(lead.id)
+        deltas = [
+            replace(delta, timing=timing)
+            for delta in answers(search, self._with_siblings(lead.id), prompt)
+        ]
         for delta in deltas:
             self.metrics.ended(delta.id, delta.outcome or "")
         self.drop(lead.id)

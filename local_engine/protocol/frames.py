@@ -40,6 +40,8 @@ class Submit(Struct, frozen=True, kw_only=True, tag="submit", omit_defaults=True
 
     resumable: batches say which tokens were drawn. drawn: those that the answer has already; its
     events are those after them.
+    traceparent: of the attempt's span, if it is exported; "" otherwise. The last batch of the
+    answer then has `phases`. https://www.w3.org/TR/trace-context/#traceparent-header
     """
 
     id: int
@@ -49,6 +51,7 @@ class Submit(Struct, frozen=True, kw_only=True, tag="submit", omit_defaults=True
     tenant: str
     resumable: bool = False
     drawn: tuple[int, ...] = ()
+    traceparent: str = ""
 
 
 class Embed(Struct, frozen=True, kw_only=True, tag="embed"):
@@ -80,16 +83,30 @@ class Ready(Struct, frozen=True, kw_only=True, tag="ready"):
     reaches: dict[str, Reach] = {}
 
 
+class Phases(Struct, frozen=True, kw_only=True):
+    """Durations of an answer's phases in seconds, by the engine's clock.
+
+    queue: from its arrival to the first step that computes it. prefill: until its first token.
+    decode: until its last. Of several choices: of the first to begin and the last to end.
+    """
+
+    queue_s: float
+    prefill_s: float
+    decode_s: float
+
+
 class Batch(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Events of one request. last: its answer is complete.
 
-    drawn: the tokens that were drawn for the events, if the request is resumable.
+    drawn: the tokens that were drawn for the events, if the request is resumable. phases:
+    with the last one, if Submit had a traceparent.
     """
 
     id: int
     events: tuple[Event, ...]
     last: bool = False
     drawn: tuple[int, ...] = ()
+    phases: Phases | None = None
 
 
 class Deltas(Struct, frozen=True, kw_only=True, tag="deltas"):

@@ -15,6 +15,7 @@ from local_engine.protocol.frames import (
     Embed,
     Failed,
     FrameReader,
+    Phases,
     Ready,
     StatsReply,
     StatsRequest,
@@ -100,6 +101,7 @@ class Connection(asyncio.Protocol):
     async def _answer(self, submit: Submit) -> None:
         drawn = list(submit.drawn) if submit.resumable else None
         sent = len(submit.drawn)
+        phases: list[Phases | None] = []
         try:
             answer = self._service.generate(
                 decode_request(submit.request),
@@ -107,6 +109,7 @@ class Connection(asyncio.Protocol):
                 request_id=submit.request_id,
                 tenant=submit.tenant,
                 drawn=drawn,
+                on_phases=phases.append if submit.traceparent else None,
             )
             async with aclosing(answer) as batches:
                 async for batch in batches:
@@ -115,7 +118,7 @@ class Connection(asyncio.Protocol):
                     else:
                         self._put(submit.id, batch, drawn=tuple(drawn[sent:]))
                         sent = len(drawn)
-            self._put(submit.id, [], last=True)
+            self._put(submit.id, [], last=True, phases=phases[0] if phases else None)
         except GatewayError as exc:
             self._write(failed(submit.id, exc))
 
@@ -156,12 +159,19 @@ class Connection(asyncio.Protocol):
         self._loop.call_exception_handler({"message": "a request failed", "exception": exc})
 
     def _put(
-        self, id: int, events: list[Event], *, last: bool = False, drawn: tuple[int, ...] = ()
+        self,
+        id: int,
+        events: list[Event],
+        *,
+        last: bool = False,
+        drawn: tuple[int, ...] = (),
+        phases: Phases | None = None,
     ) -> None:
         """Collect what a step brings for all requests; their tasks run one after the other."""
         if not self._batches:
             self._loop.call_soon(self._flush)
-        self._batches.append(Batch(id=id, events=tuple(events), last=last, drawn=drawn))
+        batch = Batch(id=id, events=tuple(events), last=last, drawn=drawn, phases=phases)
+        self._batches.append(batch)
 
     def _flush(self) -> None:
         batches, self._batches = self._batches, []

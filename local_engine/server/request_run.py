@@ -12,11 +12,13 @@ from local_engine.execution.engine_loop import Engine
 from local_engine.execution.jobs import Delta, Job
 from local_engine.execution.step_sampler import SampledToken
 from local_engine.guided.grammar import Grammar
+from local_engine.protocol.frames import Phases
 from local_engine.protocol.tensors import packed
 from local_engine.requests.answer_stream import AnswerStream
 from local_engine.requests.request_reader import PreparedRequest
 from local_engine.sampling.counter_rng import derive_seed
 from local_engine.sampling.token_history import new_history
+from local_engine.scheduling.request_metrics import Timing
 from local_engine.scheduling.sequence import new_sequence
 from local_engine.server.delta_queue import DeltaQueue
 from local_engine.server.model_host import ServedModel
@@ -69,6 +71,7 @@ class RequestRun:
         self._scored: dict[int, tuple[SampledToken, ...]] = {}
         self._selects = request.choices > request.shown
         self._began = 0.0
+        self._timings: list[Timing] = []
 
     def prepare(self, ids: "count[int]", salt: bytes) -> list[Job]:
         """Create one job per prompt; its other choices are siblings that share its pages.
@@ -159,6 +162,8 @@ class RequestRun:
             step.add(delta.id)
             if self._drawn is not None:
                 self._drawn += [one.token for one in delta.drawn]
+            if delta.timing is not None:
+                self._timings.append(delta.timing)
             events = self._tensors(choice, delta)
             events += self._events(choice, delta, at)
             self._cached.setdefault(choice.prompt, delta.cached)
@@ -217,6 +222,22 @@ class RequestRun:
                 index = place * self._request.shown + rank
                 events += [msgspec.structs.replace(event, index=index) for event in choice.held]
         return events
+
+    @property
+    def phases(self) -> Phases | None:
+        """The durations of the answer, once it is complete; `None` if it has no token."""
+        timings = self._timings
+        if not timings:
+            return None
+        arrived = min(one.arrival_time_ns for one in timings)
+        scheduled = min(one.first_scheduled_time_ns for one in timings)
+        first = min(one.first_token_time_ns for one in timings)
+        last = max(one.last_token_time_ns for one in timings)
+        return Phases(
+            queue_s=max(scheduled - arrived, 0) / 1e9,
+            prefill_s=max(first - scheduled, 0) / 1e9,
+            decode_s=max(last - first, 0) / 1e9,
+        )
 
     def _usage(self) -> Usage:
         """Return the totals so far; tokens of every choice count, shown or not.

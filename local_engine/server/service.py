@@ -15,6 +15,7 @@ from local_engine.config import EngineConfig
 from local_engine.execution.engine_loop import Engine
 from local_engine.execution.jobs import Delta, Job
 from local_engine.execution.watchdog import Pulse
+from local_engine.protocol.frames import Phases
 from local_engine.protocol.stats import Machine, Stats
 from local_engine.requests.preparation import preparing, read
 from local_engine.requests.request_limits import characters, refuse_excess, refuse_unfit
@@ -118,12 +119,14 @@ class Service:
         request_id: str = "",
         tenant: str = "",
         drawn: list[int] | None = None,
+        on_phases: Callable[[Phases | None], None] | None = None,
     ) -> AsyncGenerator[list[Event], None]:
         """Yield batches of events. Closing the generator early frees its sequences within one step.
 
         tenant: may reuse its own prefix-cache entries only. request_id: the answer's id.
         drawn: the tokens that the answer has already; the events are those after them. The tokens
         of each batch are appended. `None`: the answer is never resumed.
+        on_phases: called after the last batch of a complete answer.
         Raises ModelNotFound, InvalidRequest and UpstreamBusy before the first batch,
         DeadlineExceeded and UpstreamFailed at any time.
         """
@@ -144,6 +147,8 @@ class Service:
                 deltas = await run.queue.take()
                 if batch := run.absorb(deltas):
                     yield batch
+            if on_phases is not None:
+                on_phases(run.phases)
         finally:
             for id in ids:
                 del self._queues[id]
