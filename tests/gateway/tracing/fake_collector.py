@@ -19,6 +19,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 from tests.stand_ins.provider import Answer, Behaviour, Provider, Received, provider
 
 PROTOBUF = "application/x-protobuf"
+Holder = Span | Span.Event | Resource | HistogramDataPoint | LogRecord
 
 
 async def accepts(request: Received, answer: Answer) -> None:
@@ -100,7 +101,7 @@ async def otlp_collector(behaviour: Behaviour = accepts) -> AsyncGenerator[OtlpC
         yield OtlpCollector(server)
 
 
-def values(holder: Span | Resource | HistogramDataPoint | LogRecord) -> dict[str, object]:
+def values(holder: Holder) -> dict[str, object]:
     """The attributes by key."""
     return {
         pair.key: getattr(pair.value, str(pair.value.WhichOneof("value")))
