@@ -1,5 +1,6 @@
 """Payload logging of one process: captures bodies, and hands ended requests to a writer."""
 
+import asyncio
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +21,9 @@ from gateway.redaction import Redactor
 from gateway.routing.request_record import RequestRecord
 from gateway.telemetry.access_log import AccessLine
 
+CLOSE_S: Final = 10.0
+"""Seconds in which a writer that a reload replaces writes what is queued."""
+
 MAX_HELD: Final = 64 * 1024 * 1024
 """Bytes of captured bodies in one process; beyond, requests are not captured, and counted."""
 
@@ -39,6 +43,7 @@ class PayloadLog:
         self._otlp: Otlp | None = None
         self._redactor = Redactor(())
         self._writer: PayloadWriter | None = None
+        self._ending: set[asyncio.Task[None]] = set()
         self._random = random.Random()
 
     def configure(self, config: Config) -> None:
@@ -53,9 +58,7 @@ class PayloadLog:
             return
         self._redactor = Redactor(settings.redact)
         self._settings, self._otlp = settings, otlp
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.end()
+        self._end_writer(CLOSE_S)
 
     def begin(self, record: RequestRecord, body: bytes) -> None:
         """Capture a request, if it may be logged. body: decompressed."""
@@ -95,9 +98,16 @@ class PayloadLog:
 
     async def close(self, within_s: float) -> None:
         """Write what is queued, for at most this many seconds."""
+        self._end_writer(within_s)
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=within_s)
+
+    def _end_writer(self, within_s: float) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
-            await writer.close(within_s)
+            ending = asyncio.create_task(writer.close(within_s), name="payload writer")
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
     def _writing(self) -> PayloadWriter:
         if self._writer is None:

@@ -57,7 +57,6 @@ class PayloadWriter:
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="payloads", daemon=True)
         self._thread.start()
-        self._ending: asyncio.Task[None] | None = None
         self._counting: asyncio.TimerHandle | None = None
         if isinstance(output, OtlpOutput):
             self._count()
@@ -75,10 +74,6 @@ class PayloadWriter:
         else:
             ids = trace.trace_id.to_bytes(16), sampled.span_id.to_bytes(8)
             self._queue.put(_Item(line, captured, *ids))
-
-    def end(self, within_s: float = 10.0) -> None:
-        """Close it in the background."""
-        self._ending = asyncio.create_task(self.close(within_s), name="payload writer")
 
     async def close(self, within_s: float) -> None:
         """Write what is queued, for at most this many seconds; count the rest as dropped."""

@@ -258,6 +258,23 @@ async def test_after_a_reload_to_off_nothing_captured_before_is_written(tmp_path
     assert logged(tmp_path) == []
 
 
+async def test_a_shutdown_after_a_reload_loses_no_record(tmp_path: Path) -> None:
+    async with provider() as backend:
+        text = config(backend.base_url, tmp_path, "mode: all")
+        async with serving(text, tmp_path) as gateway:
+            for _ in range(10):
+                await ask(gateway)
+            changed = text.replace("mode: all", "mode: all, max_bytes: 1000")
+            later = Runtime(read_config(changed, source="c", env={}), run_dir=tmp_path)
+            gateway.state.use_runtime(later)
+            await ask(gateway)
+            await gateway.state.close_payloads(20)
+            assert counted(gateway) == {"written": 11, "dropped": 0, "failed": 0}
+            await later.close()
+
+    assert len(logged(tmp_path)) == 11
+
+
 async def test_the_collector_gets_log_records_of_the_requests_span(tmp_path: Path) -> None:
     async with provider() as backend, otlp_collector() as collector:
         telemetry = f'telemetry: {{otlp: {{endpoint: "{collector.origin}", sample: 1}}}}'
