@@ -33,8 +33,8 @@ CHANGES = """# Changelog
 Job = Mapping[str, object]
 
 
-def jobs() -> Mapping[str, Job]:
-    text = (ROOT / ".github/workflows/release.yml").read_text("utf-8")
+def jobs(workflow: str = "release.yml") -> Mapping[str, Job]:
+    text = (ROOT / ".github/workflows" / workflow).read_text("utf-8")
     return cast("Mapping[str, Job]", yaml.safe_load(text)["jobs"])
 
 
@@ -88,6 +88,35 @@ def test_a_job_that_runs_the_projects_code_cannot_publish_or_sign() -> None:
 
     assert strong == {"compare", "publish", "announce"}
     assert running == {"build"}
+
+
+def test_an_image_is_signed_by_its_digest_in_a_job_that_does_not_build_it(tmp_path: Path) -> None:
+    images = jobs("images.yml")
+    may_sign = {
+        name
+        for name, job in images.items()
+        if "id-token" in cast("Mapping[str, str]", job["permissions"])
+    }
+    last = cast("list[Mapping[str, str]]", images["join"]["steps"])[-1]["run"]
+    for program, prints in (("docker", "sha256:d"), ("cosign", "")):
+        file = tmp_path / program
+        file.write_text(f'#!/bin/sh\necho {program} "$@" >>{tmp_path}/calls\necho {prints}\n')
+        file.chmod(0o755)
+
+    status = shell(
+        last,
+        tmp_path,
+        PATH=f"{tmp_path}:/usr/bin:/bin",
+        REGISTRY="ghcr.io",
+        GITHUB_REPOSITORY="Some/Where",
+        GITHUB_REF_NAME="v1.2.3",
+        TARGET="engine",
+    )
+
+    assert (status, may_sign) == (0, {"join"})
+    assert (tmp_path / "calls").read_text().splitlines()[-1] == (
+        "cosign sign --yes --recursive ghcr.io/some/where-engine@sha256:d"
+    )
 
 
 def test_nothing_is_published_before_the_tests_and_the_comparison() -> None:
