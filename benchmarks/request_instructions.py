@@ -60,6 +60,10 @@ budgets:
 _CAPABILITIES: Final = """
 capabilities: [{match: mock/*, context: 128000, max_output: 16384}]
 """
+_GUARDRAILS: Final = """
+guardrails: [{name: keys, use: secrets, mode: mask}]
+"""
+"""One guardrail over requests and answers, which finds nothing."""
 _DELTAS: Final[tuple[tuple[Mapping[str, str], str | None], ...]] = (
     ({"role": "assistant", "content": ""}, None),
     *[({"content": " token"}, None)] * 16,
@@ -91,6 +95,8 @@ ROWS: Final[dict[str, dict[str, object]]] = {
     "chat, two budgets": {"stream": False},
     "chat, governed": {"stream": False},
     "chat, known model": {"stream": False, "max_tokens": 1000},
+    "chat, guarded": {"stream": False},
+    "chat, 18 events, guarded": {"stream": True},
     "messages, whole": {"stream": False, "max_tokens": 512},
     "responses, whole": {"stream": False, "store": False},
 }
@@ -110,6 +116,8 @@ MORE: Final[dict[str, str]] = {
     "chat, two budgets": _BUDGETS,
     "chat, governed": _LIMITS + _BUDGETS,
     "chat, known model": _CAPABILITIES,
+    "chat, guarded": _GUARDRAILS,
+    "chat, 18 events, guarded": _GUARDRAILS,
 }
 """Configuration of single rows. An older checkout that rejects it has no such row."""
 

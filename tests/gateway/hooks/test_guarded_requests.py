@@ -326,3 +326,36 @@ async def test_the_text_before_a_failure_of_the_backend_is_sent(tmp_path: Path) 
                     read.set()
         assert shown(CHAT, got) == "word " * 60 + "use [secret] now"
         assert "overheated" in got
+
+
+@pytest.mark.parametrize("shown_before", [False, True])
+async def test_a_client_that_leaves_a_guarded_stream_ends_the_backends_work(
+    shown_before: bool, tmp_path: Path
+) -> None:
+    gone, begun = asyncio.Event(), asyncio.Event()
+
+    async def behaviour(request: Received, answer: Answer) -> None:
+        await answer.begin_stream()
+        await answer.text("word " * (60 if shown_before else 1))
+        begun.set()
+        try:
+            await answer.gone.wait()
+        finally:
+            gone.set()
+
+    config = SECRETS.format(mode="mask", where="both").replace(
+        "use:", "hold_back: {ms: 60000}, use:"
+    )
+    async with (
+        provider(behaviour) as upstream,
+        serving(one_model(upstream.base_url, config), tmp_path) as up,
+        httpx.AsyncClient(timeout=20) as client,
+    ):
+        body = {**body_of(CHAT, "hello"), "stream": True}
+        asking = asyncio.create_task(client.post(f"{up.url}{CHAT}", json=body))
+        await asyncio.wait_for(begun.wait(), 20)
+        asking.cancel()
+        await asyncio.wait_for(gone.wait(), 20)
+        while up.state.admission.in_flight:  # noqa: ASYNC110  the request's last step
+            await asyncio.sleep(0.01)
+        assert up.access_lines()[0].status == 499

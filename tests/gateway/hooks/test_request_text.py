@@ -5,6 +5,8 @@ import msgspec
 from gateway.hooks.request_text import texts_of, with_texts
 from gateway.surfaces.anthropic.surface import MessagesSurface
 from gateway.surfaces.base import Inbound
+from gateway.surfaces.responses.surface import ResponsesSurface
+from schemas.requests import ChatRequest
 
 SECRET = "AKIA" + "Q3" * 8
 
@@ -28,3 +30,17 @@ def test_the_input_of_a_tool_call_has_no_field_that_is_skipped() -> None:
     masked = with_texts(request, changes)
     assert SECRET.encode() in msgspec.json.encode(request)
     assert SECRET.encode() not in msgspec.json.encode(masked)
+
+
+def test_what_is_stored_of_a_response_is_masked() -> None:
+    body = {"model": "m", "input": f"mine is {SECRET}", "store": True}
+    surface = ResponsesSurface()
+    inbound = Inbound(body=msgspec.json.encode(body), max_choices=1, stores=True)
+    request = surface.parse(inbound)
+    changes = {text: "[secret]" for text in texts_of(request) if SECRET in text}
+    masked = with_texts(request, changes)
+    assert isinstance(masked, ChatRequest)
+    assert masked.original is not None
+    assert masked.original.storage is not None
+    assert bytes(masked.original.storage.input) == b'"[secret]"'
+    assert masked.messages is masked.original.read.messages
