@@ -71,7 +71,7 @@ async def ask(url: str, path: str = "/v1/chat/completions", **body: object) -> C
     given: Json = {"messages": [{"role": "user", "content": "hi"}]}
     if path.endswith("/completions") and "chat" not in path:
         given = {"prompt": "hi"}
-    async with httpx.AsyncClient(timeout=20) as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         got = await client.post(
             url + path,
             json={
