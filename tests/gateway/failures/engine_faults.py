@@ -15,7 +15,13 @@ from schemas.errors import (
     UpstreamFailed,
 )
 from tests.gateway.failures.engine_stand_in import Asked, Conduct, Door
-from tests.gateway.failures.fault_scenarios import CUT, ELSEWHERE, ELSEWHERE_AT_ONCE, Sees
+from tests.gateway.failures.fault_scenarios import (
+    CONTINUED,
+    CUT,
+    ELSEWHERE,
+    ELSEWHERE_AT_ONCE,
+    Sees,
+)
 
 UNREADABLE = b"\0\0\0\3\xc1\xc1\xc1"
 """A frame of three bytes that are no msgpack."""
@@ -85,11 +91,20 @@ async def endless(asked: Asked) -> None:
         await asyncio.sleep(0.02)
 
 
+async def continues(asked: Asked) -> None:
+    """The rest of tokens whose beginning is in the request."""
+    assert asked.given[:4] == (5, 6, 7, 11)
+    await asked.begin()
+    await asked.say("lo", 12, 1)
+    await asked.end()
+
+
 class EngineScenario(Struct, frozen=True, kw_only=True):
     """door: behaviour towards the worker; the engine receives requests only if it "opens".
 
     times: how many requests the fault lasts; `None`: all. second_fails: the other one, too.
     refuses: a call of the first is not an attempt, because the engine has not begun.
+    recovers: with `stream_recovery: continue` the second backend continues the stream.
     """
 
     fault: str
@@ -100,6 +115,7 @@ class EngineScenario(Struct, frozen=True, kw_only=True):
     times: int | None = None
     second_fails: bool = False
     refuses: bool = False
+    recovers: bool = False
 
     @property
     def waits(self) -> bool:
@@ -113,9 +129,11 @@ class EngineScenario(Struct, frozen=True, kw_only=True):
     @property
     def row(self) -> str:
         """Of the table in docs/routing.md."""
-        asked = [f"{one.asked[0]} + {one.asked[1]}" for one in (self.whole, self.stream)]
-        asks = asked[0] if asked[0] == asked[1] else " / ".join(asked)
-        return f"| {self.fault} | {self.whole.words} | {self.stream.words} | {asks} |"
+        seen = (self.whole, self.stream, *((CONTINUED,) if self.recovers else ()))
+        asked = [f"{one.asked[0]} + {one.asked[1]}" for one in seen]
+        asks = asked[0] if len(set(asked)) == 1 else " / ".join(asked)
+        continued = "the second backend continues it" if self.recovers else ""
+        return f"| {self.fault} | {self.whole.words} | {self.stream.words} | {continued} | {asks} |"
 
 
 BOOM = UpstreamFailed("the forward pass failed", upstream="engine")
@@ -150,7 +168,7 @@ def alike(
 
 def later(fault: str, first: Conduct, whole: Sees, stream: Sees) -> EngineScenario:
     """After the first content."""
-    return EngineScenario(fault=fault, first=first, whole=whole, stream=stream)
+    return EngineScenario(fault=fault, first=first, whole=whole, stream=stream, recovers=True)
 
 
 ENGINE_SCENARIOS: tuple[EngineScenario, ...] = (

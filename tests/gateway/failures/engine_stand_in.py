@@ -43,6 +43,7 @@ _decoder: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine)
 class Asked:
     """One request, and the writing half of its answer. gone: it was cancelled, or its worker left.
 
+    given: the prompt of a request for tokens.
     stream: whether the client asked for one; an engine answers in batches either way.
     """
 
@@ -52,6 +53,7 @@ class Asked:
         self.embeds = isinstance(message, Embed)
         request = None if isinstance(message, Embed) else decode_request(message.request)
         self.tokens = isinstance(request, TokenRequest)
+        self.given = request.tokens if isinstance(request, TokenRequest) else ()
         self.stream = request is not None and request.stream
         self.gone = asyncio.Event()
         self._writer = writer

@@ -12,10 +12,14 @@ from msgspec import Struct
 from tests.gateway.failures.engine_faults import (
     ENGINE_SCENARIOS,
     EngineScenario,
+    continues,
+    endless,
     slow_first_token,
     stalls,
 )
 from tests.gateway.failures.engine_stand_in import Asked, Door, StandIns, stand_ins, works
+from tests.gateway.failures.fault_scenarios import CONTINUED
+from tests.gateway.failures.fault_scenarios import continues as continues_text
 from tests.gateway.failures.fault_tasks import TASKS, client_sees, status
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
@@ -26,6 +30,15 @@ ROOT = Path(__file__).parents[3]
 SHORT = "{connect_s: 0.8, first_token_s: 0.8, between_tokens_s: 0.3, total_s: 1}"
 APART = SHORT.replace("total_s: 1", "total_s: 15")
 """Where it must be one of the others that cuts. A vector has no tokens."""
+
+
+RECOVERED = [
+    pytest.param(place, task, id=f"{scenario.fault}, {task}")
+    for place, scenario in enumerate(ENGINE_SCENARIOS)
+    for task, asks in TASKS.items()
+    if scenario.recovers and asks.stream and scenario.first is not endless
+]
+"""Faults of the same engines with `stream_recovery: continue`."""
 
 
 class Faults(Struct, frozen=True, kw_only=True, eq=False):
@@ -68,13 +81,25 @@ def config(url: str) -> str:
                 f"  - {{name: {name}-first, {local(f'{name}-first')}, timeouts: {limits}}}",
                 f"  - {{name: {name}-second, {other}}}",
             ]
-            models.append(
-                f"  - {{name: {name}, policy: in_order, deadline_s: 20,\n"
-                "     retry: {backoff_s: 0.01, max_backoff_s: 0.05}, backends: [\n"
-                f"     {{provider: {name}-first, model: {name}-first}},\n"
-                f"     {{provider: {name}-second, model: {name}-second}}]}}"
-            )
+            models.append(model(name, f"{name}-first", f"{name}-second"))
+            if scenario.recovers and asks.stream:
+                first, second = f"{name}-continued-first", f"{name}-continued-second"
+                vllm = f"adapter: vllm, base_url: {url}, api_key: k"
+                providers += [
+                    f"  - {{name: {first}, {local(first)}, timeouts: {limits}}}",
+                    f"  - {{name: {second}, {vllm if asks.is_text else local(second)}}}",
+                ]
+                models.append(model(f"{name}-continued", first, second, "continue"))
     return "\n".join([*providers, *models])
+
+
+def model(name: str, first: str, second: str, recovery: str = "error") -> str:
+    return (
+        f"  - {{name: {name}, policy: in_order, deadline_s: 20, stream_recovery: {recovery},\n"
+        "     retry: {backoff_s: 0.01, max_backoff_s: 0.05}, backends: [\n"
+        f"     {{provider: {first}, model: {first}}},\n"
+        f"     {{provider: {second}, model: {second}}}]}}"
+    )
 
 
 def scenario_of(model: str) -> EngineScenario:
@@ -94,13 +119,16 @@ async def faults(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Fau
         over = scenario.times is not None and seen[model] > scenario.times
         fails = not over if model.endswith("first") else scenario.second_fails
         try:
-            await (scenario.first if fails else works)(asked)
+            later = continues if "-continued-" in model else works
+            await (scenario.first if fails else later)(asked)
         finally:
             working[model] -= 1
 
     async def behave(request: Received, answer: Answer) -> None:
         if scenario_of(str(request.json["model"])).second_fails:
             await answer.json({"error": {"message": "boom"}}, 500)
+        elif "-continued-" in str(request.json["model"]):
+            await continues_text(request, answer)
         else:
             await answers(request, answer)
 
@@ -126,6 +154,19 @@ async def answered(
         *(task.ask(url, name_of(place, name)) for name, task in TASKS.items())
     )
     return place, dict(zip(TASKS, found, strict=True))
+
+
+@pytest.mark.parametrize(("place", "task"), RECOVERED)
+async def test_an_engines_stream_is_continued(faults: Faults, place: int, task: str) -> None:
+    """By text, because these engines do not say which tokens they draw."""
+    name, asks, scenario = f"{name_of(place, task)}-continued", TASKS[task], ENGINE_SCENARIOS[place]
+
+    answer = await asks.ask(faults.gateway.url, name)
+
+    client_sees(asks, answer, CONTINUED)
+    (line,) = [one for one in faults.gateway.access_lines() if one.model == name]
+    outcomes = [(one.outcome, one.continued) for one in line.attempts]
+    assert outcomes == [(scenario.stream.error, True), ("ok", False)]
 
 
 @pytest.mark.parametrize("task", TASKS)
