@@ -1,5 +1,6 @@
 """A wheel, installed in a virtual environment of its own."""
 
+import os
 import subprocess
 import sys
 import venv
@@ -19,10 +20,17 @@ def empty_environment(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
+def public_authorities() -> dict[str, str]:
+    """Return the environment without the tests' own authority, which no index is signed by."""
+    tests_own = {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "AWS_CA_BUNDLE"}
+    return {name: value for name, value in os.environ.items() if name not in tests_own}
+
+
 def install(python: Path, *words: str) -> None:
     """Run `pip install` of the test's own pip for another interpreter."""
     subprocess.run(
         (sys.executable, "-m", "pip", "--python", str(python), "--quiet", "install", *words),
+        env=public_authorities(),
         check=True,
         capture_output=True,
         text=True,

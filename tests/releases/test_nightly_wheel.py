@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.commanded import commanded
-from tests.releases.installed import install
+from tests.releases.installed import install, public_authorities
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.nightly
@@ -82,6 +82,7 @@ def resolved(machine: str, python: str, *requirements: str) -> subprocess.Comple
             *("--implementation", "cp", "--python-version", python, *platforms, *requirements),
         ),
         cwd=ROOT,
+        env=public_authorities(),
         capture_output=True,
         text=True,
         check=False,
@@ -109,6 +110,7 @@ def test_a_platform_without_wheels_is_noticed() -> None:
 def test_the_tools_of_a_release_find_nothing_to_complain_about() -> None:
     python = f"PYTHON={sys.base_prefix}/bin/python3"
 
-    subprocess.run(("make", "sbom", "lint-workflows", python), cwd=ROOT, check=True)
+    words = ("make", "sbom", "lint-workflows", python)
+    subprocess.run(words, cwd=ROOT, env=public_authorities(), check=True)
 
     assert (ROOT / "dist" / "strowger_gateway-sbom.cdx.json").is_file()
