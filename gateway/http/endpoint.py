@@ -180,10 +180,12 @@ class Endpoint:
                     check_priority(caller, request.priority)
                 record.stream = request.stream
             if gateway.limits.any or gateway.budgets.any:
-                asked = gateway, runtime, record, request, route, response, self._route
-                reserved = reserve_at_once(*asked)
+                at = self._route
+                reserved = reserve_at_once(gateway, runtime, record, request, route, response, at)
                 if reserved is None:
-                    reserved, request, route = await reserve(*asked, exchange)
+                    reserved, request, route = await reserve(
+                        gateway, runtime, record, request, route, response, at, exchange
+                    )
             if runtime.guards is not None:
                 request, guards = await guarded(gateway, runtime, record, response, exchange)
             planned = _plan(route, request, scope, gateway, runtime.planner, record, self._route)

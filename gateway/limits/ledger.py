@@ -108,8 +108,9 @@ class Accounts:
         for window, entry in self._open_requests:
             window.room -= 1
             entry[1] += 1
-        for window in self._each:
-            window.take(1, at)
+        if self._each:
+            for window in self._each:
+                window.take(1, at)
         for seats in self.seats:
             seats.room -= 1
         reserved = self._open_tokens
