@@ -148,7 +148,7 @@ class Endpoint:
         response: ResponseWriter,
     ) -> None:
         """Answer with 200, or raise the error for the caller."""
-        gateway, scope = self._gateway, exchange.scope
+        gateway, scope, at = self._gateway, exchange.scope, self._route
         gateway.admission.admit(runtime)
         try:
             caller = runtime.keyring.known(scope) or await runtime.keyring.caller(scope)
@@ -180,7 +180,6 @@ class Endpoint:
                     check_priority(caller, request.priority)
                 record.stream = request.stream
             if gateway.limits.any or gateway.budgets.any:
-                at = self._route
                 reserved = reserve_at_once(gateway, runtime, record, request, route, response, at)
                 if reserved is None:
                     reserved, request, route = await reserve(
@@ -188,7 +187,7 @@ class Endpoint:
                     )
             if runtime.guards is not None:
                 request, guards = await guarded(gateway, runtime, record, response, exchange)
-            planned = _plan(route, request, scope, gateway, runtime.planner, record, self._route)
+            planned = _plan(route, request, scope, gateway, runtime.planner, record, at)
             try:
                 await self._answer(planned, request, record, response, runtime, exchange, guards)
             except GatewayError as exc:
