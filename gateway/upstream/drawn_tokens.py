@@ -1,6 +1,6 @@
 """The tokens that a local engine has drawn for a streamed answer, so that another can resume it."""
 
-import secrets
+import os
 from typing import Protocol, runtime_checkable
 
 from msgspec import UNSET, Struct
@@ -26,7 +26,7 @@ class DrawnTokens(Struct, kw_only=True, eq=False):
         """An attempt begins. Return the request with a seed, so that its draws can be repeated."""
         self.ids[:] = self.replayed
         if request.sampling.seed in (UNSET, None):
-            sampling = replace(request.sampling, seed=secrets.randbits(63))
+            sampling = replace(request.sampling, seed=_random_seed())
             request = replace(request, sampling=sampling)
         self.weights, self.request = weights, request
         return request
@@ -39,3 +39,8 @@ class ResumesAnswers(Protocol):
     def weights_of(self, model: str) -> str:
         """Return what identifies the weights and settings on which the model's draws depend."""
         ...
+
+
+def _random_seed() -> int:
+    """63 random bits, without the import of `secrets`: the importing process needs no OpenSSL."""
+    return int.from_bytes(os.urandom(8), "big") >> 1
