@@ -67,7 +67,7 @@ def read(body: str) -> Client:
     )
 
 
-async def ask(url: str, path: str = "/v1/chat/completions", **body: object) -> Client:
+async def ask(url: str, path: str = "/v1/chat/completions", /, **body: object) -> Client:
     given: Json = {"messages": [{"role": "user", "content": "hi"}]}
     if path.endswith("/completions") and "chat" not in path:
         given = {"prompt": "hi"}
