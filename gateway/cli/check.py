@@ -11,7 +11,7 @@ import click
 from msgspec import UNSET
 
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
-from gateway.cli.retirement import retirements
+from gateway.cli.known_models.retirement import retirements
 from gateway.config.schema.config import Config
 from gateway.config.schema_store import SQLITE
 from gateway.wiring.models import models_of

@@ -11,7 +11,7 @@ from adapters.client_fields.denied import NAMES, VLLMS_OWN
 from adapters.client_fields.denied import VENDORS as VENDORS_WITHHELD
 from adapters.openai.vendor_profiles import VENDORS
 from adapters.registry import Registry
-from gateway.cli.models import ANYWHERE, supported
+from gateway.cli.known_models.command import ANYWHERE, supported
 from gateway.config.adapter_names import LOCAL
 from schemas.fields import FIELDS, MESSAGES, REASONING, SAMPLING, Task
 from tests.parameters.words import HEAD, TAIL, TITLES

@@ -18,7 +18,7 @@ from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolPara
 from adapters import registry
 from adapters.registry import GROUP, Registry
 from adapters.testing import fixture
-from gateway.cli.models import models
+from gateway.cli.known_models.command import models
 from gateway.config.load import read_config
 from schemas.errors import InvalidConfig
 from tests.gateway.serving import Serving, serving

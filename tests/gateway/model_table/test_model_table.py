@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from gateway.cli.retirement import retirements
+from gateway.cli.known_models.retirement import retirements
 from gateway.config.load import read_config
 from gateway.model_table.table import FILE, read_table
 from gateway.routing.planning.model_facts import ModelFacts

@@ -14,7 +14,7 @@ from adapters.capabilities import describe_range, offered, sent_as
 from adapters.registry import Registry
 from gateway.cli.adapter_json import AdapterDescription, describe_adapter
 from gateway.cli.config_loading import config_option, faults_shown, load
-from gateway.cli.model_facts import facts_table, known_backends
+from gateway.cli.known_models.facts import facts_table, known_backends
 from gateway.cli.probe import probe, report
 from gateway.cli.tables import show, table_of
 from gateway.config.adapter_names import LOCAL
