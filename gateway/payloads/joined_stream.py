@@ -12,7 +12,7 @@ _REPLACED = frozenset(
         *("finish_reason", "stop_reason", "stop_sequence", "service_tier", "model_name"),
     }
 )
-"""Names whose values are sent again, and are no parts of a text."""
+"""Names whose values are sent again, and are not parts of a text."""
 _PLACES = ("type", "index", "output_index", "content_index", "summary_index", "item_id")
 """Fields that say which part of the answer an event belongs to."""
 _MOST_PLACES = 10_000

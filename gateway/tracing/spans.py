@@ -27,7 +27,7 @@ MAX_BAGGAGE = 16
 """Entries of the caller's baggage that become attributes."""
 
 FINE = ("ok", "lost", "cancelled")
-"""Outcomes of attempts that are no errors."""
+"""Outcomes of attempts that are not errors."""
 
 AdapterOf = Callable[[str], str]
 """The adapter of a provider by its name, "" if it is unknown."""
