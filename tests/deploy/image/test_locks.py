@@ -18,7 +18,17 @@ from tests.deploy.image.dockerfile import ROOT
 LISTS = ("gateway", "engine", "ascend", "build", "run", "dev")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 OWN = {"schemas", "adapters", "local_engine", "gateway"}
-IMAGE_EXTRAS = {"postgres", "redis", "jwt", "tokens", "bedrock", "vertex", "entra", "catalogue"}
+IMAGE_EXTRAS = {
+    "postgres",
+    "redis",
+    "jwt",
+    "tokens",
+    "bedrock",
+    "vertex",
+    "entra",
+    "catalogue",
+    "guardrails",
+}
 NOT_IN_ENGINE = {
     "torch": "not in the lock: requirements/excluded.txt",
     "torch-npu": "only in the Ascend image",
