@@ -170,7 +170,7 @@ figures: setup-dev  ## Copy the figures of docs/benchmarks.md into the README
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-header --excludes requirements/excluded.txt $(UPGRADE)
 # What the images can do: every provider, every database, and guardrails. No parquet, which would add 45 MB.
-IMAGE_EXTRAS := $(addprefix --extra ,postgres redis jwt tokens bedrock vertex entra catalogue guardrails)
+IMAGE_EXTRAS := $(addprefix --extra ,postgres redis jwt tokens bedrock vertex entra catalogue guardrails dns)
 lock: setup-dev  ## Write the versions and hashes in requirements/ (needs PyPI); UPGRADE=--upgrade for new versions
 	$(PIP) install 'uv>=0.13,<0.14'
 	$(COMPILE) -c constraints.txt --extra local --extra dev pyproject.toml requirements/extra.in -o requirements/dev.txt

@@ -28,6 +28,7 @@ IMAGE_EXTRAS = {
     "entra",
     "catalogue",
     "guardrails",
+    "dns",
 }
 NOT_IN_ENGINE = {
     "torch": "not in the lock: requirements/excluded.txt",

@@ -1,0 +1,54 @@
+"""Create the watch of a `discover` section."""
+
+from ipaddress import ip_address
+from pathlib import Path
+
+from gateway.config.schema.discovery import Discover
+from gateway.discovery.file_source import FileSource
+from gateway.discovery.source import AddressSource
+from gateway.discovery.watch import Watch
+from schemas.errors import InvalidConfig
+
+FILE_S = 1.0
+"""Seconds between two readings of a file."""
+
+DNS_PORT = 53
+
+
+def watch_of(discover: Discover) -> Watch:
+    """Return the watch, not started. Raises InvalidConfig without the package that it needs."""
+    source = source_of(discover)
+    every_s = discover.every_s if discover.file is None else min(FILE_S, discover.every_s)
+    return Watch(source, every_s=every_s, keep_s=discover.keep_s)
+
+
+def source_of(discover: Discover) -> AddressSource:
+    """Return the source. Raises InvalidConfig without the package that it needs."""
+    if discover.file is not None:
+        return FileSource(Path(discover.file))
+    try:
+        # Late: dnspython, for those who use the DNS.
+        from gateway.discovery.dns_source import DnsSource
+    except ModuleNotFoundError as exc:
+        raise InvalidConfig(
+            (
+                "discover.dns: the DNS needs dnspython; "
+                "pip install 'strowger-gateway[dns]', or use discover.file",
+            )
+        ) from exc
+    server = None if discover.server is None else server_of(discover.server)
+    return DnsSource(discover.dns or "", discover.port, server)
+
+
+def server_of(text: str) -> tuple[str, int]:
+    """Read ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT. Raises ValueError."""
+    bare = text.strip("[]")
+    try:
+        return str(ip_address(bare)), DNS_PORT
+    except ValueError:
+        pass
+    host, _, port = text.rpartition(":")
+    address = str(ip_address(host.removeprefix("[").removesuffix("]")))
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError("no port from 1 to 65535")
+    return address, int(port)
