@@ -21,13 +21,16 @@ SOAK    ?= 1000000
 BURST   ?= 10000
 ROLLING ?= 100000
 
+# Where `make test-device` runs the engine.
+DEVICE ?= cuda
+
 # Interpreters of `make nightly-wheel`; those that are not installed are left out.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image nightly-wheel check fmt docs cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
+.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image nightly-wheel check fmt docs cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +47,10 @@ test:  ## Run what CI runs: style, types, the whole suite
 
 test-fast: setup-dev  ## Run the quick tests, under two minutes: no engine, browser, database or vendor client
 	$(BIN)/python -m pytest --fast -n 3 --dist loadfile --no-loadscope-reorder -q
+
+# On a machine with a GPU and torch's CUDA build; what needs no device runs on the CPU as ever.
+test-device: setup-dev  ## Run the engine's tests on DEVICE=cuda
+	STROWGER_TEST_DEVICE=$(DEVICE) $(BIN)/python -m pytest -n 3 --dist loadfile tests/local_engine
 
 # Only reports: no threshold fails it. Takes up to twice the time of the tests. FAST=--fast: only the quick tests.
 coverage: setup-dev servers  ## Run the tests with coverage of lines and branches: a summary and coverage.xml

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from msgspec.structs import replace
 
 from benchmarks.engine.shapes import CONTEXT, Shape, folder
 from benchmarks.engine.timing import Run, Stopwatch
@@ -14,6 +15,7 @@ from local_engine.execution.model_runner import Runner
 from local_engine.execution.step_sampler import StepSampler
 from local_engine.loading.checkpoint import load
 from local_engine.ops.half_precision import HalfLinear
+from local_engine.ops.kernel_selection import select_kernels
 from local_engine.ops.native_build import cpu_kernels
 from local_engine.sampling.sampling_params import RowParams
 from local_engine.sampling.token_history import new_history
@@ -45,19 +47,24 @@ class Ours:
         halves = any(isinstance(module, HalfLinear) for module in loaded.module.modules())
         self.weight_bytes = 2 if halves else dtype.itemsize
         self._shape, self._dtype = shape, dtype
-        runner = Runner(
+        selection = select_kernels(device, dtype, loaded.shape)
+        if device == "cpu":
+            kernels = cpu_kernels(compile, device, dtype, lambda _: None)
+            selection = replace(selection, kernels=kernels)
+        self.runner = Runner(
             loaded,
             device=device,
             kv_bytes=KV_BYTES[device],
             max_tokens=2 * batch * CONTEXT,
-            kernels=cpu_kernels(compile, device, dtype, lambda _: None),
+            kernels=selection.kernels,
+            capture=selection.capture,
         )
         limits = SchedulerLimits(
             max_step_tokens=STEP_TOKENS, max_sequences=batch, max_seq_len=CONTEXT
         )
-        pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=False)
-        sampler = StepSampler(shape.vocab_size, device)
-        self.lane = ModelLane(runner, Scheduler(limits, pool), sampler, drafts=drafts)
+        pool = BlockPool(self.runner.blocks, self.runner.block_size, prefix_cache=False)
+        sampler = StepSampler(shape.vocab_size, device, selection.operator)
+        self.lane = ModelLane(self.runner, Scheduler(limits, pool), sampler, drafts=drafts)
 
     def step_bytes(self, batch: int, context: int) -> int:
         """Minimum number of bytes that a decoding step reads from memory."""

@@ -1,5 +1,6 @@
 """Engine services for tests: start one, send requests, read the answers."""
 
+import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.config import EngineConfig, ModelConfig
+from local_engine.config import DeviceName, EngineConfig, ModelConfig
 from local_engine.server.service import Service
 from local_engine.text.tokenizer import Tokenizer
 from schemas.answers import Answer, Fold
@@ -21,12 +22,15 @@ from schemas.sampling import Sampling
 
 MODEL = "tiny"
 
+DEVICE = cast(DeviceName, os.environ.get("STROWGER_TEST_DEVICE", "cpu"))
+"""Where the tests' engines run: cpu, or cuda on a machine with a GPU (`make test-device`)."""
+
 
 def config(folder: Path, **changes: object) -> EngineConfig:
     """One tiny model on one CPU thread, in float32 as its oracles, with a cache of 64 KiB."""
     plain = EngineConfig(
         models=(ModelConfig(name=MODEL, path=str(folder)),),
-        device="cpu",
+        device=DEVICE,
         dtype="float32",
         kv_cache=1 << 18,
     )

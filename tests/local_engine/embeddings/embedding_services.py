@@ -12,7 +12,7 @@ from local_engine.server.embedding_host import Embedder, host_embedders
 from local_engine.server.embedding_service import EmbeddingResult
 from local_engine.server.service import Service
 from schemas.requests import EmbeddingsRequest, Prompt
-from tests.local_engine.services import serving
+from tests.local_engine.services import DEVICE, serving
 
 MODEL = "mini"
 
@@ -21,7 +21,7 @@ def embedding_config(folder: Path | str, **changes: object) -> EngineConfig:
     """One embedding model on the CPU, in its checkpoint's dtype."""
     plain = EngineConfig(
         models=(ModelConfig(name=MODEL, path=str(folder), task="embed", token_inputs="accept"),),
-        device="cpu",
+        device=DEVICE,
     )
     return msgspec.structs.replace(plain, **changes)
 

@@ -166,7 +166,7 @@ def test_a_table_has_rows_in_any_of_three_shapes(
     conditions = resolve_adapters(reader, request([V], rows.to(dtype).reshape(shape)))
 
     assert conditions.table is not None
-    torch.testing.assert_close(conditions.table, rows.to(dtype).float())
+    torch.testing.assert_close(conditions.table.cpu(), rows.to(dtype).float())
 
 
 def test_bfloat16_rows_are_read(reader: ServedModel) -> None:
@@ -181,7 +181,7 @@ def test_bfloat16_rows_are_read(reader: ServedModel) -> None:
     conditions = resolve_adapters(reader, token_request)
 
     assert conditions.table is not None
-    torch.testing.assert_close(conditions.table, rows.float())
+    torch.testing.assert_close(conditions.table.cpu(), rows.float())
 
 
 def read_whole(model: ServedModel, token_request: TokenRequest) -> None:

@@ -1,0 +1,101 @@
+"""The engine on a real NVIDIA GPU in 16 bits; skipped where torch sees none.
+
+The rest of the engine's tests run there with `make test-device DEVICE=cuda`.
+"""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from local_engine.config import EngineConfig, ModelConfig
+from local_engine.execution.model_lane import ModelLane
+from local_engine.execution.model_runner import Runner
+from local_engine.execution.step_sampler import StepSampler
+from local_engine.loading.checkpoint import load
+from local_engine.ops.kernel_selection import select_kernels
+from local_engine.ops.self_test import Shape
+from local_engine.scheduling.block_pool import BlockPool
+from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
+from local_engine.server.model_host import host
+from schemas.sampling import Sampling
+from tests.local_engine.conftest import Folder
+from tests.local_engine.execution.lane_runs import Runs
+from tests.local_engine.tiny import VOCABULARY
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+
+SHAPE = Shape(heads=32, kv_heads=8, width=128, hidden=4096)
+GREEDY = Sampling(temperature=0.0, max_tokens=24, ignore_eos=True)
+SEEDED = Sampling(temperature=0.9, top_p=0.95, seed=5, max_tokens=24, ignore_eos=True)
+
+
+def prompts(count: int) -> list[list[int]]:
+    source = random.Random(9)
+    return [[source.randrange(5, VOCABULARY) for _ in range(3 + 5 * i % 60)] for i in range(count)]
+
+
+def on_gpu(folder: Path, *, captured: bool) -> tuple[ModelLane, Runner]:
+    """A lane in bfloat16 with the device's kernels, with or without captured steps."""
+    weights = load(str(folder), device="cuda", dtype=torch.bfloat16)
+    selection = select_kernels("cuda", torch.bfloat16, weights.shape)
+    runner = Runner(
+        weights,
+        device="cuda",
+        kv_bytes=1 << 24,
+        max_tokens=1 << 16,
+        kernels=selection.kernels,
+        capture=selection.capture if captured else None,
+    )
+    limits = SchedulerLimits(max_step_tokens=64, max_sequences=40, max_seq_len=200)
+    scheduler = Scheduler(limits, BlockPool(runner.blocks, runner.block_size))
+    return ModelLane(runner, scheduler, StepSampler(VOCABULARY, "cuda")), runner
+
+
+def answers(lane: ModelLane, sampling: Sampling, count: int) -> list[list[int]]:
+    runs = Runs(lane)
+    for prompt in prompts(count):
+        runs.add(prompt, sampling)
+    return runs.finish()
+
+
+def test_torchs_flash_attention_passes_its_trial() -> None:
+    selection = select_kernels("cuda", torch.bfloat16, SHAPE, thorough=True)
+
+    assert [(trial.role, trial.problem) for trial in selection.trials] == [("attention", "")]
+    assert selection.capture is not None
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "mistral", "granite"])
+@pytest.mark.parametrize("sampling", [GREEDY, SEEDED], ids=["greedy", "seeded"])
+@pytest.mark.parametrize("count", [1, 3, 33])
+def test_captured_steps_give_the_tokens_of_uncaptured_ones(
+    family: str, sampling: Sampling, count: int, folder: Folder
+) -> None:
+    """Batches are padded to a captured size, so single tokens may differ by rounding."""
+    plain, _ = on_gpu(folder(family), captured=False)
+    lane, runner = on_gpu(folder(family), captured=True)
+
+    expected = answers(plain, sampling, count)
+    first = answers(lane, sampling, count)
+    again = answers(lane, sampling, count)
+
+    assert runner.graphs is not None
+    assert runner.graphs.problem == ""
+    assert runner.graphs.sizes
+    begins = [mine[:2] == theirs[:2] for mine, theirs in zip(first, expected, strict=True)]
+    assert sum(begins) >= 0.9 * count
+    assert [one[:2] for one in again] == [one[:2] for one in first]
+
+
+def test_an_engine_chooses_the_gpu_and_16_bits_by_itself(folder: Folder) -> None:
+    reported: list[str] = []
+    settings = EngineConfig(
+        models=(ModelConfig(name="tiny", path=str(folder("llama"))),), kv_cache=1 << 24
+    )
+
+    host(settings, reported.append)
+
+    assert "device cuda, bfloat16" in reported
+    assert "tiny: kernels: _flash_attention_forward" in reported
