@@ -13,13 +13,14 @@ CLIENTS ?=
 AGENTS ?=
 
 # Sizes of the parts of `make nightly`, for example `make nightly-fuzz FUZZ=5000`: requests, simulated experiments
-# per cell, seconds, requests, requests, requests. Each part takes at most 40 minutes.
+# per cell, seconds, requests, requests, requests, killed Redis masters. Each part takes at most 40 minutes.
 FUZZ    ?= 100000
 TRIALS  ?= 1000
 CHAOS_S ?= 600
 SOAK    ?= 1000000
 BURST   ?= 10000
 ROLLING ?= 100000
+FAILOVERS ?= 8
 
 # Where `make test-device` runs the engine.
 DEVICE ?= cuda
@@ -60,7 +61,7 @@ nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fu
 	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image nightly-wheel
 
 nightly-tests: setup-dev servers
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
+	STROWGER_FAILOVERS=$(FAILOVERS) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
 		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst --ignore tests/deploy \
 		--ignore tests/releases
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 
 from gateway.config.problems import Problems
+from gateway.config.redis_address import redis_address
 from gateway.config.schema.config import Config, StoreConfig
 from schemas.secret import Secret
 
 SQLITE = "sqlite:///"
 POSTGRES = ("postgresql://", "postgres://")
-REDIS = ("redis://", "rediss://", "unix://")
 SPOOL = "strowger-spool"
 _MEMORY = ":memory:"
 
@@ -27,9 +27,11 @@ def check_store(store: StoreConfig, problems: Problems) -> None:
             "an in-memory database is private to a process and lost when it exits; give a file",
         )
     path = ("store", "redis_url")
-    redis = store.redis_url
-    if redis is not None and not redis.reveal().startswith(REDIS) and not problems.at(path):
-        problems.add(path, "must be redis://HOST, rediss://HOST or unix:///SOCKET")
+    if store.redis_url is not None and not problems.at(path):
+        try:
+            redis_address(store.redis_url)
+        except ValueError as exc:
+            problems.add(path, str(exc))
 
 
 def with_store_placed(config: Config, folder: Path) -> Config:

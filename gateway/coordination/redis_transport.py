@@ -1,20 +1,17 @@
 """Redis as the transport between replicas, through redis-py.
 
-One hash holds the notices of all replicas; each lease is a key. A single server is supported, no
-cluster and no sentinel. https://redis.io/docs/latest/commands/
+One hash holds the notices of all replicas; each lease is a key, so each command has one key and a
+Cluster needs nothing else. https://redis.io/docs/latest/commands/
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Protocol, cast
+from typing import cast
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import RedisClusterException, RedisError
 
+from gateway.coordination.redis_client import ROUND_S, open_client
 from gateway.coordination.replica_transport import LEASE_S, Ask, TransportUnavailable
-from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 
 NOTICES = "strowger:replicas:1"
@@ -24,34 +21,11 @@ LEASE = "strowger:probe:1:"
 NOTICES_S = 120
 """Expiry of the notices after the last replica has stopped, seconds."""
 
-ROUND_S, CONNECT_S = 1.0, 2.0
-"""Timeouts of one round trip on a possibly busy machine, and of the first, which connects."""
-
 _KEEP = (
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) end "
     "return 0"
 )
 _GIVE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) end return 0"
-
-
-class _Pipeline(Protocol):
-    """The part of redis-py's pipeline that we use; redis-py's own types are less exact."""
-
-    def execute_command(self, *words: str | bytes) -> object: ...
-    async def execute(self, *, raise_on_error: bool) -> list[object]: ...
-
-
-class _Pool(Protocol):
-    connection_kwargs: Mapping[str, object]
-
-    def make_connection(self) -> object: ...
-    async def disconnect(self) -> None: ...
-
-
-class _Client(Protocol):
-    connection_pool: _Pool
-
-    def pipeline(self, *, transaction: bool) -> _Pipeline: ...
 
 
 class RedisTransport:
@@ -62,32 +36,15 @@ class RedisTransport:
 
         Raises InvalidConfig for an address that redis-py cannot parse.
         """
-        from_url = cast("_FromUrl", Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  its **kwargs have no types
-        try:
-            self._client = from_url(
-                url.reveal(),
-                socket_timeout=ROUND_S,
-                socket_connect_timeout=CONNECT_S,
-                retry=Retry(NoBackoff(), 0),
-                protocol=2,
-            )
-            self._client.connection_pool.make_connection()
-        except (ValueError, TypeError):
-            raise InvalidConfig(
-                (
-                    "store.redis_url: not a Redis address; use redis://USER:PASSWORD@HOST:PORT/NUMBER",
-                )
-            ) from None
+        self._client = open_client(url)
         self.name = name
+        self.sharded = self._client.sharded
         self._lease_ms = str(round(lease_s * 1000))
         self._connected = False
 
     @property
     def where(self) -> str:
-        known = self._client.connection_pool.connection_kwargs
-        if "path" in known:
-            return str(known["path"])
-        return f"{known.get('host', 'localhost')}:{known.get('port', 6379)}"
+        return self._client.where
 
     async def exchange(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """See ReplicaTransport.exchange."""
@@ -125,21 +82,22 @@ class RedisTransport:
                 return ("EVAL", _GIVE, "1", key, self.name)
 
     async def _round(self, commands: Sequence[tuple[str | bytes, ...]]) -> list[object]:
-        pipeline = self._client.pipeline(transaction=False)
+        pipeline = self._client.pipeline()
         for command in commands:
             pipeline.execute_command(*command)
         try:
-            async with asyncio.timeout(ROUND_S if self._connected else CONNECT_S):
+            async with asyncio.timeout(ROUND_S if self._connected else self._client.connect_s):
                 answers = await pipeline.execute(raise_on_error=False)
         except TimeoutError:
             await self._hang_up()
             raise TransportUnavailable("no answer in time") from None
-        except (RedisError, OSError) as exc:
+        except (RedisError, RedisClusterException, OSError) as exc:
             await self._hang_up()
             raise TransportUnavailable(f"{type(exc).__name__}: {exc}") from exc
         self._connected = True
         for answer in answers:
-            if isinstance(answer, RedisError):
+            if isinstance(answer, Exception):
+                await self._hang_up()  # a master that is one no longer refuses, and stays connected
                 raise TransportUnavailable(f"{type(answer).__name__}: {answer}") from answer
         return answers
 
@@ -147,18 +105,6 @@ class RedisTransport:
         """Close the connection: a late answer must not pass for that of the next command."""
         self._connected = False
         try:
-            await self._client.connection_pool.disconnect()
-        except (RedisError, OSError, TimeoutError):
+            await self._client.hang_up()
+        except (RedisError, RedisClusterException, OSError, TimeoutError):
             return  # already broken; there is nothing left to close
-
-
-class _FromUrl(Protocol):
-    def __call__(
-        self,
-        url: str,
-        *,
-        socket_timeout: float,
-        socket_connect_timeout: float,
-        retry: Retry,
-        protocol: int,
-    ) -> _Client: ...

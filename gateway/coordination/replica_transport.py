@@ -12,7 +12,14 @@ class TransportUnavailable(Exception):
 
 
 class ScriptRunner(Protocol):
-    """A connection that runs commands in order."""
+    """A connection that runs commands in order.
+
+    sharded: all keys of one command must have the same hash tag, as in a Redis Cluster. Then only
+    commands with the same tag run in order.
+    """
+
+    @property
+    def sharded(self) -> bool: ...
 
     async def run(self, commands: Sequence[tuple[str | bytes, ...]]) -> list[object]:
         """Return the answers. Raises TransportUnavailable, within seconds."""

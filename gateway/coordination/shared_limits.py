@@ -23,6 +23,14 @@ from gateway.coordination.limit_script import (
     ScriptItem,
     ScriptRequest,
 )
+from gateway.coordination.limit_shards import (
+    KEY,
+    Place,
+    given_back,
+    key_of,
+    merged,
+    shards,
+)
 from gateway.coordination.replica_transport import ScriptRunner, TransportUnavailable
 from gateway.limits.bank import LimitBank, Send
 from gateway.limits.ledger import Account, Quantity
@@ -40,9 +48,6 @@ from gateway.limits.messages import (
     Use,
 )
 
-KEY: Final = "strowger:limit:1:"
-"""Contains the version of the format."""
-
 HEARTBEAT_S: Final = 1.0
 """Interval at which Redis learns what each process holds, and is tried while it does not answer."""
 
@@ -52,9 +57,6 @@ _QUANTITIES: Final[tuple[Quantity, ...]] = ("requests", "tokens", "concurrent")
 _log = logging.getLogger("strowger")
 _encode = msgspec.json.Encoder().encode
 _answer: msgspec.json.Decoder[ScriptAnswer] = msgspec.json.Decoder(ScriptAnswer)
-
-Place = tuple[str, str, Quantity]
-"""A limit, its subject, and what is limited."""
 
 
 class _Call(Struct, eq=False):
@@ -82,6 +84,7 @@ class SharedLimits:
     ) -> None:
         """name: of this replica. limits: the current configuration's."""
         self._runner = runner
+        self._sharded = runner.sharded
         self._name = name
         self._limits = limits
         self._local = LimitBank(limits)
@@ -253,16 +256,20 @@ class SharedLimits:
         """Send calls in order. What was used is kept for Redis if it does not answer."""
         periods = {limit.name: limit.per for limit in self._limits()}
         commands: list[tuple[str | bytes, ...]] = []
+        split: list[list[list[int]]] = []
         for call in calls:
+            split.append(shards(call.places, sharded=self._sharded))
             if not call.places:
-                commands.append(("PING",))
-                continue
-            keys = [
-                f"{KEY}{quantity}:{periods.get(limit, '')}:{limit}:{subject}"
-                for limit, subject, quantity in call.places
-            ]
-            body = _encode(ScriptRequest(holder=call.holder, items=call.items))
-            commands.append(("EVAL", SCRIPT, str(len(keys)), *keys, body, str(SILENT_MS)))
+                commands.append(("EXISTS", KEY))
+            for part in split[-1]:
+                places = [call.places[at] for at in part]
+                keys = [
+                    key_of(place, periods.get(place[0], ""), sharded=self._sharded)
+                    for place in places
+                ]
+                items = tuple([call.items[at] for at in part])
+                body = _encode(ScriptRequest(holder=call.holder, items=items))
+                commands.append(("EVAL", SCRIPT, str(len(keys)), *keys, body, str(SILENT_MS)))
         try:
             answers = await self._runner.run(commands)
         except TransportUnavailable as exc:
@@ -277,11 +284,26 @@ class SharedLimits:
             _log.warning("Redis answers again: limits hold over all replicas")
             self.unavailable = False
             self._report_again()
-        for call, answer in zip(calls, answers, strict=True):
+        rest = iter(answers)
+        for call, parts in zip(calls, split, strict=True):
             if call.places:
-                self._answered(call, _answer.decode(cast(bytes, answer)))
-            elif call.ask is not None and self._alive(call):
+                found = [(part, _answer.decode(cast(bytes, next(rest)))) for part in parts]
+                answer, unused = merged(len(call.places), found)
+                self._answered(call, answer)
+                self._give_back(call, unused)
+                continue
+            next(rest)
+            if call.ask is not None and self._alive(call):
                 self._ask_locally(call.worker, call.ask)
+
+    def _give_back(self, call: _Call, unused: Sequence[int]) -> None:
+        """Give back what some limits granted to a request that another one refused."""
+        back = [at for at, amount in enumerate(unused) if amount]
+        if back:
+            places = tuple([call.places[at] for at in back])
+            items = tuple([given_back(call.items[at], unused[at]) for at in back])
+            self._calls.append(_Call(call.worker, call.holder, places, items, None))
+            self._wake.set()
 
     def _keep_uses(self, call: _Call) -> None:
         """Redis may not have carried out this report: it counts again later, never not at all."""

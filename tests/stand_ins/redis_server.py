@@ -15,17 +15,39 @@ import pytest
 SOON_S = 20.0
 
 
+def free_ports() -> tuple[int, int]:
+    """Two ports that no program uses now."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as other,
+    ):
+        return int(one.getsockname()[1]), int(other.getsockname()[1])
+
+
 class RedisServer:
     """url: of its database 0. Tests may start and stop it."""
 
-    def __init__(self, program: str, folder: Path, options: Sequence[str]) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = int(free.getsockname()[1])
+    def __init__(
+        self,
+        program: str,
+        folder: Path,
+        options: Sequence[str],
+        *,
+        config: Path | None = None,
+        bus: bool = False,
+    ) -> None:
+        """config: a file that the server reads, and may write. bus: it is part of a Cluster."""
+        self.port, bus_port = free_ports()
+        if bus:
+            options = (*options, "--cluster-port", str(bus_port))
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._words = (
-            *(program, "--bind", "127.0.0.1", "--dir", str(folder)),
+            *((program, str(config)) if config else (program,)),
+            *("--bind", "127.0.0.1", "--dir", str(folder)),
             *(("--port", "0", "--tls-port") if "--tls-cert-file" in options else ("--port",)),
-            *(str(self.port), "--save", "", "--appendonly", "no", *options),
+            str(self.port),
+            *(() if "--sentinel" in options else ("--save", "", "--appendonly", "no")),
+            *options,
         )
         self._process: subprocess.Popen[bytes] | None = None
 

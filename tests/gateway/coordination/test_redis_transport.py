@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import trustme
 
+from gateway.config.redis_address import redis_address
 from gateway.coordination.redis_transport import RedisTransport
 from gateway.coordination.replica_transport import TransportUnavailable
 from gateway.coordination.setup import open_transport
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 from tests.gateway.config.configs import GOOD, faults, read
-from tests.stand_ins.redis_server import RedisServer, running_redis
+from tests.stand_ins.redis_server import RedisServer, free_ports, running_redis
 
 pytestmark = pytest.mark.anyio
 
@@ -25,19 +26,76 @@ def redis() -> Generator[RedisServer]:
         yield server
 
 
-def test_an_address_that_is_none_is_refused_and_not_shown() -> None:
-    assert faults(f"{GOOD}store: {{redis_url: 'http://pass-w0rd@x'}}") == [
-        "store.redis_url: must be redis://HOST, rediss://HOST or unix:///SOCKET"
-    ]
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        ("http://pass-w0rd@x", "must be redis://HOST, rediss://HOST, unix:///SOCKET, redis+sent"),
+        ("redis+ring://pass-w0rd@x", "must be redis://HOST, rediss://HOST, unix:///SOCKET, redi"),
+        ("redis+sentinel://pass-w0rd@x:1,y", "the name of the master's service is missing; use "),
+        ("redis+sentinel://x:port/pass-w0rd", "each host must be HOST or HOST:PORT, separated by"),
+        ("redis+sentinel://x,/pass-w0rd", "each host must be HOST or HOST:PORT, separated by com"),
+        ("redis+sentinel://x/s/pass-w0rd", "only a database number may follow the service: /SERV"),
+        ("redis+cluster://pass-w0rd@x/2", "a Redis Cluster only has database 0; remove what foll"),
+        ("redis+cluster://x?sentinel_password=pass-w0rd", "sentinel_password belongs to redis+se"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_and_not_shown(url: str, fault: str) -> None:
+    (found,) = faults(f"{GOOD}store: {{redis_url: '{url}'}}")
+
+    assert found.startswith(f"store.redis_url: {fault}")
+    assert "pass-w0rd" not in found
 
 
-def test_an_address_of_redis_is_taken() -> None:
-    config = read(f"{GOOD}store: {{redis_url: 'rediss://me:pass-w0rd@x:6380/2'}}")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "rediss://me:pass-w0rd@x:6380/2",
+        "redis+sentinel://me:pass-w0rd@x:1,y,[::1]:2/s/3?sentinel_password=o",
+        "rediss+cluster://x:1,y:2?ssl_ca_certs=/ca.pem",
+    ],
+)
+def test_an_address_of_redis_is_taken(url: str) -> None:
+    config = read(f"{GOOD}store: {{redis_url: '{url}'}}")
 
-    assert config.store.redis_url == Secret("rediss://me:pass-w0rd@x:6380/2")
+    assert config.store.redis_url == Secret(url)
 
 
-@pytest.mark.parametrize("url", ["redis://pass-w0rd@x:port", "redis://pass-w0rd@x?unheard_of=1"])
+def test_an_address_of_sentinels_names_hosts_service_database_and_both_logins() -> None:
+    url = (
+        "rediss+sentinel://me:p%40ss@one:1,two,[::1]:3/s%2F1/4?sentinel_username=w&ssl_ca_certs=/c"
+    )
+    address = redis_address(Secret(url))
+
+    assert (address.kind, address.service) == ("sentinel", "s/1")
+    assert address.hosts == (("one", 1), ("two", 26379), ("::1", 3))
+    assert address.server.reveal() == "rediss://me:p%40ss@one:1/4?ssl_ca_certs=%2Fc"
+    assert address.sentinel == {"sentinel_username": Secret("w")}
+
+
+@pytest.mark.parametrize("kind", ["sentinel", "cluster"])
+async def test_hosts_that_are_all_absent_are_named_without_the_password(kind: str) -> None:
+    """Two ports that nothing listens at."""
+    one, other = free_ports()
+    hosts = f"127.0.0.1:{one},127.0.0.1:{other}"
+    service = "/s" if kind == "sentinel" else ""
+    absent = RedisTransport(Secret(f"redis+{kind}://me:pass-w0rd@{hosts}{service}"), "one")
+    with pytest.raises(TransportUnavailable) as caught:
+        await absent.exchange(b"", ())
+    await absent.leave()
+
+    assert absent.where == f"{hosts}{service}"
+    assert "pass-w0rd" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://pass-w0rd@x:port",
+        "redis://pass-w0rd@x?unheard_of=1",
+        "redis+sentinel://pass-w0rd@x/s?unheard_of=1",
+        "redis+cluster://pass-w0rd@x?unheard_of=1",
+    ],
+)
 def test_an_address_that_the_client_cannot_read_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(InvalidConfig) as caught:
         open_transport(Secret(url))
@@ -49,7 +107,8 @@ def test_an_address_that_the_client_cannot_read_is_refused_at_the_start(url: str
 def test_without_its_client_the_start_is_refused_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(sys.modules, "gateway.coordination.redis_transport", raising=False)
+    for name in ("redis_transport", "redis_client"):
+        monkeypatch.delitem(sys.modules, f"gateway.coordination.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
 
     with pytest.raises(InvalidConfig, match=r"pip install 'strowger-gateway\[redis\]'"):
