@@ -43,7 +43,7 @@ def shards(places: Sequence[Place], *, sharded: bool) -> list[list[int]]:
 def merged(
     size: int, parts: Sequence[tuple[Sequence[int], ScriptAnswer]]
 ) -> tuple[ScriptAnswer, list[int]]:
-    """Return the answer to the whole call, and what was granted in vain, by position.
+    """Return the answer to the whole call, and what was granted for nothing, by position.
 
     size: items of the call. parts: the positions in each command, and its answer. As in the script,
     the item with the longest wait refuses.
