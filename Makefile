@@ -31,7 +31,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image nightly-wheel check fmt docs cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
+.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image nightly-wheel check fmt docs reference cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -128,6 +128,9 @@ docs: setup-dev  ## Build the documentation as a site in build/docs; warnings ar
 
 cli-reference: setup-dev  ## Write docs/reference/cli.md from the commands
 	$(BIN)/python -m tools.cli_reference
+
+reference: setup-dev  ## Write the pages of docs/reference that come from the code
+	$(BIN)/python -m tools.reference
 
 config-schema: setup-dev  ## Write docs/config.schema.json from the code and docs/configuration.md
 	$(BIN)/python -m tools.config_schema

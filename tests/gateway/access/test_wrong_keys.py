@@ -64,6 +64,8 @@ async def test_wrong_keys_are_slowed_and_right_ones_are_not(
 
     assert [one.status_code for one in found] == [401] * FREE + [429] * 3
     assert all(int(one.headers["retry-after"]) >= 1 for one in found[FREE:])
+    if path.startswith("/v1"):
+        assert found[-1].json()["error"]["code"] == "too_many_wrong_keys"
     assert right.status_code == 200
     assert right.elapsed.total_seconds() < found[-1].elapsed.total_seconds() + 1
     logged = [one for one in caplog.records if "wrong API keys from 127.0.0.1" in one.message]

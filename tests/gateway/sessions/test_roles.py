@@ -99,8 +99,9 @@ async def test_the_refusal_names_both_roles(at: Door) -> None:
         answer = await browser.delete("/admin/keys/x", headers=OWN_PAGE)
 
     assert answer.status_code == 403
-    message = answer.json()["error"]["message"]
-    assert message == "this requires the role operator; alice has the role viewer"
+    error = answer.json()["error"]
+    assert error["code"] == "role_not_allowed"
+    assert error["message"] == "this requires the role operator; alice has the role viewer"
 
 
 @pytest.mark.parametrize(
