@@ -1,12 +1,19 @@
 """The reference pages say what the code does, and tests produce what they list."""
 
+import re
 from pathlib import Path
 
+import httpx
 import pytest
 
+from tests.gateway.serving import serving
 from tools.reference.error_codes import raised
 from tools.reference.errors import meanings
+from tools.reference.http_api import MINIMAL, page_of
 from tools.reference.pages import PAGES
+from tools.reference.python_api import MODULES
+
+pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
 NO_WIRE = ("tests/gateway/config", "tests/adapters", "tests/local_engine", "tests/site")
@@ -33,3 +40,27 @@ def test_every_code_that_clients_can_get_is_in_the_answers_of_some_test() -> Non
 
     assert len(raised()) > 60
     assert [code for code in sent if not any(f'"{code}"' in text for text in tests)] == []
+
+
+def test_the_public_modules_of_the_guides_are_in_the_python_reference() -> None:
+    listed = {name for names in MODULES.values() for name in names}
+    pages = [ROOT / "docs" / name for name in ("add-a-provider.md", "write-a-hook.md")]
+    tables = [
+        page.read_text("utf-8").partition("## Public API")[2].partition("\n## ")[0]
+        for page in pages
+    ]
+    promised = {
+        name
+        for table in tables
+        for name in re.findall(r"`((?:adapters|gateway)\.[a-z_.]+)`", table)
+    }
+
+    assert len(promised) >= 9
+    assert promised <= listed
+
+
+async def test_the_http_reference_is_of_what_a_gateway_serves(tmp_path: Path) -> None:
+    async with serving(MINIMAL, tmp_path) as up, httpx.AsyncClient(base_url=up.url) as client:
+        served = (await client.get("/openapi.json")).json()
+
+    assert page_of(served) == (ROOT / "docs/reference/http-api.md").read_text("utf-8")

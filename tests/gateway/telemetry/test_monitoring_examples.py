@@ -255,3 +255,20 @@ def test_traffic_cost_limits_budgets_backends_and_the_engine_have_panels() -> No
         *("Now", "Traffic and errors", "Latency", "Tokens and cost", "Limits and budgets"),
         *("Backends", "Local engine", "Gateway"),
     ]
+
+
+async def test_every_metric_of_a_scrape_is_in_the_reference(measured: str) -> None:
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
+    known = {
+        name: set(re.findall(r"`(\w+)`", labels))
+        for name, labels in re.findall(r"^\| `(\w+)` \| \w+ \| (.*?) \|", page, re.MULTILINE)
+    }
+    scraped = {
+        re.sub(r"_(?:bucket|sum|count)$", "", name) if name not in known else name: labels - {"le"}
+        for name, labels in samples(measured).items()
+        if not name.endswith("_created")
+    }
+
+    assert len(scraped) > 40
+    assert scraped.keys() <= known.keys()
+    assert {name: labels for name, labels in scraped.items() if not labels <= known[name]} == {}
