@@ -267,7 +267,8 @@ class Scheduler:
             return False
         for victim in victims:
             self._preempt(victim, chunks)
-        if not blocks.grow(sequence.blocks, need):
+        most = blocks.blocks_for(sequence.max_total)
+        if not blocks.grow(sequence.blocks, need, most):
             blocks.release(sequence.blocks)
             return False
         self.reused += hits
@@ -322,7 +323,10 @@ class Scheduler:
 
     def _reserve(self, sequence: Sequence, count: int) -> bool:
         need = self.blocks.blocks_for(sequence.computed + count) - len(sequence.blocks)
-        return need <= 0 or self.blocks.grow(sequence.blocks, need)
+        if need <= 0:
+            return True
+        most = self.blocks.blocks_for(sequence.max_total)
+        return self.blocks.grow(sequence.blocks, need, most)
 
     def _grant(self, sequence: Sequence, count: int, chunks: dict[int, Chunk]) -> int:
         start = sequence.computed
