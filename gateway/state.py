@@ -28,6 +28,7 @@ from gateway.experiments.service.history import ExperimentHistory
 from gateway.hooks.counts import GuardCollector, GuardCounts
 from gateway.identities.metrics import IssuerCollector
 from gateway.issued_keys.desk import KeyDesk
+from gateway.issued_keys.rules_in_force import RulesInForce
 from gateway.limits.limits import RequestLimits
 from gateway.limits.metrics import LimitCollector
 from gateway.mirror.mirroring import Mirrors
@@ -62,8 +63,8 @@ class Gateway:
     """One process's state.
 
     runtime: the generation in force, replaced as a whole; a request keeps the one it began with.
-    admission, shares: the requests in flight, and those of each API key. limits, budgets: the
-    operator's, over all generations. log: the ended ones.
+    admission, shares: the requests in flight, and those of each API key. rules: the operator's
+    limits and budgets in force. limits, budgets: over all generations. log: the ended ones.
     refused: the configuration file, as it is now, is invalid, and an older one is in force.
     worker: this process's number among the workers. sessions: those of browsers at /admin.
     trials: the experiments, if there is a store. minding: their jobs, if this process leads.
@@ -90,12 +91,13 @@ class Gateway:
         self.shares = KeyShares()
         issuers = IssuerCollector(lambda: self.runtime.issuers)
         self.log.metrics.registry.register(issuers)
-        self.limits = RequestLimits(runtime.config.limits)
+        self.rules = RulesInForce(lambda: self.runtime.config, lambda: self.runtime.issued.keys)
+        self.limits = RequestLimits(self.rules.limits())
         self.log.metrics.registry.register(LimitCollector(self.limits))
         self.budgets = self.log.budgets
-        self.budgets.configure(runtime.config.budgets)
+        self.budgets.configure(self.rules.budgets())
         self.log.metrics.registry.register(BudgetCollector(self.budgets))
-        bank = BudgetBank(lambda: self.runtime.config.budgets)
+        bank = BudgetBank(self.rules.budgets)
         leases = BudgetLeases(self.budgets, partial(bank.on_message, 0), self.log.flush)
         bank.join(0, leases.on_message)
         self.guard_counts = GuardCounts()
@@ -141,10 +143,18 @@ class Gateway:
         self.runtime = runtime
         self.keepalive.silence_s = server.sse_keepalive_s
         self.cors = CorsHeaders(server.cors.allow_origins)
-        self.limits.configure(runtime.config.limits)
-        self.budgets.configure(runtime.config.budgets)
+        self.use_rules()
         self._configure_tracing(runtime)
         self._configure_payloads(runtime)
+
+    def use_rules(self) -> None:
+        """Hold requests to the limits and budgets of the configuration and of issued keys."""
+        limits, budgets = self.rules.limits(), self.rules.budgets()
+        if self.limits.configured is not limits:
+            self.limits.configure(limits)
+        if self.budgets.configured is not budgets:
+            self.log.flush()
+            self.budgets.configure(budgets)
 
     async def close_payloads(self, within_s: float) -> None:
         """Write the payloads that are queued, for at most this many seconds."""

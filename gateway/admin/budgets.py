@@ -16,10 +16,10 @@ _UNCACHED = {"cache-control": "no-store"}
 
 
 async def read_budgets(gateway: Gateway) -> BudgetOverview:
-    """Read the budgets of the configuration in effect. Raises Unavailable, StoreUnavailable."""
+    """Read the budgets in force. Raises Unavailable, StoreUnavailable."""
     if gateway.experiments is None:
         raise Unavailable("budgets are read from the store, and this gateway has none")
-    budgets, store = gateway.runtime.config.budgets, gateway.experiments.store
+    budgets, store = gateway.rules.budgets(), gateway.experiments.store
     return await gateway.experiments.ask(partial(budget_report, budgets, store, time.time()))
 
 

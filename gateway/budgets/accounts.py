@@ -6,6 +6,7 @@ journal. Both are kept by payer and time, so budgets can be changed, or read aga
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from msgspec import Struct
 
@@ -13,7 +14,11 @@ from gateway.budgets.calendar import Period
 from gateway.budgets.messages import Recorded
 from gateway.budgets.rules import allowed, counted, period_at, subject_for
 from gateway.config.schema.budgets import Budget
+from gateway.limits.scope import RuleIndex
 from gateway.store.spend_rows import Amount, Payer, Spend, SpendReading
+
+MOST_OPENED: Final = 1000
+"""Budgets up to which all have an account at once; beyond, those of keys with the first request."""
 
 
 class BudgetAccount(Struct, eq=False):
@@ -74,10 +79,9 @@ class BudgetAccounts:
         """durable: what is recorded reaches a store, and is known only when it was read there."""
         self.version = -1
         self._durable = durable
-        self._budgets: tuple[Budget, ...] = ()
-        self._named: dict[str, Budget] = {}
+        self._budgets = RuleIndex[Budget](())
         self._accounts: dict[str, dict[str, BudgetAccount]] = {}
-        self._sums: dict[Period, dict[Payer, Amount]] = {}
+        self._sums: dict[Period, PeriodSums] = {}
         self._journal: dict[str, deque[Recorded]] = {}
         self._kept: dict[tuple[int, Payer], Amount] = {}
 
@@ -87,8 +91,7 @@ class BudgetAccounts:
 
     def configure(self, budgets: tuple[Budget, ...], at: float) -> None:
         """Apply these budgets. What is leased under a name and unit stays. at: Unix seconds."""
-        self._budgets = budgets
-        self._named = {budget.name: budget for budget in budgets}
+        self._budgets = RuleIndex(budgets)
         before, self._accounts = self._accounts, {}
         for budget in budgets:
             self._accounts[budget.name] = {}
@@ -96,12 +99,12 @@ class BudgetAccounts:
                 if (old.budget.usd is None) == (budget.usd is None):
                     new = self._open(budget, subject, at)
                     new.lent, new.held, new.others = old.lent, old.held, old.others
-            if not budget.each:
+            if not budget.each and (budget.who.key is None or len(budgets) <= MOST_OPENED):
                 self.find(budget.name, "", at)
 
     def find(self, name: str, subject: str, at: float) -> BudgetAccount | None:
         """The account, in the period of this moment; `None` if its budget does not exist."""
-        budget = self._named.get(name)
+        budget = self._budgets.named.get(name)
         if budget is None:
             return None
         account = self._accounts[name].get(subject) or self._open(budget, subject, at)
@@ -144,7 +147,7 @@ class BudgetAccounts:
         self._store(reading.changes or ())
         self.version = reading.version
         for period, sums in zip(windows, reading.whole, strict=True):
-            self._sums[period] = dict(sums)
+            self._sums[period] = PeriodSums(sums)
         for account in self:
             if not account.known:
                 self._sum(account)
@@ -170,12 +173,12 @@ class BudgetAccounts:
         for one in spend:
             for period, sums in self._sums.items():
                 if period.has(one.slot):
-                    sums[one.payer] = sums.get(one.payer, Amount()) + one.amount
+                    sums.add(one.payer, one.amount)
         self._count(spend, self._add_stored)
 
     def _count(self, spend: Iterable[Spend], add: Callable[[BudgetAccount, int], None]) -> None:
         for one in spend:
-            for budget in self._budgets:
+            for budget in self._budgets.of_key(one.payer.key):
                 subject = subject_for(budget, one.payer)
                 if subject is None:
                     continue
@@ -208,7 +211,7 @@ class BudgetAccounts:
         if sums is None and not self._durable:
             sums = self._sums[account.period] = self._sum_kept(account.period)
         account.known = sums is not None
-        account.stored = _total(account, sums or {})
+        account.stored = 0 if sums is None else _total(account, sums)
         account.pending = 0
         for journal in self._journal.values():
             for one in journal:
@@ -216,17 +219,38 @@ class BudgetAccounts:
                     if account.period.has(each.slot):
                         account.pending += _own(account, each.payer, each.amount)
 
-    def _sum_kept(self, period: Period) -> dict[Payer, Amount]:
+    def _sum_kept(self, period: Period) -> "PeriodSums":
         """Add up a period without a store."""
-        sums: dict[Payer, Amount] = {}
+        sums = PeriodSums({})
         for (slot, payer), amount in self._kept.items():
             if period.has(slot):
-                sums[payer] = sums.get(payer, Amount()) + amount
+                sums.add(payer, amount)
         return sums
 
 
-def _total(account: BudgetAccount, sums: Mapping[Payer, Amount]) -> int:
-    return sum(_own(account, payer, amount) for payer, amount in sums.items())
+class PeriodSums:
+    """What was spent in one period, by payer; those of one key are found at once."""
+
+    def __init__(self, sums: Mapping[Payer, Amount]) -> None:
+        self._by_key: dict[str, dict[Payer, Amount]] = {}
+        for payer, amount in sums.items():
+            self._by_key.setdefault(payer.key, {})[payer] = amount
+
+    def add(self, payer: Payer, amount: Amount) -> None:
+        known = self._by_key.setdefault(payer.key, {})
+        known[payer] = known.get(payer, Amount()) + amount
+
+    def of(self, budget: Budget, subject: str | None) -> Iterator[tuple[Payer, Amount]]:
+        """Yield whatever may count, and more. subject: only of this one, unless it is `None`."""
+        key = subject if budget.each == "key" else budget.who.key
+        parts = self._by_key.values() if key is None else (self._by_key.get(key, {}),)
+        for part in parts:
+            yield from part.items()
+
+
+def _total(account: BudgetAccount, sums: PeriodSums) -> int:
+    found = sums.of(account.budget, account.subject)
+    return sum(_own(account, payer, amount) for payer, amount in found)
 
 
 def _own(account: BudgetAccount, payer: Payer, amount: Amount) -> int:

@@ -25,6 +25,7 @@ from gateway.budgets.report import BudgetStore
 from gateway.budgets.rules import allowed, unit_of
 from gateway.budgets.totals import Passed, SpendTotals
 from gateway.budgets.webhook import WebhookError, send
+from gateway.config.schema.budgets import Budget
 from gateway.config.schema.config import Config
 from gateway.config.schema.webhooks import Webhook
 from gateway.limits.scope import covers
@@ -58,14 +59,16 @@ class BudgetAlerts:
 
     def __init__(
         self,
+        budgets: Callable[[], tuple[Budget, ...]],
         config: Callable[[], Config],
         store: BudgetStore,
         clock: Callable[[], float] = time.time,
         *,
         check_s: float = CHECK_S,
     ) -> None:
-        """config: the one in effect. clock: Unix seconds."""
+        """budgets, config: those in effect. clock: Unix seconds."""
         self._check_s = check_s
+        self._budgets = budgets
         self._config = config
         self._rows = AlertRows(store.database)
         self._totals = SpendTotals(store.spend)
@@ -91,23 +94,23 @@ class BudgetAlerts:
     async def _run(self) -> None:
         try:
             while True:
-                config = self._config()
-                if config.webhooks or any(budget.alerts for budget in config.budgets):
+                webhooks, budgets = self._config().webhooks, self._budgets()
+                if webhooks or any(budget.alerts for budget in budgets):
                     with suppress(StoreUnavailable):  # which the budgets report
-                        await self._look(config)
-                        await self._deliver(config.webhooks)
+                        await self._look(budgets, webhooks)
+                        await self._deliver(webhooks)
                 await asyncio.sleep(self._check_s)
         finally:
             for sending in self._sending.values():
                 sending.cancel()
             self._sending.clear()
 
-    async def _look(self, config: Config) -> None:
+    async def _look(self, budgets: Sequence[Budget], webhooks: Sequence[Webhook]) -> None:
         """Make the alerts of what has been passed."""
-        passed = await self._in_thread(partial(self._totals.passed, config.budgets, self._clock()))
+        passed = await self._in_thread(partial(self._totals.passed, budgets, self._clock()))
         try:
             for one in passed:
-                await self._make(one, config.webhooks)
+                await self._make(one, webhooks)
         except StoreUnavailable:
             self._totals.forget()
             raise

@@ -7,7 +7,7 @@ from gateway.budgets.ledger import Cost, Purse, Purses, Reservation, Short
 from gateway.budgets.messages import Recorded
 from gateway.budgets.rules import allowed, subject_for, unknown_nanos
 from gateway.config.schema.budgets import Budget, UseModel
-from gateway.limits.scope import Place
+from gateway.limits.scope import Place, RuleIndex
 from gateway.recording.rows_from_request import is_complete
 from gateway.store.rows import AttemptRow
 from gateway.store.spend_rows import SLOT_S, Amount, Payer, Spend, amount_of, slot_of
@@ -28,7 +28,8 @@ class BudgetAsker(Protocol):
 class Budgets:
     """The budgets of one process, over all generations of its configuration.
 
-    any: whether there are budgets. asker: where a request that lacks room asks for more.
+    configured: all of them. any: whether there are some.
+    asker: where a request that lacks room asks for more.
     holds: what the requests have reserved that are not settled yet, by their ids.
     refused, moved: requests refused, and sent to a cheaper model, by budget.
     writer: of this process's records.
@@ -48,9 +49,10 @@ class Budgets:
 
     def configure(self, budgets: tuple[Budget, ...]) -> None:
         """Apply these budgets from now on. What is leased stays, unless its unit changes."""
-        self._budgets = budgets
+        self.configured = budgets
+        self._budgets = RuleIndex(budgets)
         self.any = bool(budgets)
-        self.named = {budget.name: budget for budget in budgets}
+        self.named = self._budgets.named
         self._found.clear()
         for place, purse in tuple(self._purses.items()):
             budget = self.named.get(purse.budget)
@@ -73,7 +75,7 @@ class Budgets:
             self._found.clear()
         payer = Payer(key, team, user, route, model)
         hard, soft = list[Purse](), list[Purse]()
-        for budget in self._budgets:
+        for budget in self._budgets.of_key(key):
             subject = subject_for(budget, payer)
             if subject is not None:
                 rule = budget.on_exceeded

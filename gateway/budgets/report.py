@@ -1,16 +1,17 @@
 """What each budget has left now, from the store: for `strowger budgets` and `/admin/budgets`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
+from gateway.budgets.accounts import PeriodSums
 from gateway.budgets.alert_rows import AlertMark, AlertRows
 from gateway.budgets.calendar import FOREVER, Period
 from gateway.budgets.rules import allowed, counted, period_at, subject_for, unit_of
 from gateway.config.schema.budgets import Budget, Per
 from gateway.store.database import Database
-from gateway.store.spend_rows import NANOS, SpendReading, SpendRows
+from gateway.store.spend_rows import NANOS, SpendRows
 
 MOST_SUBJECTS: Final = 1000
 """Subjects of one budget in a report: those that have used the largest part of it."""
@@ -78,34 +79,42 @@ def budget_report(budgets: Sequence[Budget], store: BudgetStore, at: float) -> B
     marks = AlertRows(store.database).current(at)
     found: list[BudgetStanding] = []
     omitted: dict[str, int] = {}
+    read = {one: PeriodSums(sums) for one, sums in zip(periods, reading.whole, strict=True)}
+    held: dict[str, dict[str, int]] = {}
+    for (_, name, subject), amount in reading.held.items():
+        of_budget = held.setdefault(name, {})
+        of_budget[subject] = of_budget.get(subject, 0) + amount
     for budget in budgets:
         period = period_at(budget, at)
-        states = _states(budget, period, reading, periods.index(period), marks, at)
+        spent = _spent(budget, read[period])
+        states = _states(budget, period, spent, held.get(budget.name, {}), marks, at)
         found += states[:MOST_SUBJECTS]
         if len(states) > MOST_SUBJECTS:
             omitted[budget.name] = len(states) - MOST_SUBJECTS
     return BudgetOverview(at=at, budgets=tuple(found), omitted=omitted)
 
 
-def _states(
-    budget: Budget,
-    period: Period,
-    reading: SpendReading,
-    place: int,
-    marks: Iterable[AlertMark],
-    at: float,
-) -> list[BudgetStanding]:
-    """Return the budget's subjects, those with the largest part first."""
+def _spent(budget: Budget, sums: PeriodSums) -> dict[str, int]:
+    """Add up the budget's period by subject."""
     spent: dict[str, int] = {} if budget.each else {"": 0}
-    held: dict[str, int] = {}
-    for payer, amount in reading.whole[place].items():
+    for payer, amount in sums.of(budget, None):
         subject = subject_for(budget, payer)
         if subject is not None:
             spent[subject] = spent.get(subject, 0) + counted(budget, amount)
-    for (_, name, subject), amount in reading.held.items():
-        if name == budget.name:
-            held[subject] = held.get(subject, 0) + amount
-            spent.setdefault(subject, 0)
+    return spent
+
+
+def _states(
+    budget: Budget,
+    period: Period,
+    spent: dict[str, int],
+    held: Mapping[str, int],
+    marks: Iterable[AlertMark],
+    at: float,
+) -> list[BudgetStanding]:
+    """Return the budget's subjects, those with the largest part first. spent: by subject."""
+    for subject in held:
+        spent.setdefault(subject, 0)
     passed = {
         (one.subject, one.threshold): one.created
         for one in marks

@@ -10,6 +10,7 @@ from gateway.budgets.alerts import BudgetAlerts
 from gateway.budgets.bank import BudgetBank
 from gateway.budgets.metrics import AccountCollector, AlertCollector
 from gateway.budgets.sync import BudgetSync
+from gateway.config.schema.budgets import Budget
 from gateway.config.schema.config import Config
 from gateway.recording.setup import Records
 
@@ -31,15 +32,18 @@ class BudgetJobs:
 
 
 def stored_budgets(
-    config: Callable[[], Config], records: Records, registry: CollectorRegistry
+    budgets: Callable[[], tuple[Budget, ...]],
+    config: Callable[[], Config],
+    records: Records,
+    registry: CollectorRegistry,
 ) -> tuple[BudgetBank, BudgetJobs]:
     """Return the accounts, and what connects them with the store, to be started.
 
-    config: the current one. registry: of the leader's metrics.
+    budgets, config: the current ones. registry: of the leader's metrics.
     """
-    bank = BudgetBank(lambda: config().budgets, durable=True)
+    bank = BudgetBank(budgets, durable=True)
     sync = BudgetSync(bank, records.store.spend, lambda: records.importer.status.whole_at)
-    alerts = BudgetAlerts(config, records.store)
+    alerts = BudgetAlerts(budgets, config, records.store)
     registry.register(AccountCollector(bank, sync))
     registry.register(AlertCollector(alerts))
     return bank, BudgetJobs(sync, alerts)

@@ -155,13 +155,13 @@ class BudgetSync:
                 self._lives[holder] = _Life(beat, at)
         for holder in set(self._lives) - set(reading.beats):
             del self._lives[holder]
+        others: dict[tuple[str, str], int] = {}
+        for (holder, *held), amount in reading.held.items():
+            if not self._is_dead(holder, at):
+                place = held[0], held[1]
+                others[place] = others.get(place, 0) + amount
         for account in self._bank.accounts:
-            place = account.budget.name, account.subject
-            account.others = sum(
-                amount
-                for (holder, *held), amount in reading.held.items()
-                if tuple(held) == place and not self._is_dead(holder, at)
-            )
+            account.others = others.get((account.budget.name, account.subject), 0)
 
     def _is_dead(self, holder: str, at: float) -> bool:
         life = self._lives.get(holder)

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, Decimal
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from gateway.budgets.calendar import Period
 from gateway.budgets.rules import allowed, counted, period_at, subject_for
 from gateway.config.schema.budgets import Budget
+from gateway.config.schema.limits import LimitWho
+from gateway.limits.scope import RuleIndex
 from gateway.store.spend_rows import Amount, Payer, SpendReading, SpendRows
 
 GRACE_S: Final = 600.0
@@ -32,6 +34,7 @@ class SpendTotals:
         self._rows = rows
         self._version = -1
         self._watched: tuple[tuple[Budget, Period], ...] = ()
+        self._places: dict[Period, RuleIndex[_Watched]] = {}
         self._totals: dict[tuple[int, str], int] = {}
 
     def passed(self, budgets: Sequence[Budget], at: float) -> list[Passed]:
@@ -42,6 +45,7 @@ class SpendTotals:
         watched = tuple(_watched(budgets, at))
         if watched != self._watched:
             self._watched, self._version = watched, -1
+            self._places = _by_period(watched)
         if not watched:
             return []
         reading = self._rows.read(self._version, self._windows(), "")
@@ -59,21 +63,23 @@ class SpendTotals:
     def _windows(self) -> list[tuple[int, int]]:
         if self._version >= 0:
             return []
-        return [(period.begin, period.end) for _, period in self._watched]
+        return [(period.begin, period.end) for period in self._places]
 
     def _sum(self, reading: SpendReading) -> set[tuple[int, str]]:
         self._totals = {}
-        for number, whole in enumerate(reading.whole):
+        for watched, whole in zip(self._places.values(), reading.whole, strict=True):
             for payer, amount in whole.items():
-                self._count(number, payer, amount)
+                for one in watched.of_key(payer.key):
+                    self._count(one.number, payer, amount)
         return set(self._totals)
 
     def _add(self, reading: SpendReading) -> set[tuple[int, str]]:
         changed: set[tuple[int, str]] = set()
         for one in reading.changes or ():
-            for number, (_, period) in enumerate(self._watched):
+            for period, watched in self._places.items():
                 if period.has(one.slot):
-                    changed |= self._count(number, one.payer, one.amount)
+                    for each in watched.of_key(one.payer.key):
+                        changed |= self._count(each.number, one.payer, one.amount)
         return changed
 
     def _count(self, number: int, payer: Payer, amount: Amount) -> set[tuple[int, str]]:
@@ -93,6 +99,36 @@ class SpendTotals:
                 yield Passed(
                     budget=budget, subject=subject, period=period, threshold=threshold, spent=spent
                 )
+
+
+class _Watched(Struct, frozen=True):
+    """A budget in one of its periods. number: its place among all of them."""
+
+    number: int
+    budget: Budget
+
+    @property
+    def name(self) -> str:
+        return self.budget.name
+
+    @property
+    def who(self) -> LimitWho:
+        return self.budget.who
+
+    @property
+    def each(self) -> Literal["key", "team", "user"] | None:
+        return self.budget.each
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return self.budget.models
+
+
+def _by_period(watched: Sequence[tuple[Budget, Period]]) -> dict[Period, RuleIndex[_Watched]]:
+    found: dict[Period, list[_Watched]] = {}
+    for number, (budget, period) in enumerate(watched):
+        found.setdefault(period, []).append(_Watched(number, budget))
+    return {period: RuleIndex(rules) for period, rules in found.items()}
 
 
 def amount_at(budget: Budget, threshold: float) -> int:

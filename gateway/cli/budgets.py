@@ -12,7 +12,9 @@ from rich.markup import escape
 from gateway.budgets.report import BudgetOverview, BudgetStanding, budget_report
 from gateway.cli.config_loading import config_option, faults_shown, load
 from gateway.cli.tables import show, table_of
+from gateway.config.schema.budgets import Budget
 from gateway.config.schema.config import Config
+from gateway.issued_keys.rules_in_force import budgets_in_force
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_existing
 from schemas.errors import InvalidConfig
@@ -22,34 +24,36 @@ from schemas.errors import InvalidConfig
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def budgets(path: Path, as_json: bool) -> None:
-    """Show the budgets of the configuration in their current periods, from the store.
+    """Show the budgets of the configuration and of issued keys, from the store.
 
     RESERVED is held by running gateways, for requests in flight and records not stored yet.
     FORECAST is what will be spent at the end of the period at its average rate so far.
     """
     config = load(path)
-    report = _read(config)
+    budgets, report = _read(config)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report)))
-    elif not config.budgets:
-        click.echo(f"{path}: has no budgets")
+    elif not budgets:
+        click.echo(f"{path}: has no budgets, and no issued key has one")
     else:
-        _table(report, config)
+        _table(report, budgets)
 
 
-def _read(config: Config) -> BudgetOverview:
+def _read(config: Config) -> tuple[tuple[Budget, ...], BudgetOverview]:
     with faults_shown():
         store = open_existing(config.store.url)
         try:
-            return budget_report(config.budgets, store, time.time())
+            issued = store.issued_keys.current().keys if config.auth.mode == "keys" else ()
+            budgets = budgets_in_force(config, issued)
+            return budgets, budget_report(budgets, store, time.time())
         except StoreUnavailable as exc:
             raise InvalidConfig((f"store.url: {exc}",)) from exc
         finally:
             store.close()
 
 
-def _table(report: BudgetOverview, config: Config) -> None:
-    zones = {budget.name: budget.time_zone for budget in config.budgets}
+def _table(report: BudgetOverview, budgets: tuple[Budget, ...]) -> None:
+    zones = {budget.name: budget.time_zone for budget in budgets}
     named = any(one.subject for one in report.budgets)
     subject = ("SUBJECT",) if named else ()
     columns = ("SPENT", "%", "RESERVED", "LEFT", "LIMIT", "RESETS", "FORECAST", "ALERTS")

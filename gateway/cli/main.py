@@ -32,6 +32,7 @@ _ROOMS = {
     "experiments": "experiments",
     "explain": "explaining",
     "import": "litellm_import",
+    "keys": "issuing",
     "models": "known_models",
 }
 """Commands with their own folder; the command is in its module `command`."""

@@ -7,7 +7,7 @@ covers.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from time import monotonic_ns
 from typing import Final, cast
@@ -87,6 +87,8 @@ class SharedLimits:
         self._sharded = runner.sharded
         self._name = name
         self._limits = limits
+        self._known: tuple[Limit, ...] = ()
+        self._index: Mapping[str, Limit] = {}
         self._local = LimitBank(limits)
         self._workers: dict[int, Send] = {}
         self._holders: dict[int, str] = {}
@@ -191,8 +193,8 @@ class SharedLimits:
 
     def _ask_locally(self, worker: int, ask: LimitAsk) -> None:
         """Decide without Redis."""
-        policy = {limit.name: limit.on_outage for limit in self._limits()}
-        if any(policy.get(one.limit) == "refuse" for one in ask.lacking):
+        found = [self._named().get(one.limit) for one in ask.lacking]
+        if any(limit is not None and limit.on_outage == "refuse" for limit in found):
             self._reply(worker, LimitOutage(id=ask.id))
         else:
             self._local.on_message(worker, ask)
@@ -206,7 +208,7 @@ class SharedLimits:
         over: int = 0,
         holds: int = -1,
     ) -> ScriptItem | None:
-        limit = next((one for one in self._limits() if one.name == place[0]), None)
+        limit = self._named().get(place[0])
         if limit is None:
             return None
         allowed: int | None = getattr(limit, place[2])
@@ -223,6 +225,13 @@ class SharedLimits:
             over=over,
             holds=holds,
         )
+
+    def _named(self) -> Mapping[str, Limit]:
+        """The current limits by their names."""
+        limits = self._limits()
+        if limits is not self._known:
+            self._known, self._index = limits, {limit.name: limit for limit in limits}
+        return self._index
 
     def _reported(self, uses: Sequence[LimitUses]) -> tuple[list[Place], list[ScriptItem | None]]:
         places, items = list[Place](), list[ScriptItem | None]()
@@ -254,7 +263,7 @@ class SharedLimits:
 
     async def _send(self, calls: Sequence[_Call]) -> None:
         """Send calls in order. What was used is kept for Redis if it does not answer."""
-        periods = {limit.name: limit.per for limit in self._limits()}
+        named = self._named()
         commands: list[tuple[str | bytes, ...]] = []
         split: list[list[list[int]]] = []
         for call in calls:
@@ -264,7 +273,11 @@ class SharedLimits:
             for part in split[-1]:
                 places = [call.places[at] for at in part]
                 keys = [
-                    key_of(place, periods.get(place[0], ""), sharded=self._sharded)
+                    key_of(
+                        place,
+                        named[place[0]].per if place[0] in named else "",
+                        sharded=self._sharded,
+                    )
                     for place in places
                 ]
                 items = tuple([call.items[at] for at in part])
@@ -345,7 +358,8 @@ class SharedLimits:
         if answer.refused:
             limit, _, quantity = call.places[answer.refused - 1]
             item = call.items[answer.refused - 1]
-            per = next((one.per for one in self._limits() if one.name == limit), "minute")
+            known = self._named().get(limit)
+            per = "minute" if known is None else known.per
             self._reply(
                 call.worker,
                 LimitDenial(

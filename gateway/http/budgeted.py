@@ -1,6 +1,7 @@
 """Find room for a request that its budgets lack room for, a cheaper model for it, or refuse it."""
 
 import time
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 from urllib.parse import quote
@@ -83,7 +84,7 @@ async def _find_room(
         return await gateway.budgets.asker.ask(purses, cost)
 
 
-def _cheaper(short: tuple[Short, ...], named: dict[str, Budget]) -> tuple[str, str]:
+def _cheaper(short: tuple[Short, ...], named: Mapping[str, Budget]) -> tuple[str, str]:
     """The first budget without room that has a cheaper model, and the model; "" without one."""
     for one in short:
         rule = named[one.budget].on_exceeded if one.budget in named else None

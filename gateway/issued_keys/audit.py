@@ -1,9 +1,14 @@
 """The audit events of issued keys: what a change of a key changed, without its secrets."""
 
+from collections.abc import Iterator, Sequence
+
 import msgspec
 
 from gateway.audit.chain import timestamp
 from gateway.audit.event import Action, Actor, AuditEvent, Change
+from gateway.config.schema.budgets import OwnBudget
+from gateway.config.schema.limits import OwnLimit
+from gateway.issued_keys.rule_text import rule_text
 from gateway.store.key_rows import IssuedKey
 
 _SETTINGS = (
@@ -21,12 +26,25 @@ def key_event(by: Actor, overlap_s: float, old: IssuedKey | None, new: IssuedKey
         for name in _SETTINGS
         if getattr(before, name) != getattr(new, name)
     )
+    changes += tuple(_rules("limits", before.limits, new.limits))
+    changes += tuple(_rules("budgets", before.budgets, new.budgets))
     facts: dict[str, str] = {}
     if new.secrets and (old is None or new.secrets != old.secrets):
         facts["secret_ends_in"] = new.secrets[0].last4
     if old is not None and facts:
         facts["overlap_s"] = f"{overlap_s:g}"
     return AuditEvent.by(by, _action(old, new), target=new.name, facts=facts, changes=changes)
+
+
+def _rules(
+    field: str, old: Sequence[OwnLimit | OwnBudget], new: Sequence[OwnLimit | OwnBudget]
+) -> Iterator[Change]:
+    """One change for each limit or budget that differs, by its name."""
+    before = {one.name or one.per: rule_text(one) for one in old}
+    after = {one.name or one.per: rule_text(one) for one in new}
+    for name in {**before, **after}:
+        if before.get(name) != after.get(name):
+            yield Change(field=f"{field}[{name}]", old=before.get(name), new=after.get(name))
 
 
 def _action(old: IssuedKey | None, new: IssuedKey) -> Action:

@@ -14,8 +14,11 @@ from msgspec.structs import replace
 from gateway.audit.event import Actor
 from gateway.config.checks.models import matches
 from gateway.config.problems import nearest
+from gateway.config.schema.budgets import OwnBudgets
 from gateway.config.schema.config import Config
+from gateway.config.schema.limits import OwnLimits
 from gateway.issued_keys.audit import key_event
+from gateway.issued_keys.rule_checks import check_rules
 from gateway.issued_keys.secret import LAST, digest_of, new_secret
 from gateway.store.key_rows import IssuedKey, KeyAudit, KeyRows, KeySecret
 from schemas.errors import Conflict, InvalidRequest, RouteNotFound
@@ -38,6 +41,7 @@ class KeyFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The fields of a key that can be set and changed; those that are not given stay.
 
     expires, not_before: RFC 3339 with a time zone; null means unlimited. team: "" means no team.
+    limits, budgets: of this key alone, as in the configuration without `who`; all of them.
     """
 
     team: _Text | UnsetType = UNSET
@@ -49,6 +53,8 @@ class KeyFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     not_before: _Instant | None | UnsetType = UNSET
     allowed_networks: _Items | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
+    limits: OwnLimits | UnsetType = UNSET
+    budgets: OwnBudgets | UnsetType = UNSET
 
 
 class KeyEvent(Struct, frozen=True, kw_only=True):
@@ -236,6 +242,8 @@ class KeyAuthority:
             if isinstance(fields.allowed_networks, UnsetType)
             else _networks(fields.allowed_networks),
             disabled=_or(fields.disabled, key.disabled),
+            limits=_or(fields.limits, key.limits),
+            budgets=_or(fields.budgets, key.budgets),
         )
         if fields.models is not UNSET:
             self._check_models(changed.models)
@@ -245,6 +253,8 @@ class KeyAuthority:
             and changed.expires <= changed.not_before
         ):
             raise InvalidRequest("expires: is not after not_before", param="expires")
+        if fields.limits is not UNSET or fields.budgets is not UNSET:
+            check_rules(changed, self._config())
         return changed
 
     def _check_models(self, patterns: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from gateway.clock import now
 from gateway.config.schema.config import Config
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
 from gateway.store.errors import StoreUnavailable
-from gateway.store.key_rows import KeyList, KeyRows, ListReader
+from gateway.store.key_rows import IssuedKey, KeyList, KeyRows, ListReader
 
 POLL_S: Final = 1.0
 """Interval between polls of the store."""
@@ -237,6 +237,11 @@ class KeySync:
             raise StoreUnavailable(_SILENT)
         self._hanging = None
         return future.result()
+
+
+def latest_keys(keys: KeySync | None) -> tuple[IssuedKey, ...]:
+    """Return the keys of the last list; none without one."""
+    return () if keys is None or keys.latest is None else keys.latest.keys
 
 
 def _ignore(found: KeyList) -> None:

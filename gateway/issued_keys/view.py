@@ -8,7 +8,9 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from gateway.config.schema.auth import Key
+from gateway.config.schema.budgets import OwnBudget
 from gateway.config.schema.config import Config
+from gateway.config.schema.limits import OwnLimit
 from gateway.store.key_rows import IssuedKey, ListReader
 
 SILENT_S: Final = 30.0
@@ -49,6 +51,8 @@ class KeyView(Struct, frozen=True, kw_only=True):
     created: datetime | None = None
     revoked: datetime | None = None
     last_used: datetime | None = None
+    limits: tuple[OwnLimit, ...] = ()
+    budgets: tuple[OwnBudget, ...] = ()
     secrets: tuple[SecretView, ...] = ()
 
 
@@ -105,6 +109,8 @@ def view_of(key: IssuedKey, config: Config, clock: Callable[[], float] = time.ti
         created=_instant(key.created),
         revoked=_instant(key.revoked),
         last_used=_instant(key.last_used),
+        limits=key.limits,
+        budgets=key.budgets,
         secrets=tuple(
             SecretView(
                 last4=one.last4,

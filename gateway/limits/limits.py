@@ -7,7 +7,7 @@ from gateway.config.schema.limits import Limit
 from gateway.limits.leased import LeasedSeats, LeasedWindow
 from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal
 from gateway.limits.queue import LimitQueue
-from gateway.limits.scope import Place, covers, subject_of
+from gateway.limits.scope import Place, RuleIndex, covers, subject_of
 from gateway.limits.window import Seats, Window
 
 SECOND: Final = 1_000_000_000
@@ -31,7 +31,8 @@ class LimitAsker(Protocol):
 class RequestLimits:
     """The limits of one process, over all generations of its configuration.
 
-    any: whether there are limits. refused: requests refused so far, by limit and quantity.
+    configured: all of them. any: whether there are some.
+    refused: requests refused so far, by limit and quantity.
     asker: where a request that lacks room asks for more; `None` if this process has all accounts.
     queue: the requests that wait for room.
     """
@@ -47,13 +48,13 @@ class RequestLimits:
 
     def configure(self, limits: tuple[Limit, ...]) -> None:
         """Apply these limits from now on; what was used under the same name still counts."""
-        self._limits = limits
+        self.configured = limits
+        self._limits = RuleIndex(limits)
         self.any = bool(limits)
         self._found.clear()
-        named = {limit.name: limit for limit in limits}
         before, self._accounts = self._accounts, {}
         for place, (old, account) in before.items():
-            limit = named.get(place[0])
+            limit = self._limits.named.get(place[0])
             if limit is not None:
                 self._accounts[place] = limit, self._adapted(old, account, limit)
 
@@ -68,7 +69,7 @@ class RequestLimits:
             self._found.clear()
         found = [
             self._find(limit, subject)
-            for limit in self._limits
+            for limit in self._limits.of_key(key)
             if (subject := subject_of(limit, key, team, user)) is not None
             and covers(limit.models, route, model)
         ]
@@ -87,10 +88,8 @@ class RequestLimits:
         known = self._accounts.get((name, subject))
         if known is not None:
             return known[1]
-        for limit in self._limits:
-            if limit.name == name:
-                return self._find(limit, subject)
-        return None
+        limit = self._limits.named.get(name)
+        return None if limit is None else self._find(limit, subject)
 
     def accounts(self) -> list[Account]:
         """All accounts that were ever needed."""
@@ -103,13 +102,12 @@ class RequestLimits:
 
         key: the name of its key. contended: other requests wait that came earlier.
         """
-        waits = {limit.name: limit.wait_s for limit in self._limits}
-        wait_s = max(waits.get(one.limit, 0.0) for one in accounts.all) if contended else 0.0
+        wait_s = max(self._wait_s(one.limit) for one in accounts.all) if contended else 0.0
         if not wait_s:
             found = await self._attempt(accounts, tokens)
             if isinstance(found, Hold) or found.wait is None:
                 return found
-            wait_s = waits.get(found.limit, 0.0)
+            wait_s = self._wait_s(found.limit)
             certain = found.quantity == "requests" and found.wait > wait_s * SECOND
             if not wait_s or certain:
                 return found
@@ -118,6 +116,10 @@ class RequestLimits:
     def count_refused(self, limit: str, quantity: str) -> None:
         place = limit, quantity
         self.refused[place] = self.refused.get(place, 0) + 1
+
+    def _wait_s(self, name: str) -> float:
+        limit = self._limits.named.get(name)
+        return 0.0 if limit is None else limit.wait_s
 
     async def _attempt(self, accounts: Accounts, tokens: int) -> Hold | LimitRefusal:
         at = monotonic_ns()

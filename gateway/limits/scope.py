@@ -1,7 +1,7 @@
 """Which requests a limit or a budget applies to."""
 
-from collections.abc import Iterable
-from typing import Literal, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, Literal, Protocol, TypeVar
 
 from gateway.config.schema.limits import LimitWho
 
@@ -14,6 +14,9 @@ class Scoped(Protocol):
     """Whose requests a rule is about: see `Limit`."""
 
     @property
+    def name(self) -> str: ...
+
+    @property
     def who(self) -> LimitWho: ...
 
     @property
@@ -21,6 +24,31 @@ class Scoped(Protocol):
 
     @property
     def models(self) -> tuple[str, ...]: ...
+
+
+_Rule = TypeVar("_Rule", bound=Scoped)
+
+
+class RuleIndex(Generic[_Rule]):
+    """Rules by what finds them: thousands may be about one key each.
+
+    all: in their order. named: by their names.
+    """
+
+    def __init__(self, rules: Sequence[_Rule]) -> None:
+        self.all = tuple(rules)
+        self.named: Mapping[str, _Rule] = {rule.name: rule for rule in rules}
+        self._of_key: dict[str, list[int]] = {}
+        self._others: list[int] = []
+        for place, rule in enumerate(rules):
+            key = rule.who.key
+            (self._others if key is None else self._of_key.setdefault(key, [])).append(place)
+
+    def of_key(self, key: str) -> Sequence[_Rule]:
+        """Return the rules that may be about a key, in their order."""
+        own = self._of_key.get(key)
+        places = sorted((*self._others, *own)) if own else self._others
+        return [self.all[place] for place in places]
 
 
 def subject_of(rule: Scoped, key: str, team: str, user: str) -> str | None:

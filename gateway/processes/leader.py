@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.background import OnCrash, count_unhandled, keep_running
-from gateway.budgets.setup import stored_budgets
+from gateway.budgets.setup import BudgetJobs, stored_budgets
 from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases
 from gateway.coordination.setup import replica_sync_running, shared_limits, transport_of
 from gateway.engine_process.process import EngineProcess
 from gateway.issued_keys.metrics import IssuedKeyCollector
-from gateway.issued_keys.sync import KeySync
+from gateway.issued_keys.rules_in_force import RulesInForce
+from gateway.issued_keys.sync import KeySync, latest_keys
 from gateway.limits.bank import LimitBank
 from gateway.limits.metrics import LimitUseCollector
 from gateway.listener_tls.watch import TlsWatch
@@ -54,7 +55,7 @@ async def run_leader(
     pool = WorkerPool(
         listener, run_dir, metrics, history=lambda: jobs.history.latest, keys=keys, tls=tls
     )
-    pool.limits = shared_limits(config, lambda: reload.config.limits) or pool.limits
+    rules = _limiting(pool, config, keys, lambda: reload.config)
     engines = EnginePool(config, run_dir, made=partial(_follow, pool), until=pool.serving)
     reload = Reload(
         config,
@@ -66,7 +67,7 @@ async def run_leader(
         hold_starts=pool.hold_worker_starts,
         audit=records.audit,
     )
-    pool.budgets, budgets = stored_budgets(lambda: reload.config, records, metrics.registry)
+    budgets = _spending(pool, rules, lambda: reload.config, records, metrics)
     on_stop(pool.drain, pool.stop_now)
     on_reload(reload.reload)
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))
@@ -92,6 +93,27 @@ async def run_leader(
         await pool.close()
         await asyncio.gather(keys.close(), budgets.close())
         await engines.close()
+
+
+def _limiting(
+    pool: WorkerPool, first: Config, keys: KeySync, config: Callable[[], Config]
+) -> RulesInForce:
+    """Give the workers limits; return what is in force. first: the configuration of the start."""
+    rules = RulesInForce(config, partial(latest_keys, keys))
+    pool.limits = shared_limits(first, rules.limits) or LimitBank(rules.limits)
+    return rules
+
+
+def _spending(
+    pool: WorkerPool,
+    rules: RulesInForce,
+    config: Callable[[], Config],
+    records: Records,
+    metrics: ProcessMetrics,
+) -> BudgetJobs:
+    """Give the workers budgets; return what follows the store."""
+    pool.budgets, jobs = stored_budgets(rules.budgets, config, records, metrics.registry)
+    return jobs
 
 
 def _follow(pool: WorkerPool, engine: EngineProcess) -> None:

@@ -208,6 +208,7 @@ class Server:
     def use_keys(self, found: KeyList) -> None:
         """Put a list of issued keys into effect."""
         self._issued.push(found)
+        self.gateway.use_rules()
         self.on_keys(KeysApplied(version=found.version))
 
     def use_tls(self, files: TlsFiles) -> None:

@@ -19,7 +19,8 @@ from gateway.coordination.setup import replica_sync_running, shared_limits, tran
 from gateway.coordination.state_hub import StateHub
 from gateway.coordination.state_sharing import StateSharing
 from gateway.issued_keys.metrics import IssuedKeyCollector
-from gateway.issued_keys.sync import KeySync
+from gateway.issued_keys.rules_in_force import RulesInForce
+from gateway.issued_keys.sync import KeySync, latest_keys
 from gateway.limits.leases import LimitLeases
 from gateway.limits.metrics import LimitUseCollector
 from gateway.listener_tls.watch import TlsWatch
@@ -93,8 +94,9 @@ async def run_single_process(
         metrics=metrics,
         audit=records.audit,
     )
-    limits = shared_limits(config, lambda: reload.config.limits)
-    bank, budgets = stored_budgets(lambda: reload.config, records, metrics.registry)
+    rules = RulesInForce(lambda: reload.config, partial(latest_keys, keys))
+    limits = shared_limits(config, rules.limits)
+    bank, budgets = stored_budgets(rules.budgets, lambda: reload.config, records, metrics.registry)
     on_stop(serving.drain, serving.stop_now)
     on_reload(reload.reload)
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ from gateway.coordination.state_hub import StateHub
 from gateway.engine_process.process import EngineView
 from gateway.experiments.service.history import ExperimentHistory
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
-from gateway.issued_keys.sync import KeySync
+from gateway.issued_keys.rules_in_force import RulesInForce
+from gateway.issued_keys.sync import KeySync, latest_keys
 from gateway.limits.bank import LimitBank
 from gateway.limits.messages import LimitAsk, LimitReport
 from gateway.listener_tls.watch import TlsWatch
@@ -107,8 +109,9 @@ class WorkerPool:
         if tls is not None:
             tls.send = self._broadcast
         self.hub = StateHub()
-        self.limits: SharedLimits | LimitBank = LimitBank(lambda: self._current()[0].limits)
-        self.budgets = BudgetBank(lambda: self._current()[0].budgets)
+        rules = RulesInForce(lambda: self._current()[0], partial(latest_keys, keys))
+        self.limits: SharedLimits | LimitBank = LimitBank(rules.limits)
+        self.budgets = BudgetBank(rules.budgets)
         self._ended_counts: MetricFamilies = ()
         self._stopping = asyncio.Event()
         self._keeping: list[asyncio.Task[None]] = []

@@ -12,16 +12,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.audit.event import AuditEvent
+from gateway.config.schema.budgets import OwnBudget
+from gateway.config.schema.limits import OwnLimit
 from gateway.store.audit_rows import append
 from gateway.store.database import Database, Session
 
 _KEY: Final = (
     "name, team, end_user, models, max_priority, tags, expires, not_before, allowed_networks,"
-    " disabled, created_by, created, revoked, version"
+    " disabled, created_by, created, revoked, version, limits, budgets"
 )
 _SECRET: Final = "key_name, digest, last4, created, until"
 _READER: Final = "id, host, pid, processes, version, at"
 
+_limits = msgspec.json.Decoder(tuple[OwnLimit, ...])
+_budgets = msgspec.json.Decoder(tuple[OwnBudget, ...])
 _texts = msgspec.json.Decoder(tuple[str, ...])
 _encode = msgspec.json.encode
 
@@ -46,6 +50,7 @@ class IssuedKey(Struct, frozen=True, kw_only=True):
     models, max_priority: as of auth.keys[]. tags: free texts for reports.
     allowed_networks: from which it may be used; () is everywhere.
     expires, not_before: `None` means unlimited. revoked: `None` if the key is not revoked.
+    limits, budgets: of this key alone, besides those of the configuration.
     secrets: the current one first, and the one that it replaced while that is valid.
     version: of the list when the key last changed.
     """
@@ -65,6 +70,8 @@ class IssuedKey(Struct, frozen=True, kw_only=True):
     revoked: float | None = None
     version: int = 0
     last_used: float | None = None
+    limits: tuple[OwnLimit, ...] = ()
+    budgets: tuple[OwnBudget, ...] = ()
     secrets: tuple[KeySecret, ...] = ()
 
 
@@ -111,6 +118,8 @@ class _KeyRow(Struct, frozen=True, kw_only=True, array_like=True):
     created: float
     revoked: float | None
     version: int
+    limits: str
+    budgets: str
 
 
 class KeyRows:
@@ -262,6 +271,8 @@ def _select(session: Session, which: str, whose: str, *values: str) -> list[Issu
             revoked=row.revoked,
             version=row.version,
             last_used=used.get(row.name),
+            limits=_limits.decode(row.limits),
+            budgets=_budgets.decode(row.budgets),
             secrets=tuple(secrets.get(row.name, ())),
         )
         for row in rows
@@ -270,10 +281,11 @@ def _select(session: Session, which: str, whose: str, *values: str) -> list[Issu
 
 def _insert(session: Session, key: IssuedKey) -> None:
     session.run(
-        f"INSERT INTO issued_keys ({_KEY}) VALUES ({', '.join('?' * 14)})",
+        f"INSERT INTO issued_keys ({_KEY}) VALUES ({', '.join('?' * 16)})",
         *(key.name, key.team, key.user, _text(key.models), key.max_priority, _text(key.tags)),
         *(key.expires, key.not_before, _text(key.allowed_networks), int(key.disabled)),
         *(key.created_by, key.created, key.revoked, key.version),
+        *(_encode(key.limits).decode(), _encode(key.budgets).decode()),
     )
     session.many(
         f"INSERT INTO issued_key_secrets ({_SECRET}, place) VALUES (?, ?, ?, ?, ?, ?)",

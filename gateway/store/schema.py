@@ -229,6 +229,10 @@ _ALERTS = (
         PRIMARY KEY (alert, webhook))""",
     "CREATE INDEX budget_alert_deliveries_due ON budget_alert_deliveries (state, due)",
 )
+_KEY_RULES = tuple(
+    f"ALTER TABLE issued_keys ADD COLUMN {name} {{text}} NOT NULL DEFAULT '[]'"
+    for name in ("limits", "budgets")
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -244,6 +248,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _ADMIN_SESSIONS,
     _AUDIT,
     _ALERTS,
+    _KEY_RULES,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

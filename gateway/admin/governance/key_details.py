@@ -1,6 +1,6 @@
 """One key: its fields, where its last change is in effect, its new secret, and what can be done."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 from urllib.parse import quote
@@ -9,7 +9,8 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from gateway.admin.governance.key_list import state_tone
-from gateway.admin.governance.markup import ago, note, options, problem
+from gateway.admin.governance.markup import ago, note, options, problem, rule_fields
+from gateway.issued_keys.rule_text import rule_text
 from gateway.issued_keys.view import KeyDetails, KeyView
 from gateway.sessions.principal import Principal
 
@@ -69,7 +70,10 @@ _READ_ONLY = Markup('<p class="quiet">{}</p>')
 
 
 class KeyPart(Struct, frozen=True, kw_only=True):
-    """What the page of one key shows. secret: a new one, "" for none."""
+    """What the page of one key shows. secret: a new one, "" for none.
+
+    fields: of a form that was refused.
+    """
 
     key: KeyView
     details: KeyDetails | None
@@ -78,6 +82,7 @@ class KeyPart(Struct, frozen=True, kw_only=True):
     secret: str = ""
     refused: str = ""
     done: str = ""
+    fields: Mapping[str, str] = {}
 
 
 def key_section(part: KeyPart) -> Markup:
@@ -111,6 +116,10 @@ def _facts(part: KeyPart) -> Iterator[tuple[str, str | Markup]]:
     yield "Tags", ", ".join(key.tags) or "none"
     if key.source == "file":
         return
+    for limit in key.limits:
+        yield "Limit", rule_text(limit)
+    for budget in key.budgets:
+        yield "Budget", rule_text(budget)
     yield "Networks", ", ".join(key.allowed_networks) or "everywhere"
     if key.not_before is not None:
         yield "Valid from", ago(key.not_before, now)
@@ -165,11 +174,23 @@ def _actions(part: KeyPart) -> Markup:
         return _READ_ONLY.format("This key was revoked, which is final.")
     if not may_act(part.who, key):
         return _READ_ONLY.format("Your role may not change this key.")
-    return _ACTIONS.format(Markup().join(_acts(key)))
+    return _ACTIONS.format(Markup().join(_acts(part)))
 
 
-def _acts(key: KeyView) -> Iterator[Markup]:
+def _acts(part: KeyPart) -> Iterator[Markup]:
+    key, sent = part.key, part.fields
     path = quote(key.name, safe="")
+    limits, budgets = ("\n".join(map(rule_text, one)) for one in (key.limits, key.budgets))
+    yield _ACT.format(
+        act="rules",
+        path=path,
+        title="Change its limits and budgets",
+        consequence="They apply to this key besides those of the configuration. One a line.",
+        extra=rule_fields(sent.get("limits", limits), sent.get("budgets", budgets)),
+        confirm="Apply them within two seconds.",
+        style=Markup(' class="primary"'),
+        button="Change",
+    )
     yield _ACT.format(
         act="rotate",
         path=path,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 from msgspec import Struct
 
-from gateway.admin.governance.markup import ago, note, options, problem
+from gateway.admin.governance.markup import ago, note, options, problem, rule_fields
 from gateway.admin.page.formatting import NONE
 from gateway.issued_keys.view import KeyView
 from gateway.sessions.principal import Principal
@@ -69,6 +69,7 @@ _MAKE = Markup("""
  placeholder="10.1.0.0/16"></label>
 <label>Most urgent priority <select name="max_priority">{priority}</select></label>
 </div>
+{rules}
 <div class="row"><button class="primary">Issue the key</button>
 <p class="quiet">Its secret is shown once, on the next page. Several models, tags or networks:
 separated by commas. A key expires at the beginning of the day, UTC.</p></div>
@@ -159,6 +160,7 @@ def _make(page: KeyPage) -> Markup:
         open=Markup(" open") if page.refused else "",
         problem=problem(page.refused),
         team=_TEAM.format(options(choices, fields.get("team", ""))),
+        rules=rule_fields(fields.get("limits", ""), fields.get("budgets", "")),
         priority=options(_URGENT, fields.get("max_priority", "1")),
         **{
             name: fields.get(name, "")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypedDict
 from urllib.parse import quote
 
 import msgspec
@@ -18,16 +18,20 @@ from gateway.admin.governance.key_details import KeyPart, key_section
 from gateway.admin.governance.key_list import KeyPage, key_list_section
 from gateway.admin.keys import key_desk, team_permit
 from gateway.admin.page.answers import redirect
+from gateway.config.schema.budgets import OwnBudget
+from gateway.config.schema.limits import OwnLimit
 from gateway.issued_keys.authority import KeyAuthority, KeyFields
+from gateway.issued_keys.rule_text import budget_from, limit_from
 from gateway.issued_keys.view import KeyDetails, details, listing, view_of_file_key
 from gateway.state import Gateway
 from schemas.errors import GatewayError, InvalidRequest, RouteNotFound
 
 _Request = Request[object, object, State]
-_Act = Literal["rotate", "enable", "disable", "revoke"]
-_Done = Literal["", "enabled", "disabled", "revoked"]
+_Act = Literal["rotate", "rules", "enable", "disable", "revoke"]
+_Done = Literal["", "ruled", "enabled", "disabled", "revoked"]
 _DONE: Final[Mapping[_Done, str]] = {
     "": "",
+    "ruled": "The limits and budgets of the key are changed.",
     "enabled": "The key is enabled.",
     "disabled": "The key is disabled.",
     "revoked": "The key is revoked.",
@@ -93,7 +97,7 @@ def _changing(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         try:
             return await _act(request, gateway, name, wanted, fields)
         except GatewayError as exc:
-            return await _key(request, gateway, name, refused=exc)
+            return await _key(request, gateway, name, refused=exc, fields=fields)
 
     return [create, change]
 
@@ -109,6 +113,10 @@ async def _act(
         overlap_s = _number(fields, "overlap_s", "0")
         made = await desk.change(lambda keys: keys.rotate(name, overlap_s, by, permit))
         return await _key(request, gateway, name, secret=made.secret)
+    if act == "rules":
+        wanted = KeyFields(**_rules(fields))
+        await desk.change(lambda keys: keys.change(name, wanted, by, permit))
+        return redirect(f"/admin/view/keys/{quote(name, safe='')}?done=ruled")
     if act == "revoke":
         await desk.change(lambda keys: keys.revoke(name, by, permit))
         return redirect(f"/admin/view/keys/{quote(name, safe='')}?done=revoked")
@@ -155,6 +163,7 @@ async def _key(
     secret: str = "",
     done: str = "",
     refused: GatewayError | None = None,
+    fields: Mapping[str, str] | None = None,
 ) -> Response[str]:
     """One key. Raises RouteNotFound, StoreUnavailable."""
     config = gateway.runtime.config
@@ -175,6 +184,7 @@ async def _key(
         secret=secret,
         done=done,
         refused="" if refused is None else refused.message,
+        fields=fields or {},
     )
     status = 200 if refused is None else refused.status
     return shown(gateway, request, "Keys", [key_section(part)], status)
@@ -189,6 +199,7 @@ def _fields(sent: Mapping[str, str]) -> KeyFields:
         "allowed_networks": listed(sent.get("allowed_networks", "")),
         "max_priority": _number(sent, "max_priority", "1"),
     }
+    given |= _rules(sent)
     if models := listed(sent.get("models", "")):
         given["models"] = models
     if expires := sent.get("expires", ""):
@@ -198,6 +209,20 @@ def _fields(sent: Mapping[str, str]) -> KeyFields:
     except msgspec.ValidationError as exc:
         message = str(exc).replace(" - at `$.", " in `")
         raise InvalidRequest(f"the form has a wrong value: {message}") from exc
+
+
+class _Rules(TypedDict):
+    limits: tuple[OwnLimit, ...]
+    budgets: tuple[OwnBudget, ...]
+
+
+def _rules(sent: Mapping[str, str]) -> _Rules:
+    """The key's own limits and budgets, one a line. Raises InvalidRequest."""
+    limits, budgets = ((sent.get(name, "")).splitlines() for name in ("limits", "budgets"))
+    return {
+        "limits": tuple(limit_from(line) for line in limits if line.strip()),
+        "budgets": tuple(budget_from(line) for line in budgets if line.strip()),
+    }
 
 
 def _number(sent: Mapping[str, str], name: str, default: str) -> int:

@@ -46,8 +46,8 @@ _MORE = Markup(
 
 def limits_section(states: Sequence[LimitState], unused: Sequence[str]) -> Markup:
     """unused: limits that no request has needed yet."""
-    rows = [*map(_row, states[:MOST_SHOWN]), *map(_IDLE.format, unused)]
-    hidden = len(states) - MOST_SHOWN
+    rows = [*map(_row, states[:MOST_SHOWN]), *map(_IDLE.format, unused[:MOST_SHOWN])]
+    hidden = max(len(states) - MOST_SHOWN, 0) + max(len(unused) - MOST_SHOWN, 0)
     more = f" {hidden:,} more subjects are not shown." if hidden > 0 else ""
     table = _TABLE.format(rows=Markup().join(rows)) if rows else _NONE
     return _SECTION.format(

@@ -1,10 +1,11 @@
 """What the leader's metrics say of limits now, for the page."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from gateway.config.schema.config import Config
+from gateway.config.schema.limits import Limit
 from gateway.state import Gateway
 from gateway.telemetry.metric_snapshot import MetricFamilies, merge
 
@@ -30,7 +31,7 @@ async def limit_states(gateway: Gateway) -> list[LimitState]:
     """The limits in the configuration's order, the fullest subject first. Raises Unavailable."""
     families = merge((gateway.counted(), *await gateway.peers.counted()))
     found, refused = _gauges(families), _refused(families)
-    limits = {limit.name: limit for limit in gateway.runtime.config.limits}
+    limits = {limit.name: limit for limit in gateway.rules.limits()}
     states = [
         LimitState(
             name=name,
@@ -43,16 +44,14 @@ async def limit_states(gateway: Gateway) -> list[LimitState]:
         for (name, subject, quantity), values in found.items()
         if name in limits
     ]
-    order = list(limits)
-    return sorted(
-        states, key=lambda one: (order.index(one.name), -one.used / one.allowed, one.subject)
-    )
+    order = {name: place for place, name in enumerate(limits)}
+    return sorted(states, key=lambda one: (order[one.name], -one.used / one.allowed, one.subject))
 
 
-def unused_limits(config: Config, states: list[LimitState]) -> list[str]:
+def unused_limits(limits: Sequence[Limit], states: list[LimitState]) -> list[str]:
     """The limits that no request has needed yet."""
     seen = {one.name for one in states}
-    return [limit.name for limit in config.limits if limit.name not in seen]
+    return [limit.name for limit in limits if limit.name not in seen]
 
 
 def _gauges(families: MetricFamilies) -> dict[tuple[str, str, str], dict[str, float]]:

@@ -52,7 +52,7 @@ async def _read(gateway: Gateway, part: SpendPart) -> SpendPart:
         rows=rows,
         series=series,
         parts=periods(found, part.per),
-        budgets=gateway.runtime.config.budgets,
+        budgets=gateway.rules.budgets(),
     )
 
 

@@ -31,7 +31,7 @@ def limits_view_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
     async def limits(request: _Request) -> Response[str]:
         gateway = current()
         states = await limit_states(gateway)
-        section = limits_section(states, unused_limits(gateway.runtime.config, states))
+        section = limits_section(states, unused_limits(gateway.rules.limits(), states))
         return shown(gateway, request, "Limits", [section])
 
     return limits

@@ -1,21 +1,30 @@
 """Cross-checks of `budgets`: names, amounts, time zones, and the cheaper model."""
 
+from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
-from gateway.config.checks.limits import check_scope
+from gateway.config.checks.limits import check_names, check_reserved, check_scope
+from gateway.config.own_rules import budgets_of_teams
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.budgets import Budget, UseModel
 from gateway.config.schema.config import Config
 
 
 def check_budgets(config: Config, problems: Problems) -> None:
-    names: dict[str, int] = {}
-    for index, budget in enumerate(config.budgets):
-        path: Path = ("budgets", index)
-        first = names.setdefault(budget.name, index)
-        if first != index and not problems.at((*path, "name")):
-            text = f" is already the name of budgets[{first}]"
-            problems.add((*path, "name"), Found(budget.name), text)
+    check_reserved(config.budgets, ("budgets",), problems)
+    check_budget_list(config.budgets, ("budgets",), config, problems)
+    for index, team in enumerate(config.teams):
+        own = budgets_of_teams((team,))
+        check_budget_list(own, ("teams", index, "budgets"), config, problems)
+
+
+def check_budget_list(
+    budgets: Sequence[Budget], parent: Path, config: Config, problems: Problems
+) -> None:
+    """Check the budgets of the file, of a team or of an issued key. parent: of their list."""
+    check_names(budgets, parent, problems)
+    for index, budget in enumerate(budgets):
+        path = (*parent, index)
         check_scope(budget, path, config, problems, "budget")
         _amount(budget, path, config, problems)
         _time_zone(budget, path, problems)
@@ -26,11 +35,12 @@ def _amount(budget: Budget, path: Path, config: Config, problems: Problems) -> N
     if (budget.usd is None) == (budget.tokens is None):
         if not problems.at((*path, "usd")) and not problems.at((*path, "tokens")):
             problems.add(path, "needs exactly one of usd and tokens")
-    elif budget.usd is not None and budget.unknown_price == "deny" and not _priced(config):
+    elif budget.usd is not None and budget.unknown_price == "deny" and not has_prices(config):
         problems.warn((*path, "usd"), "refuses every request: the configuration has no prices")
 
 
-def _priced(config: Config) -> bool:
+def has_prices(config: Config) -> bool:
+    """Whether any cost can be known."""
     return bool(config.prices) or config.prices_from == "catalogue"
 
 

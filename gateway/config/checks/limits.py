@@ -1,7 +1,10 @@
 """Cross-checks of `limits`: names, whose requests they count, and what they limit."""
 
+from collections.abc import Iterable, Sequence
+
 from gateway.config.checks.identities import token_caller
 from gateway.config.checks.models import matches
+from gateway.config.own_rules import PREFIXES, limits_of_teams
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.budgets import Budget
 from gateway.config.schema.config import Config
@@ -15,17 +18,43 @@ _WHO = ("key", "team", "user")
 
 
 def check_limits(config: Config, problems: Problems) -> None:
-    names: dict[str, int] = {}
-    for index, limit in enumerate(config.limits):
-        path: Path = ("limits", index)
-        first = names.setdefault(limit.name, index)
-        if first != index and not problems.at((*path, "name")):
-            text = f" is already the name of limits[{first}]"
-            problems.add((*path, "name"), Found(limit.name), text)
+    check_reserved(config.limits, ("limits",), problems)
+    check_limit_list(config.limits, ("limits",), config, problems)
+    for index, team in enumerate(config.teams):
+        own = limits_of_teams((team,))
+        check_limit_list(own, ("teams", index, "limits"), config, problems)
+
+
+def check_limit_list(
+    limits: Sequence[Limit], parent: Path, config: Config, problems: Problems
+) -> None:
+    """Check the limits of the file, of a team or of an issued key. parent: of their list."""
+    check_names(limits, parent, problems)
+    for index, limit in enumerate(limits):
+        path = (*parent, index)
         check_scope(limit, path, config, problems)
         quantities = (limit.requests, limit.tokens, limit.concurrent)
         if quantities == (None, None, None) and not problems.under(path):
             problems.add(path, "limits nothing; set requests, tokens or concurrent")
+
+
+def check_reserved(rules: Iterable[Limit | Budget], parent: Path, problems: Problems) -> None:
+    """Keep rules of the file apart from those that teams and issued keys have themselves."""
+    for index, rule in enumerate(rules):
+        if rule.name.startswith(PREFIXES):
+            text = " begins like the names of what keys and teams have themselves; use another"
+            problems.add((*parent, index, "name"), Found(rule.name), text)
+
+
+def check_names(rules: Iterable[Limit | Budget], parent: Path, problems: Problems) -> None:
+    """Check that each rule of a list has a name of its own."""
+    names: dict[str, int] = {}
+    for index, rule in enumerate(rules):
+        path: Path = (*parent, index, "name")
+        first = names.setdefault(rule.name, index)
+        if first != index and not problems.at(path):
+            text = f" is already the name of {parent[-1]}[{first}]"
+            problems.add(path, Found(rule.name.rpartition("/")[2] or rule.name), text)
 
 
 def check_scope(

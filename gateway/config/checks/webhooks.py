@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from gateway.config.checks.access import SHORTEST_KEY
 from gateway.config.checks.models import matches
 from gateway.config.checks.providers import check_file
+from gateway.config.own_rules import configured_budgets
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.config import Config
 from gateway.config.schema.webhooks import Webhook
@@ -59,10 +60,11 @@ def _secrets(webhook: Webhook, path: Path, problems: Problems) -> None:
 
 
 def _budgets(webhook: Webhook, path: Path, config: Config, problems: Problems) -> None:
-    names = [budget.name for budget in config.budgets]
+    names = [budget.name for budget in configured_budgets(config)]
     for place, pattern in enumerate(webhook.budgets):
         where = (*path, "budgets", place)
-        known = pattern == "*" or any(matches(pattern, name) for name in names)
+        of_key = pattern.startswith("key:")  # issued keys come and go
+        known = pattern == "*" or of_key or any(matches(pattern, name) for name in names)
         if not known and not problems.at(where) and not problems.under(("budgets",)):
             hint = nearest(pattern, names) or "; there are none in budgets"
             problems.add(where, "no budget is named ", Found(pattern), hint)

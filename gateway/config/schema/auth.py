@@ -5,7 +5,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from gateway.config.schema.admin_oidc import AdminOidc
+from gateway.config.schema.budgets import OwnBudgets
 from gateway.config.schema.identities import Issuer
+from gateway.config.schema.limits import OwnLimits
 from gateway.config.schema.units import Name
 from schemas.secret import Secret
 
@@ -17,10 +19,13 @@ class Team(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the keys of a team may use, at most.
 
     models: names, aliases or wildcards; a key may use a model if it and its team may.
+    limits, budgets: of all its keys together.
     """
 
     name: Name
     models: tuple[Name, ...] = ("*",)
+    limits: OwnLimits = ()
+    budgets: OwnBudgets = ()
 
 
 class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from gateway.config.schema.limits import LimitWho
-from gateway.config.schema.units import Count, Name, Share
+from gateway.config.schema.units import Count, Name, RuleName, Share
 
 Per = Literal["day", "week", "month", "total"]
 
@@ -46,3 +46,24 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     on_exceeded: Literal["refuse"] | UseModel = "refuse"
     unknown_price: Literal["deny"] | CountUsd = "deny"
     on_outage: Literal["local", "refuse"] = "local"
+
+
+class OwnBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A budget of one issued key or one team: a Budget whose `who` is known.
+
+    name: `None` takes that of the period.
+    """
+
+    name: RuleName | None = None
+    models: tuple[Name, ...] = ("*",)
+    usd: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    tokens: Count | None = None
+    per: Per = "month"
+    time_zone: Name = "UTC"
+    alerts: tuple[Share, ...] = ()
+    on_exceeded: Literal["refuse"] | UseModel = "refuse"
+    unknown_price: Literal["deny"] | CountUsd = "deny"
+    on_outage: Literal["local", "refuse"] = "local"
+
+
+OwnBudgets = Annotated[tuple[OwnBudget, ...], Meta(max_length=20)]

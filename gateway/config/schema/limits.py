@@ -1,10 +1,10 @@
 """The shape of `limits` in config.yaml."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from gateway.config.schema.units import Count, Name, SecondsOrZero
+from gateway.config.schema.units import Count, Name, RuleName, SecondsOrZero
 
 
 class LimitWho(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,3 +38,23 @@ class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     exact: bool = True
     wait_s: SecondsOrZero = 0.0
     on_outage: Literal["local", "refuse"] = "local"
+
+
+class OwnLimit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A limit of one issued key or one team: a Limit whose `who` is known.
+
+    name: `None` takes that of the period.
+    """
+
+    name: RuleName | None = None
+    models: tuple[Name, ...] = ("*",)
+    requests: Count | None = None
+    tokens: Count | None = None
+    concurrent: Count | None = None
+    per: Literal["minute", "hour", "day"] = "minute"
+    exact: bool = True
+    wait_s: SecondsOrZero = 0.0
+    on_outage: Literal["local", "refuse"] = "local"
+
+
+OwnLimits = Annotated[tuple[OwnLimit, ...], Meta(max_length=20)]

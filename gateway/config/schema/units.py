@@ -42,6 +42,9 @@ Usd = Annotated[float, Meta(ge=0)]
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 
+RuleName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._@:+-]{1,64}$")]
+"""The name of a limit or a budget of a key or a team, which follows their name and a slash."""
+
 Path = Annotated[str, Meta(min_length=1, extra={"path": True})]
 """A file; a relative one starts at the folder of config.yaml."""
 

@@ -150,24 +150,36 @@ async def test_a_key_is_changed_field_by_field_and_revoked_for_ever(tmp_path: Pa
     ]
 
 
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ({"name": ""}, "name: expected 1 to 128"),
-        ({"name": "a/b"}, "name: expected 1 to 128"),
-        ({"name": "x", "team": "gren"}, "team: no team is named 'gren'"),
-        ({"name": "x", "models": ["chatt"]}, "models: no model is named 'chatt'; did you mean"),
-        ({"name": "x", "models": ["c*t"]}, "models: 'c*t' has a * before its end"),
-        ({"name": "x", "models": []}, "$.models"),
-        ({"name": "x", "max_priority": 6}, "$.max_priority"),
-        ({"name": "x", "expires": "2020-01-01T00:00:00Z"}, "expires: is in the past"),
-        ({"name": "x", "expires": "2999-01-01T00:00:00"}, "$.expires"),
-        ({"name": "x", "expires": "2999-01-01T00:00:00Z", "not_before": "2999-01-02T00:00:00Z"},
-         "expires: is not after not_before"),
-        ({"name": "x", "allowed_networks": ["10.0.0.1/8"]}, "write a network as 10.1.0.0/16"),
-        ({"name": "x", "secret": "mine"}, "secret"),
-    ],
-)  # fmt: skip
+FAULTY: list[tuple[dict[str, object], str]] = [
+    ({"name": ""}, "name: expected 1 to 128"),
+    ({"name": "a/b"}, "name: expected 1 to 128"),
+    ({"name": "x", "team": "gren"}, "team: no team is named 'gren'"),
+    ({"name": "x", "models": ["chatt"]}, "models: no model is named 'chatt'; did you mean"),
+    ({"name": "x", "models": ["c*t"]}, "models: 'c*t' has a * before its end"),
+    ({"name": "x", "models": []}, "$.models"),
+    ({"name": "x", "max_priority": 6}, "$.max_priority"),
+    ({"name": "x", "expires": "2020-01-01T00:00:00Z"}, "expires: is in the past"),
+    ({"name": "x", "expires": "2999-01-01T00:00:00"}, "$.expires"),
+    ({"name": "x", "expires": "2999-01-01T00:00:00Z", "not_before": "2999-01-02T00:00:00Z"},
+     "expires: is not after not_before"),
+    ({"name": "x", "allowed_networks": ["10.0.0.1/8"]}, "write a network as 10.1.0.0/16"),
+    ({"name": "x", "secret": "mine"}, "secret"),
+    ({"name": "x", "limits": [{}]}, "limits[0]: limits nothing; set requests, tokens"),
+    ({"name": "x", "limits": [{"requests": 0}]}, "$.limits[0].requests"),
+    ({"name": "x", "limits": [{"requests": 1, "models": ["chatt"]}]},
+     'limits[0].models[0]: no model is named "chatt"; did you mean'),
+    ({"name": "x", "limits": [{"requests": 1}, {"tokens": 1}]},
+     'limits[1].name: "minute" is already the name of limits[0]'),
+    ({"name": "x", "limits": [{"requests": 1}] * 21}, "length <= 20"),
+    ({"name": "x", "budgets": [{"usd": 1.0}]},
+     "budgets[0].usd: would refuse every request, because the configuration has no prices"),
+    ({"name": "x", "budgets": [{"tokens": 1, "time_zone": "Mars"}]}, "budgets[0].time_zone"),
+    ({"name": "x", "budgets": [{"tokens": 1, "on_exceeded": {"use_model": "y"}}]},
+     "budgets[0].on_exceeded.use_model: no model is named"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "told"), FAULTY)
 async def test_a_faulty_key_is_refused_with_its_field(
     body: dict[str, object], told: str, tmp_path: Path
 ) -> None:

@@ -92,7 +92,7 @@ async def alerting(
     config: Config, store: SqlStore, clock: Clock
 ) -> AsyncGenerator[BudgetAlerts, None]:
     """The job of one gateway."""
-    alerts = BudgetAlerts(lambda: config, store, clock, check_s=0.02)
+    alerts = BudgetAlerts(lambda: config.budgets, lambda: config, store, clock, check_s=0.02)
     alerts.start()
     try:
         yield alerts

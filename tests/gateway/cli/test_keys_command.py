@@ -61,6 +61,9 @@ def test_a_key_goes_through_its_life(config: str) -> None:
         (("create", "x", "--team", "gren"), "team: no team is named 'gren'"),
         (("create", "x", "--model", "chatt"), "models: no model is named 'chatt'"),
         (("create", "x", "--network", "10.0.0.1/8"), "allowed_networks: "),
+        (("create", "x", "--limit", "requests=5,per=year"), "`$.per`; write it as requests=60"),
+        (("create", "x", "--budget", "usd=1"), "budgets[0].usd: would refuse every request"),
+        (("change", "of-the-file", "--no-limits"), "is in the configuration file"),
         (("create", "of-the-file"), "is in the configuration file"),
     ],
 )
@@ -69,6 +72,49 @@ def test_a_mistake_is_one_line(words: tuple[str, ...], told: str, config: str) -
 
     assert (found.exit_code, found.stdout, len(found.stderr.splitlines())) == (1, "", 1)
     assert told in found.stderr
+
+
+def test_limits_and_budgets_of_a_key_are_shown_changed_and_removed(config: str) -> None:
+    given = ("--limit", "requests=5", "--limit", "name=day,tokens=1000,per=day")
+    run("keys", "create", "ci", *given, "--budget", "tokens=9,per=total", "--config", config)
+    shown = run("keys", "show", "ci", "--config", config).stdout
+    rows = table(run("keys", "list", "--config", config).stdout, "NAME")
+    changed = run("keys", "change", "ci", "--limit", "requests=7", "--config", config)
+    emptied = run("keys", "change", "ci", "--no-budgets", "--user", "jane", "--config", config)
+    left = json.loads(run("keys", "show", "ci", "--json", "--config", config).stdout)["key"]
+    nothing = run("keys", "change", "ci", "--config", config)
+    both = run("keys", "change", "ci", "--no-limits", "--limit", "requests=1", "--config", config)
+    overview = run("budgets", "--config", config).stdout
+
+    assert "limit         requests=5,per=minute\n" in shown
+    assert "limit         name=day,tokens=1000,per=day\n" in shown
+    assert "budget        tokens=9,per=total\n" in shown
+    assert "requests=5,per=minute" in " ".join(rows[1])
+    assert changed.stdout.startswith("ci is changed; running gateways follow within 2 s")
+    assert emptied.exit_code == 0
+    assert ([one["requests"] for one in left["limits"]], left["budgets"], left["user"]) == (
+        [7],
+        [],
+        "jane",
+    )
+    assert (nothing.exit_code, both.exit_code) == (2, 2)
+    assert "no issued key has one" in overview
+
+
+def test_a_refused_change_is_in_the_audit_log(config: str) -> None:
+    run("keys", "create", "ci", "--config", config)
+    run("keys", "create", "ci", "--team", "gren", "--config", config)
+    run("keys", "revoke", "of-the-file", "--config", config)
+    lines = run("audit", "--json", "--config", config).stdout.splitlines()
+
+    rows = [json.loads(line) for line in lines]
+    assert [(one["action"], one["target"], one["outcome"]) for one in rows] == [
+        ("key.create", "ci", "done"),
+        ("key.create", "ci", "refused"),
+        ("key.revoke", "of-the-file", "refused"),
+    ]
+    assert "no team is named 'gren'" in rows[1]["reason"]
+    assert {one["actor_kind"] for one in rows} == {"cli"}
 
 
 @pytest.mark.parametrize("option", [("--expires", "soon"), ("--not-before", "24x")])

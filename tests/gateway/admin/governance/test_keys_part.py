@@ -101,6 +101,29 @@ async def test_a_wrong_form_shows_why_and_keeps_what_was_entered(tmp_path: Path)
     assert [key["name"] for key in none] == ["of-the-file"]
 
 
+async def test_limits_and_budgets_of_a_key_are_set_with_forms(tmp_path: Path) -> None:
+    async with governed(tmp_path) as up, signed_in(up) as browser:
+        wanted = {"name": "ci", "limits": "requests=60\nname=seats,concurrent=2", "confirm": "yes"}
+        made = await browser.post("/admin/view/keys", data=wanted)
+        wrong = {"limits": "requests=none", "budgets": "tokens=7", "confirm": "yes"}
+        refused = await browser.post("/admin/view/keys/ci/rules", data=wrong)
+        right = {"limits": "requests=61,per=hour", "budgets": "tokens=7", "confirm": "yes"}
+        changed = await browser.post("/admin/view/keys/ci/rules", data=right, follow_redirects=True)
+        limits = (await browser.get("/admin/view/limits")).text
+        budgets = (await browser.get("/admin/view/budgets")).text
+        shown = (await up.client.get("/admin/keys/ci")).json()["key"]
+
+    assert "Limit requests=60,per=minute Limit name=seats,concurrent=2" in text_of(made.text)
+    assert refused.status_code == 400
+    assert "`$.requests`" in unescape(refused.text)
+    assert "requests=none</textarea>" in refused.text
+    assert "The limits and budgets of the key are changed." in changed.text
+    assert "key:ci/hour" in limits
+    assert "key:ci/month" in budgets
+    assert [(one["requests"], one["per"]) for one in shown["limits"]] == [(61, "hour")]
+    assert [one["tokens"] for one in shown["budgets"]] == [7]
+
+
 async def test_a_rotated_key_has_two_secrets_until_the_old_one_ends(tmp_path: Path) -> None:
     async with governed(tmp_path) as up, signed_in(up) as browser:
         old = up.issue("ci")
@@ -251,10 +274,10 @@ def test_controls_that_a_role_may_not_use_are_not_there() -> None:
 
     assert "<form" not in shown_key(VIEWER, own)
     assert "Your role may not change this key." in shown_key(VIEWER, own)
-    assert shown_key(OPERATOR, own).count("<form") == 3
+    assert shown_key(OPERATOR, own).count("<form") == 4
     assert "<form" not in shown_key(OPERATOR, foreign)
     assert "<form" not in shown_key(OPERATOR, bare)
-    assert shown_key(KEY_HOLDER, bare).count("<form") == 3
+    assert shown_key(KEY_HOLDER, bare).count("<form") == 4
     assert "<form" not in shown_key(KEY_HOLDER, key(source="file"))
     assert "Issue a key" not in shown_list(VIEWER, own)
     offered = re.findall(r'<option value="(\w*)"[^>]*>', shown_list(OPERATOR, own))

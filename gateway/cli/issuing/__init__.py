@@ -1,0 +1,1 @@
+"""`strowger keys`: issue API keys into the store, change and revoke them."""

@@ -1,0 +1,217 @@
+"""`strowger keys`: issue, list, change, rotate and revoke API keys in the store."""
+
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Unpack
+
+import click
+from msgspec.structs import replace
+from rich.markup import escape
+
+from gateway.audit.event import Action, AuditEvent
+from gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from gateway.cli.durations import duration
+from gateway.cli.issuing.display import EFFECT, print_details, print_json, print_secret, time_text
+from gateway.cli.issuing.options import FieldOptions, field_options, fields_of
+from gateway.cli.os_user import os_user
+from gateway.cli.tables import show as show_table
+from gateway.cli.tables import table_of
+from gateway.config.schema.config import Config
+from gateway.issued_keys.authority import KeyAuthority, KeyEvent, KeyFields
+from gateway.issued_keys.rule_text import rule_text
+from gateway.issued_keys.view import details, listing
+from gateway.store.errors import StoreUnavailable
+from gateway.store.open import open_existing, open_store
+from gateway.store.sql import SqlStore
+from schemas.errors import CallerError
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def keys() -> None:
+    """API keys that are issued into the store: create, list, change, rotate, revoke.
+
+    Keys of the configuration file are listed, too, and can only be changed in the file.
+    """
+
+
+@keys.command()
+@click.argument("name")
+@field_options
+@config_option
+@json_option
+def create(name: str, path: Path, as_json: bool, **options: Unpack[FieldOptions]) -> None:
+    """Issue the key NAME. Its secret goes to stdout, this once; the store has only its digest."""
+    config = load(path)
+    with _changing(config, "key.create", name) as authority:
+        issued = authority.create(name, fields_of(options), os_user())
+    print_secret(issued, config, as_json)
+
+
+@keys.command()
+@click.argument("name")
+@field_options
+@click.option("--no-limits", is_flag=True, help="Remove its own limits.")
+@click.option("--no-budgets", is_flag=True, help="Remove its own budgets.")
+@config_option
+def change(
+    name: str, path: Path, no_limits: bool, no_budgets: bool, **options: Unpack[FieldOptions]
+) -> None:
+    """Change fields of the key NAME; those that are not given stay.
+
+    What can be given several times is replaced as a whole: all limits, all models.
+    """
+    if (no_limits and options["limits"]) or (no_budgets and options["budgets"]):
+        raise click.UsageError(
+            "--no-limits and --limit, or --no-budgets and --budget, exclude each other"
+        )
+    with _changing(load(path), "key.change", name) as authority:
+        fields = fields_of(options)
+        if no_limits:
+            fields = replace(fields, limits=())
+        if no_budgets:
+            fields = replace(fields, budgets=())
+        if fields == KeyFields():
+            raise click.UsageError("nothing to change; give an option such as --limit")
+        authority.change(name, fields, os_user())
+    click.echo(f"{name} is changed; {EFFECT} (strowger keys show {name})")
+
+
+@keys.command("list")
+@click.option("--all", "everything", is_flag=True, help="Include revoked keys.")
+@config_option
+@json_option
+def listed(path: Path, as_json: bool, everything: bool) -> None:
+    """List all keys with their state, and their own limits and budgets."""
+    config = load(path)
+    with _reading(config) as authority:
+        found = listing(authority.rows.all(), config).keys
+    rows = [one for one in found if everything or one.state != "revoked"]
+    if as_json:
+        print_json(rows)
+        return
+    limited = ("LIMITS",) if any(one.limits or one.budgets for one in rows) else ()
+    columns = ("ENDS IN", "TEAM", "MODELS", *limited, "EXPIRES", "LAST USED")
+    table = table_of("NAME", "SOURCE", "STATE", *columns)
+    for row in rows:
+        ends = ", ".join(secret.last4 for secret in row.secrets)
+        own = ("; ".join(rule_text(one) for one in (*row.limits, *row.budgets)),) if limited else ()
+        times = (time_text(row.expires), time_text(row.last_used))
+        cells = (row.name, row.source, row.state, ends, row.team, ", ".join(row.models), *own)
+        table.add_row(*map(escape, (*cells, *times)))
+    show_table(table)
+
+
+@keys.command()
+@click.argument("name")
+@config_option
+@json_option
+def show(name: str, path: Path, as_json: bool) -> None:
+    """Show an issued key, and in which gateways its last change is in effect."""
+    config = load(path)
+    with _reading(config) as authority:
+        found = details(authority.find(name), authority.rows.readers(), config)
+    if as_json:
+        print_json(found)
+    else:
+        print_details(found)
+
+
+@keys.command()
+@click.argument("name")
+@click.option(
+    "--overlap",
+    type=duration,
+    metavar="DURATION",
+    default="0s",
+    show_default=True,
+    help="How long the old secret stays valid, such as 24h.",
+)
+@config_option
+@json_option
+def rotate(name: str, overlap: float, path: Path, as_json: bool) -> None:
+    """Give the key NAME a new secret, which goes to stdout, this once."""
+    config = load(path)
+    with _changing(config, "key.rotate", name) as authority:
+        issued = authority.rotate(name, overlap, os_user())
+    print_secret(issued, config, as_json)
+
+
+@keys.command()
+@click.argument("name")
+@config_option
+def revoke(name: str, path: Path) -> None:
+    """Revoke the key NAME for ever."""
+    with _changing(load(path), "key.revoke", name) as authority:
+        authority.revoke(name, os_user())
+    click.echo(f"{name} is revoked; {EFFECT} (strowger keys show {name})")
+
+
+def _set_disabled(name: str, path: Path, *, disabled: bool) -> None:
+    action: Action = "key.disable" if disabled else "key.enable"
+    with _changing(load(path), action, name) as authority:
+        authority.change(name, KeyFields(disabled=disabled), os_user())
+    click.echo(f"{name} is {'disabled' if disabled else 'enabled'}; {EFFECT}")
+
+
+@keys.command()
+@click.argument("name")
+@config_option
+def disable(name: str, path: Path) -> None:
+    """Refuse the key NAME until `enable`."""
+    _set_disabled(name, path, disabled=True)
+
+
+@keys.command()
+@click.argument("name")
+@config_option
+def enable(name: str, path: Path) -> None:
+    """Accept the key NAME again."""
+    _set_disabled(name, path, disabled=False)
+
+
+@contextmanager
+def _reading(config: Config) -> Generator[KeyAuthority]:
+    """Open the store and show errors as lines; a missing SQLite file is not created."""
+    with faults_shown():
+        store = open_existing(config.store.url)
+    with _closing(store):
+        yield _authority(store, config)
+
+
+@contextmanager
+def _changing(config: Config, action: Action, name: str) -> Generator[KeyAuthority]:
+    """The same for a change of the key `name`; the audit log gets it also if it is refused."""
+    with faults_shown():
+        store = open_store(config.store.url)
+    with _closing(store):
+        try:
+            yield _authority(store, config)
+        except CallerError as exc:
+            if config.audit.log != "off":
+                event = AuditEvent.by(os_user(), action, target=name, reason=exc.message)
+                with suppress(StoreUnavailable):  # the refusal is what the operator must see
+                    store.audit.append((replace(event, outcome="refused"),))
+            raise
+
+
+@contextmanager
+def _closing(store: SqlStore) -> Generator[None]:
+    try:
+        yield
+    except StoreUnavailable as exc:
+        raise Faults((f"store.url: {exc.message}",)) from exc
+    except CallerError as exc:
+        raise Faults((exc.message,)) from exc
+    finally:
+        store.close()
+
+
+def _authority(store: SqlStore, config: Config) -> KeyAuthority:
+    return KeyAuthority(store.issued_keys, lambda: config, _ignore)
+
+
+def _ignore(event: KeyEvent) -> None:
+    """The command prints what it did."""

@@ -1,0 +1,84 @@
+"""The limits and budgets in force: those of the configuration, and those of issued keys."""
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from gateway.config.own_rules import budget_of, configured_budgets, configured_limits, limit_of
+from gateway.config.schema.budgets import Budget
+from gateway.config.schema.config import Config
+from gateway.config.schema.limits import Limit, LimitWho
+from gateway.issued_keys.rule_checks import may_move
+from gateway.store.key_rows import IssuedKey
+
+
+class RulesInForce:
+    """Combines them whenever either changes.
+
+    A tuple that it returned is the same object until something in it changes.
+    """
+
+    def __init__(
+        self, config: Callable[[], Config], keys: Callable[[], Sequence[IssuedKey]]
+    ) -> None:
+        """config: the current one. keys: the list in effect, another object once it changes."""
+        self._config, self._keys = config, keys
+        self._of: tuple[Config, Sequence[IssuedKey]] | None = None
+        self._limits: tuple[Limit, ...] = ()
+        self._budgets: tuple[Budget, ...] = ()
+
+    def limits(self) -> tuple[Limit, ...]:
+        self._refresh()
+        return self._limits
+
+    def budgets(self) -> tuple[Budget, ...]:
+        self._refresh()
+        return self._budgets
+
+    def _refresh(self) -> None:
+        config, keys = self._config(), self._keys()
+        if self._of is not None and self._of[0] is config and self._of[1] is keys:
+            return
+        self._of = config, keys
+        limits, budgets = limits_in_force(config, keys), budgets_in_force(config, keys)
+        if limits != self._limits:
+            self._limits = limits
+        if budgets != self._budgets:
+            self._budgets = budgets
+
+
+def limits_in_force(config: Config, keys: Sequence[IssuedKey]) -> tuple[Limit, ...]:
+    """Return the limits of the configuration, then those of the keys."""
+    own = [
+        limit_of(LimitWho(key=key.name), limit)
+        for key in _issued(config, keys)
+        for limit in key.limits
+    ]
+    return (*configured_limits(config), *own)
+
+
+def budgets_in_force(config: Config, keys: Sequence[IssuedKey]) -> tuple[Budget, ...]:
+    """Return the budgets of the configuration, then those of the keys."""
+    own = [
+        _permitted(key, budget_of(LimitWho(key=key.name), budget), config)
+        for key in _issued(config, keys)
+        for budget in key.budgets
+    ]
+    return (*configured_budgets(config), *own)
+
+
+def _permitted(key: IssuedKey, budget: Budget, config: Config) -> Budget:
+    """A budget refuses once the key, or its team, may not use the model that it moves to."""
+    if may_move(key, budget, config):
+        return budget
+    return replace(budget, on_exceeded="refuse")
+
+
+def _issued(config: Config, keys: Sequence[IssuedKey]) -> list[IssuedKey]:
+    """The keys with rules, without those that one of the file replaces."""
+    named = {key.name for key in config.auth.keys}
+    return [
+        key
+        for key in keys
+        if (key.limits or key.budgets) and key.revoked is None and key.name not in named
+    ]
