@@ -72,6 +72,7 @@ nightly-clients: setup-dev
 nightly-agents: setup-dev
 	$(BIN)/python -m tests.agents.install $(AGENTS)
 	STROWGER_AGENTS="$(AGENTS)" $(BIN)/python -m pytest -s -m nightly tests/agents
+	$(BIN)/python -m pytest tests/clients/test_recipes.py -k typescript
 
 nightly-fuzz: setup-dev
 	STROWGER_FUZZ_REQUESTS=$(FUZZ) $(BIN)/python -m pytest -m nightly tests/gateway/http/test_fuzz.py

@@ -29,20 +29,23 @@ _WORDS: dict[str, Tree] = {
 }
 _TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
 _HALVES = re.compile("[\ud800-\udfff]")
+_MERGE = "<<"
 _TAB = r"\t"
 """PyYAML's name of a tab."""
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
-def parse(text: str, problems: Problems) -> Tree:
+def parse(text: str, problems: Problems, *, merges: bool = False) -> Tree:
     """Return the document's values; `None` for an empty one or one that cannot be parsed.
 
+    merges: the key `<<` adds the entries of other mappings, as in YAML 1.1
+            (https://yaml.org/type/merge.html). Otherwise it is a key as all others.
     The parser stops at its first fault, but reports all duplicate keys. A document that is nested
     deeper than DEEPEST or has more than MOST values is rejected while it is read.
     """
     try:
         node = _Loader(text).get_single_node()
-        return None if node is None else _Reader(problems).value(node, (), ())
+        return None if node is None else _Reader(problems, merges).value(node, (), ())
     except _Unbounded as exc:
         problems.add((), str(exc))
     except yaml.YAMLError as exc:
@@ -91,8 +94,9 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Reader:
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: Problems, merges: bool) -> None:
         self._problems = problems
+        self._merges = merges
         self._nodes = 0
 
     def value(self, node: Node, path: Path, inside: tuple[Node, ...]) -> Tree:
@@ -123,9 +127,13 @@ class _Reader:
     def _mapping(self, node: MappingNode, path: Path, inside: tuple[Node, ...]) -> dict[str, Tree]:
         seen: dict[str, int] = {}
         values: dict[str, Tree] = {}
+        merged: list[Node] = []
         for key, item in node.value:
             if not isinstance(key, ScalarNode):
                 self._problems.add(path, f"line {_line(key)}: a key must be text")
+                continue
+            if self._merges and key.value == _MERGE and key.style is None:
+                merged += item.value if isinstance(item, SequenceNode) else [item]
                 continue
             name = self._text(str(key.value), key, path)
             if name in seen:
@@ -135,6 +143,12 @@ class _Reader:
                 continue
             seen[name] = _line(key)
             values[name] = self.value(item, (*path, name), inside)
+        for item in merged:
+            found = self.value(item, path, inside)
+            if not isinstance(found, dict):
+                self._problems.add(path, f"line {_line(item)}: <<: expected a mapping")
+                continue
+            values = {**found, **values}  # the entry's own keys win, and then the first mapping's
         return values
 
     def _text(self, text: str, node: Node, path: Path) -> str:

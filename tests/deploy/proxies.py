@@ -17,11 +17,14 @@ SOON_S = 60.0
 _NGINX = """
 daemon off; pid {folder}/nginx.pid; error_log stderr; events {{ }}
 http {{
+  proxy_ignore_headers X-Accel-Buffering;
   access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p;
   fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
   include {folder}/strowger.conf;
 }}
 """
+"""The gateway also asks nginx not to buffer, by a header. nginx ignores it here, so that it is
+`proxy_buffering off` in the shipped file that lets events pass one by one."""
 
 
 class Proxy(Struct, frozen=True, kw_only=True):

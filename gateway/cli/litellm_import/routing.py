@@ -11,6 +11,9 @@ from gateway.config.yaml_document import Tree
 
 WEIGHTS = ("weight", "rpm", "tpm")
 """Fields of a deployment that decide its share of the traffic; the first one that is set counts."""
+_RETRIES = ("num_retries", "max_retries")
+"""Fields of a deployment: tries after the first, by LiteLLM or by the vendor's client in it."""
+_BY_USAGE = "usage-based-routing"
 _ERRORS = {
     "context_window_fallbacks": "context_length_exceeded",
     "content_policy_fallbacks": "content_filter",
@@ -117,6 +120,13 @@ class Models:
             self.ledger.translate(path, "models[].policy")
             for model in self.models.values():
                 model["policy"] = STRATEGIES[strategy]
+        elif path and isinstance(strategy, str) and strategy.startswith(_BY_USAGE):
+            self.ledger.omit(
+                path,
+                "no policy prefers the backend with the fewest tokens in the last minute; backends "
+                "are weighted by their rpm or tpm",
+                "keep the weights, or set models[].policy: least_busy, by requests in flight",
+            )
         elif path:
             self.ledger.omit(
                 path, "no policy with this rule", "choose a models[].policy (docs/routing.md)"
@@ -215,12 +225,13 @@ class Models:
         if path and most is not None:
             self.ledger.translate(path, "models[].retry.attempts")
         for name, model in self.models.items():
-            own = [number(one.params.get("num_retries")) for one in groups[name]]
+            own = [number(one.params.get(key)) for one in groups[name] for key in _RETRIES]
             given = [one for one in own if one is not None]
             for one in groups[name]:
-                self.ledger.translate(
-                    (*one.path, "litellm_params", "num_retries"), "models[].retry.attempts"
-                )
+                for key in _RETRIES:
+                    self.ledger.translate(
+                        (*one.path, "litellm_params", key), "models[].retry.attempts"
+                    )
             count = max(given) if given else most
             if count is not None:
                 model["retry"] = {"attempts": max(int(count) + 1, self._chain(model))}

@@ -1,7 +1,9 @@
 """The program accepts every configuration in the documentation."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ FENCE = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 KEY = re.compile(r"^([A-Za-z_]+):", re.MULTILINE)
 VARIABLE = re.compile(r"\$\{([A-Z_]+)\}")
 BACKEND = re.compile(r"\b([a-z]+)/([a-z][a-z0-9.-]*)")
+MODEL = re.compile(r"\b(?:model|match): \"?([\w./-]+)")
+VENDORS = ("openai", "anthropic", "gemini")
 ABSENT = re.compile(r"no such file or folder|needs? the package|is not installed|workers-ai")
 """What only the reader's own machine can have: files, packages, a plug-in."""
 HERE = "adapter: local, engine: {models: [{name: tiny-chat, path: 'bundled:tiny-chat'}]}"
@@ -77,6 +81,24 @@ def test_a_configuration_of_the_documentation_is_taken(place: str) -> None:
         told += [problem for problem in exc.problems if not ABSENT.search(problem)]
 
     assert told == []
+
+
+def retiring() -> Iterator[str]:
+    """Models of the examples that a vendor retires within half a year of the table's date."""
+    table = json.loads((ROOT / "gateway" / "model_table" / "models.json").read_text("utf-8"))
+    rows = [row for name in VENDORS for row in table["models"][name]]
+    latest = max(date.fromisoformat(row["date"]) for row in rows)
+    dates = {row["id"]: row["retires"] for row in rows if "retires" in row}
+    files = [*PAGES, *(ROOT / "deploy").rglob("*.yaml"), *(ROOT / "docs").rglob("*.yaml")]
+    for file in files:
+        for name in MODEL.findall(file.read_text("utf-8")):
+            ends = dates.get(name.rpartition("/")[2])
+            if ends is not None and date.fromisoformat(ends) < latest + timedelta(days=182):
+                yield f"{file.relative_to(ROOT)}: {name} retires on {ends}"
+
+
+def test_no_example_has_a_model_that_retires_soon() -> None:
+    assert list(retiring()) == []
 
 
 def test_the_documentation_has_configurations_at_all() -> None:

@@ -158,6 +158,66 @@ def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     assert target.read_text() == "mine"
 
 
+def test_retries_of_the_vendors_client_are_retries_of_the_model() -> None:
+    entry = "{model_name: a, litellm_params: {model: openai/a, api_key: k, max_retries: 4}}"
+
+    found = translate(tree_of(f"model_list: [{entry}]"))
+
+    assert found.translated["model_list[0].litellm_params.max_retries"] == "models[].retry.attempts"
+    assert "attempts: 5" in found.text
+
+
+@pytest.mark.parametrize("strategy", ["usage-based-routing", "usage-based-routing-v2"])
+def test_routing_by_usage_is_listed_with_the_nearest_policy(strategy: str) -> None:
+    entry = "{model_name: a, litellm_params: {model: openai/a, api_key: k, rpm: 7}}"
+
+    found = translate(
+        tree_of(f"model_list: [{entry}]\nrouter_settings: {{routing_strategy: {strategy}}}")
+    )
+
+    (listed,) = (one for one in found.listed if one.path == "router_settings.routing_strategy")
+    assert "weighted by their rpm or tpm" in listed.reason
+    assert "models[].policy: least_busy" in listed.remedy
+
+
+MERGED = """
+shared: &shared {api_key: os.environ/KEY, timeout: 9}
+azure: &azure {api_version: "2024-10-21", timeout: 5}
+model_list:
+  - model_name: a
+    litellm_params: {<<: [*shared, *azure], model: openai/a}
+  - model_name: b
+    litellm_params:
+      <<: *shared
+      model: openai/b
+      timeout: 7
+"""
+
+
+def test_merge_keys_of_the_input_add_their_entries(tmp_path: Path) -> None:
+    file = tmp_path / "litellm.yaml"
+    file.write_text(MERGED)
+    target = tmp_path / "config.yaml"
+
+    imported = run("import", "litellm", str(file), "-o", str(target))
+
+    assert imported.exit_code == 0, imported.output
+    config = load_config(target, environment(target.read_text()))
+    totals = {one.timeouts.total_s for one in config.providers}
+    assert totals == {9, 7}  # the entry's own key wins, and the first mapping of a list
+    assert all(one.api_key is not None for one in config.providers)
+
+
+def test_a_merge_key_without_a_mapping_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "litellm.yaml"
+    file.write_text("model_list:\n  - <<: text\n")
+
+    imported = run("import", "litellm", str(file))
+
+    assert imported.exit_code == 1
+    assert "line 2: <<: expected a mapping" in imported.stderr
+
+
 KEYS: st.SearchStrategy[str] = st.sampled_from(
     """
     model_list model_name litellm_params model api_base api_key
@@ -181,7 +241,7 @@ TREES: st.SearchStrategy[Tree] = st.recursive(
 )
 PARAMETERS: Sequence[str] = """
 api_base api_key rpm tpm weight order
-timeout temperature num_retries extra_headers vertex_project aws_region_name
+timeout temperature num_retries max_retries extra_headers vertex_project aws_region_name
 api_version
 """.split()  # noqa: SIM905
 ENTRY: st.SearchStrategy[Any] = st.fixed_dictionaries(
