@@ -6,6 +6,7 @@ code or change settings for all clients. docs/adr/0021 explains the choices.
 """
 
 from collections.abc import Mapping
+from functools import cache
 
 from adapters.client_fields.denied_model_servers import ENGINES
 from adapters.client_fields.patterns import ClientFields, Withheld
@@ -357,13 +358,13 @@ def _union() -> tuple[Withheld, ...]:
 ANY = ClientFields(_union())
 """Rules for an unknown server: it may be any self-hosted server, or another gateway."""
 
-_TABLES: Mapping[str, ClientFields] = {
-    name: ClientFields(table if name in CLOSED else (*table, *NAMES, *VLLMS_OWN))
-    for name, table in VENDORS.items()
-}
-_NAMES = ClientFields((*NAMES, *VLLMS_OWN))
-
 
 def withheld(adapter: str) -> ClientFields:
-    """Return the rules of a built-in adapter."""
-    return _TABLES.get(adapter, _NAMES)
+    """Return the rules of a built-in adapter, made when they are needed first."""
+    return _rules(adapter if adapter in VENDORS else "")
+
+
+@cache
+def _rules(adapter: str) -> ClientFields:
+    table = VENDORS.get(adapter, ())
+    return ClientFields(table if adapter in CLOSED else (*table, *NAMES, *VLLMS_OWN))

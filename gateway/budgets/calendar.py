@@ -3,12 +3,12 @@
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
 from gateway.config.schema.budgets import Per
 from gateway.store.spend_rows import SLOT_S
+from gateway.time_zones import zone_named
 
 FOREVER: Final = 1 << 60
 """The end of a period without one, in Unix seconds."""
@@ -49,7 +49,7 @@ def _last(per: Per, time_zone: str) -> list[Period]:
 
 
 def _found(per: Per, time_zone: str, at: float) -> Period:
-    zone = ZoneInfo(time_zone)
+    zone = zone_named(time_zone)
     day = datetime.fromtimestamp(at, zone).replace(hour=0, minute=0, second=0, microsecond=0)
     if per == "week":
         day -= timedelta(days=day.weekday())

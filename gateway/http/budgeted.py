@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 from urllib.parse import quote
-from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
@@ -20,6 +19,7 @@ from gateway.routing.request_record import RequestRecord
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.store.spend_rows import NANOS
+from gateway.time_zones import zone_named
 from schemas.errors import BudgetExceeded, PriceUnknown
 from schemas.requests import Request
 
@@ -126,7 +126,7 @@ def _message(budget: Budget, short: Short) -> str:
         what += " is used up"
     if short.resets is None or short.need > short.limit:
         return what
-    at = datetime.fromtimestamp(short.resets, ZoneInfo(budget.time_zone)).isoformat()
+    at = datetime.fromtimestamp(short.resets, zone_named(budget.time_zone)).isoformat()
     return f"{what}; it begins again at {at}"
 
 

@@ -73,6 +73,7 @@ class Endpoint:
         self._plain = route.surface.plain
         self._task = route.surface.task or ""
         self._stores = route.stores
+        self._directly = -1 if route.surface.late else LARGE
         self._id_header = route.surface.request_id_header
         self._default_model = route.default_model
         self._paths = TemplatedPaths((route,)) if route.templated else None
@@ -210,7 +211,7 @@ class Endpoint:
         record: RequestRecord,
         held: Slot,
     ) -> Request:
-        """Parse the request. A large or compressed body is processed in a thread, in turn.
+        """Parse the request; in a thread, in turn, if it is large, compressed or a surface's first.
 
         encoding: one of ENCODINGS, or b"".
         Raises as `read_body`, `inflate`, `weighed` and the surface's `parse` do.
@@ -228,9 +229,9 @@ class Endpoint:
         )
         if gateway.payloads is not None and not encoding:
             gateway.payloads.begin(record, body)
-        if len(body) <= LARGE and not encoding:
+        if len(body) <= self._directly and not encoding:
             return self._surface.parse(inbound)
-        record.large = True
+        record.large = len(body) > LARGE or bool(encoding)
         with DisconnectGuard(exchange):
             async with gateway.large_bodies.slot(record.caller):
                 if encoding:
@@ -241,9 +242,11 @@ class Endpoint:
                     held.release(len(body))
                 del body
                 weigh = partial(measure, inbound.body, self._surface.json_length(inbound))
-                weight = await gateway.large_bodies.run(weigh)
-                held.buffer(weight.size)
-                return await gateway.large_bodies.run(partial(self._surface.parse, inbound))
+                held.buffer((await gateway.large_bodies.run(weigh)).size)
+                try:
+                    return await gateway.large_bodies.run(partial(self._surface.parse, inbound))
+                finally:
+                    self._directly = LARGE
 
     async def _answer(
         self,
@@ -275,10 +278,9 @@ class Endpoint:
             return
         if type(request) is EmbeddingsRequest:
             with DisconnectGuard(exchange):
-                vectors = await pipeline.embed(planned, request, record, tenant=record.caller)
-            real = vectors
+                real = await pipeline.embed(planned, request, record, tenant=record.caller)
             vector_renderer = self._surface.renderer(request, record.request_id)
-            body = vector_renderer.embeddings(vectors)
+            body = vector_renderer.embeddings(real)
             await response.whole(200, body, vector_renderer.headers(record.backend))
         else:
             renderer = self._surface.renderer(request, record.request_id)
@@ -293,10 +295,9 @@ class Endpoint:
                 real = copied.answer()
             else:
                 with DisconnectGuard(exchange):
-                    answer = await whole_answer(planned, request, record, guards)
-                real = answer
+                    real = await whole_answer(planned, request, record, guards)
                 kept = storing(request, renderer, record, gateway) if self._stores else None
-                body = renderer.answer(answer) if kept is None else await kept.body(answer)
+                body = renderer.answer(real) if kept is None else await kept.body(real)
                 await response.whole(200, body, renderer.headers(record.backend))
         if planned.mirror is not None:
             gateway.mirror(planned, request, record, real, runtime)

@@ -2,6 +2,7 @@
 
 import time
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gateway.access.key_shares import Slot
 from gateway.asgi.body_complexity import measure
@@ -12,12 +13,14 @@ from gateway.routing.request_record import RequestRecord
 from gateway.state import Gateway
 from gateway.store.response_rows import StoredResponse
 from gateway.surfaces.base import Renderer, Surface
-from gateway.surfaces.responses.render import ResponsesRenderer
 from gateway.surfaces.stored_items import EarlierItemsNeeded
 from schemas.answers import Answer
 from schemas.errors import Unavailable
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, Request, Storage
+
+if TYPE_CHECKING:
+    from gateway.surfaces.responses.render import ResponsesRenderer
 
 _FIELD = "store"
 
@@ -75,10 +78,15 @@ def storing(
     request: Request, renderer: Renderer, record: RequestRecord, gateway: Gateway
 ) -> "AnswerStorage | None":
     """Return the storage of an answer that the client wants stored; `None` for any other."""
-    if type(renderer) is not ResponsesRenderer or type(request) is not ChatRequest:
+    if type(request) is not ChatRequest or request.original is None:
         return None
-    storage = None if request.original is None else request.original.storage
+    storage = request.original.storage
     if storage is None or not storage.store:
+        return None
+    # Late, because few gateways serve this surface: it is imported with its first request.
+    from gateway.surfaces.responses.render import ResponsesRenderer
+
+    if type(renderer) is not ResponsesRenderer:
         return None
     return AnswerStorage(storage, renderer, record, gateway)
 
@@ -89,7 +97,7 @@ class AnswerStorage:
     def __init__(
         self,
         storage: Storage,
-        renderer: ResponsesRenderer,
+        renderer: "ResponsesRenderer",
         record: RequestRecord,
         gateway: Gateway,
     ) -> None:

@@ -98,7 +98,7 @@ def completed(document: Tree, auth: Auth) -> Tree:
             operation["security"] = _security(known, auth)
             if path in bodies and method == "post":
                 route = bodies[path]
-                operation["requestBody"] = _body(refs[route.body], route.surface.accepts)
+                operation["requestBody"] = _body(refs[route.body()], route.surface.accepts)
     return document
 
 
@@ -122,7 +122,7 @@ def _schemas(into: Tree) -> Mapping[type[Struct], Tree]:
     """Put the schemas of all structs `into` the components; return a reference to each."""
     structs = [
         *(answer for described in ROUTES.values() for answer in described.answers),
-        *(route.body for route in HOT_ROUTES),
+        *(route.body() for route in HOT_ROUTES),
         *(error_struct(path) for path in ERROR_PATHS),
     ]
     kinds = list(dict.fromkeys(structs))

@@ -101,6 +101,7 @@ class Surface(Protocol):
     request_id_header: the dialect's own header for the request's id; b"" for none.
     field_names: the client's names of our schema's fields.
     plain:       writes plain answers; `None` if only renderers write answers.
+    late:        its first `parse` imports modules for 10 ms or more: call that in a thread.
     """
 
     @property
@@ -125,6 +126,8 @@ class Surface(Protocol):
     def field_names(self) -> FieldNames: ...
     @property
     def plain(self) -> PlainRenderer | None: ...
+    @property
+    def late(self) -> bool: ...
 
     def status_of(self, exc: GatewayError) -> int:
         """Return the HTTP status by which the dialect's clients know the error."""

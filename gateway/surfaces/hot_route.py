@@ -1,7 +1,7 @@
 """Routes of a surface: a path, the surface that serves it, and the struct that documents it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ class HotRoute(Struct, frozen=True, kw_only=True):
     """One POST route of the request path.
 
     path:          may contain `{model}`, which matches slashes too, and `{version}`, one segment.
-    body:          the wire struct that documents the request body.
+    body:          returns the wire struct that documents the request body.
     counts:        it counts the tokens of requests instead of answering them.
     stores:        its answers can be stored, and continued by their ids.
     default_model: neither path nor body names a model; the operator's default is used.
@@ -25,7 +25,7 @@ class HotRoute(Struct, frozen=True, kw_only=True):
 
     path: str
     surface: Surface
-    body: type[Struct]
+    body: Callable[[], type[Struct]]
     summary: str
     default_model: bool = False
     counts: bool = False

@@ -16,6 +16,7 @@ class JsonSurface:
     error_event = b""
     request_id_header = b""
     plain: PlainRenderer | None = None
+    late = False
 
     def status_of(self, exc: GatewayError) -> int:
         return exc.status

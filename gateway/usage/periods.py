@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
 from gateway.budgets.calendar import period_of
 from gateway.store.spend_rows import SLOT_S
+from gateway.time_zones import zone_named
 from schemas.errors import InvalidRequest
 
 Span = Literal["hour", "day", "week", "month"]
@@ -37,8 +37,8 @@ class UsageRange(Struct, frozen=True, kw_only=True):
     time_zone: str = "UTC"
 
     @property
-    def zone(self) -> ZoneInfo:
-        return ZoneInfo(self.time_zone)
+    def zone(self) -> tzinfo:
+        return zone_named(self.time_zone)
 
 
 def usage_range(
@@ -108,7 +108,7 @@ def _calendar(at: int, found: UsageRange, span: Literal["day", "week", "month"])
     return period.begin, period.end
 
 
-def _hour(at: int, zone: ZoneInfo) -> tuple[int, int]:
+def _hour(at: int, zone: tzinfo) -> tuple[int, int]:
     """The hour of the local clock; a change of the clock by half an hour ends one early."""
     local = datetime.fromtimestamp(at, zone)
     into = local.minute * 60 + local.second
@@ -128,10 +128,10 @@ def _label(begin: datetime, span: Span) -> str:
             return f"{begin:%Y-%m}"
 
 
-def _zone(name: str) -> ZoneInfo:
+def _zone(name: str) -> tzinfo:
     try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return zone_named(name)
+    except (LookupError, ValueError, OSError):
         raise InvalidRequest(
             f"time_zone: unknown time zone {name[:64]!r}; give one such as Europe/Berlin",
             param="time_zone",
@@ -152,7 +152,7 @@ def _month(month: str, today: datetime) -> tuple[int, int]:
     return _slot(first), _slot((first + timedelta(days=32)).replace(day=1))
 
 
-def _instant(name: str, text: str, zone: ZoneInfo) -> int:
+def _instant(name: str, text: str, zone: tzinfo) -> int:
     """Unix seconds of a date, or of a time with a time zone."""
     try:
         at = datetime.fromisoformat(text)

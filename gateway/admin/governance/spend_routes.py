@@ -5,7 +5,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
 import msgspec
 from litestar import Request, Response, get
@@ -17,6 +16,7 @@ from gateway.admin.governance.frame import shown
 from gateway.admin.governance.spend import PERIODS, SpendBy, SpendPart, SpendPer, spend_section
 from gateway.admin.usage import read_usage
 from gateway.state import Gateway
+from gateway.time_zones import zone_named
 from gateway.usage.periods import UsageRange, periods, usage_range
 from gateway.usage.report import Read, UsageQuery, UsageReport, usage_report
 from schemas.errors import GatewayError
@@ -70,7 +70,7 @@ def _range(part: SpendPart) -> UsageRange:
     """The last whole periods, and the current one."""
     now = time.time()
     usage_range(now, time_zone=part.time_zone)  # refuses an unknown time zone
-    today, back = datetime.fromtimestamp(now, ZoneInfo(part.time_zone)), PERIODS[part.per] - 1
+    today, back = datetime.fromtimestamp(now, zone_named(part.time_zone)), PERIODS[part.per] - 1
     match part.per:
         case "day":
             first = today - timedelta(days=back)

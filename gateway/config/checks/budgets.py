@@ -1,13 +1,13 @@
 """Cross-checks of `budgets`: names, amounts, time zones, and the cheaper model."""
 
 from collections.abc import Sequence
-from zoneinfo import ZoneInfo
 
 from gateway.config.checks.limits import check_names, check_reserved, check_scope
 from gateway.config.own_rules import budgets_of_teams
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.budgets import Budget, UseModel
 from gateway.config.schema.config import Config
+from gateway.time_zones import zone_named
 
 
 def check_budgets(config: Config, problems: Problems) -> None:
@@ -47,7 +47,7 @@ def has_prices(config: Config) -> bool:
 def _time_zone(budget: Budget, path: Path, problems: Problems) -> None:
     place = (*path, "time_zone")
     try:
-        ZoneInfo(budget.time_zone)
+        zone_named(budget.time_zone)
     except (ValueError, OSError, LookupError):
         if not problems.at(place):
             text = " is not a time zone that this machine knows; write it as Europe/Berlin"

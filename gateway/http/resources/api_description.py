@@ -6,7 +6,6 @@ from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
 from gateway.config.schema.auth import Auth
-from gateway.openapi.document import completed
 from gateway.openapi.page import HEADERS, STYLE, page_of
 from gateway.state import Gateway
 from schemas.errors import RouteNotFound
@@ -22,6 +21,9 @@ def description(gateway: Gateway) -> list[ControllerRouterHandler]:
         auth = gateway.runtime.config.auth
         known = Auth(mode=auth.mode, metrics=auth.metrics)
         if known not in made:
+            # Late, because it imports every surface, and few gateways are asked for it.
+            from gateway.openapi.document import completed
+
             document = completed(request.app.openapi_schema.to_schema(), known)
             made[known] = msgspec.json.encode(document), page_of(document).encode()
         return made[known]

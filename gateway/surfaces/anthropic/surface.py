@@ -1,22 +1,29 @@
 """The Anthropic surface and its routes."""
 
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 from gateway.surfaces.anthropic.errors import error_body, status_of
 from gateway.surfaces.anthropic.field_names import NAMES
 from gateway.surfaces.anthropic.frames import ERROR, PING
-from gateway.surfaces.anthropic.parse import parse_messages
-from gateway.surfaces.anthropic.plain_message import plain_message
-from gateway.surfaces.anthropic.render import MessagesRenderer
-from gateway.surfaces.anthropic.wire import MessagesWire
 from gateway.surfaces.base import EmbeddingsRenderer, Inbound, Renderer
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.json_surface import JsonSurface
+from gateway.surfaces.late_module import LateModule
 from schemas.errors import GatewayError
 from schemas.fields import Task
+from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
+if TYPE_CHECKING:
+    from gateway.surfaces.anthropic import translation
+else:
+    translation = LateModule("gateway.surfaces.anthropic.translation")
+
 __all__ = ("MESSAGES", "ROUTES", "MessagesSurface", "error_body")
+
+
+def _plain(answer: PlainAnswer, request: ChatRequest, request_id: str) -> bytes:
+    return translation.plain_message(answer, request, request_id)
 
 
 class MessagesSurface(JsonSurface):
@@ -28,7 +35,8 @@ class MessagesSurface(JsonSurface):
     error_event = ERROR
     request_id_header = b"request-id"
     field_names = NAMES
-    plain = staticmethod(plain_message)
+    plain = staticmethod(_plain)
+    late = True
 
     def __init__(self, *, counting: bool = False) -> None:
         """counting: requests are only counted, so that they need no `max_tokens`."""
@@ -38,7 +46,7 @@ class MessagesSurface(JsonSurface):
         return status_of(exc)
 
     def parse(self, inbound: Inbound) -> Request:
-        return parse_messages(
+        return translation.parse_messages(
             inbound.body,
             model=inbound.model,
             headers=inbound.headers,
@@ -52,7 +60,7 @@ class MessagesSurface(JsonSurface):
     def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
         if not isinstance(request, ChatRequest):
             raise GatewayError("the Messages API has only conversations")
-        return MessagesRenderer(request, id=f"msg_{request_id}")
+        return translation.MessagesRenderer(request, id=f"msg_{request_id}")
 
     def error(self, exc: GatewayError) -> bytes:
         return error_body(exc)
@@ -65,13 +73,13 @@ ROUTES: Final = (
     HotRoute(
         path="/v1/messages",
         surface=MESSAGES,
-        body=MessagesWire,
+        body=lambda: translation.MessagesWire,
         summary="Answer a conversation, as Anthropic does",
     ),
     HotRoute(
         path="/v1/messages/count_tokens",
         surface=COUNTING,
-        body=MessagesWire,
+        body=lambda: translation.MessagesWire,
         summary="Count the tokens of a conversation, as Anthropic does",
         counts=True,
     ),

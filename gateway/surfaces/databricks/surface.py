@@ -1,6 +1,6 @@
 """The Databricks surface: its invocations, and the paths that its OpenAI client uses."""
 
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 from gateway.surfaces.base import (
     EmbeddingsRenderer,
@@ -8,21 +8,19 @@ from gateway.surfaces.base import (
     Renderer,
 )
 from gateway.surfaces.databricks.errors import error_body
-from gateway.surfaces.databricks.parse import parse_invocation, parse_task
-from gateway.surfaces.databricks.render import DatabricksEmbeddingsRenderer, DatabricksRenderer
-from gateway.surfaces.databricks.wire import (
-    DatabricksChatWire,
-    DatabricksCompletionWire,
-    DatabricksEmbeddingsWire,
-    InvocationWire,
-)
 from gateway.surfaces.field_names import AS_IN_CHAT
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.json_surface import JsonSurface
+from gateway.surfaces.late_module import LateModule
 from gateway.surfaces.openai.surface import OpenAISurface
 from schemas.errors import GatewayError
 from schemas.fields import Task
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+
+if TYPE_CHECKING:
+    from gateway.surfaces.databricks import translation
+else:
+    translation = LateModule("gateway.surfaces.databricks.translation")
 
 BLANK_LINE: Final = b"\n\n"
 """A frame without data. MLflow's client skips blank lines, and reports comments as failures."""
@@ -35,6 +33,7 @@ class DatabricksSurface(JsonSurface):
     keep_alive = BLANK_LINE
     comments = False
     field_names = AS_IN_CHAT
+    late = True
 
     def __init__(self, task: Task | None = None) -> None:
         self.task: Task | None = task
@@ -43,8 +42,8 @@ class DatabricksSurface(JsonSurface):
     def parse(self, inbound: Inbound) -> Request:
         body, model, most = inbound.body, inbound.model, inbound.max_choices
         if self.task is None:
-            return parse_invocation(body, model=model, max_choices=most)
-        return parse_task(self.task, body, model=model, max_choices=most)
+            return translation.parse_invocation(body, model=model, max_choices=most)
+        return translation.parse_task(self.task, body, model=model, max_choices=most)
 
     @overload
     def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
@@ -52,8 +51,10 @@ class DatabricksSurface(JsonSurface):
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
     def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
         if isinstance(request, EmbeddingsRequest):
-            return DatabricksEmbeddingsRenderer(self._openai.renderer(request, request_id))
-        return DatabricksRenderer(self._openai.renderer(request, request_id))
+            return translation.DatabricksEmbeddingsRenderer(
+                self._openai.renderer(request, request_id)
+            )
+        return translation.DatabricksRenderer(self._openai.renderer(request, request_id))
 
     def error(self, exc: GatewayError) -> bytes:
         return error_body(exc)
@@ -68,25 +69,25 @@ ROUTES: Final = (
     HotRoute(
         path="/serving-endpoints/chat/completions",
         surface=CHAT,
-        body=DatabricksChatWire,
+        body=lambda: translation.DatabricksChatWire,
         summary="Answer a conversation, as Databricks does",
     ),
     HotRoute(
         path="/serving-endpoints/completions",
         surface=COMPLETIONS,
-        body=DatabricksCompletionWire,
+        body=lambda: translation.DatabricksCompletionWire,
         summary="Continue texts, as Databricks does",
     ),
     HotRoute(
         path="/serving-endpoints/embeddings",
         surface=EMBEDDINGS,
-        body=DatabricksEmbeddingsWire,
+        body=lambda: translation.DatabricksEmbeddingsWire,
         summary="Turn inputs into vectors, as Databricks does",
     ),
     HotRoute(
         path="/serving-endpoints/{model}/invocations",
         surface=INVOCATIONS,
-        body=InvocationWire,
+        body=lambda: translation.InvocationWire,
         summary="Any of the three tasks, determined by the body",
     ),
 )

@@ -4,7 +4,7 @@ https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protoc
 extensions for binary data and for generating text. gRPC is not supported.
 """
 
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 from gateway.surfaces.base import (
     EmbeddingsRenderer,
@@ -15,21 +15,15 @@ from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.json_surface import JsonSurface
 from gateway.surfaces.kserve.binary import OCTETS, decompress, json_length
 from gateway.surfaces.kserve.bodies import NAMES, VERSION, error_body
-from gateway.surfaces.kserve.generate_parse import parse_generate
-from gateway.surfaces.kserve.generate_render import GenerateRenderer
-from gateway.surfaces.kserve.generate_wire import GenerateWire
-from gateway.surfaces.kserve.infer_parse import parse_infer
-from gateway.surfaces.kserve.infer_render import InferRenderer
-from gateway.surfaces.kserve.requests import (
-    GenerateTextRequest,
-    GenerateTokensRequest,
-    InferRequest,
-    InferTextRequest,
-)
-from gateway.surfaces.kserve.wire import InferWire
+from gateway.surfaces.late_module import LateModule
 from schemas.errors import GatewayError
 from schemas.fields import Task
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+
+if TYPE_CHECKING:
+    from gateway.surfaces.kserve import translation
+else:
+    translation = LateModule("gateway.surfaces.kserve.translation")
 
 
 class InferSurface(JsonSurface):
@@ -39,20 +33,21 @@ class InferSurface(JsonSurface):
     task: Task | None = None
     accepts = (OCTETS,)
     field_names = NAMES
+    late = True
 
     def json_length(self, inbound: Inbound) -> int:
         return json_length(inbound)
 
     def parse(self, inbound: Inbound) -> Request:
-        return parse_infer(inbound)
+        return translation.parse_infer(inbound)
 
     @overload
     def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
     def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
-        if isinstance(request, InferRequest | InferTextRequest):
-            return InferRenderer(request)
+        if isinstance(request, translation.InferRequest | translation.InferTextRequest):
+            return translation.InferRenderer(request)
         raise _not_ours(request)
 
     def error(self, exc: GatewayError) -> bytes:
@@ -65,21 +60,22 @@ class GenerateSurface(JsonSurface):
     name = "kserve"
     task: Task | None = None
     field_names = NAMES
+    late = True
 
     def __init__(self, *, streams: bool) -> None:
         """streams: this is generate_stream, which answers with server-sent events."""
         self._streams = streams
 
     def parse(self, inbound: Inbound) -> Request:
-        return parse_generate(inbound, decompress(inbound), streams=self._streams)
+        return translation.parse_generate(inbound, decompress(inbound), streams=self._streams)
 
     @overload
     def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
     @overload
     def renderer(self, request: GenerateRequest, request_id: str) -> Renderer: ...
     def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
-        if isinstance(request, GenerateTextRequest | GenerateTokensRequest):
-            return GenerateRenderer(request)
+        if isinstance(request, translation.GenerateTextRequest | translation.GenerateTokensRequest):
+            return translation.GenerateRenderer(request)
         raise _not_ours(request)
 
     def error(self, exc: GatewayError) -> bytes:
@@ -100,19 +96,19 @@ def _routes(base: str) -> tuple[HotRoute, ...]:
         HotRoute(
             path=f"{base}/infer",
             surface=INFER,
-            body=InferWire,
+            body=lambda: translation.InferWire,
             summary="TensorRT-LLM's tensors in and out",
         ),
         HotRoute(
             path=f"{base}/generate",
             surface=GENERATE,
-            body=GenerateWire,
+            body=lambda: translation.GenerateWire,
             summary="Continue a text, or tokens, with TensorRT-LLM's names",
         ),
         HotRoute(
             path=f"{base}/generate_stream",
             surface=GENERATE_STREAM,
-            body=GenerateWire,
+            body=lambda: translation.GenerateWire,
             summary="The same as server-sent events",
         ),
     )

@@ -1,6 +1,6 @@
 """MindIE's token interface and its routes."""
 
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 from gateway.surfaces.base import (
     EmbeddingsRenderer,
@@ -9,13 +9,16 @@ from gateway.surfaces.base import (
 )
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.json_surface import JsonSurface
+from gateway.surfaces.late_module import LateModule
 from gateway.surfaces.mindie.errors import NAMES, error_body
-from gateway.surfaces.mindie.parse import parse_infer_token
-from gateway.surfaces.mindie.render import InferTokenRenderer
-from gateway.surfaces.mindie.wire import InferTokenWire
 from schemas.errors import GatewayError
 from schemas.fields import Task
 from schemas.requests import EmbeddingsRequest, GenerateRequest, Request, TokenRequest
+
+if TYPE_CHECKING:
+    from gateway.surfaces.mindie import translation
+else:
+    translation = LateModule("gateway.surfaces.mindie.translation")
 
 __all__ = ("INFER_TOKEN", "ROUTES", "MindieSurface", "error_body")
 
@@ -26,9 +29,10 @@ class MindieSurface(JsonSurface):
     name = "mindie"
     task: Task = "tokens"
     field_names = NAMES
+    late = True
 
     def parse(self, inbound: Inbound) -> Request:
-        return parse_infer_token(inbound.body, model=inbound.model)
+        return translation.parse_infer_token(inbound.body, model=inbound.model)
 
     @overload
     def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
@@ -37,7 +41,7 @@ class MindieSurface(JsonSurface):
     def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
         if not isinstance(request, TokenRequest):
             raise GatewayError("MindIE's token interface answers only token requests")
-        return InferTokenRenderer(request)
+        return translation.InferTokenRenderer(request)
 
     def error(self, exc: GatewayError) -> bytes:
         return error_body(exc)
@@ -48,14 +52,14 @@ ROUTES: Final[tuple[HotRoute, ...]] = (
     HotRoute(
         path="/infer_token",
         surface=INFER_TOKEN,
-        body=InferTokenWire,
+        body=lambda: translation.InferTokenWire,
         summary="Continue token ids, as MindIE does, with the default model",
         default_model=True,
     ),
     HotRoute(
         path="/v1/models/{model}/infer_token",
         surface=INFER_TOKEN,
-        body=InferTokenWire,
+        body=lambda: translation.InferTokenWire,
         summary="Continue token ids, as MindIE does, with the model in the path",
     ),
 )

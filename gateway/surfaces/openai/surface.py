@@ -115,19 +115,19 @@ ROUTES: Final = (
     HotRoute(
         path="/v1/chat/completions",
         surface=CHAT,
-        body=ChatWire,
+        body=lambda: ChatWire,
         summary="Answer a conversation",
     ),
     HotRoute(
         path="/v1/completions",
         surface=COMPLETIONS,
-        body=CompletionWire,
+        body=lambda: CompletionWire,
         summary="Continue a text",
     ),
     HotRoute(
         path="/v1/embeddings",
         surface=EMBEDDINGS,
-        body=EmbeddingsWire,
+        body=lambda: EmbeddingsWire,
         summary="Turn inputs into vectors",
     ),
 )

@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Callable
-from functools import partial
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 from gateway.surfaces.base import (
     EmbeddingsRenderer,
@@ -12,17 +11,20 @@ from gateway.surfaces.base import (
 )
 from gateway.surfaces.hot_route import HotRoute
 from gateway.surfaces.json_surface import JsonSurface
+from gateway.surfaces.late_module import LateModule
 from gateway.surfaces.openai.bodies import error_body
 from gateway.surfaces.openai.surface import created_at
 from gateway.surfaces.responses.field_names import NAMES
 from gateway.surfaces.responses.frames import ERROR
-from gateway.surfaces.responses.parse import parse_response
-from gateway.surfaces.responses.plain_response import plain_response
-from gateway.surfaces.responses.render import ResponsesRenderer
-from gateway.surfaces.responses.wire import ResponsesWire
 from schemas.errors import GatewayError
 from schemas.fields import Task
+from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+
+if TYPE_CHECKING:
+    from gateway.surfaces.responses import translation
+else:
+    translation = LateModule("gateway.surfaces.responses.translation")
 
 __all__ = ("RESPONSES", "ROUTES", "ResponsesSurface")
 
@@ -38,13 +40,14 @@ class ResponsesSurface(JsonSurface):
     task: Task = "chat"
     error_event = ERROR
     field_names = NAMES
+    late = True
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self.plain = partial(plain_response, clock=clock)
+        self.plain = self._plain
 
     def parse(self, inbound: Inbound) -> Request:
-        return parse_response(inbound.body, model=inbound.model, stores=inbound.stores)
+        return translation.parse_response(inbound.body, model=inbound.model, stores=inbound.stores)
 
     @overload
     def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
@@ -53,9 +56,12 @@ class ResponsesSurface(JsonSurface):
     def renderer(self, request: Request, request_id: str) -> Renderer | EmbeddingsRenderer:
         if not isinstance(request, ChatRequest):
             raise GatewayError("the Responses API has only conversations")
-        return ResponsesRenderer(
+        return translation.ResponsesRenderer(
             request, request_id=request_id, created=created_at(request_id), clock=self._clock
         )
+
+    def _plain(self, answer: PlainAnswer, request: ChatRequest, request_id: str) -> bytes:
+        return translation.plain_response(answer, request, request_id, clock=self._clock)
 
     def error(self, exc: GatewayError) -> bytes:
         return error_body(exc)
@@ -67,7 +73,7 @@ ROUTES: Final = (
     HotRoute(
         path="/v1/responses",
         surface=RESPONSES,
-        body=ResponsesWire,
+        body=lambda: translation.ResponsesWire,
         summary="Answer a conversation, by OpenAI's Responses API",
         stores=True,
     ),

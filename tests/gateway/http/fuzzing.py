@@ -136,7 +136,7 @@ class Fuzz:
     def __init__(self, seed: int, routes: Sequence[tuple[str, str]]) -> None:
         self._random = random.Random(seed)
         self._routes = routes
-        self._fields = {route.path: _names(route.body) for route in HOT_ROUTES}
+        self._fields = {route.path: _names(route.body()) for route in HOT_ROUTES}
         self._fields["/v1/feedback"] = _names(FeedbackBody)
 
     def next(self) -> Sent:

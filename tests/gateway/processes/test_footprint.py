@@ -18,6 +18,12 @@ UNUSED = {
     "cryptography": "server.tls and identity providers call for it",
     "gateway.guardrails": "guardrails call for it",
     "gateway.hooks.guarded_request": "guardrails call for it",
+    "gateway.openapi.document": "the first to ask for the API description calls for it",
+    "gateway.surfaces.anthropic.translation": "its first request calls for it",
+    "gateway.surfaces.databricks.translation": "its first request calls for it",
+    "gateway.surfaces.kserve.translation": "its first request calls for it",
+    "gateway.surfaces.mindie.translation": "its first request calls for it",
+    "gateway.surfaces.responses.translation": "its first request calls for it",
     "httpx": "proxies, token endpoints and images to fetch call for it: 6 MB",
     "joserfc": "identity providers call for it",
     "psycopg": "store.url may call for it",
@@ -27,6 +33,7 @@ UNUSED = {
     "rich": "tables of other commands than serve: 3 MB",
     "uvicorn": "the server is ours; others may mount the application under it",
     "websockets": "of a protocol that we do not support",
+    "zoneinfo": "budgets and reports of usage call for it",
 }
 """Modules, and why a gateway with providers that need only keys does not load them."""
 

@@ -9,7 +9,7 @@ from gateway.surfaces.openai.wire import ChatWire
 
 def routes(*paths: str) -> TemplatedPaths:
     return TemplatedPaths(
-        [HotRoute(path=path, surface=CHAT, body=ChatWire, summary="x") for path in paths]
+        [HotRoute(path=path, surface=CHAT, body=lambda: ChatWire, summary="x") for path in paths]
     )
 
 

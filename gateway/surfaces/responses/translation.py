@@ -1,0 +1,13 @@
+"""What translates the Responses API, imported with the first request."""
+
+from gateway.surfaces.responses.parse import parse_response
+from gateway.surfaces.responses.plain_response import plain_response
+from gateway.surfaces.responses.render import ResponsesRenderer
+from gateway.surfaces.responses.wire import ResponsesWire
+
+__all__ = (
+    "ResponsesRenderer",
+    "ResponsesWire",
+    "parse_response",
+    "plain_response",
+)
