@@ -13,7 +13,7 @@ CLIENTS ?=
 AGENTS ?=
 
 # Sizes of the parts of `make nightly`, for example `make nightly-fuzz FUZZ=5000`: requests, simulated experiments
-# per cell, seconds, requests, requests, requests, killed Redis masters. Each part takes at most 40 minutes.
+# per cell, seconds, requests, requests, requests, killed Redis masters, starts on an empty database. Each part takes at most 40 minutes.
 FUZZ    ?= 100000
 TRIALS  ?= 1000
 CHAOS_S ?= 600
@@ -21,6 +21,7 @@ SOAK    ?= 1000000
 BURST   ?= 10000
 ROLLING ?= 100000
 FAILOVERS ?= 8
+STARTS  ?= 100
 
 # Where `make test-device` runs the engine.
 DEVICE ?= cuda
@@ -61,7 +62,7 @@ nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fu
 	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image nightly-wheel
 
 nightly-tests: setup-dev servers
-	STROWGER_FAILOVERS=$(FAILOVERS) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
+	STROWGER_FAILOVERS=$(FAILOVERS) STROWGER_STARTS=$(STARTS) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
 		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst --ignore tests/deploy \
 		--ignore tests/releases
 
@@ -148,7 +149,7 @@ parameters: setup-dev  ## Write docs/parameters.md: what each backend does with 
 screenshots: setup-dev servers  ## Take screenshots of the /admin page for docs/images
 	$(BIN)/python -m tests.gateway.admin.page.screenshots
 
-servers:  ## Install Chromium, PostgreSQL, Redis, nginx and Caddy for the tests (Debian, as root)
+servers:  ## Install Chromium, PostgreSQL, PgBouncer, Redis, nginx and Caddy for the tests (Debian, as root)
 	@bash tests/install_servers.sh
 
 setup: $(VENV)/.ready  ## Install into .venv what `make run` needs

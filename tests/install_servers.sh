@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what some tests need besides Python: a Chromium, PostgreSQL, Redis, nginx and Caddy. It installs missing
+# Installs what some tests need besides Python: a Chromium, PostgreSQL, PgBouncer, Redis, nginx and Caddy. It installs missing
 # ones as root on Debian. Elsewhere, and offline, it prints what is missing and exits with 0; the tests that need it are skipped.
 set -uo pipefail
 
@@ -10,6 +10,7 @@ any_of chromium-headless-shell chromium chromium-browser google-chrome || missin
 any_of initdb || compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null || missing+=(postgresql)
 any_of redis-server || missing+=(redis-server)
 any_of nginx /usr/sbin/nginx || missing+=(nginx-light)
+any_of pgbouncer /usr/sbin/pgbouncer || missing+=(pgbouncer)
 any_of caddy || missing+=(caddy)
 [ ${#missing[@]} -eq 0 ] && exit 0
 

@@ -1,4 +1,8 @@
-"""PostgreSQL through psycopg 3. https://www.psycopg.org/psycopg3/docs/"""
+"""PostgreSQL through psycopg 3. https://www.psycopg.org/psycopg3/docs/
+
+Nothing outlives a transaction on a connection: no prepared statement, no lock, no setting. So a
+pool in transaction mode, such as PgBouncer, may be in between. https://www.pgbouncer.org/features.html
+"""
 
 import os
 import select
@@ -21,6 +25,7 @@ _WRITING = 7_287_483_001
 """Our advisory lock; every writer on any machine holds it."""
 
 CONNECT_S, STATEMENT_S = 5, 60
+_TIMEOUTS = f"SET LOCAL statement_timeout = '{STATEMENT_S}s'; SET LOCAL lock_timeout = '10s'"
 DOUBT_S = 1.0
 """Silence before a check whether the server hangs, seconds; doubled for each further check."""
 
@@ -39,9 +44,12 @@ class PostgresDriver:
     """
 
     text = 'TEXT COLLATE "C"'
-    begin_read: tuple[str, ...] = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
-    begin_write: tuple[str, ...] = ("BEGIN", f"SELECT pg_advisory_xact_lock({_WRITING})")
-    begin_change: tuple[str, ...] = ("BEGIN",)
+    begin_read: tuple[str, ...] = (f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_TIMEOUTS}",)
+    begin_write: tuple[str, ...] = (
+        f"BEGIN; {_TIMEOUTS}",
+        f"SELECT pg_advisory_xact_lock({_WRITING})",
+    )
+    begin_change: tuple[str, ...] = (f"BEGIN; {_TIMEOUTS}",)
     errors: tuple[type[Exception], ...] = (psycopg.Error, OverflowError, UnicodeEncodeError)
     rejections: tuple[type[Exception], ...] = (
         psycopg.DataError,
@@ -73,14 +81,7 @@ class PostgresDriver:
         except psycopg.Error as exc:
             raise self.unavailable(exc) from exc
         opened.address = self._address
-        connection = PostgresConnection(opened)
-        try:
-            connection.execute(f"SET statement_timeout = '{STATEMENT_S}s'", ())
-            connection.execute("SET lock_timeout = '10s'", ())
-        except psycopg.Error as exc:
-            connection.close()
-            raise self.unavailable(exc) from exc
-        return connection
+        return PostgresConnection(opened)
 
     def unavailable(self, error: Exception) -> StoreUnavailable:
         """psycopg names host and user in its messages, never the password."""

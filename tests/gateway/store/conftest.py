@@ -8,6 +8,7 @@ import pytest
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
+from tests.stand_ins.pgbouncer.server import PgBouncer, running_pgbouncer
 from tests.stand_ins.postgres import Postgres, running_postgres
 
 
@@ -17,12 +18,22 @@ def postgres() -> Generator[Postgres]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(scope="session")
+def pgbouncer(postgres: Postgres) -> Generator[PgBouncer]:
+    with running_pgbouncer(postgres) as pool:
+        yield pool
+
+
+@pytest.fixture(
+    params=["sqlite", "postgresql", pytest.param("pgbouncer", marks=pytest.mark.nightly)]
+)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Secret:
     """Of an empty database."""
     if request.param == "sqlite":
         return Secret(f"sqlite:///{tmp_path / 'store.db'}")
-    server: Postgres = request.getfixturevalue("postgres")
+    server: Postgres | PgBouncer = request.getfixturevalue(
+        "postgres" if request.param == "postgresql" else "pgbouncer"
+    )
     return Secret(server.new_database())
 
 
