@@ -128,6 +128,15 @@ class Runtime:
         guards = () if self.guards is None else (self.guards,)
         return (*self.upstreams.values(), *fetchers, *issuers, *sign_in, *guards)
 
+    def divide_budgets(self, processes: int) -> None:
+        """Take this process's part of the budgets of retries and hedges.
+
+        processes: all that serve, of all replicas.
+        """
+        hedging = (route.hedging.budget for route in self.table.routes.values() if route.hedging)
+        for budget in (*self._upstreams.budgets.values(), *hedging):
+            budget.processes = processes
+
     def retire(self) -> None:
         """Stop watching the engines, because this generation gets no more requests."""
         for name, listener in self._watching.items():

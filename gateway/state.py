@@ -66,6 +66,7 @@ class Gateway:
     admission, shares: the requests in flight, and those of each API key. rules: the operator's
     limits and budgets in force. limits, budgets: over all generations. log: the ended ones.
     refused: the configuration file, as it is now, is invalid, and an older one is in force.
+    differing_replicas: that run another configuration, as far as Redis shows.
     worker: this process's number among the workers. sessions: those of browsers at /admin.
     trials: the experiments, if there is a store. minding: their jobs, if this process leads.
     archive, keys: the stored responses and the issued keys, if there is a store.
@@ -126,6 +127,7 @@ class Gateway:
         self.worker = 0
         self.started_at = int(time.time())
         self.config_rejected = False
+        self.differing_replicas = 0
 
     def admin_sessions(self, rows: SessionRows | None = None) -> AdminSessions:
         """Return the sessions in a store; without one, those that the operator's key opens."""

@@ -44,7 +44,7 @@ def check(named: Path | None, path: Path) -> None:
         )
         if count or noun in ("provider", "model")
     )
-    click.echo(f"{path}: OK ({counted})")
+    click.echo(f"{path}: OK ({counted}; hash {config.digest})")
 
 
 def build(config: Config) -> tuple[str, ...]:

@@ -24,11 +24,13 @@ class _Readiness(msgspec.Struct):
     """`GET /readyz`. engines: states of local engines by name.
 
     configuration: empty, or that the gateway rejected the file and keeps serving the last one.
+    config_hash: of the configuration in force, without secrets.
     """
 
     status: str
     engines: dict[str, str] = {}
     configuration: str = ""
+    config_hash: str = ""
 
 
 @click.command()
@@ -95,4 +97,5 @@ def _connection(address: Address, timeout_s: float) -> http.client.HTTPConnectio
 def _words(found: _Readiness) -> str:
     details = [f"engine {name}: {state}" for name, state in found.engines.items()]
     details += [f"configuration: {found.configuration}"] if found.configuration else []
+    details += [f"configuration hash {found.config_hash}"] if found.config_hash else []
     return f"{found.status} ({', '.join(details)})" if details else found.status

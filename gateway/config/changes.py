@@ -1,7 +1,7 @@
 """The differences between two configurations, as text without secrets."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, cast
 
 import msgspec
@@ -21,7 +21,7 @@ _QUERY: Final = re.compile(r"([?&][^=&#\s]*=)[^&#\s]+")
 _COUNTED: Final = frozenset({"catalogue"})
 """Long lists that are not the operator's: only their length is shown."""
 
-_SKIPPED: Final = frozenset({"contracts", "hidden"})
+_SKIPPED: Final = frozenset({"contracts", "digest", "hidden"})
 """Computed from other places of the file, which show the change."""
 
 _FLATTENED: Final = frozenset({"sampling"})
@@ -55,6 +55,16 @@ def exposed_secrets(config: Config, secrets: Iterable[str]) -> tuple[Secret, ...
         for one in sorted(secrets)
         if one in texts or (len(one) >= SHORTEST_SECRET and one in joined)
     )
+
+
+def credentials_of(config: Config) -> tuple[Secret, ...]:
+    """Return all secrets, and the values in mappings whose names say that they are credentials."""
+    return (*config.hidden, *_secrets(config), *map(Secret, _credentials(config)))
+
+
+def masked_by(secrets: Iterable[Secret]) -> Callable[[str], str]:
+    """Return a function that masks these secrets in a text."""
+    return Masked(secrets).text
 
 
 class Masked:
@@ -168,6 +178,30 @@ def _is_default(value: Struct, name: str) -> bool:
 
 def _secrets(value: object) -> Iterator[Secret]:
     return (one for one in _leaves(value) if isinstance(one, Secret))
+
+
+def _credentials(value: object) -> Iterator[str]:
+    for inside in _insides(value):
+        for name, one in inside.items():
+            if isinstance(one, str) and one and _CREDENTIAL.search(name):
+                yield one
+
+
+def _insides(value: object) -> Iterator[Mapping[str, object]]:
+    """Yield all mappings in a value that are not Structs."""
+    match value:
+        case Struct():
+            inside: Iterable[object] = _items(value).values()
+        case Mapping():
+            mapping = cast("Mapping[str, object]", value)
+            yield mapping
+            inside = mapping.values()
+        case tuple() | list():
+            inside = cast("Sequence[object]", value)
+        case _:
+            return
+    for one in inside:
+        yield from _insides(one)
 
 
 def _texts(value: object) -> Iterator[str]:

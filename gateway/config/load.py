@@ -9,6 +9,7 @@ from gateway.config.adapter_names import Defaults, known_adapters, with_base_url
 from gateway.config.changes import exposed_secrets
 from gateway.config.checks.check import check
 from gateway.config.decode import Decoder
+from gateway.config.digest import tree_digest
 from gateway.config.interpolate import Interpolation
 from gateway.config.price_source import split_prices
 from gateway.config.problems import Problems
@@ -67,7 +68,8 @@ def read_config(
         if not problems.under(()):
             problems.add((), "is empty; it needs at least `providers` and `models`")
         problems.raise_if_any()
-    filled, prices_from = split_prices(Interpolation(env, start, problems).fill(tree), problems)
+    whole = Interpolation(env, start, problems).fill(tree)
+    filled, prices_from = split_prices(whole, problems)
     config = Decoder(start, problems).struct(filled, Config, ())
     config = replace(config, prices_from=prices_from)
     known = known_adapters() if adapters is None else adapters
@@ -76,6 +78,7 @@ def read_config(
     for warning in problems.warnings:
         warn(warning)
     config = replace(config, hidden=exposed_secrets(config, problems.secrets))
+    config = replace(config, digest=tree_digest(tree, whole, config, problems.secrets))
     placed = with_store_placed(with_base_urls(config, known), start)
     return with_contracts(with_published_facts(placed))
 

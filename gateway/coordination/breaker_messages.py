@@ -15,8 +15,11 @@ class LoadUpdate(Struct, frozen=True, kw_only=True, tag=True):
     """Changed counts of attempts in flight by backend; total requests and bytes of bodies.
 
     A worker sends its own numbers and receives the sum of the others'.
+    processes: that serve requests, 1 for a worker. differing: replicas with another configuration.
     """
 
     attempts: dict[str, int]
     in_flight: int
     buffered: int
+    processes: int = 1
+    differing: int = 0

@@ -30,3 +30,8 @@ class ReplicaCollector(Collector):
             "Live replicas that share the state of backends, this one included.",
             value=self._sync.replicas,
         )
+        yield GaugeMetricFamily(
+            "strowger_replicas_differing",
+            "Live replicas whose configuration file differs from this one's, secrets aside.",
+            value=self._sync.differing,
+        )

@@ -25,11 +25,14 @@ class ReplicaState(Struct, frozen=True, kw_only=True):
     """The body of a notice: breakers and attempts in flight, by provider (`Shared`) and backend.
 
     keys: the version of the list of issued keys that the replica knows; -1: none.
+    processes: that serve requests. digest: of the configuration in force; "": unknown.
     """
 
     health: dict[str, dict[str, BreakerSnapshot]] = {}
     busy: dict[str, dict[str, int]] = {}
     keys: int = -1
+    processes: int = 1
+    digest: str = ""
 
 
 class Unreadable(Exception):

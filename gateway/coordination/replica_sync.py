@@ -122,12 +122,21 @@ class ReplicaSync:
         self._peer_loads: dict[str, int] = {}
         self.unavailable = False
         self.last_success_at = 0.0
-        hub.join(PEER, self.on_message)
+        self._processes = 1
+        self._peer_processes = self._differing = 0
+        hub.join(PEER, self.on_message, processes=0)
 
     @property
     def replicas(self) -> int:
         """The number of live replicas, this one included."""
         return 1 + sum(other.alive for other in self._peers.values())
+
+    @property
+    def differing(self) -> int:
+        """The number of live replicas with another configuration file."""
+        own = self._for_config.digest
+        digests = (other.state.digest for other in self._peers.values() if other.alive)
+        return sum(digest not in {"", own} for digest in digests)
 
     def on_message(self, message: BreakerUpdate | LoadUpdate) -> None:
         """Store an update of the processes of this replica."""
@@ -139,7 +148,8 @@ class ReplicaSync:
                     known = self._own.get(key)
                     self._own[key] = own if known is None else later(known, own)
                 bound(self._own)
-            case LoadUpdate(attempts=attempts):
+            case LoadUpdate(attempts=attempts, processes=processes):
+                self._processes = max(1, processes)
                 merged = {**self._busy, **attempts}
                 self._busy = {key: count for key, count in merged.items() if count}
 
@@ -199,7 +209,15 @@ class ReplicaSync:
         for key, count in self._busy.items():
             if place := self._shared.place(key):
                 busy.setdefault(place, {})[key] = count
-        return body_of(ReplicaState(health=health, busy=busy, keys=self._keys.version))
+        return body_of(
+            ReplicaState(
+                health=health,
+                busy=busy,
+                keys=self._keys.version,
+                processes=self._processes,
+                digest=self._for_config.digest,
+            )
+        )
 
     def _read(self, notices: Mapping[bytes, bytes], now: float) -> None:
         changes: dict[str, BreakerSnapshot] = {}
@@ -261,7 +279,15 @@ class ReplicaSync:
         return changes
 
     def _forward_loads(self) -> None:
-        """Send the loads of all live peers to the hub: changed counts, and 0 for ended ones."""
+        """Send the loads of all live peers to the hub: changed counts, and 0 for ended ones.
+
+        Without Redis the last known number of processes applies: they still serve.
+        """
+        processes, differing = self._peer_processes, self.differing
+        if not self.unavailable:
+            processes = sum(one.state.processes for one in self._peers.values() if one.alive)
+        changed = (processes, differing) != (self._peer_processes, self._differing)
+        self._peer_processes, self._differing = processes, differing
         total: dict[str, int] = {}
         for other in self._peers.values():
             if other.alive:
@@ -269,11 +295,18 @@ class ReplicaSync:
                     for key, count in other.state.busy[place].items():
                         if self._shared.place(key) == place:
                             total[key] = total.get(key, 0) + count
-        if total != self._peer_loads:
+        if changed or total != self._peer_loads:
             ended = dict.fromkeys(self._peer_loads.keys() - total.keys(), 0)
             self._peer_loads = total
             self._hub.on_message(
-                PEER, LoadUpdate(attempts={**ended, **total}, in_flight=0, buffered=0)
+                PEER,
+                LoadUpdate(
+                    attempts={**ended, **total},
+                    in_flight=0,
+                    buffered=0,
+                    processes=processes,
+                    differing=differing,
+                ),
             )
 
     def _merge_known(self, key: str, health: BreakerSnapshot) -> None:
@@ -289,6 +322,10 @@ class ReplicaSync:
                 self._transport.where,
                 why,
             )
+        self.on_outage()
+
+    def on_outage(self) -> None:
+        """Go on alone, until the next sync succeeds."""
         self.unavailable = True
         self._peers.clear()
         self._leases.release_all()

@@ -22,12 +22,15 @@ class StateHub:
     def __init__(self) -> None:
         self._peers: dict[int, Send] = {}
         self._busy: dict[int, LoadUpdate] = {}
+        self._processes: dict[int, int] = {}
         self._sent: dict[int, LoadUpdate] = {}
         self._health: dict[str, BreakerSnapshot] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def join(self, peer: int, send: Send) -> None:
+    def join(self, peer: int, send: Send, processes: int = 1) -> None:
+        """processes: that serve; 1 for a worker."""
         self._peers[peer] = send
+        self._processes[peer] = processes
         if self._health:
             send(BreakerUpdate(health=dict(self._health)))
         self._soon()
@@ -36,6 +39,7 @@ class StateHub:
         """Remove a peer; its requests in flight have ended."""
         self._peers.pop(peer, None)
         self._busy.pop(peer, None)
+        self._processes.pop(peer, None)
         self._sent.pop(peer, None)
         self._soon()
 
@@ -57,7 +61,10 @@ class StateHub:
                     attempts={key: count for key, count in attempts.items() if count},
                     in_flight=message.in_flight,
                     buffered=message.buffered,
+                    processes=message.processes,
+                    differing=message.differing,
                 )
+                self._processes[peer] = message.processes
                 self._soon()
 
     def _soon(self) -> None:
@@ -77,6 +84,8 @@ class StateHub:
                 attempts=attempts,
                 in_flight=sum(busy.in_flight for busy in others),
                 buffered=sum(busy.buffered for busy in others),
+                processes=sum(many for other, many in self._processes.items() if other != peer),
+                differing=sum(busy.differing for busy in others),
             )
             before = self._sent.get(peer)
             if whole == before:
@@ -88,6 +97,8 @@ class StateHub:
                     attempts={**attempts, **dict.fromkeys(ended, 0)},
                     in_flight=whole.in_flight,
                     buffered=whole.buffered,
+                    processes=whole.processes,
+                    differing=whole.differing,
                 )
             )
 

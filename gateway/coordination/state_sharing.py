@@ -34,10 +34,12 @@ class StateSharing:
         self._attempts: dict[str, int] = {}
         self._received: dict[str, int] = {}
         self._totals = (0, 0)
+        self._processes = 1
         self.follow(gateway.runtime)
 
     def follow(self, runtime: Runtime) -> None:
         """Send and receive the updates of this Runtime's breakers and loads from now on."""
+        runtime.divide_budgets(self._processes)
         for key, backend in runtime.backends.items():
             breaker = backend.breaker
             breaker.changed = partial(self._changed, key)
@@ -63,6 +65,9 @@ class StateSharing:
                         backend.load.other_processes = count
                 self._gateway.admission.others_in_flight = message.in_flight
                 self._gateway.shares.others_buffered = message.buffered
+                self._gateway.differing_replicas = message.differing
+                self._processes = 1 + message.processes
+                self._gateway.runtime.divide_budgets(self._processes)
 
     async def send_updates(self) -> None:
         """Send changed loads every SEND_INTERVAL_S until cancelled."""

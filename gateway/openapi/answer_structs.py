@@ -253,10 +253,14 @@ class Liveness(Struct, frozen=True, kw_only=True):
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
-    """engines: the state of each local engine. configuration: present if the file is invalid."""
+    """engines: the state of each local engine. configuration: present if the file is invalid.
+
+    config_hash: of the configuration in force, without secrets; equal on replicas with equal files.
+    """
 
     status: str
     engines: dict[str, str] | UnsetType = UNSET
+    config_hash: str | UnsetType = UNSET
     configuration: str | UnsetType = UNSET
 
 

@@ -69,6 +69,7 @@ class Reload:
         self._engines = engines
         self._targets = targets
         self._metrics = metrics
+        metrics.configured(config.digest)
         self._hold_starts = hold_starts
         self._audit = ReloadAudit(NoAudit() if audit is None else audit, source)
         self._prepare_s = prepare_s
@@ -168,6 +169,7 @@ class Reload:
             raise InvalidConfig(problems)
         committing = asyncio.gather(*(one.commit(number) for one in targets))
         self.config = config
+        self._metrics.configured(config.digest)
         set_level(config.logging)
         leaving = self._engines.apply(plan)
         await committing

@@ -23,6 +23,12 @@ class ProcessMetrics:
             "1 while the current configuration file is invalid and an older version is in force.",
             registry=self.registry,
         )
+        self._config = Gauge(
+            "strowger_config_info",
+            "1 with the hash of the configuration in force, secrets aside.",
+            ("hash",),
+            registry=self.registry,
+        )
         self.workers = Gauge("strowger_workers", "Worker processes.", registry=self.registry)
         self.restarts = Counter(
             "strowger_worker_restarts", "Workers that exited unexpectedly.", registry=self.registry
@@ -30,6 +36,11 @@ class ProcessMetrics:
         self.internal_errors = InternalErrors(self.registry)
         for outcome in ("done", "refused"):
             self._reloads.labels(outcome)
+
+    def configured(self, digest: str) -> None:
+        """A configuration with this hash is in force."""
+        self._config.clear()
+        self._config.labels(digest).set(1)
 
     def reloaded(self, outcome: Literal["done", "refused"]) -> None:
         self._reloads.labels(outcome).inc()

@@ -49,7 +49,8 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
 
 def footer_text(gateway: Gateway) -> str:
     """The page's last line."""
-    return f"Uptime {span(time.time() - gateway.started_at)}."
+    digest = gateway.runtime.config.digest
+    return f"Uptime {span(time.time() - gateway.started_at)}. Configuration {digest}."
 
 
 def _state(gateway: Gateway) -> tuple[str, str]:
@@ -58,4 +59,7 @@ def _state(gateway: Gateway) -> tuple[str, str]:
         return "warn", "draining"
     if not gateway.runtime.ready:
         return "warn", "loading"
+    if many := gateway.differing_replicas:
+        what = "1 replica runs" if many == 1 else f"{many} replicas run"
+        return "warn", f"ready · {what} another configuration"
     return "good", "ready"

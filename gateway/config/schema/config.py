@@ -347,6 +347,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prices_from: where prices come from that are not in `prices`. catalogue: its rows.
     published: the rows of the table of models for the backends.
     hidden: what was read as a secret and is also in a setting that is not one.
+    digest: a hash of the file without secrets; see `gateway.config.digest`.
     """
 
     providers: tuple[Provider, ...]
@@ -371,3 +372,4 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     catalogue: Annotated[tuple[CatalogueRow, ...], Meta(extra={"resolved": True})] = ()
     published: Annotated[tuple[PublishedFacts, ...], Meta(extra={"resolved": True})] = ()
     hidden: Annotated[tuple[Secret, ...], Meta(extra={"resolved": True})] = ()
+    digest: Annotated[str, Meta(extra={"resolved": True})] = ""

@@ -31,7 +31,11 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         engines = {name: engine.status for name, engine in gateway.runtime.engines.items()}
         if gateway.admission.draining:
             return Response({"status": "draining"}, status_code=503)
-        body: dict[str, str | dict[str, str]] = {"status": "ready", "engines": engines}
+        body: dict[str, str | dict[str, str]] = {
+            "status": "ready",
+            "engines": engines,
+            "config_hash": gateway.runtime.config.digest,
+        }
         if gateway.config_rejected:
             body["configuration"] = REFUSED
         if gateway.admission.recording_blocked(gateway.runtime):

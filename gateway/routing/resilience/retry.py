@@ -39,10 +39,13 @@ def pause(error: GatewayError, rule: RetryRule, repeats: int, draw: float) -> fl
 class RetryBudget:
     """Limits additional attempts to max(floor, share of first attempts) in any 10 seconds.
 
+    Processes that serve the same backends divide the floor, and each may always make one attempt.
+    The share needs no division: each process takes it of its own first attempts.
+
     One budget bounds the retries at one provider, another the hedges of one model.
 
     floor:  additional attempts that are always allowed. share: of the first attempts.
-    firsts: counts the first attempts; the callers add to it.
+    firsts: counts the first attempts; the callers add to it. processes: that divide the floor.
     """
 
     _SECONDS = 10.0
@@ -52,10 +55,12 @@ class RetryBudget:
         self._repeats = SlidingCount(self._SECONDS)
         self._floor = floor
         self._share = share
+        self.processes = 1
 
     def take(self, now: float) -> bool:
         """Claim one additional attempt; false if the budget is spent."""
-        if self._repeats.at(now) >= max(self._floor, self._share * self.firsts.at(now)):
+        floor, share = self._floor / self.processes, self._share * self.firsts.at(now)
+        if self._repeats.at(now) >= max(floor, share):
             return False
         self._repeats.add(now)
         return True

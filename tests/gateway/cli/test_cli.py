@@ -59,7 +59,8 @@ def test_the_default_configuration_is_fine() -> None:
     result = run("check", str(ROOT / "config.yaml"))
 
     assert result.exit_code == 0
-    assert result.output == f"{ROOT / 'config.yaml'}: OK (1 provider, 2 models)\n"
+    counted = "1 provider, 2 models; hash [0-9a-f]{12}"
+    assert re.fullmatch(rf"{ROOT / 'config.yaml'}: OK \({counted}\)\n", result.output)
 
 
 def test_the_default_configuration_is_fine_with_every_example_in_use(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_the_default_configuration_is_fine_with_every_example_in_use(tmp_path: P
 
     result = run("check", str(path), env=env)
 
-    assert result.output == f"{path}: OK (5 providers, 5 models, 1 key)\n"
+    assert result.output.startswith(f"{path}: OK (5 providers, 5 models, 1 key; hash ")
 
 
 def test_every_problem_goes_to_stderr_and_the_exit_status_is_1(good: Path) -> None:

@@ -205,7 +205,7 @@ async def test_loads_are_the_sum_of_the_living() -> None:
     await asyncio.sleep(2 * GATHER_S)
 
     assert before == LoadUpdate(attempts={KEY: 3}, in_flight=0, buffered=0)
-    assert one.told[-1] == LoadUpdate(attempts={KEY: 0}, in_flight=0, buffered=0)
+    assert one.told[-1] == LoadUpdate(attempts={KEY: 0}, in_flight=0, buffered=0, processes=0)
 
 
 async def test_a_notice_that_does_not_change_is_ignored_and_removed() -> None:
@@ -328,3 +328,51 @@ async def test_while_all_is_well_no_replica_requests_leases() -> None:
         await look(one, other)
 
     assert board.asked == 0
+
+
+def processes_told(replica: Replica) -> list[int]:
+    return [one.processes for one in replica.told if isinstance(one, LoadUpdate)]
+
+
+async def test_every_worker_knows_how_many_processes_serve_on_all_replicas() -> None:
+    board = Board()
+    one, other = pair(board)
+    other.hub.join(1, other.told.append)
+    other.hub.join(2, other.told.append)
+    for _ in range(3):
+        await look(one, other)
+        await asyncio.sleep(2 * GATHER_S)
+
+    assert processes_told(one)[-1] == 3
+    assert processes_told(other)[-1] == 2 + 1
+
+
+async def test_replicas_that_are_silent_are_not_counted_and_those_behind_an_outage_are() -> None:
+    """Without Redis the other replicas go on, and so does their part of the budgets."""
+    board = Board()
+    one, other = pair(board)
+    for _ in range(3):
+        await look(one, other)
+    one.exchange.on_outage()
+    await asyncio.sleep(2 * GATHER_S)
+    away = processes_told(one)[-1]
+    one.exchange.unavailable = False
+    for _ in range(3):
+        await look(one, other)
+    await look(one)
+    one.clock.now += PEER_TIMEOUT_S + 1
+    await look(one)
+    await asyncio.sleep(2 * GATHER_S)
+
+    assert away == 1
+    assert processes_told(one)[-1] == 0
+
+
+async def test_replicas_with_another_configuration_are_counted() -> None:
+    one, other = pair(Board(), CONFIG + "logging: {level: debug}")
+    same, also = pair(Board(), CONFIG.replace("sk-1", "sk-2"))
+    for _ in range(3):
+        await look(one, other)
+        await look(same, also)
+
+    assert [each.exchange.differing for each in (one, other, same, also)] == [1, 1, 0, 0]

@@ -42,6 +42,8 @@ models:
 PAIR = "retry: {attempts: 1}, breaker: {min_requests: 2, cooldown_s: 60}, policy: in_order"
 CHAT = "/v1/chat/completions"
 OPERATOR = {"authorization": "Bearer key-of-the-operator"}
+PAGE = {**OPERATOR, "accept": "text/html"}
+OTHER = "1 replica runs another configuration"
 ASKED, TRIES = 20, 5
 """Requests, at least, that go on while Redis is away, and that are asked while it hangs."""
 
@@ -316,3 +318,40 @@ async def test_replicas_that_have_redis_back_share_again(rig: Rig) -> None:
     await comes_to(rig, 1, "again", "one/again-2")
 
     assert meanwhile == "one/again-1"
+
+
+async def test_a_replica_with_another_configuration_shows_in_metrics_and_on_the_page(
+    rig: Rig,
+) -> None:
+    """The addresses of Redis, which may have a password, differ between the two all the time."""
+    text = rig.up[0].config.read_text()
+    before = await hashes(rig)
+    await rig.up[0].reload(text.replace("max_cooldown_s: 2", "max_cooldown_s: 3"))
+    changed = await hashes(rig)
+    async with asyncio.timeout(SOON_S):
+        while await rig.metrics("strowger_replicas_differing") != [1, 1]:  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.05)
+        for worker in rig.workers:
+            while OTHER not in (await worker.get("/admin", headers=PAGE)).text:  # noqa: ASYNC110  as above
+                await asyncio.sleep(0.05)
+    await rig.up[0].reload(text)
+    async with asyncio.timeout(SOON_S):
+        while await rig.metrics("strowger_replicas_differing") != [0, 0]:  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.05)
+    page = (await rig.workers[0].get("/admin", headers=PAGE)).text
+
+    assert before[0] == before[1] == changed[1] != changed[0]
+    assert await hashes(rig) == before
+    assert OTHER not in page
+    assert f"Configuration {before[0]}." in page
+
+
+async def hashes(rig: Rig) -> list[str]:
+    """The hash of each replica, which its metrics show as well."""
+    found: list[str] = []
+    for client in rig.clients:
+        found.append((await client.get("/readyz")).json()["config_hash"])
+        assert (
+            f'strowger_config_info{{hash="{found[-1]}"}} 1.0' in (await client.get("/metrics")).text
+        )
+    return found

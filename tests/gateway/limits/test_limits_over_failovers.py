@@ -5,7 +5,7 @@ STROWGER_FAILOVERS is the number of masters that the long test kills (`make nigh
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 from msgspec import Struct
 
 from gateway.coordination.limit_shards import key_of
-from tests.gateway.commanded import commanded
+from tests.gateway.commanded import Commanded, commanded
 from tests.gateway.limits.test_limited_requests import HELLO, says_hello
 from tests.stand_ins.provider import provider
 from tests.stand_ins.redis_groups.servers import (
@@ -63,7 +63,13 @@ SOON_S = 60.0
 class Replicas(Struct, kw_only=True, eq=False):
     """clients: of one replica each."""
 
+    up: Sequence[Commanded]
     clients: list[httpx.AsyncClient]
+
+    @property
+    def outages(self) -> list[list[str]]:
+        """What each replica logged about Redis."""
+        return [[line for line in one.lines if "Redis" in line] for one in self.up]
 
     async def send(self, replica: int, key: str, model: str = "chat") -> int:
         headers = {"authorization": f"Bearer key-of-{key}-00000000"}
@@ -98,7 +104,7 @@ async def replicas(redis: str, folder: Path) -> AsyncGenerator[Replicas, None]:
             *(stack.enter_async_context(commanded(file, text)) for file in files)
         )
         clients = [await stack.enter_async_context(one.client()) for one in up]
-        both = Replicas(clients=clients)
+        both = Replicas(up=up, clients=clients)
         await both.synchronised()
         yield both
 
@@ -191,5 +197,5 @@ async def test_many_failovers_one_after_the_other_leave_limits_exact(
                 await asyncio.to_thread(until, group.formed, "the old master does not return")
 
                 assert before == [200] * 12
-                assert after == [200] * 8 + [429] * 2, turn
-                assert again == [200] * 20 + [429] * 4, turn
+                assert after == [200] * 8 + [429] * 2, (turn, two.outages)
+                assert again == [200] * 20 + [429] * 4, (turn, two.outages)

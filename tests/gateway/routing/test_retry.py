@@ -1,5 +1,7 @@
 """Which failures may be retried or failed over, how soon, and how many retries a budget allows."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,3 +86,21 @@ def test_a_spent_budget_recovers_after_ten_seconds() -> None:
 
     assert not budget.take(105)
     assert budget.take(111)
+
+
+@given(processes=st.integers(1, 64), floor=st.integers(1, 20), firsts=st.integers(0, 200))
+def test_processes_divide_the_floor_of_a_budget_and_each_may_retry_once(
+    processes: int, floor: int, firsts: int
+) -> None:
+    """Alone, each would have the whole floor, and an outage as many times the retries."""
+    budgets = [RetryBudget(floor=floor, share=0.2) for _ in range(processes)]
+    for budget in budgets:
+        budget.processes = processes
+    for _ in range(firsts):
+        budgets[0].firsts.add(100)
+
+    taken = [sum(budget.take(100) for _ in range(300)) for budget in budgets]
+
+    assert all(count >= 1 for count in taken)
+    assert taken[0] == max(math.ceil(floor / processes), math.ceil(0.2 * firsts))
+    assert sum(taken[1:]) < floor + processes
