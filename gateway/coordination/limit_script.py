@@ -10,7 +10,10 @@ from typing import Final
 from msgspec import Struct
 
 SILENT_MS: Final = 5000
-"""A holder that is silent for so long has died; what it held counts as used."""
+"""A holder that is silent for so long has died; what it held counts as used.
+
+If no holder of an account was heard for so long, Redis itself was away: each gets as long again.
+"""
 
 SCRIPT: Final = """
 local clock = redis.call('TIME')
@@ -34,6 +37,12 @@ for place, item in ipairs(ask.items) do
   end
   local now = real + step
   if now < last then step = step + last - now; now = last end
+  if last > 0 and now - last > tonumber(ARGV[2]) then
+    for holder, _ in pairs(held) do
+      seen[holder] = now
+      redis.call('HSET', key, 't:' .. holder, text(now))
+    end
+  end
 
   local function use(expires, amount)
     uses[expires] = (uses[expires] or 0) + amount

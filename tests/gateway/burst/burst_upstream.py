@@ -1,7 +1,8 @@
 """A provider for the burst: answers as many tokens as asked, sometimes fails or is late.
 
 python -m tests.gateway.burst.burst_upstream PORT JOURNAL SEED. A prompt is `NAME TOKENS`. The
-journal has a line `+ NAME MODEL` when a request begins and `- NAME MODEL` when it ends.
+journal has a line `+ NAME MODEL` when a request begins and `- NAME MODEL` when it ends, or when the
+gateway closes its connection.
 """
 
 import asyncio
@@ -13,6 +14,9 @@ from typing import TextIO, cast
 
 PROMPT_TOKENS = 6
 """At most what the gateway estimates for a prompt of this form."""
+
+NOTICE_TURNS = 10
+"""Turns of the event loop within which a connection that was closed before is noticed."""
 
 FAILS, LATE, LATE_S, PACE_S = 0.05, 0.05, 0.6, 0.005
 
@@ -27,21 +31,45 @@ class BurstUpstream:
         self._draw = random.Random(seed)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = b""
         try:
             while True:
-                head = await reader.readuntil(b"\r\n\r\n")
+                head = first + await reader.readuntil(b"\r\n\r\n")
                 found = _LENGTH.search(head)
                 body = await reader.readexactly(int(found[1]) if found else 0)
-                await self._answer(writer, json.loads(body))
+                first = await self._answer_while_connected(reader, writer, json.loads(body))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
 
+    async def _answer_while_connected(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        request: dict[str, object],
+    ) -> bytes:
+        """Return the first byte of the next request, if it is there already.
+
+        Raises ConnectionResetError once the gateway has closed the connection.
+        """
+        answering = asyncio.create_task(self._answer(writer, request))
+        more = asyncio.create_task(reader.read(1))
+        await asyncio.wait({answering, more}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (answering, more):
+            if not task.done():
+                task.cancel()
+        found = await asyncio.gather(answering, more, return_exceptions=True)
+        if isinstance(found[0], BaseException) or found[1] == b"":
+            raise ConnectionResetError
+        return found[1] if isinstance(found[1], bytes) else b""
+
     async def _answer(self, writer: asyncio.StreamWriter, request: dict[str, object]) -> None:
         messages = cast("list[dict[str, str]]", request["messages"])
         name, count = messages[-1]["content"].split()
+        for _ in range(NOTICE_TURNS):  # what was closed before this request was sent comes first
+            await asyncio.sleep(0)
         self._write("+", name, request)
         try:
             draw = self._draw.random()

@@ -33,6 +33,7 @@ from tests.stand_ins.redis_server import RedisServer, running_redis
 
 pytestmark = pytest.mark.anyio
 
+SEATS = 8
 LARGE = int(os.environ.get("STROWGER_BURST", "10000"))
 KEY = "key-of-the-burst-0000"
 MODELS = ("requests", "tokens", "loose", "money", "seats")
@@ -59,7 +60,7 @@ limits:
   - {{name: requests, who: {{key: burst}}, models: [requests], requests: {requests}, per: day, on_outage: refuse}}
   - {{name: tokens, who: {{key: burst}}, models: [tokens], tokens: {tokens}, per: day, on_outage: refuse}}
   - {{name: loose, who: {{key: burst}}, models: [loose], requests: {requests}, per: day, exact: false, on_outage: refuse}}
-  - {{name: seats, who: {{key: burst}}, models: [seats], concurrent: 8}}
+  - {{name: seats, who: {{key: burst}}, models: [seats], concurrent: {seats}, on_outage: refuse}}
 budgets:
   - {{name: money, who: {{key: burst}}, models: [money], usd: {usd}, per: total}}
   - {{name: all, who: {{any: true}}, usd: 100000, per: total}}
@@ -218,7 +219,7 @@ async def bursting(size: Size, folder: Path) -> AsyncGenerator[Burst, None]:
             store=store, redis=server.url, key=KEY, port=port, input=INPUT, output=OUTPUT,
             keepalive=15, models="\n".join(MODEL.format(name=name) for name in MODELS),
             requests=size.allowed, tokens=size.allowed * MOST,
-            usd=size.allowed * COST / 1e9,
+            usd=size.allowed * COST / 1e9, seats=SEATS,
         )  # fmt: skip
         up: list[Commanded] = []
         for number in range(size.gateways):
@@ -256,7 +257,7 @@ async def burst(size: Size, folder: Path, clients: int, pause_s: float) -> None:
         print(f"requests  {len(run.seen('requests'))} of {size.allowed}")
         print(f"tokens    {used} of {size.allowed * MOST}")
         print(f"loose     {len(run.seen('loose'))} of {size.allowed}, at most {loose}")
-        print(f"seats     {run.most_at_once('seats')} of 8")
+        print(f"seats     {run.most_at_once('seats')} of {SEATS}")
         print(f"money     {money} of {size.allowed * COST}")
         print(f"all money {total}, summed {run.summed()}, spent {spent}, lost {lost:.9f} USD")
         print(f"admitted afterwards: {again}")
@@ -269,6 +270,7 @@ async def burst(size: Size, folder: Path, clients: int, pause_s: float) -> None:
         assert used <= size.allowed * MOST
         assert len(run.seen("loose")) <= loose
         assert money <= size.allowed * COST
+        assert run.most_at_once("seats") <= SEATS
         assert run.summed() == total
         assert [round(one * 1e9) for one in spent] == [total] * size.gateways
         assert await run.metrics("strowger_budget_reserved") == [0] * size.gateways
