@@ -10,7 +10,17 @@ from gateway.config.schema.budgets import Budget, UseModel
 from gateway.limits.scope import Place, RuleIndex
 from gateway.recording.rows_from_request import is_complete
 from gateway.store.rows import AttemptRow
-from gateway.store.spend_rows import SLOT_S, Amount, Payer, Spend, amount_of, slot_of
+from gateway.store.spend_rows import (
+    MOST_TOKENS,
+    MOST_USD,
+    NANOS,
+    SLOT_S,
+    Amount,
+    Payer,
+    Spend,
+    amount_of,
+    slot_of,
+)
 from gateway.telemetry.access_log import AccessLine
 
 _MOST_KEPT: Final = 4096
@@ -120,14 +130,16 @@ class Budgets:
             if len(tried) != 1 or tried[0].refused:  # `is_complete` written out
                 _finish(line, hold, None, totals)
                 continue
-            used = amount_of(line.cost_usd, line.prompt_tokens, line.completion_tokens)
             total = totals.get(hold.purses)
             if total is None:
                 total = totals[hold.purses] = _Total()
-            total.nanos += used.nanos
-            total.tokens += used.tokens
-            if used.unpriced:
-                total.unpriced += used.unpriced
+            cost = line.cost_usd
+            used = (line.prompt_tokens or 0) + (line.completion_tokens or 0)
+            if cost is None:  # `amount_of` written out
+                total.unpriced += 1
+            else:
+                total.nanos += round((min(MOST_USD, cost)) * NANOS)
+            total.tokens += min(MOST_TOKENS, used)
             total.reserved_nanos += hold.nanos
             total.reserved_tokens += hold.tokens
         spend = [

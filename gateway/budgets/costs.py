@@ -21,13 +21,15 @@ class RoutePrices(Struct, frozen=True):
 
     flat: (prompt, answer) of those that are the same for all prompts, 10⁻¹⁸ US dollars per token,
     without those that are never the dearest. tiered: the others. unpriced: the name of a backend
-    without a price, or "". one: the only price, if there is just one.
+    without a price, or "". is_one: `input` and `output` are the only prices, as in `flat`.
     """
 
     flat: tuple[tuple[int, int], ...]
     tiered: tuple[BackendPrice, ...]
     unpriced: str
-    one: tuple[int, int] | None
+    is_one: bool
+    input: int = 0
+    output: int = 0
 
     def most(self, prompt: int, answer: int) -> int:
         """10⁻⁹ US dollars for so many tokens, rounded up."""
@@ -54,11 +56,10 @@ class RouteCosts:
         if prices is None:
             prices = self._found(route, model)
         prompt, answer = tokens.prompt or 1, tokens.answer
-        one = prices.one
-        if one is None:
-            nanos = prices.most(prompt, answer)
+        if prices.is_one:
+            nanos = -(-(prompt * prices.input + answer * prices.output) // _ATTOS)
         else:
-            nanos = -(-(prompt * one[0] + answer * one[1]) // _ATTOS)
+            nanos = prices.most(prompt, answer)
         return Cost(nanos, prompt + answer, tokens.guessed, prices.unpriced)
 
     def _found(self, route: Route, model: str) -> RoutePrices:
@@ -79,8 +80,9 @@ class RouteCosts:
             for one in sorted(flat)
             if not any(other != one and other[0] >= one[0] and other[1] >= one[1] for other in flat)
         ]
-        one = dearest[0] if len(dearest) == 1 and not tiered else None
-        found = RoutePrices(tuple(dearest), tuple(tiered), unpriced, one)
+        is_one = len(dearest) == 1 and not tiered
+        one = dearest[0] if is_one else (0, 0)
+        found = RoutePrices(tuple(dearest), tuple(tiered), unpriced, is_one, *one)
         self._known[route.name, model] = found
         return found
 

@@ -50,7 +50,9 @@ def reserve_at_once(
             if reservation is None:
                 return None
         if accounts is not None:
-            needed = tokens.within(accounts.least)
+            needed = tokens.prompt + tokens.answer
+            if needed > accounts.least:
+                needed = tokens.within(accounts.least)
     hold = NO_HOLD
     if accounts is not None:
         found = None if limits.queue.waiting else accounts.reserve(needed, monotonic_ns())
@@ -59,8 +61,7 @@ def reserve_at_once(
                 reservation.settle(None)
             return None
         hold = found
-        anthropic = at_route.surface.name == "anthropic"
-        admitted_headers(accounts, response.own_headers(), anthropic=anthropic)
+        admitted_headers(accounts, response.own_headers(), at_route.surface.name == "anthropic")
     if reservation is not None:
         budgets.holds[record.request_id] = reservation
     return hold
@@ -91,8 +92,7 @@ async def reserve(
         if accounts.tokens and not at_route.counts:
             needed = expected_tokens(request, route).within(accounts.least)
         hold = await find_room(limits, accounts, needed, record, response, exchange)
-        anthropic = at_route.surface.name == "anthropic"
-        admitted_headers(accounts, response.own_headers(), anthropic=anthropic)
+        admitted_headers(accounts, response.own_headers(), at_route.surface.name == "anthropic")
     if not gateway.budgets.any or at_route.counts:
         return hold, request, route
     held: Hold | None = hold

@@ -18,6 +18,9 @@ GUESS: Final = 1024
 """Tokens reserved for an answer whose length nothing limits; `settle` corrects it."""
 
 
+_TEXTS: Final = {str}
+
+
 class Estimate(Struct, frozen=True, gc=False):
     """The tokens of a request. Created by position (ADR 16).
 
@@ -43,15 +46,23 @@ def expected_tokens(request: Request, route: Route) -> Estimate:
     The route's `defaults` and `overrides` decide where they would for the backend.
     """
     if type(request) is ChatRequest and request.tools is UNSET:
-        characters, messages = 0, request.messages
-        for message in messages:  # `estimated_tokens` written out for messages that are texts
-            content = message.content
-            if type(content) is not str:
-                prompt = estimated_tokens(request)
-                break
-            characters += len(content)
+        contents = [message.content for message in request.messages]
+        if set(map(type, contents)) == _TEXTS:  # `estimated_tokens` written out for texts
+            characters = sum(map(len, contents))  # pyright: ignore[reportArgumentType]  all are str
+            prompt = round(characters / CHARACTERS_PER_TOKEN) + 4 * len(contents)
         else:
-            prompt = round(characters / CHARACTERS_PER_TOKEN) + 4 * len(messages)
+            prompt = estimated_tokens(request)
+        sampling = request.sampling
+        if (
+            sampling.n is UNSET
+            and sampling.best_of is UNSET
+            and route.defaults is NO_VALUES
+            and route.overrides is NO_VALUES
+        ):
+            longest = sampling.max_tokens
+            if type(longest) is int:
+                return Estimate(prompt, longest, False)
+            return Estimate(prompt, GUESS, True)
     else:
         prompt = estimated_tokens(request)
         if type(request) is EmbeddingsRequest:

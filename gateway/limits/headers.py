@@ -43,7 +43,7 @@ class HeaderParts(Struct, frozen=True):
     kinds: tuple[_Kind, ...]
 
 
-def admitted_headers(accounts: Accounts, headers: Headers, *, anthropic: bool) -> None:
+def admitted_headers(accounts: Accounts, headers: Headers, anthropic: bool) -> None:
     """Add the limit, what remains, and when everything is free again, after `reserve`.
 
     Of requests and of tokens; if several limits apply, of the one with the least room. As the
