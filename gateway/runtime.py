@@ -11,6 +11,7 @@ from gateway.access.issued_keys import IssuedKeys
 from gateway.asgi.cross_site import CrossSiteGuard
 from gateway.budgets.costs import RouteCosts
 from gateway.clock import now
+from gateway.config.adapter_names import LOCAL
 from gateway.config.schema.config import Config
 from gateway.engine_process.process import READY, EngineProcess, EngineView, engine_settings
 from gateway.identities.setup import known_issuers, token_callers
@@ -176,7 +177,7 @@ def _default_model(config: Config) -> str:
     """
     if config.server.default_model is not None:
         return config.server.default_model
-    engines = {provider.name for provider in config.providers if provider.engine is not None}
+    engines = {provider.name for provider in config.providers if provider.adapter == LOCAL}
     local = [
         model.name
         for model in config.models

@@ -1,4 +1,4 @@
-"""The engine process: `python -m local_engine --socket PATH`.
+"""The engine process: `python -m local_engine --socket PATH`, or `--listen HOST:PORT`.
 
 The configuration is one line of JSON on stdin (or a file, `--config`). The parent keeps stdin
 open; when stdin closes, the engine stops. The engine writes one line per startup stage to stdout,
@@ -24,21 +24,27 @@ from transformers.utils import logging as transformers_logging
 
 from local_engine.config import EngineConfig
 from local_engine.execution.watchdog import LONGEST_TICK_S, Watchdog
+from local_engine.listening.draining import drained
+from local_engine.listening.options import add_listening, listening_of
+from local_engine.listening.tcp_listener import Listening, TcpListener
 from local_engine.server.connection import Connection
 from local_engine.server.model_host import Hosting, host
 from local_engine.server.service import Service
 from schemas.errors import InvalidConfig
 
 READY = "ready"
+LISTENING = "listening on "
+"""Prefix of the status line that has the address on TCP."""
 BROKEN, UNSERVABLE = 1, 2
 
 
 class StopSignals:
     """Stops the process on SIGTERM and on the end of stdin, also while the weights load."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool = False) -> None:
+        """alone: no parent handles Ctrl-C for it."""
         self._stop: Callable[[], object] = lambda: os._exit(0)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, self._on_signal if alone else signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def then(self, stop: Callable[[], object]) -> None:
@@ -60,11 +66,15 @@ class StopSignals:
 def main(arguments: list[str], hosting: Hosting = host) -> int:
     """hosting: loads the models."""
     parser = argparse.ArgumentParser(prog="local_engine")
-    parser.add_argument("--socket", type=Path, required=True)
+    parser.add_argument("--socket", type=Path)
     parser.add_argument("--config", type=Path)
+    add_listening(parser)
     options = parser.parse_args(arguments)
-    stop_signals = StopSignals()
+    if (options.socket is None) == (options.listen is None):
+        parser.error("give --socket or --listen")
+    stop_signals = StopSignals(alone=options.config is not None)
     try:
+        listening = None if options.listen is None else listening_of(options)
         config = _configuration(options.config)
         if options.config is None:
             stop_signals.watch_stdin()
@@ -82,7 +92,14 @@ def main(arguments: list[str], hosting: Hosting = host) -> int:
     watchdog = guard(service, config.step_timeout_s)
     watchdog.start()
     try:
-        return asyncio.run(_serve(service, options.socket, stop_signals))
+        if listening is None:
+            return asyncio.run(_serve(service, stop_signals, path=options.socket))
+        return asyncio.run(
+            _serve(service, stop_signals, listening=listening, drain_s=options.drain_s)
+        )
+    except InvalidConfig as exc:
+        _report(str(exc))
+        return UNSERVABLE
     finally:
         watchdog.stop()
         faulthandler.cancel_dump_traceback_later()
@@ -106,21 +123,48 @@ def guard(service: Service, limit_s: float) -> Watchdog:
     return Watchdog(service.pulse, limit_s=limit_s, hung=end, tick=rearm)
 
 
-async def _serve(service: Service, path: Path, stop_signals: StopSignals) -> int:
-    """Serve until a stop signal arrives or the engine's thread ends by itself."""
+async def _serve(
+    service: Service,
+    stop_signals: StopSignals,
+    *,
+    path: Path | None = None,
+    listening: Listening | None = None,
+    drain_s: float = 0.0,
+) -> int:
+    """Serve until a stop signal arrives or the engine's thread ends by itself.
+
+    path: of the Unix socket, if there is no `listening`. drain_s: time for requests to finish.
+    Raises InvalidConfig for an address or certificates that cannot be used.
+    """
     loop = asyncio.get_running_loop()
     stop_requested = asyncio.Event()
+    accepting: asyncio.Task[None] | None = None
+    server: asyncio.Server | None = None
+    tcp = (
+        None if listening is None else TcpListener(listening, lambda: Connection(service), _report)
+    )
     stop_signals.then(lambda: loop.call_soon_threadsafe(stop_requested.set))
     service.start()
-    server = await loop.create_unix_server(lambda: Connection(service), sock=_listener(path))
+    if tcp is not None:
+        accepting = asyncio.create_task(tcp.serve())
+        _report(f"{LISTENING}{tcp.address}")
+    else:
+        assert path is not None
+        server = await loop.create_unix_server(lambda: Connection(service), sock=_listener(path))
     _report(READY)
     stopping = asyncio.ensure_future(stop_requested.wait())
     broken = asyncio.ensure_future(service.ended())
     await asyncio.wait((stopping, broken), return_when=asyncio.FIRST_COMPLETED)
-    server.close()
+    if server is not None:
+        server.close()
+    if tcp is not None and accepting is not None:
+        accepting.cancel()
+        tcp.close()
     if not stopping.done():
         stopping.cancel()
         return BROKEN
+    if tcp is not None:
+        await drained(tcp, drain_s)
     await service.stop()
     broken.cancel()
     return 0

@@ -56,9 +56,15 @@ class EngineModelView(Struct, frozen=True, kw_only=True):
 
 
 class EngineProcessView(Struct, frozen=True, kw_only=True):
-    """One engine process. `up` is false if it did not respond; its models are then unknown."""
+    """One engine process. `up` is false if it did not respond; its models are then unknown.
+
+    address: of an engine on another machine, HOST:PORT; "" for one of this machine. host: the name
+    of the machine, "" while it is unknown.
+    """
 
     name: str
+    address: str
+    host: str
     up: bool
     state: State
     status: str
@@ -96,6 +102,8 @@ def listed(reports: Sequence[EngineReport]) -> EngineList:
 def _engine(report: EngineReport) -> EngineProcessView:
     return EngineProcessView(
         name=report.name,
+        address=report.address,
+        host=report.machine.host,
         up=report.up,
         state=report.state,
         status=report.status,

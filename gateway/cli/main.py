@@ -9,6 +9,8 @@ DISTRIBUTION = "strowger-gateway"
 
 _NAMES = (
     "serve",
+    "engine",
+    "engines",
     "check",
     "schema",
     "routes",
@@ -29,6 +31,8 @@ _NAMES = (
 
 _ROOMS = {
     "chat": "chat",
+    "engine": "engine_server",
+    "engines": "engine_list",
     "experiments": "experiments",
     "explain": "explaining",
     "import": "litellm_import",

@@ -13,6 +13,7 @@ from gateway.config.digest import tree_digest
 from gateway.config.interpolate import Interpolation
 from gateway.config.price_source import split_prices
 from gateway.config.problems import Problems
+from gateway.config.remote_engines.replicas import with_replicas
 from gateway.config.schema.config import Config
 from gateway.config.schema.units import MIB
 from gateway.config.schema_store import with_store_placed
@@ -80,7 +81,7 @@ def read_config(
     config = replace(config, hidden=exposed_secrets(config, problems.secrets))
     config = replace(config, digest=tree_digest(tree, whole, config, problems.secrets))
     placed = with_store_placed(with_base_urls(config, known), start)
-    return with_contracts(with_published_facts(placed))
+    return with_replicas(with_contracts(with_published_facts(placed)))
 
 
 def with_contracts(config: Config) -> Config:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from gateway.config.checks.access import is_loopback
 from gateway.config.schema.config import Config, Provider
 from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
+from local_engine.protocol.address import parse_address
 from schemas.secret import Secret
 
 _CLOCK = struct.Struct("!d")
@@ -114,7 +115,11 @@ class Shared:
 
 def _place(provider: Provider) -> str:
     """Return a digest of address and account, which does not reveal the credentials."""
-    host = urlsplit(provider.base_url or "").hostname or ""
+    engines = provider.engines
+    if engines is not None and engines.hosts:
+        host = parse_address(engines.hosts[0]).host
+    else:
+        host = urlsplit(provider.base_url or "").hostname or ""
     parts = (
         *(provider.name, provider.adapter, provider.base_url, provider.api_key),
         *(sorted(provider.headers.items()), provider.oauth, provider.aws),

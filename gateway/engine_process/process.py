@@ -43,8 +43,9 @@ machine, so clients should not wait much longer than needed."""
 SOCKET_PATH_BYTES = 100
 """Maximum length of a socket's path; Unix allows 107."""
 
-State = Literal["stopped", "loading", "ready", "restarting", "failed"]
-"""failed: no restart is attempted, because the configuration cannot be served."""
+State = Literal["stopped", "loading", "ready", "restarting", "failed", "unreachable"]
+"""failed: no restart is attempted, because the configuration cannot be served. unreachable: it is
+on another machine and does not answer."""
 
 
 def engine_settings(provider: Provider, *, engines: int = 1) -> EngineConfig:

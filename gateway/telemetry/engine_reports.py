@@ -1,4 +1,4 @@
-"""Reports of the engine processes, requested over their sockets with a short timeout."""
+"""Reports of the engines, requested over their connections with a short timeout."""
 
 import asyncio
 import time
@@ -22,6 +22,7 @@ FRESH_S = 1.0
 class EngineReport(Struct, frozen=True, kw_only=True):
     """One engine process as of now.
 
+    address:  of an engine on another machine; "" for one of this machine.
     up:       it responded; otherwise `machine` and `models` are empty.
     uptime_s: of the current process; 0 without one.
     """
@@ -33,6 +34,7 @@ class EngineReport(Struct, frozen=True, kw_only=True):
     pid: int | None
     uptime_s: float
     restarts: int
+    address: str = ""
     machine: Machine = Machine()
     models: Mapping[str, Stats] = {}
 
@@ -50,22 +52,22 @@ class EngineReports:
     async def gather(
         self, engines: Mapping[str, EngineView], links: Mapping[str, LocalUpstream]
     ) -> tuple[EngineReport, ...]:
-        """Return one report per engine within `timeout_s`. links: to the engines, by name."""
+        """Return one report per engine within `timeout_s`.
+
+        engines: those of this machine. links: to all engines, by name.
+        """
         async with self._lock:
             if time.monotonic() - self._taken_at >= self._fresh_s:
-                queries = [self._query(process, links[name]) for name, process in engines.items()]
+                queries = [
+                    self._query(engines[name], link) if name in engines else self._ask(name, link)
+                    for name, link in links.items()
+                ]
                 self._reports = tuple(await asyncio.gather(*queries))
                 self._taken_at = time.monotonic()
             return self._reports
 
     async def _query(self, process: EngineView, link: LocalUpstream) -> EngineReport:
-        measured: StatsReply | None = None
-        if process.ready:
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    measured = await link.measured()
-            except (TimeoutError, GatewayError):
-                measured = None
+        measured = await self._measured(link) if process.ready else None
         return EngineReport(
             name=process.name,
             up=measured is not None,
@@ -77,3 +79,28 @@ class EngineReports:
             machine=measured.machine if measured else Machine(),
             models=measured.stats if measured else {},
         )
+
+    async def _ask(self, name: str, link: LocalUpstream) -> EngineReport:
+        """Report on an engine of another machine, of which only its answer is known."""
+        measured = await self._measured(link)
+        machine = measured.machine if measured else Machine()
+        began = machine.started_at
+        return EngineReport(
+            name=name,
+            up=measured is not None,
+            state="ready" if measured else "unreachable",
+            status="ready" if measured else link.trouble or "it does not answer",
+            pid=machine.pid or None,
+            uptime_s=round(max(0.0, time.time() - began), 3) if began else 0.0,
+            restarts=0,
+            address=link.place.address,
+            machine=machine,
+            models=measured.stats if measured else {},
+        )
+
+    async def _measured(self, link: LocalUpstream) -> StatsReply | None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await link.measured()
+        except (TimeoutError, GatewayError):
+            return None

@@ -1,64 +1,38 @@
-"""Call a local engine over its Unix socket: one connection per worker for all its requests."""
+"""Call an engine of this or another machine: one connection per worker for all its requests."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from itertools import count
-from pathlib import Path
 from types import MappingProxyType
-from typing import cast
-
-import msgspec
 
 from adapters.base import Supports
 from gateway.clock import now
 from gateway.config.schema.connection import Timeouts
+from gateway.engine_link.faults import Fault
+from gateway.engine_link.places import EnginePlace
 from gateway.eventloop.inline_task import in_task
-from gateway.eventloop.turn import current_turn
 from gateway.trace_context import EngineSpan
 from gateway.upstream.base import Call
+from gateway.upstream.engine_link import EngineLink
 from gateway.upstream.local_capabilities import LOCAL_SUPPORTS
 from gateway.upstream.local_count import CountsByReading
 from gateway.upstream.local_embeddings import to_embeddings
-from gateway.upstream.pending_answer import Part, PendingAnswer
-from local_engine.protocol.frames import (
-    Batch,
-    BrokenFrame,
-    Cancel,
-    Deltas,
-    Embed,
-    Failed,
-    FrameReader,
-    Ready,
-    StatsReply,
-    StatsRequest,
-    Submit,
-    ToEngine,
-    ToWorker,
-    Vectors,
-    encode_request,
-    frame,
-    raised,
-)
+from local_engine.protocol.frames import Batch, StatsReply, Vectors
 from local_engine.protocol.stats import Stats
 from local_engine.requests.request_limits import refuse_excess, refuse_unfit
 from local_engine.text.text_length import Reach
 from schemas.answers import Embeddings
 from schemas.errors import (
     UpstreamBroken,
-    UpstreamLost,
     UpstreamStarting,
     UpstreamTimeout,
 )
 from schemas.events import CONTENT, Event, Usage
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
-BACKOFF_S, MAX_BACKOFF_S = 0.02, 0.5
-"""Seconds between connection attempts; a request in between fails immediately."""
-
-ENGINE_LOST = "the connection to the engine is lost"
+BACKOFF_S = 0.02
+"""Seconds between the first attempts to connect; a request in between fails immediately."""
 
 _TIMEOUTS = Timeouts()
-_decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
 
 
 class LocalUpstream(CountsByReading):
@@ -67,24 +41,28 @@ class LocalUpstream(CountsByReading):
     def __init__(
         self,
         name: str,
-        socket_path: Path,
+        place: EnginePlace,
         timeouts: Timeouts = _TIMEOUTS,
         status: Callable[[], str] = lambda: "not running",
         ready_in: Callable[[], float | None] = lambda: None,
         state: Callable[[], str] = lambda: "",
         weights: Mapping[str, str] = MappingProxyType({}),
+        reported: dict[str, str] | None = None,
     ) -> None:
         """timeouts: as for a remote provider; the engine streams every answer to the gateway.
 
         status: what the engine does while it does not respond; for the log, because it may
         contain files and addresses. ready_in: seconds until it should respond again.
         state: `status` in one word, for clients. weights: by model, see ResumesAnswers.
+        reported: weights that engines of the provider report, if the gateway does not know them.
         """
         self.name, self.timeouts = name, timeouts
-        self._path = socket_path
+        self.place = place
         self._status, self._state, self._ready_in = status, state, ready_in
         self._weights = weights
-        self._link: _Link | None = None
+        self._reported = {} if reported is None else reported
+        self._fault: Fault | None = None
+        self._link: EngineLink | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._failures, self._retry_at, self.reaches = 0, 0.0, dict[str, Reach]()
 
@@ -103,7 +81,7 @@ class LocalUpstream(CountsByReading):
         started, limits = now(), self.timeouts
         over = min(started + limits.total_s, call.deadline)
         link = await self._connected(min(started + limits.connect_s, over))
-        if (reach := link.reaches.get(call.model)) is not None:
+        if (reach := link.hello.reaches.get(call.model)) is not None:
             refuse_excess(request)
             refuse_unfit(request, reach)
         drawn = call.drawn
@@ -135,14 +113,17 @@ class LocalUpstream(CountsByReading):
 
     def weights_of(self, model: str) -> str:
         """See ResumesAnswers."""
-        return self._weights.get(model, "")
+        known = self._weights.get(model)
+        if known is None and self._link is not None:
+            known = self._link.hello.weights.get(model)
+        return self._reported.get(model, "") if known is None else known
 
     async def embed(self, request: EmbeddingsRequest, call: Call) -> Embeddings:
         """Raises as `generate` does. Cancelling it drops the remaining inputs."""
         started, limits = now(), self.timeouts
         over = min(started + limits.total_s, call.deadline)
         link = await self._connected(min(started + limits.connect_s, over))
-        if (reach := link.reaches.get(call.model)) is not None:
+        if (reach := link.hello.reaches.get(call.model)) is not None:
             refuse_unfit(request, reach)
         pending = link.embed(request, call)
         pieces: list[Vectors] = []
@@ -169,11 +150,21 @@ class LocalUpstream(CountsByReading):
         if self._link is not None:
             self._link.close()
 
+    @property
+    def connected(self) -> bool:
+        """Whether requests can be sent without connecting first."""
+        return self._link is not None and self._link.alive
+
+    @property
+    def trouble(self) -> str:
+        """Why the last attempt to connect failed; "" if it did not."""
+        return "" if self._fault is None else self._fault.detail
+
     def on_engine_ready(self) -> None:
         """The engine reports that it is ready: the next request connects without a backoff."""
         self._failures, self._retry_at = 0, 0.0
 
-    async def _connected(self, by: float) -> "_Link":
+    async def _connected(self, by: float) -> EngineLink:
         """Return the live link. One task connects; the others wait and share its result."""
         if self._link is not None and self._link.alive:
             return self._link
@@ -189,32 +180,36 @@ class LocalUpstream(CountsByReading):
                 self._connecting.release()
         except TimeoutError as exc:
             late = "no connection in time (timeouts.connect_s)"
-            detail = f"{late}: {self._status()}"
+            detail = f"{late}: {self.trouble or self._status()}"
             raise UpstreamTimeout(late, upstream=self.name, detail=detail) from exc
 
-    async def _connect(self, by: float) -> "_Link":
+    async def _connect(self, by: float) -> EngineLink:
         """Raises UpstreamStarting, and TimeoutError at `by`. Leaves nothing open on failure."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._retry_at:
             raise self._starting()
-        link = _Link(self.name)
+        link = EngineLink(self.name)
         scope = asyncio.timeout_at(by)
         try:
             async with scope:
-                await loop.create_unix_connection(lambda: link, str(self._path))
+                await self.place.open(lambda: link)
                 await link.ready
         except (OSError, UpstreamBroken) as exc:
             link.give_up()
             self._failures += 1
-            pause = min(BACKOFF_S * 2.0 ** (self._failures - 1), MAX_BACKOFF_S)
-            self._retry_at = loop.time() + pause
+            pause = BACKOFF_S * 2.0 ** min(self._failures - 1, 20)
+            self._retry_at = loop.time() + min(pause, self.place.longest_pause_s)
+            self._fault = self.place.fault(
+                exc if isinstance(exc, OSError) else link.error, link.fault
+            )
             if isinstance(exc, TimeoutError) and scope.expired():
                 raise
             raise self._starting() from exc
         except asyncio.CancelledError:
             link.give_up()
             raise
-        self._failures, self.reaches = 0, link.reaches
+        self._failures, self.reaches, self._fault = 0, link.hello.reaches, None
+        self._reported.update(link.hello.weights)
         return link
 
     def _late(self, early: bool, begun: bool) -> UpstreamTimeout:
@@ -228,12 +223,14 @@ class LocalUpstream(CountsByReading):
         return UpstreamTimeout(problem, upstream=self.name)
 
     def _starting(self) -> UpstreamStarting:
-        message, state = "the engine does not respond", self._state()
+        message, state, status = "the engine does not respond", self._state(), self._status()
+        if self._fault is not None:
+            state, status = self._fault.state, self._fault.detail
         return UpstreamStarting(
             f"{message}: {state}" if state else message,
             upstream=self.name,
             retry_after=self._ready_in(),
-            detail=f"{message}: {self._status()}",
+            detail=f"{message}: {status}",
         )
 
 
@@ -243,128 +240,3 @@ def _shows_progress(batch: Batch) -> bool:
         isinstance(event, CONTENT) or (isinstance(event, Usage) and bool(event.completion_tokens))
         for event in batch.events
     )
-
-
-class _Link(asyncio.Protocol):
-    """One connection. When it is lost, every request on it fails."""
-
-    def __init__(self, upstream: str) -> None:
-        self._turn = current_turn()
-        loop = self._turn.loop
-        self.alive = False
-        self.reaches: dict[str, Reach] = {}
-        self.ready: asyncio.Future[None] = loop.create_future()
-        self._loop = loop
-        self._upstream = upstream
-        self._reader = FrameReader()
-        self._ids = count(1)
-        self._pending: dict[int, PendingAnswer[Batch]] = {}
-        self._embedding: dict[int, PendingAnswer[Vectors]] = {}
-        self._stats_waiters: list[asyncio.Future[StatsReply]] = []
-        self._transport: asyncio.Transport | None = None
-
-    def submit(self, request: GenerateRequest, call: Call) -> PendingAnswer[Batch]:
-        pending = PendingAnswer[Batch](next(self._ids), self._turn)
-        self._pending[pending.id] = pending
-        self._send(
-            pending,
-            Submit(
-                id=pending.id,
-                request=encode_request(request),
-                model=call.model,
-                request_id=call.request_id,
-                tenant=call.tenant,
-                resumable=call.drawn is not None,
-                drawn=() if call.drawn is None else call.drawn.replayed,
-                traceparent="" if call.trace is None else call.trace.exported_parent,
-            ),
-        )
-        return pending
-
-    def embed(self, request: EmbeddingsRequest, call: Call) -> PendingAnswer[Vectors]:
-        pending = PendingAnswer[Vectors](next(self._ids), self._turn)
-        self._embedding[pending.id] = pending
-        body = encode_request(request)
-        embed = Embed(id=pending.id, request=body, model=call.model, tenant=call.tenant)
-        self._send(pending, embed)
-        return pending
-
-    def forget(self, pending: PendingAnswer[Batch] | PendingAnswer[Vectors]) -> None:
-        """Drop the request's frames from now on; cancel it in the engine unless it is done."""
-        self._pending.pop(pending.id, None)
-        self._embedding.pop(pending.id, None)
-        if not pending.over:
-            self._write(Cancel(id=pending.id))
-
-    async def measured(self) -> StatsReply:
-        reply: asyncio.Future[StatsReply] = self._loop.create_future()
-        self._stats_waiters.append(reply)
-        self._write(StatsRequest())
-        return await reply
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._turn.flush(self._transport)
-            self._transport.close()
-
-    def give_up(self) -> None:
-        """Cancel the wait until the engine is ready, and close."""
-        self.ready.cancel()
-        self.close()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass of it
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for body in self._reader.feed(data):
-                self._receive(_decoder.decode(body))
-        except (BrokenFrame, msgspec.DecodeError) as exc:
-            self.close()
-            self._lose(f"the engine's frames cannot be read: {exc}")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._lose(ENGINE_LOST)
-
-    def _receive(self, message: ToWorker) -> None:
-        match message:
-            case Deltas(batches=batches):
-                for batch in batches:
-                    if (pending := self._pending.get(batch.id)) is not None:
-                        pending.put(batch)
-            case Vectors(id=id):
-                if (embedding := self._embedding.get(id)) is not None:
-                    embedding.put(message)
-            case Failed(id=id):
-                if (failing := self._pending.get(id) or self._embedding.get(id)) is not None:
-                    failing.fail(raised(message, self._upstream))
-            case StatsReply():
-                if self._stats_waiters and not (reply := self._stats_waiters.pop(0)).done():
-                    reply.set_result(message)
-            case Ready():
-                self.alive, self.reaches = True, message.reaches
-                if not self.ready.done():
-                    self.ready.set_result(None)
-
-    def _lose(self, why: str) -> None:
-        self.alive = False
-        self._transport = None
-        lost = UpstreamLost(why, upstream=self._upstream)
-        for pending in (*self._pending.values(), *self._embedding.values()):
-            if not pending.over:
-                pending.fail(lost)
-        for waiter in (*self._stats_waiters, self.ready):
-            if not waiter.done():
-                waiter.set_exception(lost)
-        self._stats_waiters.clear()
-
-    def _send(self, pending: PendingAnswer[Part], message: Submit | Embed) -> None:
-        """Send, or fail: the engine may close between its first frame and a waiting request."""
-        if self.alive:
-            self._write(message)
-        else:
-            pending.fail(UpstreamLost(ENGINE_LOST, upstream=self._upstream))
-
-    def _write(self, message: ToEngine) -> None:
-        if self._transport is not None:
-            self._turn.write(self._transport, frame(message))

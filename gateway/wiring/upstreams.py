@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.registry import Registry
 from gateway.config.schema.config import Config, Provider
-from gateway.engine_process.process import EngineView, engine_settings
+from gateway.engine_process.process import EngineView
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.upstream.adaptation.compose import adapt
 from gateway.upstream.base import Upstream
@@ -23,7 +23,7 @@ from gateway.upstream.origin import addresses_of
 from gateway.upstream.tls import TlsContexts
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
-from gateway.wiring.engine_weights import weights_of
+from gateway.wiring.engines import EngineKnowledge, engine_elsewhere, engine_here
 
 if TYPE_CHECKING:
     from gateway.upstream.image_fetching.fetcher import ImageFetcher
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class Upstreams(Struct, kw_only=True, eq=False):
     """The upstreams of one generation, by provider.
 
-    config, engines: what they were built from. links: those of local engines, again.
+    config, engines: what they were built from. links: those of engines, again.
+    known_engines: about the engines of other machines, shared with earlier generations.
     budgets: retries per provider; kept as long as its upstream is.
     fetcher: downloads images for providers that do not accept URLs; `None` until one needs it.
     """
@@ -42,6 +43,7 @@ class Upstreams(Struct, kw_only=True, eq=False):
     by_provider: dict[str, Upstream] = field(default_factory=dict[str, Upstream])
     links: dict[str, LocalUpstream] = field(default_factory=dict[str, LocalUpstream])
     budgets: dict[str, RetryBudget] = field(default_factory=dict[str, RetryBudget])
+    known_engines: EngineKnowledge = field(default_factory=EngineKnowledge)
     fetcher: "ImageFetcher | None" = None
 
     def images(self) -> ImageSource:
@@ -66,7 +68,10 @@ def build_upstreams(
     """
     same_fetch = before is not None and before.config.server.fetch == config.server.fetch
     built = Upstreams(
-        config=config, engines=engines, fetcher=before.fetcher if before and same_fetch else None
+        config=config,
+        engines=engines,
+        known_engines=before.known_engines if before else EngineKnowledge(),
+        fetcher=before.fetcher if before and same_fetch else None,
     )
     if config.server.fetch.ca_file is not None:
         built.images()  # raises now if the file is unreadable, even if no provider needs images
@@ -75,8 +80,15 @@ def build_upstreams(
         name, engine = provider.name, engines.get(provider.name)
         kept = None if before is None else _unchanged(before, provider, engine, same_fetch)
         if provider.engine is not None:
-            link = kept if isinstance(kept, LocalUpstream) else _local(provider, engines[name])
+            link = kept if isinstance(kept, LocalUpstream) else engine_here(provider, engines[name])
             built.links[name] = built.by_provider[name] = link
+        elif provider.engines is not None:
+            replica = (
+                kept
+                if isinstance(kept, LocalUpstream)
+                else engine_elsewhere(provider, built.known_engines)
+            )
+            built.links[name] = built.by_provider[name] = replica
         else:
             built.by_provider[name] = kept or remote(provider)
     built.budgets = {
@@ -98,18 +110,6 @@ def _unchanged(
         return link if link and link.timeouts == provider.timeouts else None
     same = same_fetch and provider in before.config.providers
     return before.by_provider.get(name) if same else None
-
-
-def _local(provider: Provider, engine: EngineView) -> LocalUpstream:
-    return LocalUpstream(
-        engine.name,
-        engine.socket_path,
-        provider.timeouts,
-        partial(getattr, engine, "status"),
-        engine.ready_in,
-        partial(getattr, engine, "state"),
-        weights_of(engine_settings(provider)),
-    )
 
 
 def _remote(

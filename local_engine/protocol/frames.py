@@ -1,4 +1,4 @@
-"""Messages between a worker and an engine process: frames on a Unix socket.
+"""Messages between a worker and an engine process: frames on a Unix socket or TCP.
 
 A frame is its length (four bytes, big-endian) and a msgpack map. No torch here: both sides
 import this module.
@@ -33,6 +33,9 @@ _T = TypeVar("_T")
 HEAD_BYTES = 4
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 """Request bodies are limited to far less; a longer frame is a protocol error."""
+
+PROTOCOL = 1
+"""The version of these messages. An engine on another machine may be of another release."""
 
 
 class Submit(Struct, frozen=True, kw_only=True, tag="submit", omit_defaults=True):
@@ -76,11 +79,25 @@ class StatsRequest(Struct, frozen=True, kw_only=True, tag="stats_request"):
 class Ready(Struct, frozen=True, kw_only=True, tag="ready"):
     """The first frame from an engine: it is warmed up and serves these models.
 
-    reaches: the longest prompt of each model.
+    reaches: the longest prompt of each model. weights: the identity of each generating model, see
+    `protocol.identity`. protocol, release: of the engine.
     """
 
     models: tuple[str, ...]
     reaches: dict[str, Reach] = {}
+    weights: dict[str, str] = {}
+    protocol: int = PROTOCOL
+    release: str = ""
+
+
+class ConnectionRefusal(Struct, frozen=True, kw_only=True, tag="refused"):
+    """Sent in place of `Ready`, before the engine closes. why: the end of a sentence."""
+
+    why: str
+
+
+class Leaving(Struct, frozen=True, kw_only=True, tag="leaving"):
+    """The engine is about to end: it finishes its requests and wants no further ones."""
 
 
 class Phases(Struct, frozen=True, kw_only=True):
@@ -148,7 +165,7 @@ class StatsReply(Struct, frozen=True, kw_only=True, tag="stats_reply"):
 
 
 ToEngine = Submit | Embed | Cancel | StatsRequest
-ToWorker = Ready | Deltas | Vectors | Failed | StatsReply
+ToWorker = Ready | ConnectionRefusal | Leaving | Deltas | Vectors | Failed | StatsReply
 
 KINDS: dict[str, type[GatewayError]] = {
     kind.__name__: kind

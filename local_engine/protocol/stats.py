@@ -119,9 +119,16 @@ NO_FOOTPRINT = Footprint()
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """The device of an engine process. resident_bytes: of the process now, 0 if unknown."""
+    """The machine and process of an engine.
+
+    host: its name. pid: on that host. started_at: Unix time, seconds.
+    resident_bytes: of the process now, 0 if unknown.
+    """
 
     device: str = ""
     dtype: str = ""
     threads: int = 0
     resident_bytes: int = 0
+    host: str = ""
+    pid: int = 0
+    started_at: float = 0.0

@@ -15,8 +15,8 @@ from local_engine.protocol.frames import (
     Embed,
     Failed,
     FrameReader,
+    Leaving,
     Phases,
-    Ready,
     StatsReply,
     StatsRequest,
     Submit,
@@ -58,9 +58,17 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass of it
-        self._transport.write(
-            frame(Ready(models=self._service.models, reaches=self._service.reaches))
-        )
+        self._transport.write(frame(self._service.hello()))
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests have not ended, or their last events are not sent."""
+        transport = self._transport
+        return transport is not None and bool(self._tasks or transport.get_write_buffer_size())
+
+    def leave(self) -> None:
+        """Announce that the engine ends when its requests are finished."""
+        self._write(Leaving())
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -184,7 +192,7 @@ class Connection(asyncio.Protocol):
                 if task.cancel():
                     self._transport.write(frame(failed(id, slow)))
 
-    def _write(self, message: Failed | StatsReply | Vectors) -> None:
+    def _write(self, message: Failed | StatsReply | Vectors | Leaving) -> None:
         self._flush()
         if self._transport is not None:
             self._transport.write(frame(message))

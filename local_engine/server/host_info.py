@@ -1,6 +1,10 @@
 """The device and memory of the engine's process, for monitoring."""
 
 import os
+import socket
+import time
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
@@ -19,7 +23,13 @@ def machine(config: EngineConfig) -> Machine:
     available = probe()
     device = choose_device(config.device, available)
     dtype = choose_dtype(config.dtype, device, available)
-    return Machine(device=device, dtype=str(dtype).removeprefix("torch."))
+    return Machine(
+        device=device,
+        dtype=str(dtype).removeprefix("torch."),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        started_at=time.time(),
+    )
 
 
 def as_of_now(machine: Machine) -> Machine:
@@ -27,6 +37,15 @@ def as_of_now(machine: Machine) -> Machine:
     return replace(
         machine, threads=torch.get_num_threads(), resident_bytes=_resident(Path("/proc/self/statm"))
     )
+
+
+@cache
+def release() -> str:
+    """Return the version of the installed package; "" in a bare checkout."""
+    try:
+        return version("strowger-gateway")
+    except PackageNotFoundError:
+        return ""
 
 
 def _resident(statm: Path) -> int:

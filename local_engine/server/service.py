@@ -10,12 +10,15 @@ from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from itertools import count
 
+from msgspec.structs import replace
+
 from local_engine.child_process.text_encoder import INLINE, reading_gate
 from local_engine.config import EngineConfig
 from local_engine.execution.engine_loop import Engine
 from local_engine.execution.jobs import Delta, Job
 from local_engine.execution.watchdog import Pulse
-from local_engine.protocol.frames import Phases
+from local_engine.protocol.frames import Phases, Ready
+from local_engine.protocol.identity import weights_of
 from local_engine.protocol.stats import Machine, Stats
 from local_engine.requests.preparation import preparing, read
 from local_engine.requests.request_limits import characters, refuse_excess, refuse_unfit
@@ -23,7 +26,7 @@ from local_engine.requests.request_reader import PreparedRequest, RequestReader
 from local_engine.server.delta_queue import DeltaQueue
 from local_engine.server.embedding_host import host_embedders
 from local_engine.server.embedding_service import EmbeddingResult, EmbeddingService
-from local_engine.server.host_info import as_of_now, machine
+from local_engine.server.host_info import as_of_now, machine, release
 from local_engine.server.model_host import Hosting, ServedModel, host
 from local_engine.server.request_run import NAME, RequestRun
 from local_engine.server.resumption import check_resumable
@@ -53,6 +56,7 @@ class Service:
         """hosting: loads the models. Raises InvalidConfig for a model that cannot be served."""
         self.pulse = Pulse()
         self._machine = machine(config)
+        self._config = config
         self._embedders = host_embedders(config, report)
         self._models = hosting(config, report)
         self._ids = count(1)
@@ -81,6 +85,16 @@ class Service:
         readers = {name: one.reader for name, one in self._models.items()}
         texts = {name: one.reader for name, one in self._embedders.items()}
         return {name: reader.reach for name, reader in {**readers, **texts}.items()}
+
+    def hello(self) -> Ready:
+        """Return the first frame of a connection."""
+        resolved = replace(self._config, device=self._machine.device, dtype=self._machine.dtype)
+        return Ready(
+            models=self.models,
+            reaches=self.reaches,
+            weights=dict(weights_of(resolved)),
+            release=release(),
+        )
 
     @property
     def alive(self) -> bool:

@@ -7,6 +7,7 @@ from math import isclose
 
 import msgspec
 
+from gateway.config.adapter_names import LOCAL
 from gateway.config.checks.models import check_values
 from gateway.config.checks.routing import check_backend
 from gateway.config.problems import Found, Path, Problems, nearest
@@ -242,7 +243,7 @@ def _standbys(experiment: Experiment, config: Config, path: Path, problems: Prob
     servers = {
         one.name: (one.adapter, one.base_url or "")
         for one in config.providers
-        if one.engine is None  # each provider with an engine has its own
+        if one.adapter != LOCAL  # each provider has engines of its own
     }
     arms = {variant.backend for variant in experiment.variants}
     reached: dict[tuple[tuple[str, str], str], str] = {}

@@ -11,6 +11,7 @@ from gateway.config.aws import aws_base_url, check_aws
 from gateway.config.checks.credentials import check_keyless
 from gateway.config.cloud_credentials import check_cloud_credentials
 from gateway.config.problems import Found, Path, Problems, nearest
+from gateway.config.remote_engines.checks import check_engines
 from gateway.config.schema.config import Engine, OAuth, Provider, Tls
 from gateway.config.schema.connection import ClientFields
 from schemas.secret import Secret
@@ -110,15 +111,22 @@ def _adapter(
 def _local(provider: Provider, path: Path, problems: Problems) -> None:
     for name, default in REMOTE_ONLY.items():
         if getattr(provider, name) != default and not problems.under((*path, name)):
-            problems.add((*path, name), "adapter local opens no connections; remove it")
-    if provider.engine is None:
-        if not problems.under((*path, "engine")):
-            problems.add((*path, "engine"), "is missing; adapter local requires it")
+            problems.add((*path, name), "has no effect with adapter local; remove it")
+    if provider.engines is not None:
+        check_engines(provider, path, problems)
         return
-    _engine(provider.engine, (*path, "engine"), problems)
+    if provider.engine is None:
+        if not problems.under((*path, "engine")) and not problems.under((*path, "engines")):
+            problems.add(
+                (*path, "engine"),
+                "is missing; adapter local requires it, or `engines` for those elsewhere",
+            )
+        return
+    check_engine(provider.engine, (*path, "engine"), problems)
 
 
-def _engine(engine: Engine, path: Path, problems: Problems) -> None:
+def check_engine(engine: Engine, path: Path, problems: Problems) -> None:
+    """Check the models and adapters of an engine."""
     if not engine.models and not problems.at((*path, "models")):
         problems.add((*path, "models"), "is empty; give at least one model")
     names: dict[str, int] = {}
@@ -168,12 +176,9 @@ def _loras(engine: Engine, path: Path, problems: Problems, models: Mapping[str, 
 def _remote(
     provider: Provider, path: Path, problems: Problems, adapters: Mapping[str, Defaults]
 ) -> None:
-    if provider.engine is not None and not problems.at((*path, "engine")):
-        problems.add(
-            (*path, "engine"),
-            "requires adapter local, found ",
-            Found(provider.adapter),
-        )
+    for name in ("engine", "engines"):
+        if getattr(provider, name) is not None and not problems.at((*path, name)):
+            problems.add((*path, name), "requires adapter local, found ", Found(provider.adapter))
     place = (*path, "base_url")
     defaults = adapters.get(provider.adapter)
     if provider.base_url is not None:

@@ -23,6 +23,7 @@ from gateway.config.schema.connection import (
     Timeouts,
     Tls,
 )
+from gateway.config.schema.engines import Engines
 from gateway.config.schema.experiment import Experiment
 from gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
 from gateway.config.schema.guardrails import GuardrailConfig
@@ -229,7 +230,8 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     google:    tokens of a Google account instead of an api_key; azure: tokens of Entra ID.
     tokenizer: a tokenizer.json; proxy: a URL, which may contain a password.
     client_fields: request fields that clients may pass through to it.
-    engine:    for adapter local only.
+    engine:    for adapter local: started here; engines: those on other machines.
+    pool:      of a replica, the provider whose `engines` it is one of.
     """
 
     name: ProviderName
@@ -248,6 +250,8 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     proxy: Secret | None = None
     client_fields: ClientFields = ClientFields()
     engine: Engine | None = None
+    engines: Engines | None = None
+    pool: Annotated[str, Meta(extra={"resolved": True})] = ""
 
 
 class BackendRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

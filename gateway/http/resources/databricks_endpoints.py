@@ -11,6 +11,7 @@ from litestar.types import ControllerRouterHandler
 from adapters.capabilities import offered
 from gateway.access.auth import Caller
 from gateway.clock import now
+from gateway.config.adapter_names import LOCAL
 from gateway.config.schema.config import Provider
 from gateway.engine_process.process import EngineView
 from gateway.engine_process.process import State as EngineState
@@ -93,7 +94,7 @@ def served_entities(runtime: Runtime, route: Route, requested: str) -> list[Serv
         found[name] = ServedEntity(
             name=name,
             model=model,
-            adapter="" if provider.engine else provider.adapter,
+            adapter="" if provider.adapter == LOCAL else provider.adapter,
             weight=weight,
             tasks=_tasks(backend, provider),
             deployment=deployment,

@@ -125,8 +125,9 @@ def _why_not(gateway: Gateway, route: Route) -> str:
 def _resting(gateway: Gateway, backend: Backend) -> str:
     runtime = gateway.runtime
     for name, link in runtime.links.items():
-        if backend.upstream is link and not runtime.engines[name].ready:
-            return f"{backend.name}: {runtime.engines[name].status}"
+        engine = runtime.engines.get(name)
+        if backend.upstream is link and engine is not None and not engine.ready:
+            return f"{backend.name}: {engine.status}"
     at = now()
     return (
         "" if backend.breaker.is_available(at) else f"{backend.name}: {backend.breaker.state(at)}"

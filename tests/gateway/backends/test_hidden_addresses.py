@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gateway.engine_link.places import UnixPlace
 from gateway.upstream.base import Call
 from gateway.upstream.local_engine import LocalUpstream
 from gateway.upstream.origin import addresses_of
@@ -92,7 +93,7 @@ async def test_a_server_that_repeats_its_address_is_not_repeated(
 async def test_an_engine_that_does_not_answer_shows_its_state_and_no_file(tmp_path: Path) -> None:
     upstream = LocalUpstream(
         "here",
-        tmp_path / "engine.sock",
+        UnixPlace(tmp_path / "engine.sock"),
         status=lambda: f"cannot be started ({tmp_path})",
         state=lambda: "restarting",
     )

@@ -328,6 +328,8 @@ def test_only_commands_that_work_are_listed() -> None:
     assert all(strowger.get_command(context, name) for name in listed)
     assert set(listed) == {
         "serve",
+        "engine",
+        "engines",
         "check",
         "schema",
         "routes",

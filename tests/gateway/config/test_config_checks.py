@@ -24,9 +24,9 @@ ALLOWED = "use letters, digits and . - _ / : @ +, with none of . - _ at the star
     [
         ("adapter: opnai", 'adapter: no adapter is named "opnai"; did you mean "openai"?'),
         ("adapter: local", "engine: is missing; adapter local requires it"),
-        (f"{LOCAL}, base_url: 'http://x'", "base_url: adapter local opens no connections; remove "
+        (f"{LOCAL}, base_url: 'http://x'", "base_url: has no effect with adapter local; remove "
                                            "it"),
-        (f"{LOCAL}, tls: {{verify: false}}", "tls: adapter local opens no connections; remove it"),
+        (f"{LOCAL}, tls: {{verify: false}}", "tls: has no effect with adapter local; remove it"),
         ("adapter: local, engine: {models: []}",
          "engine.models: is empty; give at least one model"),
         ("adapter: local, engine: {models: [{name: t, path: a}, {name: t, path: b}]}",
@@ -73,7 +73,7 @@ ALLOWED = "use letters, digits and . - _ / : @ +, with none of . - _ at the star
         ("adapter: databricks, oauth: {client_id: i, client_secret: s}",
          'base_url: is missing; adapter "databricks" has no default address'),
         (f"{LOCAL}, oauth: {{client_id: i, client_secret: s}}",
-         "oauth: adapter local opens no connections; remove it"),
+         "oauth: has no effect with adapter local; remove it"),
         ("adapter: openai, aws: {region: eu-west-1}",
          'aws: requires adapter bedrock, found "openai"'),
         ("adapter: bedrock, aws: {}",

@@ -35,7 +35,7 @@ AZURE = "adapter: azure, base_url: 'https://acme.openai.azure.com/openai/v1'"
         ("adapter: openai, azure: {}",
          'azure.scope: is missing; adapter "openai" has no default scope'),
         ("adapter: local, engine: {models: [{name: m, path: a/b}]}, google: {}",
-         "google: adapter local opens no connections; remove it"),
+         "google: has no effect with adapter local; remove it"),
     ],
 )  # fmt: skip
 def test_tokens_must_make_sense(fields: str, told: str) -> None:

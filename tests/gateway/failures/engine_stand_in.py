@@ -1,6 +1,7 @@
 """Engines without a model: sockets that speak the real frames and behave as scripted."""
 
 import asyncio
+import ssl
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -179,6 +180,10 @@ class StandIns:
                 ("leaves", self._leaves),
             )
         ]
+
+    async def listen(self, context: ssl.SSLContext | None = None, port: int = 0) -> asyncio.Server:
+        """Be an engine on TCP, too, at a port of 127.0.0.1."""
+        return await asyncio.start_server(self._opens, "127.0.0.1", port, ssl=context)
 
     def stop(self) -> None:
         for writer in list(self._writers):

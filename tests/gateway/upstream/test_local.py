@@ -13,6 +13,7 @@ import pytest
 
 from gateway.config.schema.config import Engine as EngineConfig
 from gateway.config.schema.config import EngineModel, Lora, Provider
+from gateway.engine_link.places import UnixPlace
 from gateway.engine_process.process import EngineProcess, engine_settings
 from gateway.upstream.base import Call
 from gateway.upstream.local_engine import LocalUpstream
@@ -44,7 +45,7 @@ class Engine:
 
     def __init__(self, process: EngineProcess) -> None:
         self.process = process
-        self.upstream = LocalUpstream("here", process.socket_path)
+        self.upstream = LocalUpstream("here", UnixPlace(process.socket_path))
 
     async def ask(self, request: ChatRequest) -> Answer:
         fold = Fold()
@@ -175,7 +176,7 @@ async def a_deadline_ends_the_wait(engine: Engine) -> None:
 
 
 async def a_lost_client_takes_its_sequences_along(engine: Engine) -> None:
-    other = LocalUpstream("other", engine.process.socket_path)
+    other = LocalUpstream("other", UnixPlace(engine.process.socket_path))
     stream = other.generate(chat("on and on", ENDLESS), call())
     await anext(stream)
     await engine.busy()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.schema.connection import Timeouts
+from gateway.engine_link.places import UnixPlace
 from gateway.upstream.base import Call
 from gateway.upstream.local_engine import LocalUpstream
 from schemas.answers import Answer, Fold
@@ -30,7 +31,7 @@ async def ask(upstream: LocalUpstream, model: str = "m") -> Answer:
 
 
 async def test_after_a_restart_no_request_waits_for_the_backoff(tmp_path: Path) -> None:
-    upstream = LocalUpstream("here", tmp_path / "opens.sock")
+    upstream = LocalUpstream("here", UnixPlace(tmp_path / "opens.sock"))
     with pytest.raises(UpstreamStarting):
         await ask(upstream)
 
@@ -46,7 +47,7 @@ async def test_a_caller_that_stops_waiting_for_a_silent_engine_leaves_no_connect
     tmp_path: Path,
 ) -> None:
     async with stand_ins(tmp_path) as engines:
-        patient = LocalUpstream("here", tmp_path / "silent.sock")
+        patient = LocalUpstream("here", UnixPlace(tmp_path / "silent.sock"))
         leaving = [asyncio.create_task(ask(patient)) for _ in range(3)]
         await engines.until(lambda: engines.open["silent"] == 1)
         for one in leaving:
@@ -54,7 +55,7 @@ async def test_a_caller_that_stops_waiting_for_a_silent_engine_leaves_no_connect
         await asyncio.wait(leaving)
         await engines.until(lambda: engines.open["silent"] == 0)
 
-        hasty = LocalUpstream("here", tmp_path / "silent.sock", Timeouts(connect_s=0.1))
+        hasty = LocalUpstream("here", UnixPlace(tmp_path / "silent.sock"), Timeouts(connect_s=0.1))
         late = await asyncio.gather(*(ask(hasty) for _ in range(3)), return_exceptions=True)
         await engines.until(lambda: engines.open["silent"] == 0)
 
@@ -70,7 +71,9 @@ async def test_a_request_that_hangs_blocks_no_other_on_the_same_connection(
         await (asked.gone.wait() if asked.model == "hangs" else works(asked))
 
     async with stand_ins(tmp_path, conduct) as engines:
-        upstream = LocalUpstream("here", tmp_path / "opens.sock", Timeouts(first_token_s=0.7))
+        upstream = LocalUpstream(
+            "here", UnixPlace(tmp_path / "opens.sock"), Timeouts(first_token_s=0.7)
+        )
         hanging = asyncio.create_task(ask(upstream, "hangs"))
         answers = await asyncio.gather(*(ask(upstream) for _ in range(20)))
         connections = engines.open["opens"]

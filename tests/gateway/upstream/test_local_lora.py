@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gateway.engine_link.places import UnixPlace
 from gateway.engine_process.process import EngineProcess
 from gateway.upstream.base import Call
 from gateway.upstream.local_engine import LocalUpstream
@@ -63,7 +64,7 @@ async def test_an_engine_process_serves_configured_and_sent_adapters(tmp_path: P
     async with EngineProcess("here", settings, tmp_path) as process:
         async with asyncio.timeout(SOON_S):
             assert await process.wait_ready(), process.status
-        upstream = LocalUpstream("here", process.socket_path)
+        upstream = LocalUpstream("here", UnixPlace(process.socket_path))
         answers = [
             await tokens(upstream, PLAIN, "a"),
             await tokens(upstream, PLAIN, "a", model="sql"),

@@ -9,6 +9,7 @@ from threading import Event
 import msgspec
 import pytest
 
+from gateway.engine_link.places import UnixPlace
 from gateway.upstream.base import Call
 from gateway.upstream.local_engine import LocalUpstream
 from local_engine.config import ModelConfig
@@ -108,7 +109,7 @@ async def test_a_hanging_device_fails_its_requests_and_ends_the_process_with_a_c
     async with asyncio.timeout(SOON_S):
         while await process.stdout.readline() != b"ready\n":
             assert process.returncode is None
-    upstream = LocalUpstream("here", path)
+    upstream = LocalUpstream("here", UnixPlace(path))
 
     answered = await ask(upstream, "well")
     with pytest.raises(UpstreamLost, match="here: the connection to the engine is lost"):

@@ -13,7 +13,6 @@ from local_engine.protocol.frames import (
     Deltas,
     Failed,
     FrameReader,
-    Ready,
     Submit,
     ToWorker,
     encode_request,
@@ -67,7 +66,7 @@ async def connected(
         peer.setblocking(False)
         await loop.sock_connect(peer, str(path))
         worker = Worker(peer)
-        assert await worker.read() == [Ready(models=(MODEL,), reaches=service.reaches)]
+        assert await worker.read() == [service.hello()]
         yield worker
     server.close()
 

@@ -1,0 +1,1 @@
+"""`strowger engines`: list the engines of a running gateway."""

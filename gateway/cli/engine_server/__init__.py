@@ -1,0 +1,1 @@
+"""`strowger engine`: run an engine that gateways of other machines use."""

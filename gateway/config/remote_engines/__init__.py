@@ -1,0 +1,1 @@
+"""`providers[].engines`: checks of the section, and its expansion into replicas."""

@@ -1,0 +1,1 @@
+"""The engine on TCP: its listener, mutual TLS, and which gateways may connect."""
