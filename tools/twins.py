@@ -10,7 +10,10 @@ from msgspec import Struct
 ROOT = Path(__file__).parent.parent
 TWINS = {
     "docs/zh/README.md": "README.md",
+    "docs/zh/agents.md": "docs/agents.md",
+    "docs/zh/ascend.md": "docs/ascend.md",
     "docs/zh/first-gateway.md": "docs/first-gateway.md",
+    "docs/zh/mindie.md": "docs/mindie.md",
 }
 """English pages by their Chinese twins."""
 
