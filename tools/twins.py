@@ -12,6 +12,7 @@ TWINS = {
     "docs/zh/README.md": "README.md",
     "docs/zh/agents.md": "docs/agents.md",
     "docs/zh/ascend.md": "docs/ascend.md",
+    "docs/zh/configuration.md": "docs/configuration.md",
     "docs/zh/first-gateway.md": "docs/first-gateway.md",
     "docs/zh/mindie.md": "docs/mindie.md",
 }
