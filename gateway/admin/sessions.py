@@ -55,8 +55,7 @@ def session_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         security=[{SCHEME: []}],
     )
     async def listed(request: _Request) -> SessionList:
-        found = await _visible(current(), request.scope)
-        return SessionList(sessions=[_view(one, request.scope) for one in found])
+        return SessionList(sessions=await visible_sessions(current(), request.scope))
 
     @delete(
         "/sessions/{id:str}",
@@ -66,20 +65,29 @@ def session_routes(current: Callable[[], Gateway]) -> list[HTTPRouteHandler]:
         security=[{SCHEME: []}],
     )
     async def end(id: FromPath[str], request: _Request) -> SessionView:
-        gateway, scope = current(), request.scope
-        for one in await _visible(gateway, scope):
-            if one.id == id:
-                await gateway.sessions.end(one)
-                by = made_by(gateway, scope)
-                _log.warning("session of %s ended by %s", one.name, by.label)
-                ended = AuditEvent.by(by, "session.end", target=one.name, facts={"session": one.id})
-                gateway.audit.record(ended)
-                return _view(one, scope)
-        raise RouteNotFound(
-            f"no session {id!r}; GET /admin/sessions lists them", code="session_not_found"
-        )
+        return await end_session(current(), request.scope, id)
 
     return [listed, end]
+
+
+async def visible_sessions(gateway: Gateway, scope: Scope) -> list[SessionView]:
+    """Return all sessions to admins, their own to others. Raises Unavailable."""
+    return [_view(one, scope) for one in await _visible(gateway, scope)]
+
+
+async def end_session(gateway: Gateway, scope: Scope, id: str) -> SessionView:
+    """End one of the visible sessions in every process. Raises RouteNotFound, Unavailable."""
+    for one in await _visible(gateway, scope):
+        if one.id == id:
+            await gateway.sessions.end(one)
+            by = made_by(gateway, scope)
+            _log.warning("session of %s ended by %s", one.name, by.label)
+            ended = AuditEvent.by(by, "session.end", target=one.name, facts={"session": one.id})
+            gateway.audit.record(ended)
+            return _view(one, scope)
+    raise RouteNotFound(
+        f"no session {id!r}; GET /admin/sessions lists them", code="session_not_found"
+    )
 
 
 async def _visible(gateway: Gateway, scope: Scope) -> Sequence[AdminSession]:

@@ -9,6 +9,7 @@ from gateway.admin.access import role_required
 from gateway.admin.governance.audit_routes import audit_view_route
 from gateway.admin.governance.frame import error_page
 from gateway.admin.governance.key_routes import key_view_routes
+from gateway.admin.governance.session_routes import session_view_routes
 from gateway.admin.governance.spend_routes import spend_route
 from gateway.admin.governance.state_routes import budgets_view_route, limits_view_route
 from gateway.state import Gateway
@@ -30,4 +31,5 @@ def governance_routes(current: Callable[[], Gateway]) -> list[Router]:
         part("Budgets", [budgets_view_route(current)]),
         part("Limits", [limits_view_route(current)]),
         part("Audit", [audit_view_route(current)]),
+        part("Sessions", session_view_routes(current)),
     ]

@@ -94,6 +94,7 @@ PARTS: Final[Mapping[str, str]] = {
     "Budgets": "/admin/view/budgets",
     "Limits": "/admin/view/limits",
     "Audit": "/admin/view/audit",
+    "Sessions": "/admin/view/sessions",
 }
 """The parts of the page, and their paths."""
 _HERE: Final = Markup(' aria-current="page"')
