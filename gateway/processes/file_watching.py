@@ -1,15 +1,26 @@
-"""Watch the files of the operator: the configuration, and the certificates that it names."""
+"""Watch what changes while the gateway runs: the configuration, certificates, and engines."""
 
 import asyncio
+from functools import partial
 
 from gateway.background import OnCrash, keep_running
 from gateway.listener_tls.watch import TlsWatch
+from gateway.processes.engine_addresses import EngineAddresses
 from gateway.processes.reload import Reload
 
 
-def watching(reload: Reload, tls: TlsWatch, crashed: OnCrash) -> list[asyncio.Task[None]]:
-    """Reload when the configuration changes, if it wants that, and use renewed certificates."""
-    works = [("certificate watcher", lambda: tls.run(lambda: reload.config.server.tls))]
+def watching(
+    reload: Reload, tls: TlsWatch, addresses: EngineAddresses, crashed: OnCrash
+) -> list[asyncio.Task[None]]:
+    """Reload when the configuration changes, if it wants that.
+
+    Use renewed certificates, and the engines of other machines as they come and go.
+    """
+    addresses.attach(reload)
+    works = [
+        ("certificate watcher", lambda: tls.run(lambda: reload.config.server.tls)),
+        ("engine discovery", partial(addresses.follow, reload)),
+    ]
     if reload.config.server.reload == "auto":
         works.append(("file watcher", reload.watch))
     return [asyncio.create_task(keep_running(name, work, crashed)) for name, work in works]

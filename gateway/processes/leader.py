@@ -19,6 +19,7 @@ from gateway.issued_keys.sync import KeySync, latest_keys
 from gateway.limits.bank import LimitBank
 from gateway.limits.metrics import LimitUseCollector
 from gateway.listener_tls.watch import TlsWatch
+from gateway.processes.engine_addresses import found_engines
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.file_watching import watching
@@ -44,9 +45,9 @@ async def run_leader(
     tls: TlsWatch,
 ) -> None:
     """Run until SIGTERM or SIGINT; return when every worker and engine has exited."""
+    config, addresses = await found_engines(config)
     transport, metrics = transport_of(config), ProcessMetrics()
-    crashed = metrics.internal_errors.count
-    count_unhandled(crashed)
+    count_unhandled(crashed := metrics.internal_errors.count)
     jobs = experiment_jobs_for(records.store, lambda: reload.config, records.audit, crashed)
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
     guards, issued = GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)
@@ -76,7 +77,7 @@ async def run_leader(
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
     )
     beside = [asyncio.create_task(records.import_after(pool.serving))]
-    beside += (*_sharing(pool.limits, metrics, crashed), *watching(reload, tls, crashed))
+    beside += (*_sharing(pool.limits, metrics, crashed), *watching(reload, tls, addresses, crashed))
     engines.start()
     jobs.start()
     leases = partial(FileLeases, run_dir / PROBES)

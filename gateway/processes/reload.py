@@ -41,7 +41,8 @@ MISSING_POLLS = 5
 class Reload:
     """Read the file again, check it, and put it into effect in every target, or in none.
 
-    config: the current configuration. rejected: the file has changed since and was rejected.
+    config: the current configuration, with replicas. declared: the same as in its file.
+    rejected: the file has changed since and was rejected.
     """
 
     def __init__(
@@ -62,7 +63,8 @@ class Reload:
         targets: the serving processes; none is added within `hold_starts`.
         audit: records what each reload changed, or why it was rejected.
         """
-        self.config = config
+        self.config = self.declared = config
+        self._expanded: Callable[[Config], Config] = lambda config: config
         self.rejected = False
         self._source = source
         self._read = read
@@ -88,9 +90,11 @@ class Reload:
             _log.info("reading the configuration in %s: %s", self._source, by)
             before, config = self.config, None
             try:
-                config = await asyncio.to_thread(self._read)
+                declared = await asyncio.to_thread(self._read)
+                config = self._expanded(declared)
                 if config != before:
                     await self._apply_with_retry(config)
+                    self.declared = declared
                     await asyncio.to_thread(self._audit.applied, before, config, by)
                 else:
                     _log.info("the configuration in %s is unchanged", self._source)
@@ -106,6 +110,28 @@ class Reload:
                 await asyncio.to_thread(self._audit.rejected, before, config, by, (why,), "failed")
                 return False
             self._notify(rejected=False)
+            return True
+
+    def expand(self, declared: Config, expanded: Callable[[Config], Config]) -> None:
+        """From now on, put replicas into each configuration that is read.
+
+        declared: the current configuration before that.
+        """
+        self.declared, self._expanded = declared, expanded
+
+    async def use_addresses(self) -> bool:
+        """Put the replicas that are known now into effect; false if that failed.
+
+        The file is not read: a broken one does not keep replicas away.
+        """
+        async with self._lock:
+            try:
+                config = self._expanded(self.declared)
+                if config != self.config:
+                    await self._apply_with_retry(config)
+            except InvalidConfig as exc:
+                _log.error("replicas cannot be put into effect: %s", exc)
+                return False
             return True
 
     async def watch(self) -> None:

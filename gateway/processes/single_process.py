@@ -25,6 +25,7 @@ from gateway.limits.leases import LimitLeases
 from gateway.limits.metrics import LimitUseCollector
 from gateway.listener_tls.watch import TlsWatch
 from gateway.peers import NoPeers
+from gateway.processes.engine_addresses import found_engines
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.file_watching import watching
@@ -66,6 +67,7 @@ async def run_single_process(
     tls: TlsWatch,
 ) -> None:
     """Serve until SIGTERM or SIGINT; return when everything is closed."""
+    config, addresses = await found_engines(config)
     transport, engines = transport_of(config), EnginePool(config, run_dir)
     serving = Server(
         config, run_dir=run_dir, engines=engines.processes, access_log=access_log, tls=tls.files
@@ -73,8 +75,7 @@ async def run_single_process(
     tls.send = serving.use_tls
     metrics = ProcessMetrics()
     metrics.workers.set(1)
-    crashed = metrics.internal_errors.count
-    count_unhandled(crashed)
+    count_unhandled(crashed := metrics.internal_errors.count)
     serving.gateway.peers = LeaderCounters(metrics)
     jobs = serving.gateway.experiment_jobs = experiment_jobs_for(
         records.store, lambda: reload.config, records.audit, crashed
@@ -103,7 +104,7 @@ async def run_single_process(
     beside = [asyncio.create_task(records.import_after(partial(asyncio.sleep, STARTED_S)))]
     beside += _spending(bank, serving, crashed)
     beside += _limiting(limits, serving, metrics, crashed)
-    beside += watching(reload, tls, crashed)
+    beside += watching(reload, tls, addresses, crashed)
     engines.start()
     try:
         async with _synchronised(transport, serving, reload, metrics, keys):

@@ -68,6 +68,10 @@ def check_providers(
             problems.add(
                 (*path, "name"), Found(provider.name), f" is already the name of providers[{first}]"
             )
+        if "@" in provider.name and not provider.pool and not problems.at((*path, "name")):
+            problems.add(
+                (*path, "name"), Found(provider.name), " has an @, which is for replicas of engines"
+            )
         _adapter(provider, path, problems, adapters)
 
 

@@ -1,9 +1,12 @@
 """Cross-checks of `providers[].engines`: addresses, certificates, and what a pool cannot be."""
 
+from importlib.util import find_spec
 from pathlib import Path as FilePath
 
 from gateway.config.problems import Found, Path, Problems
 from gateway.config.schema.config import Config, Provider
+from gateway.config.schema.discovery import Discover
+from gateway.discovery.setup import server_of
 from local_engine.protocol.address import TcpAddress, parse_address
 
 MOST_REPLICAS = 64
@@ -21,8 +24,16 @@ def check_engines(provider: Provider, path: Path, problems: Problems) -> None:
         )
     if problems.under(place):
         return
-    if not engines.hosts:
-        problems.add((*place, "hosts"), "is empty; give at least one HOST:PORT")
+    if engines.discover is not None:
+        _discover(engines.discover, (*place, "discover"), problems)
+        if engines.tls is None:
+            problems.add(
+                (*place, "tls"),
+                "is missing: engines that are found may be on other machines, which requires "
+                "mutual TLS; give cert, key and ca",
+            )
+    elif not engines.hosts:
+        problems.add((*place, "hosts"), "is empty; give at least one HOST:PORT, or discover")
     if len(engines.hosts) > MOST_REPLICAS:
         problems.add((*place, "hosts"), f"has more than {MOST_REPLICAS} addresses")
     seen: dict[str, int] = {}
@@ -44,7 +55,36 @@ def check_engines(provider: Provider, path: Path, problems: Problems) -> None:
         for name in ("cert", "key", "ca"):
             file = str(getattr(engines.tls, name))
             if not FilePath(file).is_file():
-                problems.add((*place, "tls", name), "no such file: ", Found(file))
+                problems.add((*place, "tls", name), "no such file or folder: ", Found(file))
+
+
+def _discover(discover: Discover, place: Path, problems: Problems) -> None:
+    if (discover.dns is None) == (discover.file is None):
+        problems.add(place, "give either dns or file")
+        return
+    if discover.file is not None:
+        for name in ("port", "server"):
+            if getattr(discover, name) is not None:
+                problems.add((*place, name), "has no effect with file; remove it")
+        return
+    if find_spec("dns") is None:
+        problems.add(
+            (*place, "dns"), "needs dnspython: pip install 'strowger-gateway[dns]', or use file"
+        )
+    service = str(discover.dns).startswith("_")
+    if discover.port is None and not service:
+        problems.add(
+            (*place, "port"), "is missing; only names of services (_SERVICE._tcp.NAME) have one"
+        )
+    if discover.port is not None and service:
+        problems.add((*place, "port"), "is in the SRV records of the service; remove it")
+    if discover.server is not None:
+        try:
+            server_of(discover.server)
+        except ValueError:
+            problems.add(
+                (*place, "server"), Found(discover.server), " is not ADDRESS or ADDRESS:PORT"
+            )
 
 
 def check_pools(config: Config, problems: Problems) -> None:

@@ -10,6 +10,9 @@ from msgspec.structs import replace
 
 from gateway.config.schema.config import BackendRef, Config, Model, Provider, WhenRule
 
+LONGEST = 120
+"""Characters of an address, as part of a backend's name."""
+
 NO_ADDRESSES: Mapping[str, Sequence[str]] = {}
 
 
@@ -24,7 +27,10 @@ def with_replicas(config: Config, found: Mapping[str, Sequence[str]] = NO_ADDRES
     for provider in config.providers:
         if provider.engines is None or provider.pool:
             continue
-        hosts = dict.fromkeys((*provider.engines.hosts, *found.get(provider.name, ())))
+        known = (one for one in found.get(provider.name, ()) if len(one) <= LONGEST)
+        hosts = dict.fromkeys((*provider.engines.hosts, *known))
+        if provider.engines.discover is not None and provider.name not in found:
+            continue  # not before the first look: the provider itself is what is expanded then
         made = tuple(_replica(provider, host) for host in hosts)
         if made:
             replicas[provider.name] = made
@@ -50,7 +56,7 @@ def with_replicas(config: Config, found: Mapping[str, Sequence[str]] = NO_ADDRES
 
 def _replica(provider: Provider, host: str) -> Provider:
     assert provider.engines is not None
-    engines = replace(provider.engines, hosts=(host,))
+    engines = replace(provider.engines, hosts=(host,), discover=None)
     return replace(provider, name=f"{provider.name}@{host}", engines=engines, pool=provider.name)
 
 

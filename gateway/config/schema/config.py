@@ -73,7 +73,7 @@ StickyBy = Annotated[
 ProviderName = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}(@\S{1,300})?$",
         description="up to 128 letters, digits and . - _, starting with a letter or digit",
     ),
 ]

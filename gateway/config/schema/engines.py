@@ -4,10 +4,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gateway.config.schema.discovery import Discover
 from gateway.config.schema.units import Name, Path
 
 HostPort = Annotated[
-    str, Meta(min_length=3, max_length=300, pattern=r"^\S+:[0-9]{1,5}$", description="HOST:PORT")
+    str, Meta(min_length=3, max_length=120, pattern=r"^\S+:[0-9]{1,5}$", description="HOST:PORT")
 ]
 """HOST:PORT, with an IPv6 address in brackets."""
 
@@ -29,8 +30,10 @@ class EngineTls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Engines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Engines started elsewhere with `strowger engine`; each is a replica of the provider.
 
-    hosts: where they listen. tls: `None` only for loopback addresses.
+    hosts: where they listen. discover: where to find them; as well as, or in place of, hosts.
+    tls: `None` only for loopback addresses.
     """
 
     hosts: tuple[HostPort, ...] = ()
+    discover: Discover | None = None
     tls: EngineTls | None = None

@@ -23,7 +23,8 @@ ALLOWED = "use letters, digits and . - _ / : @ +, with none of . - _ at the star
     ("fields", "told"),
     [
         ("adapter: opnai", 'adapter: no adapter is named "opnai"; did you mean "openai"?'),
-        ("adapter: local", "engine: is missing; adapter local requires it"),
+        ("adapter: local", "engine: is missing; adapter local requires it, or `engines` for those "
+         "elsewhere"),
         (f"{LOCAL}, base_url: 'http://x'", "base_url: has no effect with adapter local; remove "
                                            "it"),
         (f"{LOCAL}, tls: {{verify: false}}", "tls: has no effect with adapter local; remove it"),
@@ -102,7 +103,7 @@ ALLOWED = "use letters, digits and . - _ / : @ +, with none of . - _ at the star
         ("adapter: bedrock, api_key: k, aws: {region: eu-west-1, "
          "role_arn: 'arn:aws:iam::123456789012:role/a/b'}",
          "aws: its keys conflict with api_key; give one of them"),
-        (f"{LOCAL}, aws: {{region: eu-west-1}}", "aws: adapter local opens no connections; "
+        (f"{LOCAL}, aws: {{region: eu-west-1}}", "aws: has no effect with adapter local; "
                                                  "remove it"),
         ("adapter: openai, proxy: socks5://proxy:1080",
          "proxy: expected http://HOST:PORT or https://HOST:PORT"),
