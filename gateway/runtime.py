@@ -20,6 +20,7 @@ from gateway.routing.planning.planner import Planner
 from gateway.sessions.tokens import SessionTokens
 from gateway.sign_in.setup import sign_in_provider
 from gateway.telemetry.logs import line_style
+from gateway.wiring.cache import cache_of
 from gateway.wiring.guards import guards_of
 from gateway.wiring.models import models_of
 from gateway.wiring.prices import prices_of
@@ -37,6 +38,7 @@ class Runtime:
     """One generation of the configuration. Build it, `start` it, `close` it.
 
     experiments, issued: their states and the issued keys, shared by all generations.
+    examines: requests and answers pass guardrails, or the cache.
     in_flight: requests that began with this generation and have not ended; work that outlives
                its request (a mirrored copy) counts as well.
     """
@@ -94,6 +96,8 @@ class Runtime:
         self.costs = RouteCosts(self.table, self._routes.experiments)
         self.default_model = _default_model(config)
         self.guards = guards_of(config)
+        self.cache = cache_of(config)
+        self.examines = self.guards is not None or self.cache is not None
         self._watching = {name: partial(self._engine_changed, name) for name in self.engines}
         for name, listener in self._watching.items():
             self.engines[name].watch(listener)

@@ -52,6 +52,7 @@ from schemas.answers import Answer, Embeddings
 from schemas.requests import Request
 
 if TYPE_CHECKING:
+    from gateway.cache.cache import AnswerCache
     from gateway.payloads.payloads import PayloadLog
     from gateway.tracing.tracing import Tracing
 
@@ -101,6 +102,8 @@ class Gateway:
         bank = BudgetBank(self.rules.budgets)
         leases = BudgetLeases(self.budgets, partial(bank.on_message, 0), self.log.flush)
         bank.join(0, leases.on_message)
+        self.cache: AnswerCache | None = None
+        self._configure_cache(runtime)
         self.guard_counts = GuardCounts()
         self.log.metrics.registry.register(GuardCollector(self.guard_counts))
         self.keepalive = SseKeepAlive(server.sse_keepalive_s)
@@ -148,6 +151,12 @@ class Gateway:
         self.use_rules()
         self._configure_tracing(runtime)
         self._configure_payloads(runtime)
+        self._configure_cache(runtime)
+
+    async def close_cache(self) -> None:
+        """Close the connections of the response cache."""
+        if self.cache is not None:
+            await self.cache.close()
 
     def use_rules(self) -> None:
         """Hold requests to the limits and budgets of the configuration and of issued keys."""
@@ -196,6 +205,19 @@ class Gateway:
         if self.log.payloads is not None:
             self.log.payloads.configure(runtime.config)
         self.payloads = self.log.payloads if logged else None
+
+    def _configure_cache(self, runtime: Runtime) -> None:
+        """Use the cache as the generation says. The room is imported only if it is used."""
+        if runtime.cache is None:
+            return
+        if self.cache is None:
+            from gateway.cache.cache import AnswerCache
+            from gateway.cache.counts import CacheCollector
+
+            self.cache = AnswerCache()
+            collector = CacheCollector(self.cache.counts, self.cache.size)
+            self.log.metrics.registry.register(collector)
+        self.cache.configure(runtime.cache, runtime.config)
 
     @property
     def stores_responses(self) -> bool:

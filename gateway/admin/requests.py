@@ -52,6 +52,8 @@ class RequestView(Struct, frozen=True, kw_only=True):
     time:       its end, Unix seconds. rule: index of the `when` rule that matched, from 0.
     fallback:   a backend other than its variant's answered.
     excluded:   why it does not count in its model's experiment; null: it does, or there is none.
+    cache:      hit, miss or bypass; "": no answer from the cache was wanted. A hit has no attempts,
+                its backend is that of the answer, and it cost nothing.
     candidates: in order of preference, tried or not. refused: why no backend was tried, else "".
     """
 
@@ -86,6 +88,7 @@ class RequestView(Struct, frozen=True, kw_only=True):
     reasoning_tokens: int | None
     usage_source: str
     cost_usd: float | None
+    cache: str
 
 
 class RequestList(Struct, frozen=True, kw_only=True):

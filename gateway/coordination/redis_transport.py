@@ -10,8 +10,8 @@ from typing import cast
 
 from redis.exceptions import RedisClusterException, RedisError
 
-from gateway.coordination.redis_client import ROUND_S, open_client
 from gateway.coordination.replica_transport import LEASE_S, Ask, TransportUnavailable
+from gateway.redis_client import ROUND_S, open_client
 from schemas.secret import Secret
 
 NOTICES = "strowger:replicas:1"

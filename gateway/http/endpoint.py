@@ -8,7 +8,7 @@ import asyncio
 from contextlib import aclosing, suppress
 from functools import partial
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from litestar.types import Receive, Scope, Send
 from msgspec import UNSET
@@ -26,9 +26,10 @@ from gateway.clock import now
 from gateway.http.cross_site_refusal import refuse
 from gateway.http.error_fields import name_field
 from gateway.http.governed import reserve, reserve_at_once
-from gateway.http.guarded import guarded, whole_answer
 from gateway.http.internal_error import internal_error
 from gateway.http.other_methods import answer_other_method
+from gateway.http.passage import Passage, examined, whole_answer
+from gateway.http.request_plan import plan_of
 from gateway.http.response_storage import continued, stored_body, storing, wants_storage
 from gateway.http.stream_output import StreamOutput
 from gateway.http.stream_source import stream_source
@@ -40,9 +41,7 @@ from gateway.routing.execution import pipeline
 from gateway.routing.execution.plain_chat import collect_plain
 from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.plan import Plan
-from gateway.routing.planning.planner import Planner
-from gateway.routing.planning.request_facts import RequestFacts, estimated_tokens
-from gateway.routing.planning.route import Route
+from gateway.routing.planning.request_facts import estimated_tokens
 from gateway.routing.request_record import RequestRecord, loggable_id, new_request_id
 from gateway.runtime import Runtime
 from gateway.state import Gateway
@@ -54,9 +53,6 @@ from schemas.answers import Answer, Embeddings, Fold
 from schemas.errors import Forbidden, GatewayError, ModelNotFound
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
-
-if TYPE_CHECKING:
-    from gateway.hooks.guarded_request import GuardedRequest
 
 LARGE: Final = 64 * 1024
 """Maximum bytes of a body that is parsed directly in the event loop, in at most 5 ms."""
@@ -166,7 +162,7 @@ class Endpoint:
             several=runtime.keyring.several,
             others_in_flight=gateway.admission.others_in_flight,
         )
-        reserved = guards = None
+        reserved = passage = None
         try:
             try:
                 request = await self._request(exchange, encoding, runtime, caller, record, held)
@@ -186,11 +182,11 @@ class Endpoint:
                     reserved, request, route = await reserve(
                         gateway, runtime, record, request, route, response, at, exchange
                     )
-            if runtime.guards is not None:
-                request, guards = await guarded(gateway, runtime, record, response, exchange)
-            planned = _plan(route, request, scope, gateway, runtime.planner, record, at)
+            if runtime.examines:
+                request, passage = await examined(gateway, runtime, record, response, exchange, at)
+            planned = plan_of(route, request, scope, gateway, runtime.planner, record, at)
             try:
-                await self._answer(planned, request, record, response, runtime, exchange, guards)
+                await self._answer(planned, request, record, response, runtime, exchange, passage)
             except GatewayError as exc:
                 name_field(exc, request, self._names, planned, record.backend)
                 raise
@@ -256,7 +252,7 @@ class Endpoint:
         response: ResponseWriter,
         runtime: Runtime,
         exchange: HotExchange,
-        guards: "GuardedRequest | None",
+        passage: Passage | None,
     ) -> None:
         """Answer the request; afterwards start its mirror copy, if the plan has one."""
         gateway = self._gateway
@@ -264,7 +260,7 @@ class Endpoint:
             await count_tokens(planned, request, record, response, exchange)
             return
         real: Answer | Embeddings
-        plain = self._plain if planned.mirror is None and guards is None else None
+        plain = self._plain if planned.mirror is None and passage is None else None
         if plain is not None and type(request) is ChatRequest and not request.stream:
             with DisconnectGuard(exchange):
                 chat = await collect_plain(planned, request, record, tenant=record.caller)
@@ -277,30 +273,54 @@ class Endpoint:
             await response.whole(200, body)
             return
         if type(request) is EmbeddingsRequest:
-            with DisconnectGuard(exchange):
-                real = await pipeline.embed(planned, request, record, tenant=record.caller)
-            vector_renderer = self._surface.renderer(request, record.request_id)
-            body = vector_renderer.embeddings(real)
-            await response.whole(200, body, vector_renderer.headers(record.backend))
+            real = await self._embed(planned, request, record, response, exchange, passage)
         else:
             renderer = self._surface.renderer(request, record.request_id)
             if request.stream:
                 copied = None if planned.mirror is None else Fold()
                 with DisconnectGuard(exchange) as guard:
                     await self._stream(
-                        planned, request, record, response, renderer, gateway, guard, copied, guards
+                        planned,
+                        request,
+                        record,
+                        response,
+                        renderer,
+                        gateway,
+                        guard,
+                        copied,
+                        passage,
                     )
                 if copied is None or record.error:
                     return
                 real = copied.answer()
             else:
                 with DisconnectGuard(exchange):
-                    real = await whole_answer(planned, request, record, guards)
+                    real = await whole_answer(planned, request, record, passage)
                 kept = storing(request, renderer, record, gateway) if self._stores else None
                 body = renderer.answer(real) if kept is None else await kept.body(real)
                 await response.whole(200, body, renderer.headers(record.backend))
         if planned.mirror is not None:
             gateway.mirror(planned, request, record, real, runtime)
+
+    async def _embed(
+        self,
+        planned: Plan,
+        request: EmbeddingsRequest,
+        record: RequestRecord,
+        response: ResponseWriter,
+        exchange: HotExchange,
+        passage: Passage | None,
+    ) -> Embeddings:
+        """Answer with vectors, and return them."""
+        with DisconnectGuard(exchange):
+            if passage is None:
+                vectors = await pipeline.embed(planned, request, record, tenant=record.caller)
+            else:
+                vectors = await passage.vectors(planned, request, record)
+        renderer = self._surface.renderer(request, record.request_id)
+        body = renderer.embeddings(vectors)
+        await response.whole(200, body, renderer.headers(record.backend))
+        return vectors
 
     def _model(self, path: str, runtime: Runtime, caller: Caller) -> str:
         """Return the model in the path, or the operator's default if the route has one, or "".
@@ -323,11 +343,11 @@ class Endpoint:
         gateway: Gateway,
         guard: DisconnectGuard,
         copied: Fold | None,
-        guards: "GuardedRequest | None",
+        passage: Passage | None,
     ) -> None:
         """Send frames as events arrive. Raises before the first byte; later errors are frames."""
         output = StreamOutput(renderer, response, comments=self._surface.comments)
-        source = stream_source(planned, request, record, output, copied, guards)
+        source = stream_source(planned, request, record, output, copied, passage)
         try:
             async with aclosing(source):
                 held = await first_batch(source, response, gateway, self._surface.keep_alive)
@@ -364,37 +384,3 @@ class Endpoint:
             await response.end(self._surface.error_event + frame(body))
             return
         await response.error(error, body)
-
-
-def _plan(
-    route: Route,
-    request: Request,
-    scope: Scope,
-    gateway: Gateway,
-    planner: Planner,
-    record: RequestRecord,
-    at_route: HotRoute,
-) -> Plan:
-    """Plan the request, and record why it goes where it goes, but none of its content.
-
-    Enrolment in an experiment comes first, because a rejection is an outcome, too.
-    """
-    facts = RequestFacts(
-        uniform_draw=gateway.random.random(),
-        now=record.started,
-        caller=record.caller,
-        headers=scope["headers"],
-        request_id=record.request_id,
-    )
-    enrolment = planner.enrol(route, request, facts)
-    if enrolment is not None:
-        record.participation = enrolment.participation
-    try:
-        planned = planner.plan(route, request, facts, enrolment, counting=at_route.counts)
-    except GatewayError as exc:
-        name_field(exc, request, at_route.surface.field_names)
-        raise
-    record.candidates, record.rule = planned.names, planned.rule
-    if planned.ruled_out:
-        record.ruled_out = planned.ruled_out
-    return planned

@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING
 from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
-from gateway.routing.execution import pipeline
-from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from gateway.runtime import Runtime
 from gateway.state import Gateway
-from schemas.answers import Answer
-from schemas.requests import GenerateRequest, Request
+from schemas.requests import Request
 
 if TYPE_CHECKING:
     from gateway.hooks.guarded_request import GuardedRequest
@@ -52,11 +49,3 @@ async def guarded(
         request = await guards.request(request, large=False)
     response.request = request
     return request, guards
-
-
-async def whole_answer(
-    plan: Plan, request: GenerateRequest, record: RequestRecord, guards: "GuardedRequest | None"
-) -> Answer:
-    """Return the complete answer as its client may receive it. Raises ContentBlocked."""
-    answer = await pipeline.collect(plan, request, record, tenant=record.caller)
-    return answer if guards is None else await guards.answer(answer)

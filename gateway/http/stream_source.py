@@ -12,7 +12,7 @@ from schemas.event_source import EventSource
 from schemas.requests import GenerateRequest
 
 if TYPE_CHECKING:
-    from gateway.hooks.guarded_request import GuardedRequest
+    from gateway.http.passage import Passage
 
 
 def stream_source(
@@ -21,17 +21,17 @@ def stream_source(
     record: RequestRecord,
     output: StreamOutput,
     copied: Fold | None,
-    guards: "GuardedRequest | None",
+    passage: "Passage | None",
 ) -> EventSource:
-    """The events. copied: gets them as well, as `guards` let them pass; `None` if nothing does."""
+    """The events. copied: gets them as well, as `passage` lets them pass."""
     if planned.continues:
         source = recovered_stream(
             planned, request, record, tenant=record.caller, announce=output.announce
         )
     else:
         source = pipeline.stream(planned, request, record, tenant=record.caller)
-    if guards is not None:
-        source = guards.events(source)
+    if passage is not None:
+        source = passage.events(source, planned)
     if copied is not None:
         # It knows no sinks, so every event passes through it.
         source = cast("EventSource", folded(source, copied))

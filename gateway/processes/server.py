@@ -138,7 +138,9 @@ class Server:
             await self._generations.close()
             self.gateway.log.flush()
             await asyncio.gather(
-                self.gateway.close_tracing(FLUSH_S), self.gateway.close_payloads(FLUSH_S)
+                self.gateway.close_tracing(FLUSH_S),
+                self.gateway.close_payloads(FLUSH_S),
+                self.gateway.close_cache(),
             )
             await asyncio.to_thread(self._recorder.close)  # the disk may block; the loop must not
             if self._audit is not None:

@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.routing.participation import NO_PARTICIPATION
 from gateway.routing.planning.prices import Prices, cost_of, is_reported
-from gateway.routing.request_record import AttemptRecord, RequestRecord
+from gateway.routing.request_record import AttemptRecord, CacheUse, RequestRecord
 from gateway.store.rows import AttemptRow, RequestBatch, RequestRow, Row, Source, SpoolEntry
 from gateway.telemetry.access_log import AccessLine, in_one_line
 from schemas.events import Usage
@@ -31,7 +31,7 @@ def access_line(
     home = part.assigned_backend
     # By position, in the order of the fields: a call with more than 15 keywords goes through a
     # dictionary, which costs more than the rest of this function.
-    return AccessLine(
+    line = AccessLine(
         ended + offset,
         record.request_id,
         record.surface,
@@ -74,6 +74,25 @@ def access_line(
         record.tags,
         record.certificate,
         tuple(record.findings) if record.findings else (),
+    )
+    return line if record.cache is None else _with_cache(line, record.cache)
+
+
+def _with_cache(line: AccessLine, cache: CacheUse) -> AccessLine:
+    """The line of a request that asked for an answer from the cache. A hit costs nothing."""
+    if cache.outcome != "hit":
+        return msgspec.structs.replace(line, cache=cache.outcome)
+    usage = cache.usage or Usage()
+    return msgspec.structs.replace(
+        line,
+        cache="hit",
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost_usd=0.0,
     )
 
 
@@ -156,6 +175,7 @@ def _rows_from_line(line: AccessLine, epoch: int, unit: str, batch: RequestBatch
             user=line.user,
             tags=line.tags,
             budget=line.budget,
+            cache=line.cache,
             writer=batch.writer,
             batch=batch.batch,
         )

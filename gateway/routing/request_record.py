@@ -87,6 +87,16 @@ def counts_of(usage: Usage | None) -> Usage | None:
     return usage if usage is None or usage.raw is None else replace(usage, raw=None)
 
 
+class CacheUse(Struct, frozen=True, gc=False):
+    """What the cache had for a request. Created by position.
+
+    usage: of a hit, as the backend counted it when it made the answer; nothing was used now.
+    """
+
+    outcome: Literal["hit", "miss", "bypass"]
+    usage: Usage | None
+
+
 class RequestRecord(Struct, kw_only=True, gc=False):
     """The mutable record of one request. Times are seconds of the clock, `None` until known.
 
@@ -104,6 +114,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     certificate: of the client, its subject. team, user, tags: of the caller.
     trace:   `None` if requests are not traced. payload: `None` if it is not logged.
     findings: of guardrails, as GUARDRAIL/RULE:ACTION, without content.
+    cache:   `None` if neither side asked for an answer from the cache.
     drawn:   of the current attempt; `None` unless its stream can be continued.
     budget:  the one that was used up, if it refused the request or sent it to a cheaper model.
     """
@@ -146,6 +157,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     findings: Collection[str] = ()
     drawn: DrawnTokens | None = None
     payload: CapturedPayload | None = None
+    cache: CacheUse | None = None
 
     @property
     def attempt_running(self) -> bool:

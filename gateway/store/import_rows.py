@@ -213,6 +213,7 @@ def _request(row: RequestRow) -> Sequence[Value]:
         row.team,
         row.user,
         row.budget,
+        row.cache,
     )
 
 
@@ -248,7 +249,7 @@ _REQUEST = Insert(
         *("request_id", "time", "status", "ms", "key_name", "surface", "task", "model", "route"),
         *("backend", "stream", "error", "ttft_ms", "prompt_tokens", "completion_tokens"),
         *("cost_usd", "experiment", "epoch", "variant", "unit", "fallback"),
-        *("team", "end_user", "budget"),
+        *("team", "end_user", "budget", "cache"),
     ),
 )
 _ATTEMPT = Insert(

@@ -38,6 +38,7 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
     experiment: str
     variant: str
     fallback: bool
+    cache: str
     attempts: tuple[RecordedAttempt, ...] = ()
 
 
@@ -61,6 +62,7 @@ _Request = tuple[
     str,
     str,
     bool,
+    str,
 ]
 _Attempt = tuple[str, str, str, str, float]
 _FIELDS = RecordedRequest.__struct_fields__[:-1]
@@ -113,6 +115,7 @@ def _with_attempts(session: Session, rows: Sequence[_Request]) -> list[RecordedR
             experiment=row[16],
             variant=row[17],
             fallback=row[18],
+            cache=row[19],
             attempts=tuple(attempts[row[0]]),
         )
         for row in rows

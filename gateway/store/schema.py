@@ -233,6 +233,7 @@ _KEY_RULES = tuple(
     f"ALTER TABLE issued_keys ADD COLUMN {name} {{text}} NOT NULL DEFAULT '[]'"
     for name in ("limits", "budgets")
 )
+_CACHE = ("ALTER TABLE requests ADD COLUMN cache {text} NOT NULL DEFAULT ''",)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -249,6 +250,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _AUDIT,
     _ALERTS,
     _KEY_RULES,
+    _CACHE,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

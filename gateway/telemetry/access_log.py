@@ -40,6 +40,8 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
                   actor: the `admin key` or a browser's `session`; "" if unknown.
     unpriced:     tokens were used, and `prices` has rows but none for this backend.
     cost_reported: the vendor's answer stated the cost; otherwise it is computed from `prices`.
+    cache:        a hit was answered without a backend: its tokens are those of the answer when it
+                  was made, and its cost is 0. "": neither side asked for an answer from the cache.
     team, user, tags: of the key. budget: the one that was used up, if it refused the request or
                   sent it to a cheaper model.
     """
@@ -86,6 +88,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     tags: tuple[str, ...] = ()
     client_certificate: str = ""
     guardrails: tuple[str, ...] = ()
+    cache: Literal["", "hit", "miss", "bypass"] = ""
 
 
 _MOST_GATHERED = 16
@@ -228,6 +231,8 @@ def _as_text(line: AccessLine | MirrorLogEntry) -> bytes:
         tokens = f" {line.prompt_tokens or 0}+{line.completion_tokens} tokens"
     first = f" first {line.ttft_ms:.0f} ms" if line.ttft_ms is not None else ""
     where = f" -> {line.backend}" if line.backend else ""
+    if line.cache == "hit":
+        where += " (cached)"
     error = "".join([f" {one}" for one in (line.error, line.message) if one])
     return (
         f"\x1b[{colour}m{line.status}\x1b[0m {line.surface}/{line.task or '-'} "

@@ -61,6 +61,8 @@ def request_spans(
         sampled.parent_id != 0,
     )
     more = [text_attribute("strowger.request_id", record.request_id)]
+    if line.cache:
+        more.append(text_attribute("strowger.cache", line.cache))
     if sampled.state:
         more.append(trace_state(sampled.state))
     if sampled.baggage:

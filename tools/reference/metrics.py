@@ -31,6 +31,7 @@ SECTIONS = {
     "gateway/limits": "Limits",
     "gateway/budgets": "Budgets",
     "gateway/hooks": "Guardrails",
+    "gateway/cache": "Response cache",
     "gateway/issued_keys": "Keys and identity providers",
     "gateway/identities": "Keys and identity providers",
     "gateway/recording": "Records, audit log and store",

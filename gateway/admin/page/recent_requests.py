@@ -76,6 +76,8 @@ def _tags(decision: RecentRequest) -> Markup:
         tags.append(("accent", line.variant))
     if decision.excluded is not None:
         tags.append(("", "excluded"))
+    if line.cache == "hit":
+        tags.append(("accent", "cached"))
     tried = sum(not attempt.refused for attempt in line.attempts)
     if tried > 1:
         tags.append(("warn", f"{tried} attempts"))
@@ -97,6 +99,8 @@ def _summary(decision: RecentRequest) -> str:
 
 def _not_tried(decision: RecentRequest) -> str:
     line = decision.line
+    if line.cache == "hit":
+        return f"The cache answered, with what {line.backend} had generated."
     why = decision.refused or line.error or f"status {line.status}"
     return f"No backend was tried: {why.rstrip('.')}."
 

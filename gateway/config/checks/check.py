@@ -9,6 +9,7 @@ from gateway.config.checks.access import check_access
 from gateway.config.checks.admin_oidc import check_admin_oidc
 from gateway.config.checks.audit import check_audit
 from gateway.config.checks.budgets import check_budgets
+from gateway.config.checks.cache import check_cache
 from gateway.config.checks.capabilities import check_honoured
 from gateway.config.checks.client_fields import check_client_fields
 from gateway.config.checks.experiments import check_experiments
@@ -55,6 +56,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_webhooks(config, problems)
     check_telemetry(config, problems)
     check_guardrails(config, problems)
+    check_cache(config, problems)
     check_payloads(config, problems)
     check_honoured(config, problems, adapters)
     warn_ineffective(config, problems)

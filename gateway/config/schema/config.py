@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from gateway.config.schema.audit import Audit
 from gateway.config.schema.auth import Auth, Team
 from gateway.config.schema.budgets import Budget
+from gateway.config.schema.cache import CacheConfig, ModelCache
 from gateway.config.schema.capabilities import Capability, PublishedFacts
 from gateway.config.schema.connection import (
     Aws,
@@ -312,6 +313,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     deadline_s: for all attempts and fallbacks together.
     stream_recovery: `continue`: a stream that breaks off after content is continued by another
                 backend; `error`: it ends in an error.
+    cache:      `None`: answers are kept for requests that ask for it, if `cache` is set.
     require:    only backends that honour every field, including those that a dialect may ignore.
     defaults:   for fields that the request does not set; overrides replace the request's.
     """
@@ -334,6 +336,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     overrides: RequestFields = RequestFields()
     on_unsupported: Literal["error", "drop"] = "error"
     when: tuple[WhenRule, ...] = ()
+    cache: ModelCache | None = None
 
 
 class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -348,6 +351,7 @@ class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole gateway.
 
+    cache: of answers; `None` turns it on only for models with one of their own.
     prices_from: where prices come from that are not in `prices`. catalogue: its rows.
     published: the rows of the table of models for the backends.
     hidden: what was read as a secret and is also in a setting that is not one.
@@ -368,6 +372,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budgets: tuple[Budget, ...] = ()
     webhooks: tuple[Webhook, ...] = ()
     guardrails: tuple[GuardrailConfig, ...] = ()
+    cache: CacheConfig | None = None
     prices: tuple[Price, ...] = ()
     capabilities: tuple[Capability, ...] = ()
     logging: Logging = Logging()

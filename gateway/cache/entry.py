@@ -1,0 +1,184 @@
+"""What is kept of an answer, as bytes."""
+
+import time
+from typing import Final, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
+
+from gateway.routing.request_record import RequestRecord
+from schemas.answers import Answer, Embeddings
+from schemas.events import (
+    Event,
+    Finished,
+    FinishReason,
+    NativeDelta,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    Tokens,
+    ToolDelta,
+    Usage,
+)
+
+COMPLETE: Final[frozenset[FinishReason]] = frozenset(
+    {"stop", "length", "tool_calls", "function_call"}
+)
+"""How an answer that is kept has ended: not by a vendor's filter."""
+
+
+class _Native(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="native", gc=False):
+    """A NativeDelta as it is kept: msgspec decodes no `Raw | None`."""
+
+    index: int = 0
+    block: Raw | UnsetType = UNSET
+    delta: Raw | UnsetType = UNSET
+
+
+_Event = (
+    Started
+    | TextDelta
+    | ReasoningDelta
+    | RefusalDelta
+    | ToolDelta
+    | OpaqueDelta
+    | _Native
+    | Tokens
+    | Finished
+)
+
+
+class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One of stream, whole and vectors is set: events, a whole answer, embeddings.
+
+    at: when it was made, in Unix seconds. backend: which made it.
+    counts: the answer's, which is without. raw: of them. early: counts that a stream begins with.
+    dropped, defaulted: fields of the request, as the client was shown them.
+    """
+
+    at: float
+    backend: str
+    stream: tuple[_Event, ...] | None = None
+    whole: Answer | None = None
+    vectors: Embeddings | None = None
+    counts: Usage | None = None
+    raw: Raw | UnsetType = UNSET
+    early: Usage | None = None
+    dropped: tuple[str, ...] = ()
+    defaulted: tuple[str, ...] = ()
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the answer's backend counted, with the vendor's own object."""
+        if self.counts is None or self.raw is UNSET:
+            return self.counts
+        return replace(self.counts, raw=self.raw)
+
+    @property
+    def age_s(self) -> float:
+        return max(0.0, time.time() - self.at)
+
+    def events(self) -> list[Event]:
+        """The stream, with the counts at its end."""
+        found = [_event(one) for one in self.stream or ()]
+        if self.early is not None:
+            found.insert(0, self.early)
+        usage = self.usage
+        return found if usage is None else [*found, usage]
+
+    def answer(self) -> Answer | None:
+        return None if self.whole is None else replace(self.whole, usage=self.usage)
+
+    def embeddings(self) -> Embeddings | None:
+        if self.vectors is None:
+            return None
+        return replace(self.vectors, usage=self.usage or Usage())
+
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(Entry)
+
+
+def entry_of_answer(answer: Answer, record: RequestRecord) -> bytes | None:
+    """Return the bytes of a whole answer; `None` if it is not kept."""
+    finished = [choice.finish for choice in answer.choices]
+    if not finished or any(one is None or one.reason not in COMPLETE for one in finished):
+        return None
+    return _encoded(record, answer.usage, whole=replace(answer, usage=None))
+
+
+def entry_of_events(events: tuple[Event, ...], record: RequestRecord) -> bytes | None:
+    """Return the bytes of a stream that has ended; `None` if it is not kept."""
+    choices = {one.index for one in events if not isinstance(one, Started | Usage)}
+    finished = {one.index for one in events if type(one) is Finished and one.reason in COMPLETE}
+    if not finished or choices != finished:
+        return None
+    counts = [one for one in events if type(one) is Usage]
+    stream = tuple([_kept(one) for one in events if type(one) is not Usage])
+    early = None if len(counts) < 2 else replace(counts[0], raw=None)
+    return _encoded(record, counts[-1] if counts else None, stream=stream, early=early)
+
+
+def entry_of_vectors(vectors: Embeddings, record: RequestRecord) -> bytes | None:
+    """Return the bytes of embeddings; `None` if they are not kept."""
+    return _encoded(record, vectors.usage, vectors=replace(vectors, usage=Usage()))
+
+
+def decoded(data: bytes) -> Entry | None:
+    """Return an entry; `None` if it cannot be read, as one with a number that is not finite."""
+    try:
+        return _decoder.decode(data)
+    except ValueError:  # msgspec's errors are, too
+        return None
+
+
+def _encoded(
+    record: RequestRecord,
+    usage: Usage | None,
+    *,
+    stream: tuple[_Event, ...] | None = None,
+    early: Usage | None = None,
+    whole: Answer | None = None,
+    vectors: Embeddings | None = None,
+) -> bytes | None:
+    if record.error or any(attempt.continued for attempt in record.attempts):
+        return None
+    entry = Entry(
+        at=time.time(),
+        backend=record.backend,
+        stream=stream,
+        early=early,
+        whole=whole,
+        vectors=vectors,
+        counts=None if usage is None else replace(usage, raw=None),
+        raw=UNSET if usage is None or usage.raw is None else usage.raw,
+        dropped=record.dropped,
+        defaulted=record.defaulted,
+    )
+    try:
+        return _encoder.encode(entry)
+    except UnicodeEncodeError:
+        return None  # a lone surrogate in a text
+
+
+def _kept(event: Event) -> _Event:
+    if type(event) is not NativeDelta:
+        return cast("_Event", event)  # a recording has no logits, and counts are apart
+    return _Native(
+        index=event.index,
+        block=UNSET if event.block is None else event.block,
+        delta=UNSET if event.delta is None else event.delta,
+    )
+
+
+def _event(kept: _Event) -> Event:
+    if type(kept) is not _Native:
+        return cast("Event", kept)
+    return NativeDelta(
+        index=kept.index,
+        block=None if kept.block is UNSET else kept.block,
+        delta=None if kept.delta is UNSET else kept.delta,
+    )

@@ -1,0 +1,9 @@
+"""Cross-checks of `cache`: a store that can be reached."""
+
+from gateway.config.problems import Problems
+from gateway.config.schema.config import Config
+
+
+def check_cache(config: Config, problems: Problems) -> None:
+    if config.cache is not None and config.cache.store == "redis" and not config.store.redis_url:
+        problems.add(("cache", "store"), "redis needs store.redis_url, which names the server")

@@ -1,0 +1,144 @@
+"""What an answer passes between its backends and its client: the cache, then guardrails."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gateway.asgi.exchange import HotExchange
+from gateway.asgi.response import ResponseWriter
+from gateway.http.guarded import guarded
+from gateway.routing.execution import pipeline
+from gateway.routing.planning.capability_match import with_operator_values
+from gateway.routing.planning.plan import Plan
+from gateway.routing.request_record import RequestRecord
+from gateway.runtime import Runtime
+from gateway.state import Gateway
+from gateway.surfaces.hot_route import HotRoute
+from schemas.answers import Answer, Embeddings
+from schemas.event_source import EventSource
+from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+
+if TYPE_CHECKING:
+    from gateway.cache.cached_request import CachedRequest
+    from gateway.hooks.guarded_request import GuardedRequest
+
+
+async def whole_answer(
+    plan: Plan, request: GenerateRequest, record: RequestRecord, passage: "Passage | None"
+) -> Answer:
+    """Return the complete answer as its client may receive it. Raises ContentBlocked."""
+    if passage is None:
+        return await pipeline.collect(plan, request, record, tenant=record.caller)
+    return await passage.answer(plan, request, record)
+
+
+class Passage:
+    """Of one request: at least one of the two."""
+
+    __slots__ = ("_cached", "_guards")
+
+    def __init__(self, guards: "GuardedRequest | None", cached: "CachedRequest | None") -> None:
+        self._guards = guards
+        self._cached = cached
+
+    def events(self, source: EventSource, plan: Plan) -> EventSource:
+        """Return the events as the client may receive them. Closing it closes the source.
+
+        source: has not begun, because an answer from the cache needs none.
+        """
+        guards, cached = self._guards, self._cached
+        if cached is not None:
+            source = cached.events(source, plan)
+        if guards is not None:
+            source = guards.events(source)
+        return source if cached is None else cached.kept(source)
+
+    async def answer(self, plan: Plan, request: GenerateRequest, record: RequestRecord) -> Answer:
+        """Return the complete answer as the client may receive it. Raises ContentBlocked."""
+        guards, cached = self._guards, self._cached
+        collect = partial(pipeline.collect, plan, request, record, tenant=record.caller)
+        if cached is None:
+            answer = await collect()
+            return answer if guards is None else await guards.answer(answer)
+        try:
+            answer = await cached.answer(plan, collect)
+            if guards is not None:
+                answer = await guards.answer(answer)
+            cached.keep()
+        finally:
+            cached.close()
+        return answer
+
+    async def vectors(
+        self, plan: Plan, request: EmbeddingsRequest, record: RequestRecord
+    ) -> Embeddings:
+        """Return the vectors of the first backend that returns them, or the cache's."""
+        cached = self._cached
+        embed = partial(pipeline.embed, plan, request, record, tenant=record.caller)
+        if cached is None:
+            return await embed()
+        try:
+            vectors = await cached.vectors(plan, embed)
+            cached.keep()
+        finally:
+            cached.close()
+        return vectors
+
+
+async def examined(
+    gateway: Gateway,
+    runtime: Runtime,
+    record: RequestRecord,
+    response: ResponseWriter,
+    exchange: HotExchange,
+    at_route: HotRoute,
+) -> tuple[Request, Passage | None]:
+    """Return `response.request` as backends may receive it, and what its answer passes.
+
+    at_route: the path; one that only counts tokens has no answer. Raises ContentBlocked,
+    InvalidRequest, ClientGone.
+    """
+    request, guards, cached = response.request, None, None
+    assert request is not None
+    if runtime.guards is not None:
+        request, guards = await guarded(gateway, runtime, record, response, exchange)
+    if runtime.cache is not None and not at_route.counts:
+        cached = _cached(gateway, runtime, record, request, response, exchange, guards)
+    if guards is None and cached is None:
+        return request, None
+    return request, Passage(guards, cached)
+
+
+def _cached(
+    gateway: Gateway,
+    runtime: Runtime,
+    record: RequestRecord,
+    request: Request,
+    response: ResponseWriter,
+    exchange: HotExchange,
+    guards: "GuardedRequest | None",
+) -> "CachedRequest | None":
+    """Return the request's part in the cache; `None` if neither side asks for one."""
+    from gateway.cache.cached_request import CachedRequest  # late: only with a cache
+
+    assert runtime.cache is not None
+    assert gateway.cache is not None
+    resolved = with_operator_values(runtime.table.routes[record.route], request)
+    use = runtime.cache.use(record.route, resolved, exchange.fields)
+    if use is None:
+        return None
+
+    async def offload(call: Callable[[], str | None]) -> str | None:
+        async with gateway.large_bodies.slot(record.caller):
+            return await gateway.large_bodies.run(call)
+
+    return CachedRequest(
+        gateway.cache,
+        runtime.cache,
+        use,
+        resolved,
+        record,
+        response.own_headers() if runtime.config.server.expose_headers else None,
+        offload if record.large else None,
+        lambda: guards is not None and bool(guards.findings),
+    )

@@ -1,0 +1,168 @@
+"""Keys: equal exactly if the resolved requests are, whatever the client's JSON looks like."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from gateway.cache.key import KeyPlace, cache_key
+from gateway.config.load import read_config
+from gateway.routing.planning.capability_match import with_operator_values
+from gateway.routing.planning.route import Route
+from gateway.runtime import Runtime
+from gateway.surfaces.base import Inbound, Surface
+from gateway.surfaces.routes import HOT_ROUTES
+from tests.gateway.serving import one_model
+
+Json = dict[str, object]
+PLACE = KeyPlace(tenant=("a", "", ""), surface="openai", route="chat", fingerprint="f", rule=None)
+DEFAULTS: Json = {"temperature": 0.5, "seed": 7}
+MODEL = f"    defaults: {json.dumps(DEFAULTS)}\n"
+SURFACES: Mapping[str, Surface] = {one.path: one.surface for one in HOT_ROUTES}
+CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
+
+numbers = st.one_of(st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False))
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+trees = st.recursive(
+    st.one_of(st.none(), st.booleans(), numbers, texts),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)),
+    max_leaves=6,
+)
+_Fields = dict[str, st.SearchStrategy[object]]
+_MESSAGE: _Fields = {
+    "role": st.sampled_from(["user", "system"]),
+    "content": texts.map("x".__add__),
+}
+_NAME: _Fields = {"name": st.sampled_from(["x", "y"])}
+_CHAT: _Fields = {
+    "model": st.just("chat"),
+    "messages": st.lists(st.fixed_dictionaries(_MESSAGE, optional=_NAME), min_size=1, max_size=2),
+}
+_FURTHER: _Fields = {
+    "temperature": st.sampled_from([0, 0.0, 0.5, 1]),
+    "seed": st.sampled_from([7, 8]),
+    "stream": st.booleans(),
+    "user": st.sampled_from(["u", "v"]),
+    "max_tokens": st.integers(1, 3),
+    "metadata": st.dictionaries(texts, texts, max_size=2),
+    "x_vendor": trees,
+}
+chats = st.fixed_dictionaries(_CHAT, optional=_FURTHER)
+
+
+def resolved(body: Json) -> object:
+    """The oracle: what the request says, with the operator's defaults, by Python's own JSON.
+
+    A field that is null was not sent, as in OpenAI's API.
+    """
+    sent = {name: value for name, value in body.items() if value is not None}
+    return typed({"stream": False, **DEFAULTS, **sent})
+
+
+def typed(value: object) -> object:
+    """The value in a form in which 1, 1.0 and true differ, except where the API has floats."""
+    if isinstance(value, dict):
+        items = cast(Json, value).items()
+        return {name: typed(float(one) if name == "temperature" else one) for name, one in items}  # pyright: ignore[reportArgumentType]
+    if isinstance(value, list):
+        return [typed(one) for one in cast("list[object]", value)]
+    return type(value).__name__, repr(value)
+
+
+def written(value: object, shuffle: int, indent: int | None, escaped: bool) -> bytes:
+    """JSON of the value in one of many spellings."""
+    return json.dumps(reordered(value, shuffle), indent=indent, ensure_ascii=escaped).encode()
+
+
+def reordered(value: object, shuffle: int) -> object:
+    if isinstance(value, dict):
+        items = list(cast(Json, value).items())
+        place = shuffle % len(items) if items else 0
+        return {name: reordered(one, shuffle) for name, one in (*items[place:], *items[:place])}
+    if isinstance(value, list):
+        return [reordered(one, shuffle) for one in cast("list[object]", value)]
+    return value
+
+
+def key_of(body: bytes, path: str = CHAT, place: KeyPlace = PLACE) -> str | None:
+    request = SURFACES[path].parse(Inbound(body=body, max_choices=10))
+    return cache_key(place, with_operator_values(ROUTE, request))
+
+
+def _route(folder: Path = Path("unused")) -> Route:
+    config = read_config(one_model("http://127.0.0.1:1/v1", model_more=MODEL), source="c", env={})
+    return Runtime(config, run_dir=folder).table.find("chat")
+
+
+ROUTE = _route()
+
+spellings = st.tuples(st.integers(0, 5), st.sampled_from([None, 2]), st.booleans())
+
+
+@given(chats, spellings, spellings)
+def test_spelling_and_order_never_matter(
+    body: Json, one: tuple[int, int | None, bool], other: tuple[int, int | None, bool]
+) -> None:
+    first, second = key_of(written(body, *one)), key_of(written(body, *other))
+    assert first is not None
+    assert first == second
+
+
+@given(
+    chats, chats, st.sets(st.sampled_from(["temperature", "seed", "stream", "x_vendor", "user"]))
+)
+def test_keys_are_equal_exactly_if_the_resolved_requests_are(
+    one: Json, other: Json, changed: set[str]
+) -> None:
+    other = {**one, **{name: other[name] for name in changed if name in other}}
+    equal = resolved(one) == resolved(other)
+    assert (key_of(json.dumps(one).encode()) == key_of(json.dumps(other).encode())) is equal
+
+
+@given(chats)
+def test_a_default_that_is_sent_is_the_same_request(body: Json) -> None:
+    bare = {name: value for name, value in body.items() if name not in DEFAULTS}
+    explicit = {**bare, **DEFAULTS, "stream": body.get("stream", False)}
+    assert key_of(json.dumps(bare).encode()) == key_of(json.dumps(explicit).encode())
+
+
+@given(chats, st.sampled_from(["temperature", "seed", "stream", "user", "max_tokens"]))
+def test_each_field_changes_the_key(body: Json, field: str) -> None:
+    other = {"temperature": 1.5, "seed": 99, "stream": not body.get("stream", False)}
+    changed = {**body, field: {**other, "user": "w", "max_tokens": 9}[field]}
+    assert key_of(json.dumps(body).encode()) != key_of(json.dumps(changed).encode())
+
+
+def test_when_an_answer_is_wanted_does_not_change_which() -> None:
+    body: Json = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
+    keys = {
+        key_of(json.dumps({**body, **more}).encode())
+        for more in ({}, {"timeout": 3}, {"priority": 2})
+    }
+    assert len(keys) == 1
+
+
+def test_a_place_is_part_of_the_key() -> None:
+    body = b'{"model":"chat","messages":[{"role":"user","content":"hi"}]}'
+    places = [
+        PLACE,
+        KeyPlace(tenant=("b", "", ""), surface="openai", route="chat", fingerprint="f", rule=None),
+        KeyPlace(tenant=("", "a", ""), surface="openai", route="chat", fingerprint="f", rule=None),
+        KeyPlace(tenant=("a", "", ""), surface="other", route="chat", fingerprint="f", rule=None),
+        KeyPlace(tenant=("a", "", ""), surface="openai", route="chat", fingerprint="g", rule=None),
+        KeyPlace(tenant=("a", "", ""), surface="openai", route="chat", fingerprint="f", rule=0),
+    ]
+    assert len({key_of(body, place=place) for place in places}) == len(places)
+
+
+@given(st.one_of(texts, st.lists(texts, min_size=1, max_size=3)), st.booleans())
+def test_embeddings_have_keys_by_input_and_format(inputs: object, base64: bool) -> None:
+    body: Json = {"model": "chat", "input": inputs}
+    assume(inputs and all(cast("list[str]", inputs)))
+    formatted = {**body, "encoding_format": "base64" if base64 else "float"}
+    same = key_of(json.dumps(body).encode(), EMBEDDINGS)
+    assert same is not None
+    assert (same == key_of(json.dumps(formatted).encode(), EMBEDDINGS)) is not base64
