@@ -28,7 +28,8 @@ class CaptureBudget:
 class CapturedPayload(Struct, kw_only=True, gc=False):
     """request: `None` if it is too large. parts: of the answer; streamed: they are frames.
 
-    too_large: the answer is. Only the event loop's thread may call the methods.
+    too_large: the answer is. withheld: guardrails may mask parts of the request, so that it is not
+    written. Only the event loop's thread may call the methods.
     """
 
     budget: CaptureBudget
@@ -39,6 +40,7 @@ class CapturedPayload(Struct, kw_only=True, gc=False):
     parts: list[bytes]
     streamed: bool = False
     too_large: bool = False
+    withheld: bool = False
 
     def add(self, data: bytes, *, streamed: bool) -> None:
         """Keep a piece of the answer."""

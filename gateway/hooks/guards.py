@@ -47,6 +47,11 @@ class RequestGuards:
         self._seen: set[tuple[str, str, str, str]] = set()
         self._offload: Offload | None = None
 
+    @property
+    def has_acted(self) -> bool:
+        """Whether something was masked or blocked so far, or could not be examined."""
+        return any(not one.endswith(":monitor") for one in self.findings)
+
     def offload_with(self, offload: Offload) -> None:
         """Examine long texts in threads."""
         self._offload = offload

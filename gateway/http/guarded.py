@@ -34,6 +34,8 @@ async def guarded(
         gateway.guard_counts, record.caller, record.team, record.user, record.route, request.model
     )
     if guards is None:
+        if record.payload is not None:
+            record.payload.withheld = False
         return request, None
     record.findings = guards.findings
 
@@ -48,4 +50,6 @@ async def guarded(
     else:
         request = await guards.request(request, large=False)
     response.request = request
+    if record.payload is not None:
+        record.payload.withheld = guards.has_acted
     return request, guards

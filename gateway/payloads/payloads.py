@@ -45,6 +45,7 @@ class PayloadLog:
         self._writer: PayloadWriter | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._random = random.Random()
+        self._masked = False
 
     def configure(self, config: Config) -> None:
         """Log requests that end from now on as a generation says.
@@ -53,6 +54,7 @@ class PayloadLog:
         new mode is `off`. Raises InvalidConfig for a pattern that cannot be used.
         """
         settings = config.logging.payloads
+        self._masked = self._masks_requests(config)
         otlp = config.telemetry.otlp if settings.to == "otlp" else None
         if (settings, otlp) == (self._settings, self._otlp):
             return
@@ -60,8 +62,17 @@ class PayloadLog:
         self._settings, self._otlp = settings, otlp
         self._end_writer(CLOSE_S)
 
+    @staticmethod
+    def _masks_requests(config: Config) -> bool:
+        """Whether a guardrail may mask or block what is in a request."""
+        return any(one.where != "output" and one.mode != "monitor" for one in config.guardrails)
+
     def begin(self, record: RequestRecord, body: bytes) -> None:
-        """Capture a request, if it may be logged. body: decompressed."""
+        """Capture a request, if it may be logged. body: decompressed.
+
+        With guardrails that mask or block, it is withheld until they have found nothing in it: a
+        request that is refused before they examine it is not written.
+        """
         settings = self._settings
         if settings.mode == "sample" and self._random.random() >= settings.sample:
             return
@@ -76,6 +87,7 @@ class PayloadLog:
             request_bytes=size,
             held=held,
             parts=[],
+            withheld=self._masked,
         )
 
     def finish(

@@ -20,7 +20,9 @@ class PayloadRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     request, response: JSON after redaction; a text if it is not JSON or longer than max_bytes;
     absent if there is none, or if it is listed in `omitted`. A stream's events are joined.
     request_bytes, response_bytes: as received and sent.
-    truncated, omitted: which of both; omitted ones are over 1 MiB, or cannot be read as a stream.
+    truncated, omitted: which of both; omitted ones are over 1 MiB, cannot be read as a stream, or
+    are a request in which guardrails have masked or blocked something, or that they have not seen.
+    guardrails: what they found, as in the access log.
     """
 
     time: float
@@ -42,6 +44,7 @@ class PayloadRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     response_bytes: int = 0
     truncated: tuple[str, ...] = ()
     omitted: tuple[str, ...] = ()
+    guardrails: tuple[str, ...] = ()
 
 
 def payload_record(
@@ -52,7 +55,7 @@ def payload_record(
     omitted: list[str] = []
     request: msgspec.Raw | str | None = None
     response: msgspec.Raw | str | None = None
-    if captured.request is None:
+    if captured.request is None or captured.withheld:
         omitted.append("request")
     elif captured.request:
         request, cut = _fitted(_redacted(captured.request, redactor), max_bytes)
@@ -91,6 +94,7 @@ def payload_record(
         response_bytes=captured.answer_bytes,
         truncated=tuple(truncated),
         omitted=tuple(omitted),
+        guardrails=line.guardrails,
     )
 
 
