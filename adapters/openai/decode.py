@@ -29,6 +29,7 @@ from adapters.openai.wire import (
     read_object,
     read_text_chunk,
 )
+from adapters.text_place import TextPlace, place_of
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
     Event,
@@ -99,11 +100,13 @@ class OpenAIDecoder:
         self._stream = stream
         self.ended = False
         self._usage = NULL
+        self._plain = False  # the last frame was read as a TextChunk
         self._only_text = False  # the last frame was a piece of text of a choice that has begun
         self._head = AnswerHead(endpoint.name, stream=stream)
         self._choices: dict[int, ChoiceState] = {}
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
+        self._plain = False
         if self._only_text and not event:
             # What `_chunk` returns for a frame with nothing but a piece of text, in a sixth of the
             # time. Tried only after such a frame, so that others are not decoded twice.
@@ -121,6 +124,7 @@ class OpenAIDecoder:
                 ):
                     choice = piece.choices[0]
                     if choice.index in self._choices:
+                        self._plain = True
                         return (TextDelta(text=choice.delta.content, index=choice.index),)
         if self.ended:
             return ()
@@ -155,6 +159,11 @@ class OpenAIDecoder:
             raise UpstreamBroken("stream ended without [DONE]", upstream=self._endpoint.name)
         self.ended = True
         return ()
+
+    def text_place(self, data: bytes, index: int) -> TextPlace | None:
+        """See TextPlaces."""
+        ours = self._plain and type(self).feed is OpenAIDecoder.feed
+        return place_of(data, index) if ours else None
 
     def usage(self, chunk: OpenChunk) -> Usage | None:
         """Return the totals so far if this chunk changes them; variants may count differently."""

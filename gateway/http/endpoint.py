@@ -357,7 +357,7 @@ class Endpoint:
                 with suppress(StopAsyncIteration):
                     while True:
                         await output.write(held)
-                        held = await source.asend(output.push)
+                        held = await source.asend(output)
         except GatewayError as exc:
             if not response.started:
                 raise

@@ -1,13 +1,18 @@
 """A streamed body as events, and the time in which its next content has to arrive."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final, cast
 
 from adapters.base import Decoder, EndMarked
 from adapters.framing import Frame, FrameParser
+from adapters.text_place import UNREADABLE, TextPlace, read_text
 from gateway.clock import now
 from schemas.errors import UpstreamError, UpstreamTimeout
-from schemas.event_source import EventSink
-from schemas.events import CONTENT, Event
+from schemas.event_source import EventSink, TextSink, text_sink
+from schemas.events import CONTENT, Event, TextDelta
+
+_SEARCHES: Final = 8
+"""Frames in a row whose text is looked for without effect: their other bytes differ each time."""
 
 
 class EventReader:
@@ -19,14 +24,22 @@ class EventReader:
     """
 
     __slots__ = (
+        "_after",
+        "_before",
         "_between_s",
         "_decode",
         "_decoder",
         "_end",
+        "_find_text",
+        "_from",
+        "_index",
         "_over",
         "_parse",
         "_parser",
+        "_searches",
         "_sink",
+        "_take_text",
+        "_to",
         "_upstream",
         "by",
         "content",
@@ -54,6 +67,14 @@ class EventReader:
         self._between_s = between_s
         self._over = over
         self._sink: EventSink = _nowhere
+        self._take_text: TextSink = text_sink(_nowhere)
+        # What surrounds the text of the last frame, if it was nothing but text: a frame with the
+        # same bytes around its text needs no decoder. b"": the next frame has to be decoded.
+        self._before = self._after = b""
+        self._from = self._to = self._index = self._searches = 0
+        self._find_text = cast(
+            "Callable[[bytes, int], TextPlace | None] | None", getattr(decoder, "text_place", None)
+        )
         self.by = first_by
         self.content = self.sink_is_full = False
         self.partial: Sequence[Event] = ()
@@ -86,7 +107,7 @@ class EventReader:
 
     def use(self, sink: EventSink) -> None:
         """Set the sink that `push` gives events to."""
-        self._sink = sink
+        self._sink, self._take_text = sink, text_sink(sink)
         self.sink_is_full = False
 
     def push(self, piece: bytes) -> float | None:
@@ -95,6 +116,24 @@ class EventReader:
         Returns `by`, or `None` if the coroutine that reads the body has to continue: at the end
         mark, or because the sink is full. Raises UpstreamError; the sink has the events before it.
         """
+        before = self._before
+        if before:
+            if piece.startswith(before) and piece.endswith(self._after):
+                try:
+                    text = read_text(piece[self._from : self._to])
+                except UNREADABLE:
+                    pass  # several frames, for example
+                else:
+                    self._searches = 0
+                    by = now() + self._between_s
+                    if by > self._over:
+                        by = self._over
+                    self.by = by
+                    if self._take_text(text, self._index):
+                        return by
+                    self.sink_is_full = True
+                    return None
+            self._before = b""
         try:
             frames = self._parse(piece)
             events = self._decode(*frames[0]) if len(frames) == 1 else self._decode_all(frames)
@@ -107,6 +146,8 @@ class EventReader:
             if by > self._over:
                 by = self._over
             self.by = by
+            if len(events) == 1 and type(events[0]) is TextDelta and self._find_text is not None:
+                self._learn(piece, frames, events[0].index)
             if not self._sink(events):
                 self.sink_is_full = True
                 return None
@@ -114,6 +155,20 @@ class EventReader:
             self.check_time()
         end = self._end
         return None if end is not None and end.ended else self.by
+
+    def _learn(self, piece: bytes, frames: list[Frame], index: int) -> None:
+        """Note what surrounds the text of a piece that is one frame of text."""
+        self._searches += 1
+        if self._searches > _SEARCHES:
+            self._find_text = None
+        find, (name, data) = self._find_text, frames[0]
+        if find is None or name or len(frames) > 1 or piece != b"data: %b\n\n" % data:
+            return
+        place = find(data, index)
+        if place is not None:
+            self._before, self._after = b"data: " + place.before, place.after + b"\n\n"
+            self._from, self._to = len(self._before) - 1, 1 - len(self._after)
+            self._index = place.index
 
     def close(self) -> list[Event]:
         """Return the events that the body's end completes. Raises UpstreamError if it was cut."""

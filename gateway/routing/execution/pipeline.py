@@ -6,7 +6,6 @@ is complete, so a failure at any point before its end can still fail over.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import cast
 
 from gateway.clock import now
@@ -21,7 +20,7 @@ from gateway.routing.execution.token_timing import Intervals
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from schemas.answers import Answer, Embeddings, Fold
-from schemas.event_source import EventSink, EventSource
+from schemas.event_source import EventSink, EventSource, text_sink
 from schemas.events import CONTENT, Event, TextDelta, Tokens, Usage
 from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
 
@@ -74,7 +73,7 @@ async def stream(
                         batch = held
                     sink = yield batch
                     if intervals is None and sink is not None:
-                        counted = partial(_count_and_pass, record, sink)
+                        counted = _CountedSink(record, sink)
             if not attempt.committed:
                 yield held
         except BaseException as error:
@@ -96,12 +95,25 @@ async def _next(
         return None
 
 
-def _count_and_pass(record: RequestRecord, sink: EventSink, batch: Sequence[Event]) -> bool:
-    if len(batch) == 1 and type(batch[0]) is TextDelta:
-        record.deltas += 1  # `_count` inlined for most batches; the first content has been seen
-    else:
-        _count(record, batch)
-    return sink(batch)
+class _CountedSink:
+    """An EventSink that counts what it passes on; the first content has been seen."""
+
+    __slots__ = ("_record", "_sink", "_take_text")
+
+    def __init__(self, record: RequestRecord, sink: EventSink) -> None:
+        self._record, self._sink, self._take_text = record, sink, text_sink(sink)
+
+    def __call__(self, batch: Sequence[Event]) -> bool:
+        if len(batch) == 1 and type(batch[0]) is TextDelta:
+            self._record.deltas += 1  # `_count` inlined for most batches
+        else:
+            _count(self._record, batch)
+        return self._sink(batch)
+
+    def text(self, text: str, index: int) -> bool:
+        """See EventSink."""
+        self._record.deltas += 1
+        return self._take_text(text, index)
 
 
 async def collect(

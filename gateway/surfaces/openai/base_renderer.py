@@ -90,6 +90,13 @@ class OpenAIRenderer(ABC):
             self._render(batch, out)
         return b"".join(out)
 
+    def text(self, text: str, index: int) -> bytes:
+        """Return what `events` does for a batch of one piece of text."""
+        before = self._before.get(index)
+        if before is not None:
+            return before + encode(text) + self._after
+        return self.events((TextDelta(text=text, index=index),))
+
     def _render(self, batch: Sequence[Event], out: list[bytes]) -> None:
         before, after = self._before, self._after
         for event in batch:

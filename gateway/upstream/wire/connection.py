@@ -2,14 +2,6 @@
 
 The protocol's callbacks store arriving data in the exchange's state and wake the one coroutine
 that may wait for it; an exchange has no task and no timer of its own.
-
-When an unanswered request is sent again (`StaleConnection`): the connection served an exchange
-before, it was lost without one byte of an answer, and that happened within `STALE_S` of sending.
-Servers close idle connections at any time, and the close may cross a request on the way
-(https://www.rfc-editor.org/rfc/rfc9112#section-9.6); the peer's kernel then answers the request
-with a reset, and the server's program never sees the request. Such a reset arrives within a round
-trip. A later one, or one on a fresh connection, means that a server died over the request, which
-routing has to handle. The second connection is always fresh, so there is no third attempt.
 """
 
 import asyncio
@@ -22,6 +14,7 @@ from gateway.eventloop.inline_task import Waiter, waiter_of
 from gateway.eventloop.turn import current_turn
 from gateway.upstream.transport import Step
 from gateway.upstream.wire import faults
+from gateway.upstream.wire.chunk_scan import whole_chunk
 from gateway.upstream.wire.connection_owner import ConnectionOwner
 from gateway.upstream.wire.deadlines import Deadlines
 from gateway.upstream.wire.exchange_state import (
@@ -50,6 +43,7 @@ class HttpConnection(asyncio.Protocol):
 
     __slots__ = (
         "_barren",
+        "_between",
         "_chunks",
         "_deadlines",
         "_eof",
@@ -86,11 +80,8 @@ class HttpConnection(asyncio.Protocol):
         self, upstream: str, owner: ConnectionOwner, deadlines: Deadlines, limits: Limits
     ) -> None:
         self.upstream = upstream
-        self.by = 0.0
-        self.idle = False
-        self._owner = owner
-        self._deadlines = deadlines
-        self._limits = limits
+        self.by, self.idle = 0.0, False
+        self._owner, self._deadlines, self._limits = owner, deadlines, limits
         self._most_barren = limits.head_bytes
         self._turn = current_turn()
         self.clock = self._turn.loop.time
@@ -103,6 +94,7 @@ class HttpConnection(asyncio.Protocol):
         self._head = b""  # raw bytes so far: the parser does not return them
         self._chunks: list[bytes] = []
         self.buffered = 0
+        self._between = False  # the parser has read whole chunks, and nothing of the next one
         self._barren = 0  # bytes since the last body data; bounds heads and trailers
         self._sent_at = 0.0
         self._waiter: Waiter | None = None
@@ -110,11 +102,9 @@ class HttpConnection(asyncio.Protocol):
         self._step_error: Exception | None = None
         self._error: UpstreamError | StaleConnection | None = None
         self.state = READY
-        self._reusable = True
-        self._reused = False
+        self._reusable, self._reused = True, False
         self._informational = 0  # 1xx heads, which precede the final one in `_head`
-        self._skipping = False  # the parser is in the message of a 1xx head
-        self._head_only = False
+        self._skipping = self._head_only = False  # skipping: the parser is in a 1xx message
         self._paused = False  # reading is paused until `read` empties the buffer
 
     @property
@@ -134,8 +124,7 @@ class HttpConnection(asyncio.Protocol):
             self.release()
             raise faults.unsent(self.upstream, late=head_by <= now)
         self.state = ON_SEND[self.state]
-        self._head_only = head_only
-        self._sent_at = now
+        self._head_only, self._sent_at = head_only, now
         self._turn.write(self._transport, request)
         waiter = self._waiter = waiter_of(self._turn)
         self.by = head_by
@@ -266,6 +255,9 @@ class HttpConnection(asyncio.Protocol):
         if state is not SENT and state is not BODY:
             self._surplus()
             return
+        if self._between and self._step is not None and (body := whole_chunk(data)):
+            self._pass_on(self._step, body)
+            return
         self._barren += len(data)
         if not self.status:
             self._head = self._head + data if self._head else data
@@ -277,12 +269,12 @@ class HttpConnection(asyncio.Protocol):
             else:
                 self._fail(faults.not_http(self.upstream, exc), exc)
             return
+        self._between = self._between and data.endswith(b"\r\n")
         if self._barren > self._most_barren and self.state is not COMPLETE:
             self._fail(faults.too_long(self.upstream, self._most_barren))
 
     def eof_received(self) -> None:
-        self._eof = True
-        self._reusable = False
+        self._eof, self._reusable = True, False
         if self.idle:
             self.drop()
 
@@ -336,9 +328,7 @@ class HttpConnection(asyncio.Protocol):
         if (problem := self.headers.fault(self._limits, status)) is not None:
             self._fail(UpstreamBroken(problem, upstream=self.upstream))
             return
-        self.status = status
-        self.state = ON_HEAD[self.state]
-        self._head = b""
+        self.status, self.state, self._head = status, ON_HEAD[self.state], b""
         if not self._parser.should_keep_alive():
             self._reusable = False
         if self._head_only:
@@ -350,18 +340,8 @@ class HttpConnection(asyncio.Protocol):
         if self.state is not BODY:
             return
         self._barren = 0
-        step = self._step
-        if step is not None:
-            try:
-                by = step(body)
-            except Exception as error:  # noqa: BLE001  it is raised in the coroutine
-                self._step_error = error
-                by = None
-            if by is None:
-                self._step = None
-                self._wake()
-            else:
-                self.by = by
+        if self._step is not None:
+            self._pass_on(self._step, body)
             return
         self._chunks.append(body)
         self.buffered += len(body)
@@ -370,7 +350,14 @@ class HttpConnection(asyncio.Protocol):
             self._transport.pause_reading()
         self._wake()
 
+    def on_chunk_header(self) -> None:
+        self._between = False
+
+    def on_chunk_complete(self) -> None:
+        self._between = True
+
     def on_message_complete(self) -> None:
+        self._between = False
         if self._skipping:
             self._skipping = False
         elif self.state is BODY:
@@ -378,6 +365,18 @@ class HttpConnection(asyncio.Protocol):
             self._wake()
 
     # Helpers
+
+    def _pass_on(self, step: Step, body: bytes) -> None:
+        try:
+            by = step(body)
+        except Exception as error:  # noqa: BLE001  it is raised in the coroutine
+            self._step_error = error
+            by = None
+        if by is None:
+            self._step = None
+            self._wake()
+        else:
+            self.by = by
 
     def _wake(self) -> None:
         if (waiter := self._waiter) is not None:

@@ -4,7 +4,16 @@ from schemas.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, Upstr
 
 
 class StaleConnection(Exception):
-    """The server never processed the request; send it again on a fresh connection."""
+    """The server never processed the request; send it again on a fresh connection.
+
+    The connection served an exchange before, it was lost without one byte of an answer, and that
+    happened within `STALE_S` of sending. Servers close idle connections at any time, and the close
+    may cross a request on the way (https://www.rfc-editor.org/rfc/rfc9112#section-9.6); the peer's
+    kernel then answers the request with a reset, and the server's program never sees the request.
+    Such a reset arrives within a round trip. A later one, or one on a fresh connection, means that
+    a server died over the request, which routing has to handle. The second connection is always
+    fresh, so there is no third attempt.
+    """
 
 
 def late(upstream: str, *, begun: bool) -> UpstreamError:

@@ -3,15 +3,16 @@
 import json
 from collections.abc import Sequence
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.base import Endpoint
-from adapters.framing import SSEParser
+from adapters.framing import Frame, SSEParser
 from adapters.openai.decode import OpenAIDecoder
 from gateway.upstream.event_reader import EventReader
 from schemas.errors import UpstreamError
-from schemas.events import Event
+from schemas.events import Event, TextDelta
 
 ENDPOINT = Endpoint(name="up", base_url="http://up.test/v1")
 NEVER = float("inf")
@@ -22,6 +23,42 @@ def chunk(delta: dict[str, object], **more: object) -> bytes:
     return b"data: " + json.dumps({"id": "c", "model": "m", "choices": [choice]}).encode() + b"\n\n"
 
 
+def worded(text: str) -> bytes:
+    """A frame as servers send it: compact, and its text not in ASCII only."""
+    return (
+        b'data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"content":%b},'
+        b'"logprobs":null,"finish_reason":null}]}\n\n' % msgspec.json.encode(text)
+    )
+
+
+WORDS = st.builds(worded, st.text(max_size=6) | st.sampled_from(['"', "\\", "}", "\u2028", "\r\n"]))
+"""Frames that differ in nothing but their text."""
+
+TRICKS = st.sampled_from(
+    [
+        worded("a").replace(b'"a"', b'"a","content":"b"'),
+        worded("a").replace(b'"a"', b'"a","content" :"b"'),
+        worded("a").replace(b'"a"', b'"a","c\\u006fntent":"b"'),
+        worded("a").replace(b'"a"', b'""'),
+        worded("a").replace(b'"a"', b'"'),
+        worded("a").replace(b'"a"', b"null"),
+        worded("a").replace(b'"a"', b' "a" '),
+        worded("a").replace(b'"a"', b'"a"\n'),
+        worded("a").replace(b'"a"', b'"\n"'),
+        worded("a").replace(b'"a"', b'"\xff"'),
+        worded("a").replace(b'"a"', b'"\\ud800"'),
+        worded("a").replace(b'"c"', b'"content"'),
+        worded("a").replace(b'"index":0', b'"index":1'),
+        worded("a").replace(b"}\n", b',"usage":{"prompt_tokens":1,"completion_tokens":2}}\n'),
+        worded("a").replace(b"}\n", b',"usage":{"prompt_tokens":1,"completion_tokens":3}}\n'),
+        worded("a").replace(b"}\n", b',"obfuscation":"x"}\n'),
+        worded("a")[:-1],
+        worded("a") + worded("b"),
+        b"event: error\n" + worded("a"),
+        b"data: ",
+        b"\r\n",
+    ]
+)
 FRAMES = st.sampled_from(
     [
         chunk({"content": "text "}),
@@ -42,10 +79,10 @@ FRAMES = st.sampled_from(
 )
 
 
-def reader() -> EventReader:
+def reader(parser: SSEParser | None = None) -> EventReader:
     decoder = OpenAIDecoder(ENDPOINT, stream=True)
     return EventReader(
-        SSEParser("up"), decoder, decoder, "up", first_by=NEVER, between_s=1e9, over=NEVER
+        parser or SSEParser("up"), decoder, decoder, "up", first_by=NEVER, between_s=1e9, over=NEVER
     )
 
 
@@ -68,17 +105,29 @@ def pulled(pieces: list[bytes]) -> tuple[list[Event], str]:
     return events, ""
 
 
-def pushed(pieces: list[bytes]) -> tuple[list[Event], str]:
-    events: list[Event] = []
-    one = reader()
-    taken = 0
+class Sink:
+    """Takes events, and is full each third time."""
 
-    def sink(batch: Sequence[Event]) -> bool:
-        nonlocal taken
-        events.extend(batch)
-        taken += 1
-        return taken % 3 != 0
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._taken = 0
 
+    def __call__(self, batch: Sequence[Event]) -> bool:
+        self.events.extend(batch)
+        self._taken += 1
+        return self._taken % 3 != 0
+
+
+class TextTaker(Sink):
+    """The same, and takes text without an event."""
+
+    def text(self, text: str, index: int) -> bool:
+        return self([TextDelta(text=text, index=index)])
+
+
+def pushed(pieces: list[bytes], kind: type[Sink] = Sink) -> tuple[list[Event], str]:
+    one, sink = reader(), kind()
+    events = sink.events
     one.use(sink)
     try:
         for piece in pieces:
@@ -97,6 +146,69 @@ def test_whatever_arrives_in_whatever_pieces(frames: list[bytes], places: list[i
     pieces = cut(chunk({"role": "assistant", "content": "begun"}) + b"".join(frames), places)
 
     assert pushed(pieces) == pulled(pieces)
+
+
+@given(st.lists(WORDS | WORDS | WORDS | TRICKS | FRAMES, max_size=16))
+def test_frames_that_differ_in_nothing_but_text_are_read_like_all_others(
+    frames: list[bytes],
+) -> None:
+    pieces = [worded("begun"), worded("going"), *frames]
+
+    expected = pulled(pieces)
+
+    assert pushed(pieces) == pushed(pieces, TextTaker) == expected
+
+
+@given(st.lists(WORDS | TRICKS, max_size=12), st.lists(st.integers(0, 4000), max_size=12))
+def test_whatever_arrives_in_whatever_pieces_as_text(
+    frames: list[bytes], places: list[int]
+) -> None:
+    body = b"".join([worded("going")] * 3 + frames)
+    pieces = [worded("begun"), *cut(body, places)]
+
+    assert pushed(pieces, TextTaker) == pulled(pieces)
+
+
+def test_a_frame_like_the_one_before_needs_no_parser() -> None:
+    parser, sink = CountingParser("up"), TextTaker()
+    one = reader(parser)
+    one.use(sink)
+
+    for word in ("a", "b", "ü", '"c"', "d"):
+        one.push(worded(word))
+    one.push(chunk({"content": "e"}))
+
+    assert [event.text for event in sink.events if type(event) is TextDelta] == [
+        "a",
+        "b",
+        "ü",
+        '"c"',
+        "d",
+        "e",
+    ]
+    assert parser.fed == 4  # the first three, and the one in another format
+
+
+def test_a_stream_whose_frames_all_differ_is_soon_left_to_the_parser() -> None:
+    parser, sink = CountingParser("up"), TextTaker()
+    one = reader(parser)
+    one.use(sink)
+
+    for number in range(99):
+        one.push(worded("a").replace(b"}\n", b',"obfuscation":"%d"}\n' % number))
+
+    assert parser.fed == 99
+    assert len([event for event in sink.events if type(event) is TextDelta]) == 99
+
+
+class CountingParser(SSEParser):
+    """Counts what it is fed."""
+
+    fed = 0
+
+    def feed(self, data: bytes) -> list[Frame]:
+        self.fed += 1
+        return super().feed(data)
 
 
 @given(st.lists(FRAMES, max_size=12))
