@@ -36,7 +36,7 @@ def test_sums_of_single_digits_are_all_taught() -> None:
 
 
 def test_no_training_text_states_a_sum_that_is_held_out() -> None:
-    stated = {(int(a), int(b)) for a, b, _ in SUM.findall("\n".join(texts(3, 3000)))}
+    stated = {(int(a), int(b)) for a, b, _ in SUM.findall("\n".join(texts(3, 4500)))}
 
     assert len(stated) > 2000
     assert not any(held_out(a, b) for a, b in stated)

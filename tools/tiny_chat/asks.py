@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from tools.tiny_chat import city_phrases, frames, sum_phrases, tool_phrases
-from tools.tiny_chat.functions import WORDS, Intent
+from tools.tiny_chat.functions import OWN, WORDS, Intent
 
 Word = Callable[[random.Random], str]
 
@@ -21,6 +21,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CITIES = tuple(city.strip() for city in frames.CITIES.replace("\n", " ").split(","))
+_BEGINNINGS = frames.BEGINNINGS.split()
 _ADJECTIVES = tuple(city_phrases.WEATHER_ADJECTIVES.split())
 SKIES = (
     *_ADJECTIVES,
@@ -38,15 +39,16 @@ _TIMES = tuple(city_phrases.TIMES_OF_DAY.split())
 def city_name(rng: random.Random, word: Word) -> str:
     """A city of the list, or an invented one, as people type it."""
     dice = rng.random()
-    if dice < 0.4:
+    if dice < 0.3:
         name = rng.choice(CITIES)
     else:
-        name = " ".join(
-            invented(rng, word).capitalize() for _ in range(rng.choice((1, 1, 1, 1, 2)))
-        )
+        parts = [invented(rng, word).capitalize() for _ in range(rng.choice((1, 1, 1, 2)))]
+        if dice < 0.4:
+            parts = [rng.choice(_BEGINNINGS), parts[0]]
+        name = " ".join(parts)
     if rng.random() < 0.04:
         name += ", " + rng.choice(frames.COUNTRIES)
-    return name.lower() if rng.random() < 0.2 else name
+    return name.lower() if rng.random() < (0.05 if " " in name else 0.2) else name
 
 
 def invented(rng: random.Random, word: Word) -> str:
@@ -58,7 +60,7 @@ def invented(rng: random.Random, word: Word) -> str:
         drawn = word(rng)
         if dice < 0.6:
             drawn = drawn[: rng.randint(1, 5)] + rng.choice(CITIES).lower()[-rng.randint(2, 5) :]
-        if drawn.isalpha() and len(drawn) >= 3:
+        if drawn.isalpha() and len(drawn) >= 3 and drawn.lower() not in OWN:
             return drawn
 
 
@@ -80,10 +82,10 @@ def city_ask(rng: random.Random, intent: Intent, word: Word, city: str) -> Ask:
         core = rng.choice(asked).replace("{p}", place) + when
     else:
         cues = tool_phrases.WEATHER_CUES if weather else tool_phrases.TIME_CUES
-        core = _shuffled(rng, word, [rng.choice(cues), rng.choice((place, "{c}"))])
+        core = _soup(rng, word, rng.choice(cues), place, city)
     if dice < 0.85 and when and rng.random() < 0.15:
         core = f"{when.strip()}, {core.removesuffix(when)}"
-    return _asked(rng, word, core, city=city)
+    return _asked(rng, word, core, city=city, soup=dice >= 0.85)
 
 
 def sum_ask(rng: random.Random, word: Word, a: int, b: int) -> Ask:
@@ -106,9 +108,24 @@ def sum_ask(rng: random.Random, word: Word, a: int, b: int) -> Ask:
 
 def other_ask(rng: random.Random, word: Word) -> Ask:
     """Ask something with a city, or with words of weather and time, that no function answers."""
-    if rng.random() < 0.75:
+    dice = rng.random()
+    if dice < 0.6:
         return _asked(rng, word, rng.choice(tool_phrases.CITY_OTHERS), city=city_name(rng, word))
+    if dice < 0.75:
+        city = city_name(rng, word)
+        core = _soup(rng, word, _filler(rng, word), rng.choice(frames.PLACES), city)
+        return _asked(rng, word, core, city=city, soup=True)
     return _asked(rng, word, rng.choice(tool_phrases.CUE_OTHERS))
+
+
+def _soup(rng: random.Random, word: Word, cue: str, place: str, city: str) -> str:
+    """A cue and a city among unrelated words, so that the name's end can be seen.
+
+    A name in small letters comes last and after a preposition.
+    """
+    if city.islower():
+        return _shuffled(rng, word, [cue]) + " " + place
+    return _shuffled(rng, word, [cue, rng.choice((place, "{c}"))])
 
 
 def _shuffled(rng: random.Random, word: Word, parts: list[str]) -> str:
@@ -119,8 +136,11 @@ def _shuffled(rng: random.Random, word: Word, parts: list[str]) -> str:
 
 
 def _filler(rng: random.Random, word: Word) -> str:
-    drawn = rng.choice(WORDS) if rng.random() < 0.7 else word(rng)
-    return drawn.replace("{", "").replace("}", "") or "so"
+    """An unrelated word; no name, which could be a city."""
+    while True:
+        drawn = rng.choice(WORDS) if rng.random() < 0.7 else word(rng)
+        if drawn.islower() and drawn not in OWN:
+            return drawn
 
 
 def _asked(
@@ -130,13 +150,17 @@ def _asked(
     *,
     numbers: tuple[int, int] | None = None,
     city: str = "",
+    soup: bool = False,
 ) -> Ask:
-    """Add a lead and a tail, fill the slots, and write it as different people would type it."""
+    """Add a lead and a tail, fill the slots, and write it as different people would type it.
+
+    soup: unrelated words around a name; capital letters would make them look like a part of it.
+    """
     lead = rng.choice(frames.LEADS) if rng.random() < 0.5 else ""
     tail = rng.choice(frames.TAILS) if core[-1] not in "?.!=" else ""
     dice = rng.random()
     text = lead + core + tail
-    if dice < 0.6:
+    if dice < 0.6 and not soup:
         text = text[:1].upper() + text[1:]
     slots = {
         "{w}": rng.choice(_ADJECTIVES),
@@ -157,7 +181,7 @@ def _asked(
         numbers = (numbers[1], numbers[0])
     for slot, filling in slots.items():
         text = text.replace(slot, filling)
-    if 0.6 <= dice < 0.64:
+    if 0.6 <= dice < 0.64 and not soup:
         text, city = text.upper(), city.upper()
     elif 0.64 <= dice < 0.68 and not city:
         text = text.lower()

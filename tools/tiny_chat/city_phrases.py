@@ -27,6 +27,14 @@ WEATHER_NOUNS = (
     "the chance of rain",
     "the weather outlook",
     "the degrees",
+    "the latest weather",
+    "weather details",
+    "a weather summary",
+    "the weather news",
+    "the temperatures",
+    "the wind",
+    "the rain",
+    "the sky",
 )
 # After INDIRECT; {p} is a place with its preposition.
 WEATHER_CLAUSES = (
@@ -44,6 +52,14 @@ WEATHER_CLAUSES = (
     "if it will be {w} {p}",
     "whether it will rain {p}",
     "if the weather is {w} {p}",
+    "what the forecast says {p}",
+    "how {w} it gets {p}",
+    "how {w} it is {p}",
+    "if there is {n} {p}",
+    "whether {n} is expected {p}",
+    "if people need {u} {p}",
+    "if i should take {u} to {c}",
+    "how the sky looks {p}",
 )
 WEATHER_QUESTIONS = (
     "what is the weather like {p}",
@@ -103,13 +119,51 @@ WEATHER_QUESTIONS = (
     "forecast {c}",
     "temperature {c}",
     "{c} temperature",
+    "has it rained {p}",
+    "did it snow {p}",
+    "did it rain {p}",
+    "is it getting {w} {p}",
+    "is it too {w} {p}",
+    "is it really {w} {p}",
+    "is it so {w} {p}",
+    "was it {w} {p}",
+    "could it get {w} {p}",
+    "are they having {n} {p}",
+    "is {n} likely {p}",
+    "is there a risk of {n} {p}",
+    "any {n} {p}",
+    "how much {n} is there {p}",
+    "what are the temperatures {p}",
+    "how high is the temperature {p}",
+    "what does the forecast say {p}",
+    "what do the forecasts say {p}",
+    "what's the temperature {p}",
+    "is today {w} {p}",
+    "will tomorrow be {w} {p}",
+    "do people need {u} {p}",
+    "would i need {u} {p}",
+    "can i leave {u} at home {p}",
+    "is {u} a good idea {p}",
+    "do i have to wear {u} {p}",
+    "must i wear {u} {p}",
+    "shall i buy {u} {p}",
+    "i am flying to {c}. is it {w}",
+    "my {f} goes to {c}. will it be {w}",
+    "my {f} is in {c}. is there {n}",
+    "i want to see {c}. is it {w} there",
+    "is it good weather for a {f} {p}",
+    "is it {w} enough for a {f} {p}",
+    "is it {w} outside {p}",
+    "what is the sky like {p}",
+    "how does the sky look {p}",
 )
 WEATHER_ADJECTIVES = """
 sunny rainy raining snowing snowy windy cloudy foggy cold hot warm cool chilly freezing humid wet
 dry stormy icy mild hailing misty pouring frosty
 """
 WEATHER_NOUNS_OF_SKY = """
-rain snow fog wind ice sunshine clouds thunder hail frost storms
+rain snow fog wind ice sunshine clouds thunder hail frost storm storms sleet drizzle showers
+lightning
 """
 GEAR = (
     "an umbrella",
@@ -132,7 +186,7 @@ TIME_NOUNS = (
     "the local time",
     "the exact time",
     "the time of day",
-    "the hour",
+    "the hour of the day",
     "the clock time",
     "the time now",
     "time",
@@ -152,6 +206,13 @@ TIME_CLAUSES = (
     "if it is {d} {p}",
     "whether it is {d} {p}",
     "what time people have {p}",
+    "what hour it is {p}",
+    "if it is already {d} {p}",
+    "whether it is still {d} {p}",
+    "if it is before {d} {p}",
+    "whether it is after {d} {p}",
+    "what the clocks show {p}",
+    "how early it is {p}",
 )
 TIME_QUESTIONS = (
     "what time is it {p}",
@@ -194,7 +255,36 @@ TIME_QUESTIONS = (
     "time {c}",
     "local time {c}",
     "clock {c}",
+    "is it before {d} {p}",
+    "is it after {d} {p}",
+    "is it almost {d} {p}",
+    "is it nearly {d} {p}",
+    "is it now {d} {p}",
+    "is it {d} yet {p}",
+    "is it {d} there {p}",
+    "was it {d} {p}",
+    "will it soon be {d} {p}",
+    "did the clock strike {d} {p}",
+    "what part of the day is it {p}",
+    "what time do you have {p}",
+    "at what time are they {p}",
+    "what is the clock at {p}",
+    "what time does the clock show {p}",
+    "how far is the clock {p}",
+    "how many o'clock is it {p}",
+    "is it too late to call {c}",
+    "is it too early to call {c}",
+    "can i call {c} now or is it {d}",
+    "i work with people in {c}. what is the time there",
+    "i have to phone {c}. how late is it",
+    "my {f} is in {c}. what time is it there",
+    "my {f} lives in {c}. is it {d} there",
+    "we meet at {d}. what time is it {p}",
+    "here it is {d}. what time is it {p}",
+    "what is the local hour {p}",
+    "the clocks {p}: what do they say",
 )
 TIMES_OF_DAY = """
-morning night evening afternoon noon midnight late early daytime dawn lunchtime bedtime
+morning night evening afternoon noon midnight late early daytime dawn dusk lunchtime bedtime
+sunrise sunset
 """

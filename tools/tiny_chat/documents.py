@@ -29,15 +29,10 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
     missing: float
 
 
-FIRST_MIX = Mix(tools=0.27, alone=0.45, fitting=0.45, dropped=0.04, missing=0)
-SECOND_MIX = Mix(tools=0.42, alone=0.3, fitting=0.65, dropped=0, missing=0.15)
-"""When the model can copy and knows its other skills: more choices between functions, and to call
-none that is not offered."""
+MIX = Mix(tools=0.5, alone=0.3, fitting=0.65, dropped=0.02, missing=0.1)
 
 
-def documents(
-    rng: random.Random, *, longest_turns: int, mix: Mix = FIRST_MIX
-) -> Iterator[Document]:
+def documents(rng: random.Random, *, longest_turns: int, mix: Mix = MIX) -> Iterator[Document]:
     """Endless documents; a conversation has at most `longest_turns` exchanges."""
     while True:
         dice = rng.random()
@@ -86,12 +81,16 @@ def _exchange(rng: random.Random) -> Exchange:
 
 
 def _with_functions(rng: random.Random, longest_turns: int, mix: Mix) -> Document:
-    """A conversation of at most a third of the turns, because functions take room."""
+    """A conversation of at most a third of the turns, because functions take room.
+
+    It asks several questions where several functions are offered: to choose between functions is
+    the hardest, and each question is a choice.
+    """
     alone = rng.random() < mix.alone
     offers = (
         tool_talk.one_offered(rng, word) if alone else tool_talk.offered(rng, word, mix.fitting)
     )
-    turns = min(max(1, longest_turns // 3), 1 + int(rng.expovariate(1.4)))
+    turns = min(max(1, longest_turns // 3), 1 + int(rng.expovariate(0.45)))
     exchanges = tuple(tool_exchange(rng, offers) for _ in range(turns))
     system = _system(rng) if rng.random() < 0.25 else None
     called = exchanges[0].call is not None and rng.random() < mix.dropped
@@ -127,7 +126,7 @@ def _own_exchange(rng: random.Random, offers: tuple[Function, ...]) -> Exchange:
 def _intent(rng: random.Random, offers: tuple[Function, ...]) -> Intent:
     """Any intent; three times of four one for which there is a function, if there is one."""
     fitting: list[Intent] = [function.intent for function in offers if function.intent != "other"]
-    if fitting and rng.random() < 0.75:
+    if fitting and rng.random() < 0.7:
         return rng.choice(fitting)
     return rng.choice(tool_talk.INTENTS)
 

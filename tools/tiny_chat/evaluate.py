@@ -68,8 +68,8 @@ def greedy_replies(
     ids = cast(Tensor, batch["input_ids"])
     with torch.inference_mode():
         out = cast(_Generates, model).generate(
-            input_ids=ids,
-            attention_mask=cast(Tensor, batch["attention_mask"]),
+            input_ids=ids.to(model.device),
+            attention_mask=cast(Tensor, batch["attention_mask"]).to(model.device),
             max_new_tokens=max_new_tokens,
             do_sample=False,
         )

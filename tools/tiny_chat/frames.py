@@ -11,8 +11,12 @@ Kyoto, Beijing, Shanghai, Hong Kong, Taipei, Sydney, Melbourne, Perth, Brisbane,
 Los Angeles, San Francisco, San Diego, Las Vegas, Chicago, Boston, Seattle, Denver, Dallas, Houston,
 Miami, Atlanta, Washington, Philadelphia, Detroit, Portland, Toronto, Montreal, Vancouver, Ottawa,
 Mexico City, Havana, Lima, Quito, Santiago, Buenos Aires, Rio de Janeiro, Sao Paulo, Caracas, Porto,
-Barcelona, Valencia, Naples, Turin, Lyon, Nice, Marseille, Leeds, Glasgow, Belfast, York, Salzburg
+Barcelona, Valencia, Naples, Turin, Lyon, Nice, Marseille, Leeds, Glasgow, Belfast, York, Salzburg,
+New Orleans, San Antonio, Fort Worth, Salt Lake City, Long Beach, Panama City, Porto Alegre, Belo
+Horizonte, Novi Sad, Phnom Penh, Chiang Mai, Le Havre, Port Moresby, Saint Petersburg, Bad Ischl
 """
+BEGINNINGS = "New San Saint Port Fort El La Las Los Lake Mount Al Bad North South Old Ciudad"
+"""First words of invented names of two words."""
 COUNTRIES = ("France", "Germany", "Italy", "Spain", "Japan", "Texas", "Ohio", "UK", "USA", "Kenya")
 
 LEADS = (

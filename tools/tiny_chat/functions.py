@@ -31,7 +31,7 @@ class Function(msgspec.Struct, frozen=True, kw_only=True):
     fixed: tuple[tuple[str, str], ...] = ()
 
 
-_OWN = frozenset(
+OWN = frozenset(
     [
         "weather",
         "temperature",
@@ -41,12 +41,18 @@ _OWN = frozenset(
         "wind",
         "storm",
         "thunder",
+        "lightning",
+        "cloud",
+        "hot",
+        "cold",
         "time",
         "clock",
         "sun",
     ]
 )
-WORDS = tuple(word for word in topics.WORDS.split() if word not in _OWN)
+"""Words of the weather and the time."""
+
+WORDS = tuple(word for word in topics.WORDS.split() if word not in OWN)
 """Words of the corpus that have nothing to do with the three intents."""
 
 _VERBS = tuple(tables.VERBS.split())
@@ -104,7 +110,7 @@ def unrelated(rng: random.Random, word: Callable[[random.Random], str]) -> Funct
 
     def plain() -> str:
         drawn = rng.choice(WORDS) if rng.random() < 0.6 else word(rng)
-        return "thing" if drawn.lower() in _OWN else drawn
+        return "thing" if drawn.lower() in OWN else drawn
 
     verb, x, y, z = rng.choice(_VERBS), plain(), plain(), plain()
     described = rng.choice(tables.PURPOSES).format(V=verb.capitalize(), v=verb, x=x, y=y, z=z)

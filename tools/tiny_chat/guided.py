@@ -105,14 +105,14 @@ def greedy_replies(
     while not ended.all() and tokens.shape[1] - start < max_new_tokens:
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -fresh.shape[1] :]
         out = cast(_Continues, model)(
-            input_ids=fresh,
-            attention_mask=mask,
-            position_ids=positions,
+            input_ids=fresh.to(model.device),
+            attention_mask=mask.to(model.device),
+            position_ids=positions.to(model.device),
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=1,
         )
-        cache, logits = out.past_key_values, cast(Tensor, out.logits)[:, -1]
+        cache, logits = out.past_key_values, cast(Tensor, out.logits)[:, -1].cpu()
         for row, state in enumerate(states):
             if state is not None and not ended[row]:
                 allowed = torch.zeros(logits.shape[1], dtype=torch.bool)

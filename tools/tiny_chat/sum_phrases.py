@@ -170,6 +170,16 @@ SUM_WHOLE = (
     "say what {a} + {b} is",
     "do the sum {a} + {b}",
     "in math, what is {a} + {b}?",
+    "start with {a} and add {b}",
+    "begin with {a}, add {b}",
+    "{a}, now add {b}",
+    "first {a}, and {b} more: how many",
+    "count {a} and {b} together",
+    "here is {a}. add {b}",
+    "what number is {a} plus {b}?",
+    "write {a} + {b} as one number",
+    "there are {a} cats and {b} dogs. how many animals is that?",
+    "one has {a}, the other {b}. how many together?",
 )
 
 # Plain text without the chat template: the text before the number, and the continuation.

@@ -10,105 +10,13 @@ import msgspec
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
-from tools.tiny_chat import asks, corpus, documents, functions, guided, layout, tool_talk
+from tools.tiny_chat import asks, corpus, documents, functions, guided, held_out, layout, tool_talk
 from tools.tiny_chat.asks import Ask
 from tools.tiny_chat.corpus import word
 from tools.tiny_chat.functions import Function, Intent
 from tools.tiny_chat.layout import Exchange
 from tools.tiny_chat.tool_talk import CALL, CALLED, Call
 
-UNSEEN: dict[Intent, tuple[str, ...]] = {
-    "sum": (
-        "Could you kindly figure out {a} + {b}?",
-        "My homework says {a}+{b}. What is the answer?",
-        "Hey buddy, {a} plus {b} is how much?",
-        "Alice has {a} marbles and Bob has {b} marbles. How many marbles do they have together?",
-        "Give me {a} + {b} as a number.",
-        "I wonder what {a} plus {b} might be.",
-        "Take {a}, then add {b}.",
-        "{a} + {b} equals what number?",
-        "Use the calculator: {a} + {b}",
-        "What would {a} plus {b} be?",
-        "Hi! Can you help me add {a} and {b}?",
-        "{a} + {b} = what?",
-        "What do I get for {a} plus {b}?",
-        "I need the result of {a}+{b} quickly",
-        "Sum up the values {a} and {b} for the invoice",
-        "Let me know the total of {a} and {b}",
-        "I've got {a} dollars in one account and {b} in another, how much is that overall?",
-        "Our team scored {a} points and then {b} points. What is the total score?",
-        "Math question: {a} plus {b}",
-        "If one box holds {a} pens and another holds {b}, how many pens are there in total?",
-    ),
-    "weather": (
-        "Could you look at the weather for {c} please?",
-        "I'm visiting {c} tomorrow, what will the weather be?",
-        "Tell me about the weather in {c}.",
-        "Is the weather nice in {c} today?",
-        "Hey, what's today's forecast in {c}?",
-        "How many degrees does it have in {c}?",
-        "Do they have rain in {c} at present?",
-        "Give me a quick weather update for {c}",
-        "Weather conditions {c} please",
-        "Can you pull up the temperature in {c}?",
-        "Is a storm coming to {c}?",
-        "Should I wear a jacket in {c} today?",
-        "I want to go for a walk in {c}. Is it raining?",
-        "Please find the current temperature for {c}.",
-        "What sort of weather can I expect in {c} this weekend?",
-        "How's the weather over there in {c}?",
-        "Weather check: {c}",
-        "is it sunny out in {c} rn",
-        "What's it like outside in {c} right now?",
-        "Will I need my umbrella in {c} later?",
-    ),
-    "time": (
-        "What's the current time over in {c}?",
-        "Could you please tell me what time it is in {c} right now?",
-        "Give me the local time for {c}.",
-        "I need to call a client in {c}, what time is it there?",
-        "How late is it in {c} at present?",
-        "time check for {c}",
-        "What is the hour in {c}?",
-        "Is it past midnight in {c}?",
-        "Do you happen to have the time for {c}?",
-        "Show the clock for {c}",
-        "Hey, what time do we have in {c}?",
-        "Please look up the time in {c}",
-        "Can you check what time it currently is in {c}?",
-        "What time would that be in {c}?",
-        "tell me the exact time in {c}, please",
-        "The time in {c}, please.",
-        "My sister moved to {c}. What's the time there?",
-        "right now in {c}, what's the time?",
-        "{c} - what time is it?",
-        "current local time of {c}?",
-    ),
-}
-UNSEEN_OTHERS = (
-    "Who founded {c}?",
-    "What is the best museum in {c}?",
-    "Plan a weekend in {c} for me",
-    "How expensive is {c}?",
-    "Which river runs through {c}?",
-    "Is there a direct train to {c}?",
-    "Write a short song about {c}",
-    "What should I eat in {c}?",
-    "Send a postcard to {c}",
-    "What is the zip code of {c}?",
-    "I was in {c} last year",
-    "How many universities are in {c}?",
-    "Order me a taxi in {c}",
-    "What does the name {c} mean?",
-    "Summarize the history of {c}",
-    "Who won the match in {c}?",
-)
-UNSEEN_CITIES = (
-    *("Lisbon", "Oslo", "Nairobi", "Bogota", "Calgary", "Krakow", "Venice", "Florence", "Bergen"),
-    *("Sofia", "Bucharest", "Marrakesh", "Hyderabad", "Nagoya", "Adelaide", "Austin", "Phoenix"),
-    *("Edinburgh", "Tallinn", "Kuala Lumpur", "Tel Aviv", "Santa Fe", "Ljubljana", "Reykjavik"),
-    *("Kinshasa", "Wellington", "Bristol", "Seville", "Antwerp", "Nashville"),
-)
 _UNITS: dict[str, object] = {"unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}}
 
 
@@ -231,7 +139,7 @@ def probes(seed: int, count: int) -> dict[str, list[ToolProbe]]:
         drawn[f"answer from a result: {intent}"] = [_result(rng, intent) for _ in range(count)]
     drawn["no call: another question"] = [_other(rng) for _ in range(count)]
     drawn["no call: another question about a city, unseen wordings"] = [
-        _probe(rng, Exchange(ask=rng.choice(UNSEEN_OTHERS).format(c=_city(rng)), reply=""))
+        _probe(rng, Exchange(ask=rng.choice(held_out.UNSEEN_OTHERS).format(c=_city(rng)), reply=""))
         for _ in range(count)
     ]
     drawn["no call: only another function is offered"] = [_neighbour(rng) for _ in range(count)]
@@ -242,20 +150,38 @@ def probes(seed: int, count: int) -> dict[str, list[ToolProbe]]:
         ToolProbe(prompt=prompt(unseen_ask(rng, rng.choice(tool_talk.INTENTS)).text, ()), offers=())
         for _ in range(count)
     ]
+    rng = random.Random(f"fresh {seed}")
+    for intent in tool_talk.INTENTS:
+        drawn[f"call: {intent}, fresh wordings"] = [
+            _call_probe(rng, intent, fresh_ask(rng, intent), known=False) for _ in range(count)
+        ]
     return drawn
 
 
 def unseen_ask(rng: random.Random, intent: Intent) -> Ask:
-    wording = rng.choice(UNSEEN[intent])
+    return _filled(rng, intent, held_out.UNSEEN, held_out.UNSEEN_CITIES)
+
+
+def fresh_ask(rng: random.Random, intent: Intent) -> Ask:
+    return _filled(rng, intent, held_out.FRESH, held_out.FRESH_CITIES)
+
+
+def _filled(
+    rng: random.Random,
+    intent: Intent,
+    wordings: dict[Intent, tuple[str, ...]],
+    cities: tuple[str, ...],
+) -> Ask:
+    wording = rng.choice(wordings[intent])
     if intent == "sum":
         a, b = tool_talk.number(rng), tool_talk.number(rng)
         return Ask(text=wording.format(a=a, b=b), numbers=(a, b))
-    city = _city(rng)
+    city = rng.choice(cities)
     return Ask(text=wording.format(c=city), city=city)
 
 
 def _city(rng: random.Random) -> str:
-    return rng.choice(UNSEEN_CITIES)
+    return rng.choice(held_out.UNSEEN_CITIES)
 
 
 def _known_ask(rng: random.Random, intent: Intent) -> Ask:

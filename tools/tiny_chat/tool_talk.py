@@ -56,8 +56,15 @@ def function_for(offers: tuple[Function, ...], intent: Intent) -> Function | Non
 
 
 def number(rng: random.Random) -> int:
-    """Up to 99 as often as above it: with a function, the model need not be able to add."""
-    return rng.randint(0, rng.choice((99, 99, 99, 999, 9999, 99999)))
+    """Up to 99 as often as above it: with a function, the model need not be able to add.
+
+    Many of the larger ones repeat digits, which are harder to copy.
+    """
+    drawn = rng.randint(0, rng.choice((99, 99, 99, 999, 9999, 99999)))
+    if drawn > 99 and rng.random() < 0.3:
+        few = rng.sample("123456789", rng.choice((1, 2, 2)))
+        return int("".join(rng.choice(few) for _ in str(drawn)))
+    return drawn
 
 
 def call_of(rng: random.Random, function: Function, ask: Ask, word: Word) -> Call:

@@ -14,6 +14,7 @@ import msgspec
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
 from transformers.generation.configuration_utils import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.models.llama.configuration_llama import LlamaConfig
@@ -29,9 +30,10 @@ SEED = 17
 TOKENS_A_STEP = 4096
 WEIGHT_DECAY = 0.1
 EVALUATE_EVERY = 200
-CALL_EVERY = 1000
-# One step in ten has rows as long as the context, the others a quarter of it.
+CALL_EVERY = 3000
+# One step in ten has rows as long as the context, the others half of it.
 LONG_EVERY = 10
+SHORT = CONTEXT_LENGTH // 2
 TOKENIZER_DOCUMENTS = 20_000
 # The early model is the first checkpoint whose share of right held-out sums is in this range.
 EARLY_SHARE = (0.5, 0.8)
@@ -42,41 +44,45 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     tokens:    [B, T] int64
     positions: [B, T] int64, from 0 in each document
-    visible:   [B, 1, T, T] bool, causal within each document
+    owner:     [B, T] int64, the document of each token
     learnt:    [B, T] bool, whether the loss counts the *next* token
     """
 
     tokens: Tensor
     positions: Tensor
-    visible: Tensor
+    owner: Tensor
     learnt: Tensor
 
+    def to(self, device: torch.device) -> "Batch":
+        return Batch(
+            tokens=self.tokens.to(device),
+            positions=self.positions.to(device),
+            owner=self.owner.to(device),
+            learnt=self.learnt.to(device),
+        )
 
-class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the training with a fresh optimizer.
 
-    before:    steps of earlier rounds.
-    peak:      the learning rate between the warm-up and the cool-down, both in steps.
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How long and on what to train.
+
+    warm_up:   steps until the learning rates are at their peak.
+    cool_down: share of the steps in which they sink, at the end.
     mix:       of the documents.
     """
 
-    before: int = 0
     steps: int
     warm_up: int
-    cool_down: int
-    peak: float
+    cool_down: float
     mix: Mix
 
     def rate(self, step: int) -> float:
-        """Rise linearly to the peak, stay there, and sink linearly to a fiftieth of it."""
-        sinking = 0.02 + 0.98 * (self.steps - step) / self.cool_down
-        return self.peak * min(step / self.warm_up, 1.0, sinking)
+        """A learning rate as a share of its peak: rise linearly, stay, sink to a fiftieth."""
+        sinking = 0.02 + 0.98 * (self.steps - step) / (self.cool_down * self.steps)
+        return min(step / self.warm_up, 1.0, sinking)
 
 
-FIRST = Round(steps=4800, warm_up=150, cool_down=1200, peak=2e-3, mix=documents.FIRST_MIX)
-SECOND = Round(
-    before=4800, steps=2000, warm_up=100, cool_down=1900, peak=1.5e-3, mix=documents.SECOND_MIX
-)
+PLAN = Plan(steps=7000, warm_up=200, cool_down=0.5, mix=documents.MIX)
+PEAK, PEAK_OF_MATRICES = 3e-3, 4e-3
 
 
 class _States(Protocol):
@@ -90,8 +96,10 @@ class _States(Protocol):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="output folder for both models")
-    parser.add_argument("--steps", type=int, default=FIRST.steps, help="most steps in a round")
+    parser.add_argument("--steps", type=int, default=PLAN.steps)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda")
+    parser.add_argument("--workers", type=int, default=0, help="processes that write the text")
     parser.add_argument("--eager", action="store_true", help="do not compile: slower, no compiler")
     args = parser.parse_args()
     torch.manual_seed(SEED)  # pyright: ignore[reportUnknownMemberType]  # untyped in torch
@@ -100,13 +108,11 @@ def main() -> None:
     tokenizer = build_tokenizer(_tokenizer_texts())
     model = LlamaForCausalLM(model_config())
     starts.set_copying_heads(model, model_config())
-    first, second = (
-        msgspec.structs.replace(each, steps=min(each.steps, cast(int, args.steps)))
-        for each in (FIRST, SECOND)
+    _move(model, torch.device(cast(str, args.device)))
+    plan = msgspec.structs.replace(PLAN, steps=cast(int, args.steps))
+    early = train(
+        model, tokenizer, plan, workers=cast(int, args.workers), eager=cast(bool, args.eager)
     )
-    eager = cast(bool, args.eager)
-    early = train(model, tokenizer, first, eager=eager)
-    train(model, tokenizer, second, eager=eager)
     report = {"tiny-chat": _publish(model, tokenizer, out / "tiny-chat")}
     model.load_state_dict(early)
     report["tiny-chat-early"] = _publish(model, tokenizer, out / "tiny-chat-early")
@@ -133,29 +139,38 @@ def model_config() -> LlamaConfig:
 
 
 def train(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, plan: Round, *, eager: bool
+    model: LlamaForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    plan: Plan,
+    *,
+    workers: int = 0,
+    eager: bool = False,
 ) -> dict[str, Tensor]:
-    """Train in place for a round, print progress, and return the weights of the early checkpoint.
+    """Train in place print progress, and return the weights of the early checkpoint.
 
+    workers: processes that write the text; with none, the training waits for it.
     eager: do without the compiled forward pass, which needs a C++ compiler and halves the time.
     """
-    optimizer = _optimizer(model)
+    optimizers = _optimizers(model)
     states_of = cast(_States, model.model if eager else torch.compile(model.model, dynamic=False))  # pyright: ignore[reportUnknownMemberType]  # untyped in torch
     probes = evaluate.held_out_sums(random.Random(SEED), 200)
     early: dict[str, Tensor] = {}
     nearest = math.inf
     began = time.monotonic()
-    average = 0.0
+    losses = torch.zeros(())
     steps = plan.steps
-    for step in range(1, steps + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = plan.rate(step)
-        loss = loss_of(model, states_of, _batch(tokenizer, plan.before + step, plan.mix))
+    batches = DataLoader(Batches(tokenizer, plan), batch_size=None, num_workers=workers)
+    for step, batch in enumerate(batches, start=1):
+        for optimizer, peak in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = peak * plan.rate(step)
+        loss = loss_of(model, states_of, batch.to(model.device))
         loss.backward()  # pyright: ignore[reportUnknownMemberType]  # untyped in torch
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        average += (loss.item() - average) / min(step, 50)
+        for optimizer, _ in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        losses = losses.to(loss.device) + loss.detach()
         if step % EVALUATE_EVERY and step != steps:
             continue
         share = evaluate.accuracy(model.eval(), tokenizer, probes, max_new_tokens=16)
@@ -163,15 +178,16 @@ def train(
         model.train()
         if _distance(share) < nearest:
             nearest = _distance(share)
-            early = {name: value.clone() for name, value in model.state_dict().items()}
+            early = {name: value.cpu().clone() for name, value in model.state_dict().items()}
         spent = time.monotonic() - began
         print(
-            f"step {step}/{steps}  loss {average:.4f}"
+            f"step {step}/{steps}  loss {losses.item() / EVALUATE_EVERY:.4f}"
             f"  held-out sums {share:.1%}  {called}"
             f"  {step * TOKENS_A_STEP / spent:.0f} tokens/s"
             f"  {spent / step * (steps - step) / 60:.1f} min left",
             flush=True,
         )
+        losses = torch.zeros(())
     return early
 
 
@@ -186,10 +202,12 @@ def _calls(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> str:
 
 def loss_of(model: LlamaForCausalLM, states_of: _States, batch: Batch) -> Tensor:
     """Mean cross-entropy over the learnt tokens, a scalar; only their rows go through the head."""
+    same = batch.owner[:, None, :, None] == batch.owner[:, None, None, :]
+    causal = torch.ones(same.shape[-2:], dtype=torch.bool, device=same.device).tril()
     states = states_of(
         input_ids=batch.tokens,
         position_ids=batch.positions,
-        attention_mask=batch.visible,
+        attention_mask=same & causal,
         use_cache=False,
     ).last_hidden_state
     assert states is not None
@@ -203,19 +221,43 @@ def load(folder: Path) -> LlamaForCausalLM:
     return model.eval()
 
 
+def _move(model: torch.nn.Module, device: torch.device) -> None:
+    model.to(device)
+
+
 def _distance(share: float) -> float:
     low, high = EARLY_SHARE
     return max(low - share, share - high, 0.0)
 
 
-def _optimizer(model: LlamaForCausalLM) -> torch.optim.Optimizer:
-    matrices = [weight for weight in model.parameters() if weight.dim() > 1]
-    vectors = [weight for weight in model.parameters() if weight.dim() == 1]
-    groups = [
-        {"params": matrices, "weight_decay": WEIGHT_DECAY},
+def _optimizers(model: LlamaForCausalLM) -> tuple[tuple[torch.optim.Optimizer, float], ...]:
+    """Muon for the matrices of the layers, AdamW for the rest, each with its highest rate.
+
+    Muon (https://kellerjordan.github.io/posts/muon) halves the loss that AdamW reaches in the same
+    steps.
+    """
+    matrices: list[torch.nn.Parameter] = []
+    embeddings: list[torch.nn.Parameter] = []
+    vectors: list[torch.nn.Parameter] = []
+    for name, weight in model.named_parameters():
+        group = vectors if weight.dim() == 1 else embeddings if "embed" in name else matrices
+        group.append(weight)
+    groups: list[dict[str, object]] = [
+        {"params": embeddings, "weight_decay": WEIGHT_DECAY},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=FIRST.peak, betas=(0.9, 0.98), fused=True)
+    return (
+        (torch.optim.AdamW(groups, lr=PEAK, betas=(0.9, 0.98), fused=True), PEAK),
+        (
+            torch.optim.Muon(
+                matrices,
+                lr=PEAK_OF_MATRICES,
+                weight_decay=WEIGHT_DECAY,
+                adjust_lr_fn="match_rms_adamw",
+            ),
+            PEAK_OF_MATRICES,
+        ),
+    )
 
 
 def _tokenizer_texts() -> Iterator[str]:
@@ -224,12 +266,20 @@ def _tokenizer_texts() -> Iterator[str]:
         yield "".join(segment.text for segment in document)
 
 
-def _batch(tokenizer: PreTrainedTokenizerFast, step: int, mix: Mix) -> Batch:
+class Batches(Dataset[Batch]):
     """The batch of a step depends only on the seed, the step and the mix."""
-    length = CONTEXT_LENGTH if step % LONG_EVERY == 0 else CONTEXT_LENGTH // 4
-    rng = random.Random(f"{SEED} {step}")
-    drawn = documents.documents(rng, longest_turns=length // 32, mix=mix)
-    return pack(tokenizer, drawn, TOKENS_A_STEP // length, length)
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, plan: Plan) -> None:
+        self._tokenizer, self._plan = tokenizer, plan
+
+    def __len__(self) -> int:
+        return self._plan.steps
+
+    def __getitem__(self, step: int) -> Batch:
+        length = CONTEXT_LENGTH if step % LONG_EVERY == 0 else SHORT
+        rng = random.Random(f"{SEED} {step}")
+        drawn = documents.documents(rng, longest_turns=length // 32, mix=self._plan.mix)
+        return pack(self._tokenizer, drawn, TOKENS_A_STEP // length, length)
 
 
 def pack(
@@ -255,9 +305,7 @@ def pack(
         positions[row, span] = torch.arange(len(ids))
         learnt[row, span] = torch.tensor([*flags[1:], False])
         filled += len(ids)
-    same = owner[:, :, None] == owner[:, None, :]
-    visible = same & torch.ones((length, length), dtype=torch.bool).tril()
-    return Batch(tokens=tokens, positions=positions, visible=visible[:, None], learnt=learnt)
+    return Batch(tokens=tokens, positions=positions, owner=owner, learnt=learnt)
 
 
 def _encoded(
@@ -285,6 +333,7 @@ def _publish(
     model.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]  # open keywords
     tokenizer.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]  # open keywords
     written = load(folder)
+    _move(written, model.device)
     own = {
         ability: evaluate.accuracy(written, tokenizer, probes)
         for ability, probes in evaluate.abilities(SEED + 1, 200).items()

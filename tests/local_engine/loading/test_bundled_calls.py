@@ -16,7 +16,7 @@ from transformers.models.llama.modeling_llama import LlamaForCausalLM
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 from local_engine.bundled import bundled_path
-from tools.tiny_chat import asks, corpus, layout, tool_probes, tool_talk, train
+from tools.tiny_chat import asks, corpus, held_out, layout, tool_probes, tool_talk, train
 
 README = Path(bundled_path("tiny-chat")).parent / "README.md"
 COUNT = 24
@@ -73,11 +73,16 @@ def test_the_model_is_as_good_as_the_table_says(
 
 def test_what_is_measured_was_not_taught() -> None:
     taught = {bare(ask) for ask in drawn_asks()}
-    unseen = [wording for group in tool_probes.UNSEEN.values() for wording in group]
+    unseen = [
+        wording
+        for table in (held_out.UNSEEN, held_out.FRESH)
+        for group in table.values()
+        for wording in group
+    ]
 
     assert len(taught) > 3000
-    assert not taught & {bare(each) for each in (*unseen, *tool_probes.UNSEEN_OTHERS)}
-    assert not set(tool_probes.UNSEEN_CITIES) & set(asks.CITIES)
+    assert not taught & {bare(each) for each in (*unseen, *held_out.UNSEEN_OTHERS)}
+    assert not {*held_out.UNSEEN_CITIES, *held_out.FRESH_CITIES} & set(asks.CITIES)
 
 
 def drawn_asks() -> Iterator[str]:
