@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gateway.config.schema.auth import Auth
 from gateway.http.error_envelopes import error_struct
+from gateway.openapi.request_parts import PARTS
 from gateway.openapi.route_bodies import (
     EVENTS,
     EVERY,
@@ -126,9 +127,28 @@ def _schemas(into: Tree) -> Mapping[type[Struct], Tree]:
         *(error_struct(path) for path in ERROR_PATHS),
     ]
     kinds = list(dict.fromkeys(structs))
-    found, components = msgspec.json.schema_components(kinds, ref_template=_REF)
+    parts = [(kind, name, part) for kind in kinds for name, part in _parts(kind)]
+    found, components = msgspec.json.schema_components(
+        [*kinds, *(part for _, _, part in parts)], ref_template=_REF
+    )
     into.update({name: _said(_tree(schema)) for name, schema in components.items()})
-    return dict(zip(kinds, (_tree(one) for one in found), strict=True))
+    refs = dict(zip(kinds, (_tree(one) for one in found[: len(kinds)]), strict=True))
+    for (kind, name, _), schema in zip(parts, found[len(kinds) :], strict=True):
+        _tree(_component(into, refs[kind])["properties"])[name] = schema
+    for route in HOT_ROUTES:  # whether a field unknown to us is refused depends on the backends
+        _component(into, refs[route.body()]).pop("additionalProperties", None)
+    return refs
+
+
+def _component(components: Tree, reference: Tree) -> Tree:
+    return _tree(components.get(str(reference.get("$ref", "")).rpartition("/")[2], {}))
+
+
+def _parts(kind: type[Struct]) -> Iterator[tuple[str, object]]:
+    """Yield the fields of a request that its surface reads in parts, with their types."""
+    for body, fields in PARTS.items():
+        if issubclass(kind, body):
+            yield from fields.items()
 
 
 def _said(schema: Tree) -> Tree:
