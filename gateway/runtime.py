@@ -1,6 +1,7 @@
 """One configuration generation, live: keys, engines, upstreams and the planner over its routes."""
 
 from collections.abc import Mapping
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -13,8 +14,10 @@ from gateway.budgets.costs import RouteCosts
 from gateway.clock import now
 from gateway.config.adapter_names import LOCAL
 from gateway.config.schema.config import Config
+from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from gateway.engine_process.process import READY, EngineProcess, EngineView, engine_settings
 from gateway.identities.setup import known_issuers, token_callers
+from gateway.replica_gauges.readings import ReplicaReadings
 from gateway.routing.planning.enrolment import ExperimentState
 from gateway.routing.planning.planner import Planner
 from gateway.sessions.tokens import SessionTokens
@@ -41,6 +44,7 @@ class Runtime:
     examines: requests and answers pass guardrails, or the cache.
     in_flight: requests that began with this generation and have not ended; work that outlives
                its request (a mirrored copy) counts as well.
+    discovered: the replicas that requests of this generation are sent to.
     """
 
     def __init__(
@@ -50,12 +54,13 @@ class Runtime:
         run_dir: Path,
         engines: Mapping[str, EngineView] | None = None,
         before: "Runtime | None" = None,
+        discovered: Discovered = NOTHING_DISCOVERED,
     ) -> None:
         """engines: by provider, if another object owns them; otherwise it creates its own.
 
         before: the previous generation, whose connections, credentials, breakers, loads and
-                budgets are taken over for providers that have not changed. Raises InvalidConfig
-                and ValueError.
+                budgets are taken over for providers that have not changed.
+        discovered: the addresses of replicas. Raises InvalidConfig and ValueError.
         """
         self.config = config
         self.in_flight = 0
@@ -78,26 +83,59 @@ class Runtime:
         self.door = _door(config)
         self._own = engine_processes(config, run_dir) if engines is None else {}
         self.engines: Mapping[str, EngineView] = self._own if engines is None else engines
-        self._upstreams = build_upstreams(
-            config, self.engines, before._upstreams if before else None
-        )
-        self.upstreams, self.links = self._upstreams.by_provider, self._upstreams.links
         self.prices = prices_of(config)
-        self._routes = build_routes(
-            config,
-            self._upstreams,
-            self.prices,
-            models_of(config),
-            self.experiments,
-            before._routes if before else None,
-        )
-        self.backends, self.table = self._routes.backends, self._routes.table
-        self.planner = Planner(self.table, self._routes.experiments)
-        self.costs = RouteCosts(self.table, self._routes.experiments)
+        self._models = models_of(config)
+        self._route(discovered, before)
         self.default_model = _default_model(config)
         self.guards = guards_of(config)
         self.cache = cache_of(config)
         self.examines = self.guards is not None or self.cache is not None
+        self._watch_engines()
+
+    def with_replicas(self, discovered: Discovered) -> "Runtime":
+        """The same generation with other replicas, for requests from now on.
+
+        All else is shared with this one, whose running requests keep the replicas that they have.
+        """
+        new = copy(self)
+        new.in_flight = 0
+        new._route(discovered, self)
+        new._watch_engines()
+        return new
+
+    def use_readings(self, found: ReplicaReadings) -> None:
+        """Note how busy the replicas say they are, beyond what this gateway sends them."""
+        busy = dict.fromkeys(self._routes.replicas.values(), 0)
+        for backend in self.backends.values():
+            if backend.replica is not None:
+                busy[backend.replica] += backend.load.busy
+        read = {(one.provider, one.address): one.reading for one in found.readings}
+        for key, replica in self._routes.replicas.items():
+            reading = read.get(key)
+            replica.note(None if reading is None else reading.waiting + reading.running,
+                         busy[replica])  # fmt: skip
+
+    def _route(self, discovered: Discovered, before: "Runtime | None") -> None:
+        """Build what depends on the replicas: upstreams, routes, and what plans over them."""
+        self.discovered = discovered
+        self._upstreams = build_upstreams(
+            self.config, self.engines, before._upstreams if before else None, discovered
+        )
+        self.upstreams, self.links = self._upstreams.by_provider, self._upstreams.links
+        self._routes = build_routes(
+            self.config,
+            self._upstreams,
+            self.prices,
+            self._models,
+            self.experiments,
+            before._routes if before else None,
+            discovered,
+        )
+        self.backends, self.table = self._routes.backends, self._routes.table
+        self.planner = Planner(self.table, self._routes.experiments)
+        self.costs = RouteCosts(self.table, self._routes.experiments)
+
+    def _watch_engines(self) -> None:
         self._watching = {name: partial(self._engine_changed, name) for name in self.engines}
         for name, listener in self._watching.items():
             self.engines[name].watch(listener)
@@ -131,7 +169,8 @@ class Runtime:
         issuers = () if self.issuers is None else self.issuers.keys
         sign_in = () if self.sign_in is None else (self.sign_in,)
         guards = () if self.guards is None else (self.guards,)
-        return (*self.upstreams.values(), *fetchers, *issuers, *sign_in, *guards)
+        replicas = self._upstreams.replicas.values()
+        return (*self.upstreams.values(), *replicas, *fetchers, *issuers, *sign_in, *guards)
 
     def divide_budgets(self, processes: int) -> None:
         """Take this process's part of the budgets of retries and hedges.

@@ -167,6 +167,11 @@ class Gateway:
             self.log.flush()
             self.budgets.configure(budgets)
 
+    def use_replicas(self, runtime: Runtime) -> None:
+        """Begin requests with this generation, whose configuration is the one in effect."""
+        self.log.flush()
+        self.runtime = runtime
+
     async def close_payloads(self, within_s: float) -> None:
         """Write the payloads that are queued, for at most this many seconds."""
         self.log.flush()

@@ -12,6 +12,7 @@ from gateway.config.schema.config import MirrorConfig, Model
 from gateway.config.schema.experiment import Experiment
 from gateway.routing.backend_status import BackendStatus, status_of
 from gateway.routing.planning.when_rules import describe
+from gateway.routing.resilience.replica import REPLICA_MARK
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 
@@ -22,12 +23,19 @@ class BackendView(Struct, frozen=True, kw_only=True):
     weight: its share of the traffic; 0: fallback only; `None`: only a rule or a variant uses it.
     variants: of the model's experiment that it serves.
     health: for this model, as the process that responds sees it.
+    replica: HOST:PORT, if the backend has replicas; each of them is listed.
     """
 
     name: str
     weight: float | None
     variants: tuple[str, ...] = ()
     health: BackendStatus
+    replica: str = ""
+
+    @property
+    def place(self) -> str:
+        """Its name, with the address of its replica."""
+        return f"{self.name}{REPLICA_MARK}{self.replica}" if self.replica else self.name
 
 
 class RuleView(Struct, frozen=True, kw_only=True):
@@ -103,9 +111,9 @@ def _model(
     model: Model, runtime: Runtime, at: float, experiment: ExperimentView | None
 ) -> ModelView:
     route = runtime.table.routes[model.name]
-    weights = dict(zip([backend.name for backend in route.backends], route.weights, strict=True))
-    known = {backend.name: backend for backend in route.backends}
-    known |= {backend.name: backend for rule in route.rules for backend in rule.backends}
+    weights = dict(zip([backend.place for backend in route.backends], route.weights, strict=True))
+    known = {backend.place: backend for backend in route.backends}
+    known |= {backend.place: backend for rule in route.rules for backend in rule.backends}
     router = runtime.planner.experiments.get(route.name)
     arms = () if router is None else tuple(router.arms.values())
     known |= {arm.backend.name: arm.backend for arm in arms}
@@ -115,16 +123,18 @@ def _model(
         policy=model.policy,
         backends=[
             BackendView(
-                name=name,
-                weight=weights.get(name),
+                name=backend.name,
+                weight=weights.get(place),
                 variants=tuple(arm.name for arm in arms if arm.backend is backend),
                 health=status_of(backend, at),
+                replica="" if backend.replica is None else backend.replica.address,
             )
-            for name, backend in known.items()
+            for place, backend in known.items()
         ],
         when=[
             RuleView(
-                when=describe(rule.when), backends=tuple(backend.name for backend in rule.backends)
+                when=describe(rule.when),
+                backends=tuple(dict.fromkeys(backend.name for backend in rule.backends)),
             )
             for rule in route.rules
         ],

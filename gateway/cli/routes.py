@@ -93,7 +93,7 @@ def _running(models: Sequence[ModelView]) -> Table:
         "MODEL", "POLICY", "BACKEND", "SHARE", "HEALTH", "IN FLIGHT", "LATENCY", "FALLBACK"
     )
     for model in models:
-        own = {one.name: one.weight for one in model.backends if one.weight is not None}
+        own = {one.place: one.weight for one in model.backends if one.weight is not None}
         parts = shares(model.policy, own, model.experiment)
         parts += [
             "by an experiment" if one.variants else "by a rule"
@@ -104,7 +104,7 @@ def _running(models: Sequence[ModelView]) -> Table:
             table.add_row(
                 "" if place else escape(model.name),
                 "" if place else model.policy,
-                escape(one.name),
+                escape(one.place),
                 share,
                 health.describe(one.health),
                 str(one.health.in_flight + one.health.in_flight_other_processes),

@@ -7,6 +7,7 @@ dies, however it dies. https://www.man7.org/linux/man-pages/man2/F_SETLK.2const.
 import asyncio
 import fcntl
 import os
+from collections.abc import Collection
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +36,12 @@ class FileLeases:
             self._leases[key] = FileLease(self._descriptor, int.from_bytes(digest, "big"))
         return self._leases[key]
 
+    def forget(self, keys: Collection[str]) -> None:
+        """Drop the leases of these keys; those that are held stay."""
+        for key in keys:
+            if key in self._leases and not self._leases[key].held:
+                del self._leases[key]
+
     def close(self) -> None:
         os.close(self._descriptor)
 
@@ -48,6 +55,9 @@ class LocalLeases:
 
     def lease(self, key: str) -> "LocalLease":
         return LocalLease(self, self._holders, key)
+
+    def forget(self, keys: Collection[str]) -> None:
+        """Nothing is kept of leases that are not held."""
 
 
 class LocalLease:
@@ -103,6 +113,11 @@ class FileLease:
         self._place = place
         self._held = False
         self._ending: asyncio.TimerHandle | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds it."""
+        return self._held
 
     def available(self) -> bool:
         """True if `acquire` would succeed now."""

@@ -1,7 +1,7 @@
 """Send the breaker and load updates of a serving process, and apply those of the others."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Set
 from functools import partial
 from typing import Protocol
 
@@ -20,6 +20,10 @@ class Leases(Protocol):
 
     def lease(self, key: str) -> Lease: ...
 
+    def forget(self, keys: Collection[str]) -> None:
+        """The backends with these keys are gone."""
+        ...
+
 
 class StateSharing:
     """The sharing of one process; `follow` each generation of its configuration."""
@@ -33,6 +37,7 @@ class StateSharing:
         self._updates: dict[str, BreakerSnapshot] = {}
         self._attempts: dict[str, int] = {}
         self._received: dict[str, int] = {}
+        self._followed: Set[str] = frozenset()
         self._totals = (0, 0)
         self._processes = 1
         self.follow(gateway.runtime)
@@ -40,6 +45,11 @@ class StateSharing:
     def follow(self, runtime: Runtime) -> None:
         """Send and receive the updates of this Runtime's breakers and loads from now on."""
         runtime.divide_budgets(self._processes)
+        gone = self._followed - runtime.backends.keys()
+        self._leases.forget(gone)
+        for key in gone:
+            self._received.pop(key, None)
+        self._followed = runtime.backends.keys()
         for key, backend in runtime.backends.items():
             breaker = backend.breaker
             breaker.changed = partial(self._changed, key)
@@ -60,7 +70,8 @@ class StateSharing:
                         (backend.breakers.of(name) if name else backend.breaker).merge(one)
             case LoadUpdate(attempts=attempts):
                 for key, count in attempts.items():
-                    self._received[key] = count
+                    if count or key in backends:
+                        self._received[key] = count
                     if (backend := backends.get(key)) is not None:
                         backend.load.other_processes = count
                 self._gateway.admission.others_in_flight = message.in_flight

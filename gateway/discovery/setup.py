@@ -1,9 +1,9 @@
 """Create the watch of a `discover` section."""
 
-from ipaddress import ip_address
 from pathlib import Path
 
 from gateway.config.schema.discovery import Discover
+from gateway.discovery.addresses import server_of
 from gateway.discovery.file_source import FileSource
 from gateway.discovery.source import AddressSource
 from gateway.discovery.watch import Watch
@@ -11,8 +11,6 @@ from schemas.errors import InvalidConfig
 
 FILE_S = 1.0
 """Seconds between two readings of a file."""
-
-DNS_PORT = 53
 
 
 def watch_of(discover: Discover) -> Watch:
@@ -38,17 +36,3 @@ def source_of(discover: Discover) -> AddressSource:
         ) from exc
     server = None if discover.server is None else server_of(discover.server)
     return DnsSource(discover.dns or "", discover.port, server)
-
-
-def server_of(text: str) -> tuple[str, int]:
-    """Read ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT. Raises ValueError."""
-    bare = text.strip("[]")
-    try:
-        return str(ip_address(bare)), DNS_PORT
-    except ValueError:
-        pass
-    host, _, port = text.rpartition(":")
-    address = str(ip_address(host.removeprefix("[").removesuffix("]")))
-    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError("no port from 1 to 65535")
-    return address, int(port)

@@ -23,7 +23,7 @@ from gateway.explain.explanation import (
 from gateway.explain.policy_reasons import policy_reason
 from gateway.explain.simulated_outage import is_simulated_outage, with_outage
 from gateway.routing.backend_status import describe, status_of
-from gateway.routing.planning.candidate import Candidate
+from gateway.routing.planning.candidate import Candidate, place_of
 from gateway.routing.planning.capability_match import (
     display_name,
     match_backends,
@@ -138,7 +138,7 @@ def _with_route(
         rules.append(
             ExplainedRule(
                 when=conditions(rule.when),
-                backends=tuple(backend.name for backend in rule.backends),
+                backends=tuple(dict.fromkeys(backend.name for backend in rule.backends)),
                 holds=None if decides is not None else not faults,
                 unmet=faults,
             )
@@ -187,7 +187,7 @@ def _planned(
     arms = _arms(planner, route, request, facts)
     experiment = planner.experiments.get(route.name)
     drawn = bool(arms) and experiment is not None and experiment.by == "request"
-    steps = DRAWS if drawn or len(first.names) > 1 else 1
+    steps = DRAWS if drawn or len(first.candidates or first.unavailable) > 1 else 1
     orders = [
         _plan(planner, route, request, _drawn(facts, (step + 0.5) / DRAWS)) for step in range(steps)
     ]
@@ -199,7 +199,7 @@ def _planned(
         for place, candidate in enumerate(one.candidates or one.unavailable):
             own = homes.get(id(candidate.backend), route.name)
             home = _ARM if id(candidate.backend) in arms else own
-            key = f"{home}: {candidate.name}"
+            key = f"{home}: {place_of(candidate)}"
             known.setdefault(home, {}).setdefault(key, candidate)
             places[key] = places.get(key, 0) + place
             if home not in placed:
@@ -231,7 +231,7 @@ def _error_fallbacks(route: Route, planned: Plan) -> tuple[ExplainedErrorFallbac
             models=tuple(
                 name for one in route.error_fallbacks if code in one.codes for name in one.routes
             ),
-            backends=tuple(one.name for one in planned.error_fallback(code)),
+            backends=tuple(dict.fromkeys(one.name for one in planned.error_fallback(code))),
         )
         for code in codes
     )
@@ -303,6 +303,7 @@ def _candidate(
         max_output=facts_of_model.max_output,
         variant="" if arm is None else arm.name,
         health=status_of(one.backend, facts.now, one.breaker),
+        replica="" if one.backend.replica is None else one.backend.replica.address,
     )
 
 
@@ -338,7 +339,7 @@ def _ruled_out(
                 reasons = [Reason(words=words if own and words else "is used by `when` rules only")]
             else:
                 reasons = list(_reasons(backend, current, request, facts))
-            yield RuledOut(backend=backend.name, route=name, reasons=tuple(reasons))
+            yield RuledOut(backend=backend.place, route=name, reasons=tuple(reasons))
 
 
 def _own_arm(

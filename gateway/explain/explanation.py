@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from gateway.config.schema.failover import StreamRecovery
 from gateway.routing.backend_status import BackendStatus
+from gateway.routing.resilience.replica import REPLICA_MARK
 from schemas.errors import GatewayError
 
 Found = Literal["exact", "alias", "wildcard"]
@@ -64,6 +65,7 @@ class ExplainedCandidate(Struct, frozen=True, kw_only=True):
     defaulted:  values in place of missing or too large ones: `max_tokens=8192`.
     context, max_output: tokens that its model reads and answers; `None` is unknown.
     variant:    its variant of the experiment; "" if it is none.
+    replica:    HOST:PORT of the replica; "" if the backend has none.
     """
 
     backend: str
@@ -80,6 +82,12 @@ class ExplainedCandidate(Struct, frozen=True, kw_only=True):
     max_output: int | None = None
     variant: str = ""
     health: BackendStatus
+    replica: str = ""
+
+    @property
+    def place(self) -> str:
+        """The backend's name, with the address of its replica."""
+        return f"{self.backend}{REPLICA_MARK}{self.replica}" if self.replica else self.backend
 
 
 class Reason(Struct, frozen=True, kw_only=True):

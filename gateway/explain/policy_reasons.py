@@ -9,6 +9,7 @@ from gateway.routing.planning.candidate_search import stats_of
 from gateway.routing.planning.policies import BackendStats
 from gateway.routing.planning.request_facts import RequestFacts, prefix_of, unit_of
 from gateway.routing.planning.route import Route
+from gateway.routing.resilience.replica import Replica
 from schemas.requests import Request
 
 
@@ -32,6 +33,8 @@ def policy_reason(
     """others: all candidates of the route, including this one."""
     if len(others) == 1:
         return "only candidate"
+    if one.backend.replica is not None:
+        return _replica(one, one.backend.replica, route, facts)
     if one.weight <= 0 and route.policy.name != "in_order":
         return "weight 0: tried last"
     names = [backend.name for backend in route.backends]
@@ -44,6 +47,18 @@ def policy_reason(
         facts=facts,
     )
     return _WHY[route.policy.name](place)
+
+
+def _replica(one: Candidate, replica: Replica, route: Route, facts: RequestFacts) -> str:
+    """Replicas share by load, or by the key of the policy."""
+    words = [f"replica: {one.backend.load.busy} in flight"]
+    if replica.others:
+        words.append(f"about {replica.others:.0f} of other clients")
+    if (share := replica.share(facts.now)) < 1:
+        words.append(f"started recently, {100 * share:.0f} % of a share")
+    if route.policy.key:
+        words.append(f"ordered by {route.policy.name.replace('_', ' ')}")
+    return ", ".join(words)
 
 
 def _weight(place: Place) -> str:

@@ -14,8 +14,11 @@ _RULE = BreakerRule(failure_rate=1.0, min_requests=1, cooldown_s=3600.0, max_coo
 
 
 def is_named(backend: Backend, name: str) -> bool:
-    """True if `name` is its PROVIDER or its PROVIDER/MODEL, which may match a wildcard backend."""
-    if name in (backend.name, backend.name.partition("/")[0]):
+    """True if `name` is its PROVIDER or its PROVIDER/MODEL, which may match a wildcard backend.
+
+    Of a replica also its PROVIDER/MODEL @ HOST:PORT.
+    """
+    if name in (backend.name, backend.name.partition("/")[0], backend.place):
         return True
     return backend.model == "*" and name.startswith(backend.name[:-1])
 

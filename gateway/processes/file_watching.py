@@ -1,4 +1,4 @@
-"""Watch what changes while the gateway runs: the configuration, certificates, and engines."""
+"""Watch what changes while the gateway runs: configuration, certificates, engines, replicas."""
 
 import asyncio
 from functools import partial
@@ -7,19 +7,26 @@ from gateway.background import OnCrash, keep_running
 from gateway.listener_tls.watch import TlsWatch
 from gateway.processes.engine_addresses import EngineAddresses
 from gateway.processes.reload import Reload
+from gateway.processes.replica_watch import ReplicaWatch
 
 
 def watching(
-    reload: Reload, tls: TlsWatch, addresses: EngineAddresses, crashed: OnCrash
+    reload: Reload,
+    tls: TlsWatch,
+    addresses: EngineAddresses,
+    replicas: ReplicaWatch,
+    crashed: OnCrash,
 ) -> list[asyncio.Task[None]]:
     """Reload when the configuration changes, if it wants that.
 
-    Use renewed certificates, and the engines of other machines as they come and go.
+    Use renewed certificates, the engines of other machines as they come and go, and the replicas
+    of backends with their gauges.
     """
     addresses.attach(reload)
     works = [
         ("certificate watcher", lambda: tls.run(lambda: reload.config.server.tls)),
         ("engine discovery", partial(addresses.follow, reload)),
+        *replicas.works(lambda: reload.config),
     ]
     if reload.config.server.reload == "auto":
         works.append(("file watcher", reload.watch))

@@ -19,11 +19,13 @@ from gateway.issued_keys.sync import KeySync, latest_keys
 from gateway.limits.bank import LimitBank
 from gateway.limits.metrics import LimitUseCollector
 from gateway.listener_tls.watch import TlsWatch
+from gateway.processes.closing import close_all
 from gateway.processes.engine_addresses import found_engines
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.file_watching import watching
 from gateway.processes.reload import Reload
+from gateway.processes.replica_watch import ReplicaWatch
 from gateway.processes.signals import on_reload, on_stop
 from gateway.processes.worker_pool import WorkerPool
 from gateway.recording.setup import Records
@@ -51,10 +53,12 @@ async def run_leader(
     jobs = experiment_jobs_for(records.store, lambda: reload.config, records.audit, crashed)
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
     guards, issued = GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)
+    replicas = await ReplicaWatch.of(config, metrics)
     for collector in (*records.metrics, guards, issued, tls):
         metrics.registry.register(collector)
+    history = partial(getattr, jobs.history, "latest")
     pool = WorkerPool(
-        listener, run_dir, metrics, history=lambda: jobs.history.latest, keys=keys, tls=tls
+        listener, run_dir, metrics, history=history, keys=keys, tls=tls, replicas=replicas
     )
     rules = _limiting(pool, config, keys, lambda: reload.config)
     engines = EnginePool(config, run_dir, made=partial(_follow, pool), until=pool.serving)
@@ -67,6 +71,7 @@ async def run_leader(
         metrics=metrics,
         hold_starts=pool.hold_worker_starts,
         audit=records.audit,
+        replicas=replicas,
     )
     budgets = _spending(pool, rules, lambda: reload.config, records, metrics)
     on_stop(pool.drain, pool.stop_now)
@@ -77,7 +82,8 @@ async def run_leader(
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
     )
     beside = [asyncio.create_task(records.import_after(pool.serving))]
-    beside += (*_sharing(pool.limits, metrics, crashed), *watching(reload, tls, addresses, crashed))
+    beside += _sharing(pool.limits, metrics, crashed)
+    beside += watching(reload, tls, addresses, replicas, crashed)
     engines.start()
     jobs.start()
     leases = partial(FileLeases, run_dir / PROBES)
@@ -87,13 +93,8 @@ async def run_leader(
         ):
             await pool.ended()
     finally:
-        for task in beside:
-            task.cancel()
-        await jobs.close()
-        await reload.close()
-        await pool.close()
-        await asyncio.gather(keys.close(), budgets.close())
-        await engines.close()
+        groups = (jobs,), (reload,), (pool,), (keys, budgets, replicas), (engines,)
+        await close_all(beside, *groups)
 
 
 def _limiting(

@@ -6,10 +6,12 @@ from msgspec import Struct
 from gateway.budgets import messages as budgets
 from gateway.config.schema.config import Config
 from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
+from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from gateway.engine_process.process import EngineView, State
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
 from gateway.limits import messages as limits
 from gateway.listener_tls.files import TlsFiles
+from gateway.replica_gauges.readings import ReplicaReadings
 from gateway.store.key_rows import KeyList
 from gateway.telemetry.time_series import Window
 from local_engine.protocol.frames import HEAD_BYTES
@@ -59,6 +61,7 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
 
     worker: its number, from 0. run_dir: the folder of the lock files.
     keys: the last known issued keys, if any. tls: `None` serves cleartext.
+    discovered: the addresses of replicas.
     """
 
     worker: int
@@ -67,6 +70,7 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     run_dir: str
     keys: KeyList | None = None
     tls: TlsFiles | None = None
+    discovered: Discovered = NOTHING_DISCOVERED
 
 
 class Prepare(Struct, frozen=True, kw_only=True, tag=True):
@@ -185,6 +189,8 @@ ToWorker = (
     | budgets.ToWorker
     | KeyList
     | TlsFiles
+    | Discovered
+    | ReplicaReadings
 )
 ToLeader = (
     WorkerReady

@@ -18,6 +18,7 @@ from gateway.engine_process.process import EngineProcess
 from gateway.processes.audit_events import ReloadAudit
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.reload_target import ProcessEnded, Proposal, Target
+from gateway.processes.replica_watch import ReplicaWatch
 from gateway.processes.restart_required import needs_restart
 from gateway.telemetry.logs import set_level
 from gateway.telemetry.process_metrics import ProcessMetrics
@@ -56,12 +57,14 @@ class Reload:
         metrics: ProcessMetrics,
         hold_starts: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
         audit: AuditLog | None = None,
+        replicas: ReplicaWatch | None = None,
         prepare_s: float = PREPARE_S,
     ) -> None:
         """read: reads the file and applies the command line's overrides; raises InvalidConfig.
 
         targets: the serving processes; none is added within `hold_starts`.
         audit: records what each reload changed, or why it was rejected.
+        replicas: finds the addresses that a new configuration needs.
         """
         self.config = self.declared = config
         self._expanded: Callable[[Config], Config] = lambda config: config
@@ -75,6 +78,7 @@ class Reload:
         self._hold_starts = hold_starts
         self._audit = ReloadAudit(NoAudit() if audit is None else audit, source)
         self._prepare_s = prepare_s
+        self._replicas = replicas
         self._number = 0
         self._lock = asyncio.Lock()
         self._stopping: set[asyncio.Task[None]] = set()
@@ -93,6 +97,8 @@ class Reload:
                 declared = await asyncio.to_thread(self._read)
                 config = self._expanded(declared)
                 if config != before:
+                    if self._replicas is not None:
+                        await self._replicas.prepare(config)
                     await self._apply_with_retry(config)
                     self.declared = declared
                     await asyncio.to_thread(self._audit.applied, before, config, by)

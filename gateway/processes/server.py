@@ -13,6 +13,7 @@ from gateway.app import build_app
 from gateway.asgi.client_timeouts import SlowClientReaper
 from gateway.background import keep_running
 from gateway.config.schema.config import Config
+from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from gateway.engine_process.process import EngineView
 from gateway.eventloop.metrics import TurnCollector
 from gateway.experiments.service.experiment_service import ExperimentService
@@ -27,6 +28,7 @@ from gateway.recording.audit_recorder import AuditRecorder
 from gateway.recording.metrics import AuditCollector, RecorderCollector
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.setup import audit_recorder, open_spool
+from gateway.replica_gauges.readings import ReplicaReadings
 from gateway.responses.archive import ResponseArchive
 from gateway.responses.metrics import ResponseCollector
 from gateway.runtime import Runtime
@@ -63,12 +65,13 @@ class Server:
         access_log: AccessLog,
         announces: bool = True,
         tls: TlsFiles | None = None,
+        discovered: Discovered = NOTHING_DISCOVERED,
     ) -> None:
         """announces: log changes of experiments; true in one process only.
 
-        tls: `None` serves cleartext. Raises InvalidConfig.
+        tls: `None` serves cleartext. discovered: the addresses of replicas. Raises InvalidConfig.
         """
-        first = Runtime(config, run_dir=run_dir, engines=engines)
+        first = Runtime(config, run_dir=run_dir, engines=engines, discovered=discovered)
         self._recorder = FileRecorder(open_spool(config))
         self.gateway = Gateway(first, access_log, recorder=self._recorder)
         self.gateway.log.metrics.registry.register(RecorderCollector(self._recorder))
@@ -98,6 +101,7 @@ class Server:
         self._issued = first.issued
         self.name = "this process"
         self._run_dir = run_dir
+        self._discovered = discovered
         self._generations = Generations(first)
         self._prepared: tuple[int, Runtime] | None = None
         self._leader_lost = False
@@ -175,6 +179,7 @@ class Server:
                 run_dir=self._run_dir,
                 engines=proposal.engines,
                 before=self._generations.current,
+                discovered=self._discovered,
             )
         except InvalidConfig as exc:
             return exc.problems
@@ -194,6 +199,7 @@ class Server:
         self.gateway.use_runtime(runtime)
         self.on_new_runtime(runtime)
         set_level(runtime.config.logging)
+        self.use_replicas(self._discovered)  # those that changed after `prepare`
 
     def discard(self, number: int) -> None:
         """See Target.discard. The prepared Runtime was never used and holds no connection yet."""
@@ -212,6 +218,21 @@ class Server:
         self._issued.push(found)
         self.gateway.use_rules()
         self.on_keys(KeysApplied(version=found.version))
+
+    def use_replicas(self, found: Discovered) -> None:
+        """Send requests to these replicas from now on; those that run keep theirs."""
+        self._discovered = found
+        current = self._generations.current
+        if current.discovered == found:
+            return
+        runtime = current.with_replicas(found)
+        self._generations.replace(runtime)
+        self.gateway.use_replicas(runtime)
+        self.on_new_runtime(runtime)
+
+    def use_readings(self, found: ReplicaReadings) -> None:
+        """Note how busy the replicas say they are."""
+        self._generations.current.use_readings(found)
 
     def use_tls(self, files: TlsFiles) -> None:
         """Use other certificates for new connections; the leader has proved that they work."""

@@ -25,11 +25,13 @@ from gateway.limits.leases import LimitLeases
 from gateway.limits.metrics import LimitUseCollector
 from gateway.listener_tls.watch import TlsWatch
 from gateway.peers import NoPeers
+from gateway.processes.closing import close_all
 from gateway.processes.engine_addresses import found_engines
 from gateway.processes.engine_pool import EnginePool
 from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.file_watching import watching
 from gateway.processes.reload import Reload
+from gateway.processes.replica_watch import ReplicaWatch
 from gateway.processes.server import Server
 from gateway.processes.signals import on_reload, on_stop
 from gateway.recording.setup import Records
@@ -69,23 +71,26 @@ async def run_single_process(
     """Serve until SIGTERM or SIGINT; return when everything is closed."""
     config, addresses = await found_engines(config)
     transport, engines = transport_of(config), EnginePool(config, run_dir)
-    serving = Server(
-        config, run_dir=run_dir, engines=engines.processes, access_log=access_log, tls=tls.files
-    )
-    tls.send = serving.use_tls
     metrics = ProcessMetrics()
     metrics.workers.set(1)
     count_unhandled(crashed := metrics.internal_errors.count)
-    serving.gateway.peers = LeaderCounters(metrics)
+    replicas = await ReplicaWatch.of(config, metrics)
+    serving = Server(
+        config,
+        run_dir=run_dir,
+        engines=engines.processes,
+        access_log=access_log,
+        tls=tls.files,
+        discovered=replicas.latest,
+    )
     jobs = serving.gateway.experiment_jobs = experiment_jobs_for(
         records.store, lambda: reload.config, records.audit, crashed
     )
-    for collector in (*records.metrics, GuardrailCollector(jobs.monitor), tls):
-        metrics.registry.register(collector)
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
-    keys.send = serving.use_keys
-    serving.on_keys = partial(keys.on_message, 0)
-    metrics.registry.register(IssuedKeyCollector(keys))
+    _connect(serving, metrics, tls, replicas, keys)
+    guards, issued = GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)
+    for collector in (*records.metrics, guards, issued, tls):
+        metrics.registry.register(collector)
     reload = Reload(
         config,
         source=source,
@@ -94,6 +99,7 @@ async def run_single_process(
         targets=lambda: (serving,),
         metrics=metrics,
         audit=records.audit,
+        replicas=replicas,
     )
     rules = RulesInForce(lambda: reload.config, partial(latest_keys, keys))
     limits = shared_limits(config, rules.limits)
@@ -104,17 +110,23 @@ async def run_single_process(
     beside = [asyncio.create_task(records.import_after(partial(asyncio.sleep, STARTED_S)))]
     beside += _spending(bank, serving, crashed)
     beside += _limiting(limits, serving, metrics, crashed)
-    beside += watching(reload, tls, addresses, crashed)
+    beside += watching(reload, tls, addresses, replicas, crashed)
     engines.start()
     try:
         async with _synchronised(transport, serving, reload, metrics, keys):
             await serving.run(listener)
     finally:
-        for task in beside:
-            task.cancel()
-        await reload.close()
-        await asyncio.gather(keys.close(), budgets.close())
-        await engines.close()
+        await close_all(beside, (reload,), (keys, budgets, replicas), (engines,))
+
+
+def _connect(
+    serving: Server, metrics: ProcessMetrics, tls: TlsWatch, replicas: ReplicaWatch, keys: KeySync
+) -> None:
+    """Send what this process finds as the leader to itself as the worker."""
+    serving.gateway.peers = LeaderCounters(metrics)
+    tls.send, keys.send = serving.use_tls, serving.use_keys
+    replicas.send_to(serving.use_replicas, serving.use_readings)
+    serving.on_keys = partial(keys.on_message, 0)
 
 
 def _spending(bank: BudgetBank, serving: Server, crashed: OnCrash) -> list[asyncio.Task[None]]:

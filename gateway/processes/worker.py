@@ -22,6 +22,7 @@ from gateway.budgets.messages import BudgetDenial, BudgetGrant, BudgetOutage, Bu
 from gateway.config.schema.config import Config
 from gateway.coordination.probe_locks import PROBES, FileLeases, LogFileLock
 from gateway.coordination.state_sharing import StateSharing
+from gateway.discovery.discovered import Discovered
 from gateway.experiments.service.history import ExperimentHistory
 from gateway.limits.leases import LimitLeases
 from gateway.limits.messages import LimitDenial, LimitGrant, LimitOutage, LimitRecall
@@ -62,6 +63,7 @@ from gateway.processes.messages import (
 from gateway.processes.reload_target import Proposal
 from gateway.processes.remote_engine_view import RemoteEngineViews
 from gateway.processes.server import Server as Served
+from gateway.replica_gauges.readings import ReplicaReadings
 from gateway.store.key_rows import KeyList
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.logs import configure_logging, line_style
@@ -147,6 +149,7 @@ class Worker:
             access_log=access_log,
             announces=begin.worker == 0,
             tls=begin.tls,
+            discovered=begin.discovered,
         )
         self._leases = FileLeases(Path(begin.run_dir) / PROBES)
         self._others = OtherWorkers(channel)
@@ -210,6 +213,10 @@ class Worker:
                 self._budgets.on_message(message)
             case KeyList():
                 self.serving.use_keys(message)
+            case Discovered():
+                self.serving.use_replicas(message)
+            case ReplicaReadings():
+                self.serving.use_readings(message)
             case TlsFiles():
                 self.serving.use_tls(message)
             case EngineUpdate():

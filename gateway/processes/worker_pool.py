@@ -16,6 +16,7 @@ from gateway.budgets.bank import BudgetBank
 from gateway.budgets.messages import BudgetAsk, BudgetReport
 from gateway.config.schema.config import Config
 from gateway.coordination.state_hub import StateHub
+from gateway.discovery.discovered import Discovered
 from gateway.engine_process.process import EngineView
 from gateway.experiments.service.history import ExperimentHistory
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
@@ -47,6 +48,7 @@ from gateway.processes.messages import (
     packed,
     state_of,
 )
+from gateway.processes.replica_watch import ReplicaWatch
 from gateway.processes.worker_handle import WorkerHandle
 from gateway.processes.worker_start import spawn
 from gateway.telemetry.metric_snapshot import MetricFamilies, merge, snapshot, without_gauges
@@ -94,6 +96,7 @@ class WorkerPool:
         history: Callable[[], ExperimentHistory],
         keys: KeySync | None = None,
         tls: TlsWatch | None = None,
+        replicas: ReplicaWatch | None = None,
         hang_s: float = HANG_S,
         backoff_s: float = BACKOFF_S,
     ) -> None:
@@ -108,6 +111,9 @@ class WorkerPool:
         self._tls = tls
         if tls is not None:
             tls.send = self._broadcast
+        self._replicas = replicas
+        if replicas is not None:
+            replicas.send_to(self._broadcast, self._broadcast)
         self.hub = StateHub()
         rules = RulesInForce(lambda: self._current()[0], partial(latest_keys, keys))
         self.limits: SharedLimits | LimitBank = LimitBank(rules.limits)
@@ -249,6 +255,7 @@ class WorkerPool:
                     run_dir=str(self._run_dir),
                     keys=None if self._keys is None else self._keys.latest,
                     tls=None if self._tls is None else self._tls.files,
+                    discovered=Discovered() if self._replicas is None else self._replicas.latest,
                 )
             )
             worker.notify_config_rejected(rejected=rejected)

@@ -55,6 +55,7 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     ms:      its duration in milliseconds.
     hedge:   it started in parallel to an attempt that was late.
     pattern: the backend as configured, if that is a wildcard.
+    replica: HOST:PORT of the replica that was asked; "" if the backend has none.
     continued: it broke off after content, and the next attempt continued its text.
     refused: nothing was sent, because the backend's API cannot express the request.
     role:    "" for an attempt whose answer is the request's: it served, or failed. hedge: of two
@@ -73,6 +74,7 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     role: Literal["", "hedge", "mirror"] = ""
     deltas: int = 0
     usage: Usage | None = None
+    replica: str = ""
 
     @property
     def recorded_role(self) -> Literal["served", "failed", "hedge", "mirror"]:

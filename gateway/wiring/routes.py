@@ -6,8 +6,12 @@ from functools import partial
 from msgspec import Struct
 
 from adapters.capabilities import of_model
+from gateway.clock import now
 from gateway.config.error_codes import plain
 from gateway.config.schema.config import Config, Model, WhenRule
+from gateway.config.schema.discovery import DiscoverReplicas
+from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
+from gateway.discovery.source import HostPort
 from gateway.routing.planning.enrolment import ExperimentRouter, ExperimentState
 from gateway.routing.planning.model_facts import KnownModels
 from gateway.routing.planning.policies import POLICIES
@@ -25,8 +29,9 @@ from gateway.routing.planning.route import (
 from gateway.routing.resilience.breaker_per_model import Breakers
 from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.recent_activity import Load
+from gateway.routing.resilience.replica import REPLICA_MARK, Replica
 from gateway.routing.resilience.retry import RetryBudget
-from gateway.upstream.base import whole_chat_of
+from gateway.upstream.base import Upstream, whole_chat_of
 from gateway.wiring.upstreams import Upstreams
 
 HEDGES_FLOOR, HEDGES_SHARE = 10, 0.1
@@ -36,13 +41,16 @@ HEDGES_FLOOR, HEDGES_SHARE = 10, 0.1
 class Routes(Struct, frozen=True, kw_only=True, eq=False):
     """The routes of one generation.
 
-    backends: by `MODEL: PROVIDER/MODEL`, with ` (mirror)` behind it for a mirror's own.
+    backends: by `MODEL: PROVIDER/MODEL`, with ` (mirror)` behind it for a mirror's own, and with
+    ` @ HOST:PORT` for a replica.
+    replicas: by provider and address.
     experiments: by the name of their route.
     """
 
     table: RouteTable
     backends: Mapping[str, Backend]
     experiments: Mapping[str, ExperimentRouter]
+    replicas: Mapping[tuple[str, HostPort], Replica] = {}
 
 
 def build_routes(
@@ -52,13 +60,14 @@ def build_routes(
     known: KnownModels,
     state: ExperimentState,
     before: Routes | None,
+    discovered: Discovered = NOTHING_DISCOVERED,
 ) -> Routes:
     """Build the routes of a configuration.
 
     before: the previous generation's. The breaker, load and hedging budget of a backend whose
     upstream has not changed are taken over.
     """
-    builder = _Builder(upstreams, prices, known, before)
+    builder = _Builder(upstreams, prices, known, before, discovered)
     routes = [builder.route(model) for model in config.models]
     models = {model.name: model for model in config.models}
     experiments = {
@@ -68,7 +77,10 @@ def build_routes(
     }
     aliases = {alias: model.name for model in config.models for alias in model.aliases}
     return Routes(
-        table=RouteTable(routes, aliases), backends=builder.backends, experiments=experiments
+        table=RouteTable(routes, aliases),
+        backends=builder.backends,
+        experiments=experiments,
+        replicas=builder.replicas,
     )
 
 
@@ -76,21 +88,66 @@ class _Builder:
     """Builds each backend of a model once, because its health belongs to all its uses."""
 
     def __init__(
-        self, upstreams: Upstreams, prices: Prices, known: KnownModels, before: Routes | None
+        self,
+        upstreams: Upstreams,
+        prices: Prices,
+        known: KnownModels,
+        before: Routes | None,
+        discovered: Discovered,
     ) -> None:
         self._upstreams = upstreams
         self._prices = prices
         self._known = known
         self._before = before
+        self._discovered = discovered
         self.backends: dict[str, Backend] = {}
+        self.replicas: dict[tuple[str, HostPort], Replica] = {}
 
     def backend(self, model: Model, name: str, use: str = "") -> Backend:
         """The model's backend. use: for one that shares its health with no other use."""
         key = f"{model.name}: {name}{use}"
         if key in self.backends:
             return self.backends[key]
+        return self._made(key, model, name, self._upstreams.by_provider[name.partition("/")[0]])
+
+    def all(
+        self, model: Model, name: str, discover: DiscoverReplicas | None
+    ) -> tuple[Backend, ...]:
+        """The model's backend, or one for each of its replicas."""
+        if discover is None:
+            return (self.backend(model, name),)
+        provider = name.partition("/")[0]
+        known = self._discovered.of(discover)
+        if not known:
+            key = f"{model.name}: {name}"
+            upstream = self._upstreams.replicas[provider, None]
+            return (self.backends.get(key) or self._made(key, model, name, upstream),)
+        found: list[Backend] = []
+        for address in known:
+            key = f"{model.name}: {name}{REPLICA_MARK}{address.text}"
+            upstream = self._upstreams.replicas[provider, address]
+            replica = self._replica(provider, address, discover)
+            found.append(self.backends.get(key) or self._made(key, model, name, upstream, replica))
+        return tuple(found)
+
+    def _replica(self, provider: str, address: HostPort, discover: DiscoverReplicas) -> Replica:
+        """A replica starts slowly if the generation before had others of its provider."""
+        key = provider, address
+        if key not in self.replicas:
+            before = self._before
+            late = before is not None and any(name == provider for name, _ in before.replicas)
+            known = before.replicas.get(key) if before is not None else None
+            self.replicas[key] = known or Replica(
+                address.text,
+                joined_at=now() if late else float("-inf"),
+                slow_start_s=discover.slow_start_s,
+            )
+        return self.replicas[key]
+
+    def _made(
+        self, key: str, model: Model, name: str, upstream: Upstream, replica: Replica | None = None
+    ) -> Backend:
         provider, _, upstream_model = name.partition("/")
-        upstream = self._upstreams.by_provider[provider]
         old = self._before.backends.get(key) if self._before else None
         known = old if old is not None and old.upstream is upstream else None
         same_rule = known is not None and known.breaker.rule == model.breaker
@@ -106,6 +163,7 @@ class _Builder:
             prices=self._prices,
             whole_chat=whole_chat_of(upstream),
             models=self._known,
+            replica=replica,
         )
         return self.backends[key]
 
@@ -115,20 +173,16 @@ class _Builder:
             f"{ref.provider}/{ref.model}": 1.0 if ref.weight is None else ref.weight
             for ref in model.backends
         }
+        places = {f"{ref.provider}/{ref.model}": ref.discover for ref in model.backends}
+        backends, parts = self._spread(model, weights, places)
         return Route(
             name=model.name,
-            backends=tuple(self.backend(model, name) for name in weights),
-            weights=tuple(weights.values()),
+            backends=backends,
+            weights=parts,
+            replicated=any(one.replica is not None for one in backends),
             policy=POLICIES[model.policy],
             sticky_by=model.sticky_by,
-            rules=tuple(
-                Rule(
-                    when=when,
-                    backends=tuple(self.backend(model, name) for name in when.backends),
-                    weights=_rule_weights(when, weights),
-                )
-                for when in model.when
-            ),
+            rules=tuple(self._rule(model, when, weights, places) for when in model.when),
             require=model.require,
             error_fallbacks=tuple(
                 ErrorFallback(codes=frozenset(map(plain, row.codes)), routes=row.models)
@@ -149,6 +203,32 @@ class _Builder:
             defaults=NO_VALUES if model.defaults == NO_VALUES else model.defaults,
             overrides=NO_VALUES if model.overrides == NO_VALUES else model.overrides,
         )
+
+    def _spread(
+        self,
+        model: Model,
+        weights: Mapping[str, float],
+        places: Mapping[str, DiscoverReplicas | None],
+    ) -> tuple[tuple[Backend, ...], tuple[float, ...]]:
+        """The backends with their weights; the replicas of one share its weight."""
+        found: list[Backend] = []
+        parts: list[float] = []
+        for name, weight in weights.items():
+            replicas = self.all(model, name, places.get(name))
+            found += replicas
+            parts += [weight / len(replicas)] * len(replicas)
+        return tuple(found), tuple(parts)
+
+    def _rule(
+        self,
+        model: Model,
+        when: WhenRule,
+        weights: Mapping[str, float],
+        places: Mapping[str, DiscoverReplicas | None],
+    ) -> Rule:
+        own = dict(zip(when.backends, _rule_weights(when, weights), strict=True))
+        backends, parts = self._spread(model, own, places)
+        return Rule(when=when, backends=backends, weights=parts)
 
     def _hedging(self, model: Model) -> Hedging | None:
         """The budget is taken over if the model was hedged before."""

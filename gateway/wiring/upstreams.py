@@ -1,6 +1,6 @@
 """Build the upstream of each configured provider, or take over the one that already serves it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,8 @@ from msgspec import Struct, field
 from adapters.base import Endpoint as ProviderEndpoint
 from adapters.registry import Registry
 from gateway.config.schema.config import Config, Provider
+from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
+from gateway.discovery.source import HostPort
 from gateway.engine_process.process import EngineView
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.upstream.adaptation.compose import adapt
@@ -19,10 +21,12 @@ from gateway.upstream.http import HttpUpstream
 from gateway.upstream.image_fetching.image import ImageSource
 from gateway.upstream.image_fetching.upstream import with_image_fetching
 from gateway.upstream.local_engine import LocalUpstream
+from gateway.upstream.no_replicas import NoReplicas
 from gateway.upstream.origin import addresses_of
 from gateway.upstream.tls import TlsContexts
 from gateway.upstream.transport import Transport
 from gateway.upstream.wire import WireTransport
+from gateway.upstream.wire.dialing import resolve, resolve_at
 from gateway.wiring.engines import EngineKnowledge, engine_elsewhere, engine_here
 
 if TYPE_CHECKING:
@@ -36,6 +40,8 @@ class Upstreams(Struct, kw_only=True, eq=False):
     known_engines: about the engines of other machines, shared with earlier generations.
     budgets: retries per provider; kept as long as its upstream is.
     fetcher: downloads images for providers that do not accept URLs; `None` until one needs it.
+    replicas: by provider and address; without an address, of a backend whose replicas are unknown.
+    contexts: the TLS contexts of this configuration.
     """
 
     config: Config
@@ -45,6 +51,10 @@ class Upstreams(Struct, kw_only=True, eq=False):
     budgets: dict[str, RetryBudget] = field(default_factory=dict[str, RetryBudget])
     known_engines: EngineKnowledge = field(default_factory=EngineKnowledge)
     fetcher: "ImageFetcher | None" = None
+    replicas: dict[tuple[str, HostPort | None], Upstream] = field(
+        default_factory=dict[tuple[str, HostPort | None], Upstream]
+    )
+    contexts: TlsContexts = field(default_factory=TlsContexts)
 
     def images(self) -> ImageSource:
         """The fetcher, created for the first provider that needs it: few do, and it takes 7 MB."""
@@ -56,9 +66,12 @@ class Upstreams(Struct, kw_only=True, eq=False):
 
 
 def build_upstreams(
-    config: Config, engines: Mapping[str, EngineView], before: Upstreams | None
+    config: Config,
+    engines: Mapping[str, EngineView],
+    before: Upstreams | None,
+    discovered: Discovered = NOTHING_DISCOVERED,
 ) -> Upstreams:
-    """Build the upstreams of a configuration.
+    """Build the upstreams of a configuration, and of the replicas that are known.
 
     before: the previous generation's. Connections, credentials and budgets of a provider that has
     not changed are taken over.
@@ -73,9 +86,11 @@ def build_upstreams(
         known_engines=before.known_engines if before else EngineKnowledge(),
         fetcher=before.fetcher if before and same_fetch else None,
     )
+    if before is not None and before.config is config:
+        built.contexts = before.contexts
     if config.server.fetch.ca_file is not None:
         built.images()  # raises now if the file is unreadable, even if no provider needs images
-    remote = partial(_remote, registry=Registry(), images=built.images, contexts=TlsContexts())
+    remote = partial(_remote, registry=Registry(), images=built.images, contexts=built.contexts)
     for provider in config.providers:
         name, engine = provider.name, engines.get(provider.name)
         kept = None if before is None else _unchanged(before, provider, engine, same_fetch)
@@ -91,6 +106,13 @@ def build_upstreams(
             built.links[name] = built.by_provider[name] = replica
         else:
             built.by_provider[name] = kept or remote(provider)
+    providers = {provider.name: provider for provider in config.providers}
+    for name, address in _addresses(config, discovered):
+        kept = before.replicas.get((name, address)) if before else None
+        if before is None or not same_fetch or providers[name] not in before.config.providers:
+            kept = None
+        at = NoReplicas(name) if address is None else address
+        built.replicas[name, address] = kept or remote(providers[name], at=at)
     built.budgets = {
         name: before.budgets[name]
         if before and before.by_provider.get(name) is upstream
@@ -98,6 +120,15 @@ def build_upstreams(
         for name, upstream in built.by_provider.items()
     }
     return built
+
+
+def _addresses(config: Config, discovered: Discovered) -> Iterator[tuple[str, HostPort | None]]:
+    """Yield the replicas that the configuration uses; `None` for an empty set."""
+    for model in config.models:
+        for ref in model.backends:
+            if ref.discover is not None:
+                for address in discovered.of(ref.discover) or (None,):
+                    yield ref.provider, address
 
 
 def _unchanged(
@@ -118,7 +149,9 @@ def _remote(
     registry: Registry,
     images: Callable[[], ImageSource],
     contexts: TlsContexts,
+    at: HostPort | NoReplicas | None = None,
 ) -> Upstream:
+    """at: where its replica is; `None`: at the host of its base_url."""
     base_url = (provider.base_url or registry.base_url(provider.adapter)).rstrip("/")
     endpoint = ProviderEndpoint(
         name=provider.name,
@@ -130,7 +163,7 @@ def _remote(
     upstream = HttpUpstream(
         provider.name,
         adapter,
-        _transport(provider, base_url, contexts),
+        at if isinstance(at, NoReplicas) else _transport(provider, base_url, contexts, at),
         provider.timeouts,
         credentials=credentials_of(provider, base_url, registry),
         client_fields=provider.client_fields,
@@ -142,7 +175,9 @@ def _remote(
     )
 
 
-def _transport(provider: Provider, base_url: str, contexts: TlsContexts) -> Transport:
+def _transport(
+    provider: Provider, base_url: str, contexts: TlsContexts, at: HostPort | None
+) -> Transport:
     """Our own client, unless a proxy is in the way."""
     if provider.proxy is not None:
         # Late, because httpx takes 6 MB.
@@ -161,4 +196,5 @@ def _transport(provider: Provider, base_url: str, contexts: TlsContexts) -> Tran
         tls=provider.tls,
         max_connections=provider.max_connections,
         contexts=contexts,
+        resolve=resolve if at is None else resolve_at(at.host, at.port),
     )

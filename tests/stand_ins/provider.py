@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import cast
@@ -168,8 +169,17 @@ async def _completes(request: Received, answer: Answer) -> None:
 class Provider:
     """The provider, for tests. `open` counts connections, `hung_up` those the caller ended."""
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(
+        self,
+        behaviour: Behaviour,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.behaviour = behaviour
+        self.host = host
+        self.port = port
+        self._tls = tls
         self.requests: list[Received] = []
         self.open = 0
         self.accepted = 0
@@ -181,15 +191,15 @@ class Provider:
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     @property
     def base_url(self) -> str:
         return f"{self.origin}/v1"
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port: int = self._server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self._serve, self.host, self.port, ssl=self._tls)
+        self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Close the listener and reset every connection."""
@@ -254,9 +264,14 @@ class Provider:
 
 
 @asynccontextmanager
-async def provider(behaviour: Behaviour = answers) -> AsyncGenerator[Provider, None]:
+async def provider(
+    behaviour: Behaviour = answers,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    tls: ssl.SSLContext | None = None,
+) -> AsyncGenerator[Provider, None]:
     """Run a provider with this behaviour until the block ends."""
-    one = Provider(behaviour)
+    one = Provider(behaviour, host, port, tls)
     await one.start()
     try:
         yield one

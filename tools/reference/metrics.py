@@ -39,6 +39,8 @@ SECTIONS = {
     "gateway/payloads": "Export of traces, metrics and payloads",
     "gateway/otlp": "Export of traces, metrics and payloads",
     "gateway/coordination": "Replicas",
+    "gateway/discovery": "Discovery",
+    "gateway/replica_gauges": "Discovery",
     "gateway/listener_tls": "TLS",
     "gateway/telemetry": "Processes",
 }

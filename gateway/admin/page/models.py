@@ -9,6 +9,7 @@ from gateway.admin.backends import BackendView, ModelView
 from gateway.admin.page.formatting import count, ms, number, share, span
 from gateway.admin.page.line_chart import COLOURS
 from gateway.admin.page.traffic import Traffic
+from gateway.routing.backend_status import BackendStatus
 from gateway.telemetry.engine_reports import EngineReport
 from gateway.telemetry.time_series import QuantileSketch, TrafficCell, total
 
@@ -102,25 +103,40 @@ def _facts(model: ModelView) -> list[str]:
 
 
 def _row(model: ModelView, backend: BackendView, served: ServedModels, traffic: Traffic) -> Markup:
-    cell = _cell(model.name, backend.name, traffic)
     health, order = backend.health, traffic.order
+    # Traffic is counted by backend: its replicas come and go.
+    cell = _cell(model.name, backend.name, traffic) if not backend.replica else None
     tone, state = _state(backend, served)
     since = health.failed_s_ago
     return _ROW.format(
         colour=order.index(backend.name) % COLOURS if backend.name in order else 0,
-        name=backend.name,
+        name=backend.place,
         tone=tone,
         state=state,
         since=Markup() if since is None or since > _LONG_AGO_S else _SINCE.format(span(since)),
         weight=_weight(backend),
         busy=count(health.in_flight + health.in_flight_other_processes),
-        answered=count(cell.requests - cell.errors),
-        failed=f"{count(cell.failed)} ({share(cell.failed, cell.attempts)})"
-        if cell.failed
-        else "0",
-        first=ms(QuantileSketch(cell.ttft).quantile(0.5)),
-        whole=ms(QuantileSketch(cell.latency).quantile(0.5)),
+        **_results(cell, backend.health),
     )
+
+
+def _results(cell: TrafficCell | None, health: BackendStatus) -> dict[str, str]:
+    """The columns of results; of a replica only its latencies are known."""
+    if cell is None:
+        first, whole = health.time_to_first_token_s, health.latency_s
+        latencies = {"first": _moving(first), "whole": _moving(whole)}
+        return {"answered": "", "failed": "", **latencies}
+    failed = f"{count(cell.failed)} ({share(cell.failed, cell.attempts)})" if cell.failed else "0"
+    return {
+        "answered": count(cell.requests - cell.errors),
+        "failed": failed,
+        "first": ms(QuantileSketch(cell.ttft).quantile(0.5)),
+        "whole": ms(QuantileSketch(cell.latency).quantile(0.5)),
+    }
+
+
+def _moving(seconds: float | None) -> str:
+    return "" if seconds is None else ms(seconds * 1e3)
 
 
 def _weight(backend: BackendView) -> str:

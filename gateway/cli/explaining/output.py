@@ -117,7 +117,7 @@ def _candidates(found: Explanation) -> Table:
         why = _why(one, found.down)
         table.add_row(
             str(place),
-            escape(one.backend),
+            escape(one.place),
             escape(one.route),
             "" if spare else f"{one.share * 100:.4g} %",
             escape(f"after the variant: {why}" if spare else why),
@@ -129,7 +129,7 @@ def _candidates(found: Explanation) -> Table:
 
 def _why(one: ExplainedCandidate, down: Sequence[str]) -> str:
     """down: backends that are assumed down, whose breaker state is simulated."""
-    taken = {one.backend, one.backend.partition("/")[0]}.intersection(down)
+    taken = {one.backend, one.backend.partition("/")[0], one.place}.intersection(down)
     health = "assumed down" if taken else describe(one.health)
     if not one.health.available:
         return f"{one.why}; {health}, but no other backend is better"

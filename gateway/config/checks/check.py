@@ -30,6 +30,7 @@ from gateway.config.checks.webhooks import check_webhooks
 from gateway.config.checks.when_rules import check_rules
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.remote_engines.checks import check_pools
+from gateway.config.replica_sections import check_discovery
 from gateway.config.schema.config import Config, ServerConfig
 from gateway.config.schema_store import check_store
 
@@ -46,6 +47,7 @@ def check(config: Config, problems: Problems, adapters: Mapping[str, Defaults]) 
     check_rules(config, problems)
     check_routing(config, problems)
     check_pools(config, problems)
+    check_discovery(config, problems)
     check_model_facts(config, problems)
     check_store(config.store, problems)
     check_responses(config, problems)

@@ -24,6 +24,7 @@ from gateway.config.schema.connection import (
     Timeouts,
     Tls,
 )
+from gateway.config.schema.discovery import DiscoverReplicas
 from gateway.config.schema.engines import Engines
 from gateway.config.schema.experiment import Experiment
 from gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
@@ -259,11 +260,13 @@ class BackendRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A provider and its own name for a model; "*" passes the requested name on.
 
     weight: `None` on all backends of a model shares its traffic evenly.
+    discover: the addresses of its replicas; `None`: the provider's `base_url` is the only one.
     """
 
     provider: Name
     model: Name
     weight: Weight | None = None
+    discover: DiscoverReplicas | None = None
 
 
 class MirrorConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

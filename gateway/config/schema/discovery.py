@@ -1,8 +1,10 @@
 """Where the addresses of replicas come from."""
 
-from msgspec import Struct
+from typing import Annotated, Literal
 
-from gateway.config.schema.units import Name, Path, Port, Seconds
+from msgspec import Meta, Struct
+
+from gateway.config.schema.units import Name, Path, Port, Seconds, SecondsOrZero
 
 
 class Discover(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,3 +24,34 @@ class Discover(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     file: Path | None = None
     every_s: Seconds = 5.0
     keep_s: Seconds = 600.0
+
+
+class DiscoverReplicas(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Discover, for servers over HTTP.
+
+    slow_start_s: how long the share of a replica that was added later grows to a whole one.
+    gauges:  auto: read from /metrics how busy each replica is, once per second.
+    gauges_port: of /metrics; `None`: the replica's own.
+    """
+
+    dns: Name | None = None
+    port: Port | None = None
+    server: Name | None = None
+    file: Path | None = None
+    every_s: Seconds = 5.0
+    keep_s: Seconds = 600.0
+    slow_start_s: SecondsOrZero = 30.0
+    gauges: Literal["auto", "off"] = "auto"
+    gauges_port: Annotated[int, Meta(ge=1, le=65535)] | None = None
+
+    @property
+    def addresses(self) -> Discover:
+        """The part that says where the addresses come from."""
+        return Discover(
+            dns=self.dns,
+            port=self.port,
+            server=self.server,
+            file=self.file,
+            every_s=self.every_s,
+            keep_s=self.keep_s,
+        )

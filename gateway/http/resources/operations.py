@@ -38,6 +38,8 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
         }
         if gateway.config_rejected:
             body["configuration"] = REFUSED
+        if problems := gateway.runtime.discovered.problems:
+            body["discovery"] = problems
         if gateway.admission.recording_blocked(gateway.runtime):
             return Response({**body, "status": UNRECORDED}, status_code=503)
         if gateway.runtime.ready:

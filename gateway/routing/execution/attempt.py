@@ -187,6 +187,8 @@ def start_attempt(candidate: Candidate, record: RequestRecord, at: float) -> Att
     attempts, entry = record.attempts, AttemptRecord(backend=candidate.name)
     if backend.model == "*":
         entry.pattern = backend.name
+    if backend.replica is not None:
+        entry.replica = backend.replica.address
     if attempts and (record.deltas or record.usage is not None):
         record.charge_failed_attempt()
     if not attempts or not record.attempt_running:

@@ -148,11 +148,11 @@ class _Answer:
         record, broken, rule = self._record, _last_attempt(self._record), self._plan.retry
         if self._first_at is None:
             self._first_at = record.first_content_at
-        queue, drawn = self._queue(broken.backend, failure), self._drawn_by(broken.backend)
+        queue, drawn = self._queue(broken, failure), self._drawn_by(broken)
         last: GatewayError = failure
         for repeats in range(rule.attempts):
             for candidate in tuple(queue):
-                again = repeats > 0 or candidate.name == broken.backend
+                again = repeats > 0 or _is_of(candidate, broken)
                 continued = self._continuation(candidate, drawn)
                 if continued is None:
                     queue.remove(candidate)
@@ -178,19 +178,19 @@ class _Answer:
         record.backend = broken.backend
         raise failure
 
-    def _queue(self, broken: str, failure: UpstreamError) -> list[Candidate]:
+    def _queue(self, broken: AttemptRecord, failure: UpstreamError) -> list[Candidate]:
         """The candidates in the plan's order; the one that broke off last, if it may be asked."""
         able = (*self._plan.candidates, *self._plan.unavailable)
         again = _may_return(failure, self._plan.retry)
-        others = [one for one in able if one.name != broken]
-        return others + [one for one in able if one.name == broken and again]
+        others = [one for one in able if not _is_of(one, broken)]
+        return others + [one for one in able if _is_of(one, broken) and again]
 
-    def _drawn_by(self, broken: str) -> DrawnTokens | None:
+    def _drawn_by(self, broken: AttemptRecord) -> DrawnTokens | None:
         """The tokens that the backend has drawn, if it can say; not those of one asked before."""
         drawn = self._record.drawn
         able = (*self._plan.candidates, *self._plan.unavailable)
         known = any(
-            one.name == broken and drawn is not None and resumption(one, drawn) is not None
+            _is_of(one, broken) and drawn is not None and resumption(one, drawn) is not None
             for one in able
         )
         return drawn if known else None
@@ -242,6 +242,13 @@ class _Answer:
             broken.continued = False
             await source.aclose()
             raise
+
+
+def _is_of(candidate: Candidate, attempt: AttemptRecord) -> bool:
+    """Whether the candidate is the backend, or the replica, that was asked."""
+    replica = candidate.backend.replica
+    address = "" if replica is None else replica.address
+    return candidate.name == attempt.backend and address == attempt.replica
 
 
 def _may_return(error: GatewayError, rule: RetryRule) -> bool:

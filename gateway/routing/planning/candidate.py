@@ -37,6 +37,12 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
         return self.dropped + self.omitted
 
 
+def place_of(candidate: Candidate) -> str:
+    """The candidate's name, with the address of its replica."""
+    backend = candidate.backend
+    return candidate.name if backend.replica is None else backend.place
+
+
 class UnmirrorableRequest(Struct, frozen=True, kw_only=True):
     """A request drawn for a copy that the mirror's backend cannot honour.
 

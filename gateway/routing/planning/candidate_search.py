@@ -14,6 +14,7 @@ from gateway.routing.planning.enrolment import Arm, ExperimentRouter
 from gateway.routing.planning.plan_cache import CachedMatch, PlanCache, RequestShape
 from gateway.routing.planning.policies import BackendStats, Key, Policy
 from gateway.routing.planning.prices import expected_cost
+from gateway.routing.planning.replica_order import replica_order
 from gateway.routing.planning.request_facts import (
     RequestFacts,
     estimated_tokens,
@@ -133,6 +134,15 @@ class CandidateSearch:
         else:
             stats = [stats_of(one, self.request, policy, facts) for one in found]
         key = _key(policy.key, route, self.request, facts) if policy.key else b""
+        if route.replicated:
+            full = len(found) if match is not None else sum(not one.dropped for one in found)
+            parts = ((found[:full], stats[:full]), (found[full:], stats[full:]))
+            return [
+                some[index]
+                for some, known in parts
+                if some
+                for index in replica_order(some, known, policy, facts.uniform_draw, key, facts.now)
+            ]
         if match is None and found[-1].dropped:
             full = sum(not one.dropped for one in found)
             return [

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gateway.clock import now
 from gateway.config.error_codes import meanings
-from gateway.routing.planning.candidate import Candidate, UnmirrorableRequest
+from gateway.routing.planning.candidate import Candidate, UnmirrorableRequest, place_of
 from gateway.routing.planning.candidate_search import CandidateSearch, matching_rule
 from gateway.routing.planning.capability_match import (
     display_name,
@@ -192,7 +192,9 @@ class Planner:
 
 
 def _names(candidates: Sequence[Candidate]) -> tuple[str, ...]:
-    return tuple([candidate.name for candidate in candidates])
+    """The names in order; the replicas of one backend have one name."""
+    names = [candidate.name for candidate in candidates]
+    return tuple(names if len(names) < 2 else dict.fromkeys(names))
 
 
 def _copy(
@@ -239,7 +241,7 @@ def _drop_unavailable(plan: Plan, now: float) -> Plan:
     deprioritised = [one for one in able if one not in preferred and one.breaker.is_available(now)]
     available = (*preferred, *deprioritised)
     unavailable = tuple([one for one in able if not one.breaker.is_available(now)])
-    reasons = [(one.name, why_unavailable(one, now)) for one in unavailable]
+    reasons = [(place_of(one), why_unavailable(one, now)) for one in unavailable]
     if not available and none_in_time(unavailable, plan.retry, plan.deadline_s, now):
         raise no_backend_available(unavailable, now)
     return replace(

@@ -15,6 +15,7 @@ from gateway.routing.planning.prices import UNPRICED, Prices
 from gateway.routing.resilience.breaker_per_model import Breakers
 from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.routing.resilience.recent_activity import Load
+from gateway.routing.resilience.replica import REPLICA_MARK, Replica
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.upstream.base import Upstream, WholeChat
 from schemas.errors import ModelNotFound
@@ -30,6 +31,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     breakers: one per model name, in place of `breaker`, if its model is "*".
     prices, models: the prices and facts, by the name of a candidate.
     whole_chat: of its upstream; `None` if that has none.
+    replica: which of the backend's replicas it is; `None` if the backend has none.
     """
 
     name: str
@@ -43,6 +45,12 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     prices: Prices = UNPRICED
     whole_chat: WholeChat | None = None
     models: KnownModels = NOTHING_KNOWN
+    replica: Replica | None = None
+
+    @property
+    def place(self) -> str:
+        """Its name, with the address of its replica: `pool/chat @ 10.0.0.7:8000`."""
+        return f"{self.name}{REPLICA_MARK}{self.replica.address}" if self.replica else self.name
 
     def breaker_for(self, model: str) -> Breaker:
         """The breaker for requests of this model name, to display it; creates none."""
@@ -98,6 +106,7 @@ class Route(Struct, frozen=True, kw_only=True):
     require:  only backends that honour optional fields, too.
     error_fallbacks: routes for errors that no other backend of this route would avoid.
     defaults: the operator's values for fields that a request does not set; overrides: for all.
+    replicated: some of its backends are replicas.
     """
 
     name: str
@@ -117,6 +126,7 @@ class Route(Struct, frozen=True, kw_only=True):
     mirror: Mirror | None = None
     defaults: RequestFields = NO_VALUES
     overrides: RequestFields = NO_VALUES
+    replicated: bool = False
 
 
 class RouteTable:

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from gateway.config.schema.failover import BreakerRule
 from gateway.routing.resilience.circuit_breaker import Breaker
+from gateway.routing.resilience.replica import REPLICA_MARK
 
 KEPT = 512
 """Names per backend. Clients choose them, so the least recently requested one is evicted."""
@@ -13,15 +14,18 @@ NAMED = "\0"
 """In a breaker's key: separates the key of the wildcard backend from the model name."""
 
 MOST = 4096
-"""Names over all backends whose state, as received from other processes, is kept."""
+"""Names and replicas over all backends whose state, as received from other processes, is kept."""
 
 _Known = TypeVar("_Known")
 
 
 def bound(known: dict[str, _Known]) -> None:
-    """Evict the oldest model names of wildcard backends. known: by the breakers' keys."""
+    """Evict the oldest model names of wildcard backends, and the oldest replicas.
+
+    known: by the breakers' keys.
+    """
     if len(known) > MOST:
-        names = [key for key in known if NAMED in key]
+        names = [key for key in known if NAMED in key or REPLICA_MARK in key]
         for key in names[: len(known) - MOST]:
             del known[key]
 

@@ -5,6 +5,8 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 
+from msgspec.structs import replace
+
 from gateway.upstream.origin import Origin
 from gateway.upstream.socket_options import SOCKET_OPTIONS
 from gateway.upstream.wire.connection import HttpConnection
@@ -21,6 +23,15 @@ async def resolve(origin: Origin) -> Sequence[tuple[int, Address]]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
     return [(family, address) for family, _, _, _, address in found]
+
+
+def resolve_at(host: str, port: int) -> Resolve:
+    """Return a resolver that finds the addresses of another host, for any origin."""
+
+    async def resolved(origin: Origin) -> Sequence[tuple[int, Address]]:
+        return await resolve(replace(origin, host=host, port=port))
+
+    return resolved
 
 
 class Dialer:

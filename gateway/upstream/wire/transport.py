@@ -11,7 +11,7 @@ from gateway.upstream.tls import TlsContexts
 from gateway.upstream.transport import Step
 from gateway.upstream.wire.connection import HttpConnection
 from gateway.upstream.wire.deadlines import Deadlines
-from gateway.upstream.wire.dialing import Dialer
+from gateway.upstream.wire.dialing import Dialer, Resolve, resolve
 from gateway.upstream.wire.exchange_state import ExchangeState
 from gateway.upstream.wire.faults import StaleConnection
 from gateway.upstream.wire.head import Limits, RequestHeads
@@ -86,6 +86,7 @@ class WireTransport:
     max_connections: further exchanges wait, in order, up to their `connect_by`.
     idle_s:          seconds for which an unused connection is kept.
     contexts:        TLS contexts to share with other transports.
+    resolve:         finds the addresses; certificates are those of the base_url's host.
     Raises InvalidConfig for a base_url or TLS files that cannot be used.
     """
 
@@ -99,6 +100,7 @@ class WireTransport:
         idle_s: float = IDLE_S,
         limits: Limits = _LIMITS,
         contexts: TlsContexts | None = None,
+        resolve: Resolve = resolve,
     ) -> None:
         origin = origin_of(base_url, upstream=name)
         context = None
@@ -109,7 +111,7 @@ class WireTransport:
         self._heads = RequestHeads(origin.authority)
         self._deadlines = Deadlines()
         self._pool = Pool(
-            Dialer(origin, context, self._connection, upstream=name).dial,
+            Dialer(origin, context, self._connection, upstream=name, resolve=resolve).dial,
             self._deadlines,
             upstream=name,
             maximum=max_connections,

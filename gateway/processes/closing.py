@@ -1,0 +1,19 @@
+"""End what ran in a process, in order."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+
+class Closes(Protocol):
+    """Work of this process that ends with `close`."""
+
+    async def close(self) -> None: ...
+
+
+async def close_all(tasks: Iterable[asyncio.Task[None]], *groups: Sequence[Closes]) -> None:
+    """Cancel the tasks; then close one group after another, the members of each concurrently."""
+    for task in tasks:
+        task.cancel()
+    for group in groups:
+        await asyncio.gather(*(one.close() for one in group))

@@ -1,0 +1,1 @@
+"""Read how busy replicas are from their own metrics, in the leader, for all processes."""

@@ -1,0 +1,27 @@
+"""How busy a replica says it is, and the message that carries that to the serving processes."""
+
+from msgspec import Struct
+
+from gateway.discovery.source import HostPort
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """The gauges of one server. waiting, running: requests. cache_used: 0 to 1; `None` unknown."""
+
+    waiting: float
+    running: float
+    cache_used: float | None = None
+
+
+class ReplicaReading(Struct, frozen=True, kw_only=True):
+    """The reading of one replica of a provider."""
+
+    provider: str
+    address: HostPort
+    reading: Reading
+
+
+class ReplicaReadings(Struct, frozen=True, kw_only=True, tag=True):
+    """All current readings; the load of a replica that is not among them is not known."""
+
+    readings: tuple[ReplicaReading, ...] = ()

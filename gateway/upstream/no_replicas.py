@@ -1,0 +1,24 @@
+"""The transport of a backend none of whose replicas is known."""
+
+from adapters.base import Outbound
+from gateway.upstream.transport import Reply
+from schemas.errors import UpstreamUnreachable
+
+
+class NoReplicas:
+    """See gateway.upstream.transport.Transport. Nothing is ever sent.
+
+    A failure does not count for the circuit breaker: it says nothing about the replicas to come.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    async def exchange(self, outbound: Outbound, *, connect_by: float, head_by: float) -> Reply:
+        """See Transport."""
+        error = UpstreamUnreachable("no replica is known", upstream=self._name)
+        error.counts = False
+        raise error
+
+    async def aclose(self) -> None:
+        """See Transport."""
