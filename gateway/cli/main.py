@@ -20,6 +20,7 @@ _NAMES = (
     "keys",
     "usage",
     "budgets",
+    "records",
     "audit",
     "prices",
     "models",
@@ -38,6 +39,7 @@ _ROOMS = {
     "import": "litellm_import",
     "keys": "issuing",
     "models": "known_models",
+    "records": "records",
 }
 """Commands with their own folder; the command is in its module `command`."""
 

@@ -31,23 +31,25 @@ def insert_rows(session: Session, rows: Sequence[Row]) -> int:
     """
     requests, attempts = _new(session, _requests(rows)), _attempts(rows)
     used = usage_of(requests, attempts, new_copies(session, attempts))
-    other_keys = _insert(session, rows, requests)
+    other_keys = _insert(session, rows, requests, _next_batch(session))
     add_spend(session, spend_of(requests, attempts), time.time())
     add_usage(session, used)
     note_imported(session, _requests(rows), time.time())
     return other_keys
 
 
-def _insert(session: Session, rows: Sequence[Row], requests: Sequence[RequestRow]) -> int:
+def _insert(
+    session: Session, rows: Sequence[Row], requests: Sequence[RequestRow], batch: int
+) -> int:
     """Insert all rows; return the number of feedback rows on requests of other keys.
 
-    requests: those among the rows that are new.
+    requests: those among the rows that are new. batch: the number of this transaction.
     """
     attempts = _attempts(rows)
     feedback = [row for row in rows if isinstance(row, FeedbackRow)]
     append(session, [row for row in rows if isinstance(row, AuditEvent)])
-    session.insert(_REQUEST, [_request(row) for row in requests])
-    session.insert(_ATTEMPT, [_attempt(row) for row in attempts])
+    session.insert(_REQUEST, [(*_request(row), batch) for row in requests])
+    session.insert(_ATTEMPT, [(*_attempt(row), batch) for row in attempts])
     _experiments(session, [row for row in requests if row.experiment])
     voted = [row for row in feedback if row.metric not in BUILT_IN]
     session.many(_FEEDBACK, [_vote(row) for row in voted])
@@ -61,12 +63,13 @@ def _insert(session: Session, rows: Sequence[Row], requests: Sequence[RequestRow
 def insert_one_by_one(session: Session, rows: Sequence[Row]) -> tuple[int, Sequence[StoreRejected]]:
     """As `insert_rows`, row by row: a rejected row affects no other."""
     other_keys, rejected, stored = 0, list[StoreRejected](), list[Row]()
+    batch = _next_batch(session)
     new, copies = _new(session, _requests(rows)), new_copies(session, _attempts(rows))
     for row in rows:
         try:
             with session.savepoint():
                 own = _new(session, [row]) if isinstance(row, RequestRow) else []
-                other_keys += _insert(session, (row,), own)
+                other_keys += _insert(session, (row,), own, batch)
                 stored.append(row)
         except StoreRejected as exc:
             rejected.append(exc)
@@ -77,6 +80,12 @@ def insert_one_by_one(session: Session, rows: Sequence[Row]) -> tuple[int, Seque
     add_usage(session, usage_of(paid, _attempts(stored), copied))
     note_imported(session, _requests(rows), time.time())
     return other_keys, rejected
+
+
+def _next_batch(session: Session) -> int:
+    """Number this transaction. Imports take turns, so a number is seen after all smaller ones."""
+    session.run("UPDATE import_batch SET number = number + 1")
+    return session.rows(tuple[int], "SELECT number FROM import_batch")[0][0]
 
 
 def _requests(rows: Sequence[Row]) -> list[RequestRow]:
@@ -249,7 +258,7 @@ _REQUEST = Insert(
         *("request_id", "time", "status", "ms", "key_name", "surface", "task", "model", "route"),
         *("backend", "stream", "error", "ttft_ms", "prompt_tokens", "completion_tokens"),
         *("cost_usd", "experiment", "epoch", "variant", "unit", "fallback"),
-        *("team", "end_user", "budget", "cache"),
+        *("team", "end_user", "budget", "cache", "batch"),
     ),
 )
 _ATTEMPT = Insert(
@@ -257,7 +266,7 @@ _ATTEMPT = Insert(
     columns=(
         *("request_id", "number", "time", "backend", "role", "outcome", "ms", "source"),
         *("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
-        *("cache_write_1h_tokens", "reasoning_tokens", "cost_usd", "day"),
+        *("cache_write_1h_tokens", "reasoning_tokens", "cost_usd", "day", "batch"),
     ),
     otherwise="ON CONFLICT DO NOTHING",
 )

@@ -234,6 +234,16 @@ _KEY_RULES = tuple(
     for name in ("limits", "budgets")
 )
 _CACHE = ("ALTER TABLE requests ADD COLUMN cache {text} NOT NULL DEFAULT ''",)
+_BATCHES = (
+    *(
+        f"ALTER TABLE {name} ADD COLUMN batch BIGINT NOT NULL DEFAULT 0"
+        for name in ("requests", "attempts")
+    ),
+    "CREATE INDEX requests_batch ON requests (batch, request_id) WHERE batch > 0",
+    "CREATE INDEX attempts_batch ON attempts (batch, request_id, number) WHERE batch > 0",
+    "CREATE TABLE import_batch (number BIGINT NOT NULL, store {text} NOT NULL)",
+    "INSERT INTO import_batch (number, store) VALUES (0, '')",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -251,6 +261,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _ALERTS,
     _KEY_RULES,
     _CACHE,
+    _BATCHES,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

@@ -1,0 +1,1 @@
+"""`strowger records`: recorded requests and attempts."""

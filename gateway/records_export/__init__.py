@@ -1,0 +1,1 @@
+"""Export of recorded requests and attempts to Parquet, by day, each row exactly once."""

@@ -1,0 +1,153 @@
+"""What is exported: the tables, their columns and types, and the order in which rows come.
+
+Every import is a transaction with a number, `batch`; imports take turns, so that a number is only
+visible once all smaller ones are. Rows from before batches were counted have 0. So a position is a
+batch and a key within it, and no row ever appears before it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from gateway.store.database import Session, Value
+
+Kind = Literal["text", "time", "int", "float", "bool"]
+
+_TEXT: Final = "text"
+REQUESTS: Final[Mapping[str, Kind]] = {
+    "request_id": "text",
+    "time": "time",
+    "status": "int",
+    "ms": "float",
+    "key_name": "text",
+    "team": "text",
+    "end_user": "text",
+    "surface": "text",
+    "task": "text",
+    "model": "text",
+    "route": "text",
+    "backend": "text",
+    "stream": "bool",
+    "error": "text",
+    "ttft_ms": "float",
+    "prompt_tokens": "int",
+    "completion_tokens": "int",
+    "cost_usd": "float",
+    "experiment": "text",
+    "epoch": "int",
+    "variant": "text",
+    "unit": "text",
+    "fallback": "bool",
+    "budget": "text",
+    "cache": "text",
+}
+ATTEMPTS: Final[Mapping[str, Kind]] = {
+    "request_id": "text",
+    "number": "int",
+    "time": "time",
+    "backend": "text",
+    "role": "text",
+    "outcome": "text",
+    "ms": "float",
+    "source": "text",
+    "prompt_tokens": "int",
+    "completion_tokens": "int",
+    "cached_tokens": "int",
+    "cache_write_tokens": "int",
+    "cache_write_1h_tokens": "int",
+    "reasoning_tokens": "int",
+    "cost_usd": "float",
+}
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    """columns: with their types, in order; new ones are only ever added at the end."""
+
+    name: str
+    columns: Mapping[str, Kind]
+    key: tuple[str, ...]
+
+    def place(self, name: str) -> int:
+        return list(self.columns).index(name)
+
+
+TABLES: Final = (
+    Table(name="requests", columns=REQUESTS, key=("request_id",)),
+    Table(name="attempts", columns=ATTEMPTS, key=("request_id", "number")),
+)
+
+
+class Position(Struct, frozen=True, kw_only=True):
+    """After the row with this key in this batch; without a key, before the first row of it."""
+
+    batch: int = 0
+    key: tuple[str | int, ...] = ()
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """rows: with the table's columns. end: the position after them."""
+
+    rows: Sequence[Sequence[Value]]
+    end: Position
+
+
+def newest_batch(session: Session) -> int:
+    return session.rows(tuple[int], "SELECT number FROM import_batch")[0][0]
+
+
+def page(session: Session, table: Table, after: Position, until: Position, most: int) -> Page:
+    """Return the next rows after a position, at most so many, up to and including `until`.
+
+    An empty page ends at `until`.
+    """
+    if after.batch == 0:
+        rows = _rows(session, table, after, until, most, "batch = 0")
+        if rows:
+            return _page(table, rows)
+        if until.batch == 0:
+            return Page(rows=(), end=until)
+        after = Position(batch=1)
+    rows = _rows(session, table, after, until, most, "batch > 0")
+    return _page(table, rows) if rows else Page(rows=(), end=until)
+
+
+def _rows(
+    session: Session, table: Table, after: Position, until: Position, most: int, part: str
+) -> list[tuple[object, ...]]:
+    """Compare keys within a batch; the indexes have the same columns."""
+    names = ("batch", *table.key)
+    order, columns = ", ".join(names), ", ".join(table.columns)
+    values: list[Value] = [after.batch, *(after.key or _first(table))]
+    limits = f"{part} AND ({order}) > ({', '.join('?' * len(names))}) AND batch <= ?"
+    values.append(until.batch)
+    if until.key:
+        limits += f" AND ({order}) <= ({', '.join('?' * len(names))})"
+        values += [until.batch, *until.key]
+    sql = f"SELECT batch, {columns} FROM {table.name} WHERE {limits} ORDER BY {order} LIMIT {most}"
+    return session.rows(tuple[object, ...], sql, *values)
+
+
+def _first(table: Table) -> tuple[str | int, ...]:
+    """Return a key before all others: ids are not empty, and numbers not negative."""
+    return tuple("" if table.columns[name] == "text" else -1 for name in table.key)
+
+
+def _page(table: Table, rows: Sequence[tuple[object, ...]]) -> Page:
+    batch, *values = rows[-1]
+    key = [values[table.place(name)] for name in table.key]
+    return Page(
+        rows=[_values(row[1:]) for row in rows],
+        end=Position(
+            batch=_int(batch), key=tuple(one if isinstance(one, str) else _int(one) for one in key)
+        ),
+    )
+
+
+def _values(row: tuple[object, ...]) -> Sequence[Value]:
+    return [one if isinstance(one, (str, int, float)) else None for one in row]
+
+
+def _int(value: object) -> int:
+    assert isinstance(value, int)
+    return value
