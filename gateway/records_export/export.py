@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway.records_export.parts import by_day, parquet
-from gateway.records_export.tables import TABLES, Page, Position, Table, newest_batch, page
-from gateway.records_export.target import Target
+from gateway.records_export.tables import TABLES, Page, Position, RecordTable, newest_batch, page
+from gateway.records_export.target import ExportTarget
 from gateway.store.database import Database
 from schemas.errors import InvalidConfig
 
@@ -57,7 +57,9 @@ _decoder = msgspec.json.Decoder(Manifest)
 class Export:
     """One run. Raises InvalidConfig for a target of another store; StoreUnavailable; OSError."""
 
-    def __init__(self, database: Database, target: Target, part_rows: int = PART_ROWS) -> None:
+    def __init__(
+        self, database: Database, target: ExportTarget, part_rows: int = PART_ROWS
+    ) -> None:
         """part_rows: the most of one step."""
         self._database = database
         self._target = target
@@ -112,7 +114,7 @@ class Export:
             session.run("UPDATE import_batch SET store = ? WHERE store = ''", token_hex(8))
         return self._identity()
 
-    def _step(self, table: Table, newest: Position, report: Callable[[str], None]) -> bool:
+    def _step(self, table: RecordTable, newest: Position, report: Callable[[str], None]) -> bool:
         """Export one page; false if there was nothing left."""
         progress = self._progress(table)
         if progress.planned is None:
@@ -140,14 +142,14 @@ class Export:
         report(f"{table.name}: {len(found.rows):,} rows in {files} files")
         return True
 
-    def _page(self, table: Table, after: Position, until: Position, most: int) -> Page:
+    def _page(self, table: RecordTable, after: Position, until: Position, most: int) -> Page:
         with self._database.reading() as session:
             return page(session, table, after, until, most)
 
-    def _progress(self, table: Table) -> Progress:
+    def _progress(self, table: RecordTable) -> Progress:
         return self._manifest.tables.get(table.name, Progress())
 
-    def _record(self, table: Table, progress: Progress) -> None:
+    def _record(self, table: RecordTable, progress: Progress) -> None:
         tables = {**self._manifest.tables, table.name: progress}
         self._save(replace(self._manifest, tables=tables))
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from io import BytesIO
 from typing import Any
 
-from gateway.records_export.tables import Kind, Table
+from gateway.records_export.tables import Kind, RecordTable
 from gateway.store.database import Value
 from schemas.errors import InvalidConfig
 
@@ -25,7 +25,9 @@ def arrow(module: str = "pyarrow") -> Any:  # pyright: ignore[reportExplicitAny]
         raise InvalidConfig((NO_PARQUET,)) from exc
 
 
-def by_day(table: Table, rows: Sequence[Sequence[Value]]) -> Mapping[str, list[Sequence[Value]]]:
+def by_day(
+    table: RecordTable, rows: Sequence[Sequence[Value]]
+) -> Mapping[str, list[Sequence[Value]]]:
     """Return the rows of each day, by date in UTC."""
     found: defaultdict[str, list[Sequence[Value]]] = defaultdict(list)
     place = table.place("time")
@@ -34,7 +36,7 @@ def by_day(table: Table, rows: Sequence[Sequence[Value]]) -> Mapping[str, list[S
     return found
 
 
-def parquet(table: Table, rows: Sequence[Sequence[Value]]) -> bytes:
+def parquet(table: RecordTable, rows: Sequence[Sequence[Value]]) -> bytes:
     """Return a Parquet file, compressed with zstd."""
     pa, writer = arrow(), arrow("pyarrow.parquet")
     types = {

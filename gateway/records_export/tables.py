@@ -61,7 +61,7 @@ ATTEMPTS: Final[Mapping[str, Kind]] = {
 }
 
 
-class Table(Struct, frozen=True, kw_only=True):
+class RecordTable(Struct, frozen=True, kw_only=True):
     """columns: with their types, in order; new ones are only ever added at the end."""
 
     name: str
@@ -73,8 +73,8 @@ class Table(Struct, frozen=True, kw_only=True):
 
 
 TABLES: Final = (
-    Table(name="requests", columns=REQUESTS, key=("request_id",)),
-    Table(name="attempts", columns=ATTEMPTS, key=("request_id", "number")),
+    RecordTable(name="requests", columns=REQUESTS, key=("request_id",)),
+    RecordTable(name="attempts", columns=ATTEMPTS, key=("request_id", "number")),
 )
 
 
@@ -96,7 +96,7 @@ def newest_batch(session: Session) -> int:
     return session.rows(tuple[int], "SELECT number FROM import_batch")[0][0]
 
 
-def page(session: Session, table: Table, after: Position, until: Position, most: int) -> Page:
+def page(session: Session, table: RecordTable, after: Position, until: Position, most: int) -> Page:
     """Return the next rows after a position, at most so many, up to and including `until`.
 
     An empty page ends at `until`.
@@ -113,7 +113,7 @@ def page(session: Session, table: Table, after: Position, until: Position, most:
 
 
 def _rows(
-    session: Session, table: Table, after: Position, until: Position, most: int, part: str
+    session: Session, table: RecordTable, after: Position, until: Position, most: int, part: str
 ) -> list[tuple[object, ...]]:
     """Compare keys within a batch; the indexes have the same columns."""
     names = ("batch", *table.key)
@@ -128,12 +128,12 @@ def _rows(
     return session.rows(tuple[object, ...], sql, *values)
 
 
-def _first(table: Table) -> tuple[str | int, ...]:
+def _first(table: RecordTable) -> tuple[str | int, ...]:
     """Return a key before all others: ids are not empty, and numbers not negative."""
     return tuple("" if table.columns[name] == "text" else -1 for name in table.key)
 
 
-def _page(table: Table, rows: Sequence[tuple[object, ...]]) -> Page:
+def _page(table: RecordTable, rows: Sequence[tuple[object, ...]]) -> Page:
     batch, *values = rows[-1]
     key = [values[table.place(name)] for name in table.key]
     return Page(

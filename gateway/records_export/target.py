@@ -17,7 +17,7 @@ S3 = "s3://"
 _LOCK = "_strowger/lock"
 
 
-class Target(Protocol):
+class ExportTarget(Protocol):
     """Names are relative, with `/`. Raises OSError."""
 
     def exists(self, name: str) -> bool: ...
@@ -26,7 +26,7 @@ class Target(Protocol):
     def close(self) -> None: ...
 
 
-def open_target(where: str) -> Target:
+def open_target(where: str) -> ExportTarget:
     """Open a folder, which is created, or `s3://BUCKET/PREFIX?OPTIONS` with pyarrow's options.
 
     Raises InvalidConfig for a malformed address or a folder that another process exports to.
