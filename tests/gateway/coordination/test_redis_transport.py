@@ -107,8 +107,8 @@ def test_an_address_that_the_client_cannot_read_is_refused_at_the_start(url: str
 def test_without_its_client_the_start_is_refused_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("redis_transport", "redis_client"):
-        monkeypatch.delitem(sys.modules, f"gateway.coordination.{name}", raising=False)
+    for name in ("gateway.coordination.redis_transport", "gateway.redis_client"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
 
     with pytest.raises(InvalidConfig, match=r"pip install 'strowger-gateway\[redis\]'"):
