@@ -7,8 +7,10 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
-from tests.gateway.commanded import SOON_S
 from tests.gateway.remote_engines.fleets import Certificates
+
+START_S = 600.0
+"""For an engine to load torch and its model, on a machine that does much else."""
 
 
 class CommandedEngine:
@@ -22,7 +24,7 @@ class CommandedEngine:
 
     async def said(self, words: str) -> str:
         """Wait for a line with these words."""
-        async with asyncio.timeout(SOON_S):
+        async with asyncio.timeout(START_S):
             while True:
                 for line in self.lines:
                     if words in line:
