@@ -167,7 +167,7 @@ VENDORS: Final = (
         task="completion",
         bare_end=True,
         streams=False,
-        usages=((2, 7),),
+        usages=((2, 6),),
     ),
     Vendor(
         name="triton-tokens-decoupled",
@@ -177,7 +177,7 @@ VENDORS: Final = (
         more=TOKENS,
         task="completion",
         bare_end=True,
-        usages=((2, 7),),
+        usages=((2, 6),),
     ),
 )
 
