@@ -1,5 +1,7 @@
 """Values of the configuration as an operator writes them out."""
 
+from msgspec.structs import replace
+
 from tests.gateway.config.configs import GOOD, faults, read
 
 
@@ -16,7 +18,8 @@ logging: {{payloads: {{mode: off}}}}
 telemetry: {{otlp: null}}
 """
 
-    assert read(text) == read(GOOD)
+    # The digest is one of the file as written, defaults included.
+    assert replace(read(text), digest="") == replace(read(GOOD), digest="")
 
 
 def test_a_wrong_value_is_reported_once() -> None:
