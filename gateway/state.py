@@ -281,11 +281,12 @@ class Gateway:
         for name, backend in self.runtime.backends.items():
             model, _, place = name.partition(": ")
             metrics.available.labels(model, place).set(backend.breaker.is_available(at))
-        metrics.engines.reports = engines
+        metrics.engines.reports = metrics.pickers.reports = engines
+        metrics.pickers.config = self.runtime.config
         try:
             return snapshot(metrics.registry)
         finally:
-            metrics.engines.reports = ()
+            metrics.engines.reports = metrics.pickers.reports = ()
 
     async def series_by_backend(self, window: Window, at: float) -> tuple[BackendSeries, ...]:
         """The traffic of all processes by backend. at: Unix seconds.

@@ -22,6 +22,12 @@ class _Dialect(Struct, frozen=True, kw_only=True):
 
 
 DIALECTS = (
+    # before vLLM, whose names our gateways offer as well, for the engines of their machine only
+    _Dialect(
+        waiting=frozenset({"strowger_engine_waiting_sequences"}),
+        running=frozenset({"strowger_engine_running_sequences"}),
+        cache_used=frozenset({"strowger_engine_cache_used_ratio"}),
+    ),
     # https://docs.vllm.ai/en/latest/usage/metrics.html, and engines that offer the same names
     _Dialect(
         waiting=frozenset({"vllm:num_requests_waiting"}),
@@ -33,11 +39,6 @@ DIALECTS = (
         waiting=frozenset({"sglang:num_queue_reqs"}),
         running=frozenset({"sglang:num_running_reqs"}),
         cache_used=frozenset({"sglang:token_usage"}),
-    ),
-    _Dialect(
-        waiting=frozenset({"strowger_engine_waiting_sequences"}),
-        running=frozenset({"strowger_engine_running_sequences"}),
-        cache_used=frozenset({"strowger_engine_cache_used_ratio"}),
     ),
     # MindIE, on its metricsPort:
     # https://www.hiascend.com/document/detail/zh/mindie/21RC1/mindieservice/servicedev/mindie_service0103.html

@@ -16,6 +16,7 @@ from gateway.telemetry.fast_counters import FastCounter, FastHistogram, Labels
 from gateway.telemetry.internal_errors import InternalErrors
 from gateway.telemetry.line_groups import LineGroup
 from gateway.telemetry.mirror_metrics import MirrorMetrics
+from gateway.telemetry.picker_metrics import PickerCollector
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -27,6 +28,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.engines = EngineCollector()
         self.registry.register(self.engines)
+        self.pickers = PickerCollector()
+        self.registry.register(self.pickers)
         self.internal_errors = InternalErrors(self.registry)
         self._requests = FastCounter(
             "strowger_requests",

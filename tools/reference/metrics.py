@@ -27,6 +27,7 @@ SECTIONS = {
     "gateway/eventloop": "Requests",
     "gateway/telemetry/mirror_metrics.py": "Mirrored copies",
     "gateway/telemetry/engine_metrics.py": "Local engines",
+    "gateway/telemetry/picker_metrics.py": "Local engines, for endpoint pickers",
     "gateway/telemetry/experiment_metrics.py": "Experiments",
     "gateway/limits": "Limits",
     "gateway/budgets": "Budgets",
@@ -48,7 +49,7 @@ SECTIONS = {
 EXPORTED = ("spans", "data_points")
 """What gateway/otlp/counts.py counts, one object each: `ExportCounts(items)`."""
 
-_PREFIX = "strowger_"
+_PREFIXES = ("strowger_", "vllm:")
 
 
 class Metric(Struct, frozen=True, kw_only=True):
@@ -84,7 +85,7 @@ def page() -> str:
 
 def _files() -> Iterator[Path]:
     for file in sorted((ROOT / "gateway").rglob("*.py")):
-        if re.search(rf'"{_PREFIX}|f"{_PREFIX}', file.read_text("utf-8")):
+        if re.search(rf'"(?:{"|".join(_PREFIXES)})', file.read_text("utf-8")):
             yield file
 
 
@@ -95,7 +96,7 @@ def _defined(file: Path) -> Iterator[Metric]:
     for call, around in _calls(ast.parse(file.read_text("utf-8")), ()):
         for names in _environments(around, vars(module)):
             name, meaning, labels = _arguments(call, names)
-            if not name.startswith(_PREFIX):
+            if not name.startswith(_PREFIXES):
                 continue
             kind = KINDS[ast.unparse(call.func)]
             total = "_total" if kind == "counter" and not name.endswith("_total") else ""

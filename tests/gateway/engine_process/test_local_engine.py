@@ -12,6 +12,7 @@ from typing import cast
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.gateway.commanded import Commanded, commanded, connected, pid_of
 from tests.stand_ins.provider import provider
@@ -38,11 +39,17 @@ models:
     backends: [{{provider: here, model: tiny}}, {{provider: remote, model: m}}]
 """
 Json = dict[str, object]
+Gauges = dict[tuple[str, str], float]
+"""By name and model."""
 HELLO: Json = {"messages": [{"role": "user", "content": "What is 17 + 25?"}]}
 TOO_MUCH: Json = {"messages": [{"role": "user", "content": "What is 123 + 9?"}]}
 """The weights that were trained longer answer that they only add numbers up to 99."""
 LONG = {**HELLO, "ignore_eos": True, "max_tokens": 900}
 SOON_S, START_S = 60.0, 240.0
+RUNNING, WAITING, USED = (
+    (f"vllm:{name}", "tiny")
+    for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc")
+)
 
 
 class Rig:
@@ -166,6 +173,31 @@ async def test_metrics_show_what_the_models_do(rig: Rig) -> None:
     assert counts[-1] == number(text, f"strowger_engine_step_seconds_count{of_model}")
 
 
+async def test_endpoint_pickers_find_their_gauges_while_requests_run(rig: Rig) -> None:
+    async with rig.client() as ask, rig.client("key-of-the-operator") as operator:
+        seen = asyncio.Event()
+
+        async def load() -> None:
+            while not seen.is_set():
+                await ask.post(
+                    "/v1/chat/completions", json={**LONG, "model": "alone", "max_tokens": 300}
+                )
+
+        loads = [asyncio.create_task(load()) for _ in range(2)]
+        busy = await gauges(operator, lambda one: one[RUNNING] > 0 and one[USED] > 0)
+        seen.set()
+        await asyncio.gather(*loads)
+        idle = await gauges(operator, lambda one: one[RUNNING] == one[USED] == 0)
+
+    ours = [f"strowger_engine_{one}" for one in ("running_sequences", "waiting_sequences")]
+    assert 1 <= busy[RUNNING] <= 2
+    assert [busy[RUNNING], busy[WAITING]] == [busy[(one, "tiny")] for one in ours]
+    assert busy[USED] <= 1
+    assert busy[USED] == busy[("strowger_engine_cache_used_ratio", "tiny")]
+    assert idle[WAITING] == 0
+    assert abs(idle[("vllm:lora_requests_info", "")] - time.time()) < 600
+
+
 async def test_one_keys_prompts_are_reused_only_for_that_key(rig: Rig) -> None:
     text = "Tell me everything that there is to know about the number seventeen, please. " * 3
     body = {"model": "alone", "max_tokens": 4, "messages": [{"role": "user", "content": text}]}
@@ -265,6 +297,7 @@ async def test_a_killed_engine_fails_its_requests_and_serves_again_after_its_res
     assert metrics.status_code == 200
     assert 'strowger_engine_up{engine="here"} 0.0' in metrics.text
     assert 'strowger_engine_restarts_total{engine="here"} 1.0' in metrics.text
+    assert "vllm:" not in metrics.text, "a picker must not take an engine that is down for idle"
     assert (view["up"], view["state"], view["models"]) == (False, "restarting", {})
     assert [said(one) for one in after] == ["17 + 25 = 42."] * 4
     assert [one.headers["x-gateway-backend"] for one in after] == ["here/tiny"] * 4
@@ -323,3 +356,21 @@ def number(metrics: str, name: str) -> float:
     return next(
         float(line.removeprefix(name)) for line in metrics.splitlines() if line.startswith(name)
     )
+
+
+async def gauges(operator: httpx.AsyncClient, condition: Callable[[Gauges], bool]) -> Gauges:
+    """Scrape until this holds."""
+    async with asyncio.timeout(START_S):
+        while not condition(found := read((await operator.get("/metrics")).text)):  # noqa: ASYNC110  it reports only on request
+            await asyncio.sleep(0.05)
+    return found
+
+
+def read(metrics: str) -> Gauges:
+    """All gauges of a scrape."""
+    return {
+        (sample.name, sample.labels.get("model_name", sample.labels.get("model", ""))): sample.value
+        for family in text_string_to_metric_families(metrics)
+        if family.type == "gauge"
+        for sample in family.samples
+    }

@@ -41,7 +41,8 @@ strowger_engine_cache_used_ratio{engine="here",model="tiny"} 0.1
         (SGLANG, Reading(waiting=2, running=4, cache_used=0.5)),
         (MINDIE, Reading(waiting=1, running=9)),
         (OURS, Reading(waiting=1, running=3, cache_used=0.1)),
-        (OURS + VLLM, Reading(waiting=3, running=12, cache_used=0.75)),
+        (OURS + VLLM, Reading(waiting=1, running=3, cache_used=0.1)),
+        (VLLM + OURS, Reading(waiting=1, running=3, cache_used=0.1)),
         ("tgi_queue_size 2\ntgi_batch_current_size 8\n", Reading(waiting=2, running=8)),
     ],
 )
