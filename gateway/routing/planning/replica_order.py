@@ -139,6 +139,11 @@ def _share(candidate: Candidate, now: float) -> float:
 
 
 def _load(candidate: Candidate) -> float:
+    """Requests in flight: those of others count in whole requests.
+
+    A reading is up to a second old, so an estimate has a fraction of this gateway's own requests
+    that ended since; it depends on the time of the poll, and would decide between idle replicas.
+    """
     backend = candidate.backend
-    others = 0.0 if backend.replica is None else backend.replica.others
+    others = 0 if backend.replica is None else int(backend.replica.others)
     return backend.load.busy + others
