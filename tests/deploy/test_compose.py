@@ -175,7 +175,7 @@ def test_the_gateway_accepts_its_configuration(made: Path) -> None:
     found = run("check", "--config", str(CONFIG), env=environment(made))
 
     assert found.exit_code == 0, found.output
-    assert "OK (1 provider, 1 model, 1 key)" in found.output
+    assert "OK (1 provider, 1 model, 1 key; hash" in found.output
 
 
 def test_without_secrets_the_gateway_names_every_variable(made: Path) -> None:

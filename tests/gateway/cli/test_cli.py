@@ -345,6 +345,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "experiments",
         "keys",
         "prices",
+        "records",
     }
 
 

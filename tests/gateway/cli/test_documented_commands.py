@@ -25,7 +25,7 @@ def written() -> Iterator[str]:
         if not page.is_file():
             continue
         fenced = page.suffix != ".md"
-        for line in page.read_text("utf-8").splitlines():
+        for line in page.read_text("utf-8").replace("\\\n", " ").splitlines():
             if line.startswith("```"):
                 fenced = not fenced
                 continue

@@ -92,7 +92,7 @@ def test_spellings_of_other_gateways_in_a_model_are_reported_with_ours(
 
 
 def test_the_error_for_a_backend_in_one_word_names_its_keys() -> None:
-    keys = '"provider", "model", "weight"'
+    keys = '"provider", "model", "weight", "discover"'
 
     assert faults(GOOD.replace("{provider: openai, model: gpt}", "openai/gpt")) == [
         f"models[0].backends[0]: expected a mapping, found text; its keys: {keys}"

@@ -121,7 +121,7 @@ async def test_each_peer_receives_the_sum_of_the_others_and_their_end() -> None:
     hub.on_message(2, LoadUpdate(attempts={"b": 0}, in_flight=1, buffered=0))
     await asyncio.sleep(GATHER_S * 2)
 
-    assert first == LoadUpdate(attempts={"a": 3, "b": 1}, in_flight=4, buffered=10)
+    assert first == LoadUpdate(attempts={"a": 3, "b": 1}, in_flight=4, buffered=10, processes=2)
     assert told[0][-1] == LoadUpdate(attempts={"a": 1, "b": 0}, in_flight=1, buffered=0)
 
 

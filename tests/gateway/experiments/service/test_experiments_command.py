@@ -78,7 +78,7 @@ def test_before_it_begins_an_experiment_is_not_running(tmp_path: Path) -> None:
     checked = CliRunner().invoke(strowger, ["check", str(file)])
     lines = run(file, "report", "trial").output.splitlines()
 
-    assert "OK (1 provider, 2 models, 1 experiment)" in checked.output
+    assert "OK (1 provider, 2 models, 1 experiment; hash" in checked.output
     assert lines[0] == "trial over chat, by header:x-session-id; not started"
     assert lines[2] == "Verdict: treatment: not enough data for an interval of thumbs_up yet"
     assert not (tmp_path / "strowger.db").exists()
