@@ -92,6 +92,7 @@ async def test_without_extras_it_serves_remote_providers_the_admin_page_and_the_
     assert set(pages.values()) == {200}, pages
 
 
+@pytest.mark.nightly
 @pytest.mark.anyio
 async def test_with_the_extra_local_it_serves_the_bundled_model(
     wheel_file: Path, tmp_path: Path

@@ -17,7 +17,10 @@ def share_of(server: Server, counts: Counter[str]) -> float:
     return counts[server.address] * len(others) / sum(others)
 
 
-@pytest.mark.parametrize(("gateways", "load"), [(1, 0.1), (1, 0.5), (4, 0.5)])
+@pytest.mark.parametrize(
+    ("gateways", "load"),
+    [(1, 0.1), *(pytest.param(*one, marks=pytest.mark.nightly) for one in ((1, 0.5), (4, 0.5)))],
+)
 def test_16_equal_replicas_get_the_same_number_of_requests_within_5_percent(
     gateways: int, load: float
 ) -> None:

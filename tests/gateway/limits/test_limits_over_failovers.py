@@ -156,6 +156,7 @@ async def test_sentinels_promote_a_replica_and_limits_are_exact_again(tmp_path: 
             await limits_are_exact_over_a_failover(two, group.master())
 
 
+@pytest.mark.nightly
 async def test_a_cluster_promotes_a_replica_and_limits_are_exact_again(tmp_path: Path) -> None:
     with running_cluster() as group:
         async with replicas(group.url, tmp_path) as two:

@@ -31,7 +31,9 @@ class CrashingFolder(Folder):
             raise Crash
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "after", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["before", "after"]
+)
 def test_rows_are_exported_once_whichever_write_is_the_last(
     store: SqlStore, tmp_path: Path, *, after: bool
 ) -> None:

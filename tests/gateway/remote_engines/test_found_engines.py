@@ -58,7 +58,7 @@ async def asked_more(engine: Replica) -> None:
     await engine.engines.until(lambda: engine.asked >= before + 4, SOON_S)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.nightly), 2])
 async def test_engines_come_and_go_under_load_and_no_request_fails(
     workers: int, tmp_path: Path
 ) -> None:
