@@ -85,6 +85,7 @@ def completed(document: Tree, auth: Auth) -> Tree:
     """Add bodies, responses, errors and keys to `document`, in place. auth: as in force."""
     paths = _tree(document["paths"])
     _spell_out(paths)
+    document["paths"] = paths = _ordered(paths)
     components = _tree(document.setdefault("components", {}))
     schemes = _tree(components.setdefault("securitySchemes", {}))
     schemes.update(_KEYS)
@@ -113,6 +114,15 @@ def _spell_out(paths: Tree) -> None:
         operation["parameters"] = [_model_parameter()]
         item = _tree(paths.setdefault(path, {}))
         item["get"] = operation
+
+
+def _ordered(paths: Tree) -> Tree:
+    """Model APIs as their surfaces list them, then all others by name.
+
+    The framework keeps the paths of a handler in a set, whose order differs between processes.
+    """
+    first = [route.path for route in HOT_ROUTES]
+    return {path: paths[path] for path in (*first, *sorted(paths.keys() - set(first)))}
 
 
 def _model_parameter() -> Tree:

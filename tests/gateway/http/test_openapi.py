@@ -261,6 +261,14 @@ def schemas(value: object) -> Iterator[Json]:
             yield from schemas(one)
 
 
+async def test_the_order_of_paths_is_the_same_in_every_process(document: Json) -> None:
+    paths = list(tree(document, "paths"))
+    models = [route.path for route in HOT_ROUTES]
+
+    assert paths[: len(models)] == models
+    assert paths[len(models) :] == sorted(paths[len(models) :])
+
+
 async def test_every_schema_is_one_and_every_reference_leads_somewhere(document: Json) -> None:
     components = tree(document, "components", "schemas")
     references = {text.partition('"')[0] for text in json.dumps(document).split('"$ref": "')[1:]}
