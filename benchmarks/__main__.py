@@ -21,6 +21,7 @@ BENCHMARKS = {
     "benchmarks.engine.native_peers": "the engine compared with llama.cpp or OpenVINO GenAI",
     "benchmarks.engine.drafts": "prompt-lookup drafts on repetitive text",
     "benchmarks.engine.embedding": "embeddings compared with sentence-transformers' loop",
+    "benchmarks.engine.remote": "the engine over TCP with mutual TLS compared with its socket",
     "benchmarks.engine.gpu": "the engine on one large GPU",
 }
 

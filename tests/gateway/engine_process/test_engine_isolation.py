@@ -2,13 +2,15 @@
 
 import json
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from gateway.engine_process.environment import passes
-from tests.gateway.serving import Serving
+from tests.gateway.remote_engines.transports import TRANSPORTS, reached
+from tests.gateway.serving import Serving, serving
 from tests.gateway.shared_engine import SharedEngine
 
 pytest.importorskip("torch")
@@ -89,6 +91,18 @@ REFUSED: dict[str, tuple[str, Json, str]] = {
     ),
     "long inputs": (EMBEDDINGS, {"model": "mini", "input": [5] * 100_000}, "tokens"),
 }
+
+
+@pytest.fixture(scope="module", params=TRANSPORTS)
+async def gateway(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, engine: SharedEngine
+) -> AsyncGenerator[Serving, None]:
+    """In front of the shared engine, over its socket and over TCP."""
+    folder = tmp_path_factory.mktemp("run")
+    async with reached(request.param, engine, folder) as here:
+        config = CONFIG.format(here=here.provider)
+        async with serving(config, folder, engine=here) as running:
+            yield running
 
 
 async def posted(gateway: Serving, path: str, body: Json) -> httpx.Response:

@@ -1,6 +1,7 @@
 """Engines without a model: sockets that speak the real frames and behave as scripted."""
 
 import asyncio
+import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -138,7 +139,8 @@ class StandIn(Struct, frozen=True, kw_only=True):
 
 
 class StandIns:
-    """A configuration's engines. asked: every request; open: connections; cancelled: models.
+    """A configuration's engines. asked: every request; open: connections; cancelled: models;
+    ports: by door, on TCP.
 
     doors: by provider; "opens" where there is no entry.
     """
@@ -147,6 +149,7 @@ class StandIns:
         self.asked: list[Asked] = []
         self.cancelled: list[str] = []
         self.open: Counter[Door] = Counter()
+        self.ports: dict[Door, int] = {}
         self.changed = asyncio.Condition()
         self._folder = folder
         self._conduct = conduct
@@ -173,13 +176,26 @@ class StandIns:
     async def start(self) -> list[asyncio.Server]:
         return [
             await asyncio.start_unix_server(serve, self._path(door))
-            for door, serve in (
-                ("opens", self._opens),
-                ("silent", self._silent),
-                ("shuts", self._shuts),
-                ("leaves", self._leaves),
-            )
+            for door, serve in self._serves().items()
         ]
+
+    async def start_on_tcp(self, context: ssl.SSLContext) -> list[asyncio.Server]:
+        """Be engines on TCP, too. Afterwards `ports` has every door's."""
+        servers: list[asyncio.Server] = []
+        with socket.create_server(("127.0.0.1", 0)) as nothing:
+            self.ports["gone"] = nothing.getsockname()[1]
+            for door, serve in self._serves().items():
+                servers.append(await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context))
+                self.ports[door] = servers[-1].sockets[0].getsockname()[1]
+        return servers
+
+    def _serves(self) -> dict[Door, Callable[..., Awaitable[None]]]:
+        return {
+            "opens": self._opens,
+            "silent": self._silent,
+            "shuts": self._shuts,
+            "leaves": self._leaves,
+        }
 
     async def listen(self, context: ssl.SSLContext | None = None, port: int = 0) -> asyncio.Server:
         """Be an engine on TCP, too, at a port of 127.0.0.1."""
@@ -260,11 +276,19 @@ class StandIns:
 
 @asynccontextmanager
 async def stand_ins(
-    folder: Path, conduct: Conduct = works, doors: Mapping[str, Door] | None = None
+    folder: Path,
+    conduct: Conduct = works,
+    doors: Mapping[str, Door] | None = None,
+    context: ssl.SSLContext | None = None,
 ) -> AsyncGenerator[StandIns, None]:
-    """Engines until the block ends. folder: of their sockets; a short path."""
+    """Engines until the block ends.
+
+    folder: of their sockets; a short path. context: they listen on TCP, too.
+    """
     engines = StandIns(folder, conduct, doors or {})
     servers = await engines.start()
+    if context is not None:
+        servers += await engines.start_on_tcp(context)
     try:
         yield engines
     finally:

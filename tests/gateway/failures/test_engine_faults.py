@@ -1,8 +1,11 @@
-"""Every fault of a local engine, for every task: what the client and the engine see."""
+"""Every fault of a local engine, for every task: what the client and the engine see.
+
+Over the engine's socket, and over TCP with mutual TLS.
+"""
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import httpx
@@ -21,6 +24,8 @@ from tests.gateway.failures.engine_stand_in import Asked, Door, StandIns, stand_
 from tests.gateway.failures.fault_scenarios import CONTINUED
 from tests.gateway.failures.fault_scenarios import continues as continues_text
 from tests.gateway.failures.fault_tasks import TASKS, client_sees, status
+from tests.gateway.remote_engines.fleets import Certificates
+from tests.gateway.remote_engines.transports import TRANSPORTS
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 
@@ -59,11 +64,16 @@ def name_of(place: int, task: str) -> str:
     return f"fault-{place}-{task}"
 
 
-def local(model: str) -> str:
+def on_socket(model: str, door: Door) -> str:
+    """The engine is found by the provider's name, see `doors`."""
     return f'adapter: local, engine: {{models: [{{name: {model}, path: "bundled:tiny-chat"}}]}}'
 
 
-def config(url: str) -> str:
+Ways = Callable[[str, Door], str]
+"""The adapter and the engine of a provider, as YAML, by model and door."""
+
+
+def config(url: str, way: Ways) -> str:
     """A model and two providers for each scenario and task: no breaker or budget is shared.
 
     The second is remote where it speaks the task, for tokens it is an engine as well.
@@ -76,9 +86,10 @@ def config(url: str) -> str:
             limits = "{}" if not scenario.waits else APART if apart else SHORT
             name = name_of(place, task)
             remote = f"adapter: openai, base_url: {url}, api_key: k"
-            other = remote if asks.is_text else local(f"{name}-second")
+            other = remote if asks.is_text else way(f"{name}-second", "opens")
+            first_way = way(f"{name}-first", scenario.door)
             providers += [
-                f"  - {{name: {name}-first, {local(f'{name}-first')}, timeouts: {limits}}}",
+                f"  - {{name: {name}-first, {first_way}, timeouts: {limits}}}",
                 f"  - {{name: {name}-second, {other}}}",
             ]
             models.append(model(name, f"{name}-first", f"{name}-second"))
@@ -86,8 +97,8 @@ def config(url: str) -> str:
                 first, second = f"{name}-continued-first", f"{name}-continued-second"
                 vllm = f"adapter: vllm, base_url: {url}, api_key: k"
                 providers += [
-                    f"  - {{name: {first}, {local(first)}, timeouts: {limits}}}",
-                    f"  - {{name: {second}, {vllm if asks.is_text else local(second)}}}",
+                    f"  - {{name: {first}, {way(first, 'opens')}, timeouts: {limits}}}",
+                    f"  - {{name: {second}, {vllm if asks.is_text else way(second, 'opens')}}}",
                 ]
                 models.append(model(f"{name}-continued", first, second, "continue"))
     return "\n".join([*providers, *models])
@@ -106,8 +117,10 @@ def scenario_of(model: str) -> EngineScenario:
     return ENGINE_SCENARIOS[int(model.split("-")[1])]
 
 
-@pytest.fixture(scope="module")
-async def faults(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Faults, None]:
+@pytest.fixture(scope="module", params=TRANSPORTS)
+async def faults(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Faults, None]:
     working: Counter[str] = Counter()
     seen: Counter[str] = Counter()
 
@@ -138,8 +151,16 @@ async def faults(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Fau
         for task in TASKS
     }
     run_dir = tmp_path_factory.mktemp("run")
-    async with stand_ins(run_dir, conduct, doors) as engines, provider(behave) as remote:
-        async with serving(config(remote.base_url), run_dir, engine=engines) as running:
+    certificates = Certificates(run_dir)
+    context = None if request.param == "socket" else certificates.server_context()
+    async with stand_ins(run_dir, conduct, doors, context) as engines, provider(behave) as remote:
+
+        def on_tcp(model: str, door: Door) -> str:
+            host = f"127.0.0.1:{engines.ports[door]}"
+            return f'adapter: local, engines: {{hosts: ["{host}"], tls: {certificates.tls()}}}'
+
+        text = config(remote.base_url, on_socket if context is None else on_tcp)
+        async with serving(text, run_dir, engine=engines) as running:
             yield Faults(gateway=running, engines=engines, remote=remote, working=working)
 
 

@@ -16,6 +16,8 @@ from gateway.engine_process.process import EngineView
 from local_engine.protocol.frames import Deltas, FrameReader, ToWorker
 from tests.gateway.failures.engine_stand_in import StandIn
 from tests.gateway.recovery.continuing import Json, ask, beginning, read, say
+from tests.gateway.remote_engines.fleets import Certificates
+from tests.gateway.remote_engines.transports import remote
 from tests.gateway.serving import Serving, serving
 from tests.gateway.shared_engine import SharedEngine
 from tests.stand_ins.provider import Answer, Provider, Received, provider
@@ -81,13 +83,14 @@ class Engines(Struct, frozen=True, kw_only=True, eq=False):
         }
 
 
-def config(engine: SharedEngine, url: str) -> str:
-    broken, whole = (
+def config(engine: SharedEngine, url: str, broken: str = "") -> str:
+    """broken: the provider with the relay, if it is not on a socket."""
+    socket, whole = (
         engine.provider.replace("name: here", f"name: {name}") for name in ("broken", "whole")
     )
     return f"""
 providers:
-  - {broken}
+  - {broken or socket}
   - {whole}
   - {{name: remote, adapter: vllm, base_url: {url}/v1, api_key: k}}
 models:
@@ -116,14 +119,21 @@ class Stage(Struct, frozen=True, kw_only=True, eq=False):
     remote: Provider
 
 
-@pytest.fixture
-async def stage(tmp_path: Path, engine: SharedEngine) -> AsyncGenerator[Stage, None]:
-    async with staged(tmp_path, engine) as running:
+@pytest.fixture(params=["socket", pytest.param("tcp", marks=pytest.mark.nightly)])
+async def stage(
+    request: pytest.FixtureRequest, tmp_path: Path, engine: SharedEngine
+) -> AsyncGenerator[Stage, None]:
+    secured = None if request.param == "socket" else Certificates(tmp_path)
+    async with staged(tmp_path, engine, secured) as running:
         yield running
 
 
 @asynccontextmanager
-async def staged(tmp_path: Path, engine: SharedEngine) -> AsyncGenerator[Stage, None]:
+async def staged(
+    tmp_path: Path, engine: SharedEngine, secured: Certificates | None = None
+) -> AsyncGenerator[Stage, None]:
+    """secured: the relay listens on TCP."""
+
     async def behave(request: Received, answer: Answer) -> None:
         begun = beginning(request)
         if begun:
@@ -134,12 +144,19 @@ async def staged(tmp_path: Path, engine: SharedEngine) -> AsyncGenerator[Stage, 
         answer.close()
 
     relay = BreakingRelay(tmp_path / "relay.sock", engine.process.socket_path)
-    server = await asyncio.start_unix_server(relay.serve, relay.path)
+    broken = ""
+    if secured is None:
+        server = await asyncio.start_unix_server(relay.serve, relay.path)
+    else:
+        context = secured.server_context()
+        server = await asyncio.start_server(relay.serve, "127.0.0.1", 0, ssl=context)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        broken = remote("broken", address, secured.tls())
     engines = Engines(broken=relay.path, whole=engine.process.socket_path)
-    async with server, provider(behave) as remote:
-        text = config(engine, remote.origin)
+    async with server, provider(behave) as vendor:
+        text = config(engine, vendor.origin, broken)
         async with serving(text, tmp_path, engine=engines) as gateway:
-            yield Stage(gateway=gateway, relay=relay, remote=remote)
+            yield Stage(gateway=gateway, relay=relay, remote=vendor)
 
 
 COUNTED = [{"role": "user", "content": "Count to 50."}]

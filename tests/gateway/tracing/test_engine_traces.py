@@ -1,10 +1,12 @@
 """The span of a call of the local engine has the engine's own phases."""
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.gateway.remote_engines.transports import TRANSPORTS, Reached, reached
 from tests.gateway.serving import serving
 from tests.gateway.shared_engine import SharedEngine
 from tests.gateway.tracing.fake_collector import OtlpCollector, otlp_collector, values
@@ -17,7 +19,7 @@ PHASES = ["engine.queue", "engine.prefill", "engine.decode"]
 
 
 async def traced(
-    engine: SharedEngine, folder: Path, collector: OtlpCollector, sample: int, **fields: object
+    engine: Reached, folder: Path, collector: OtlpCollector, sample: int, **fields: object
 ) -> httpx.Response:
     config = f"""
 providers: [{engine.provider}]
@@ -36,12 +38,20 @@ telemetry: {{otlp: {{endpoint: "{collector.origin}", sample: {sample}}}}}
     return answer
 
 
+@pytest.fixture(params=TRANSPORTS)
+async def way(
+    request: pytest.FixtureRequest, tmp_path: Path, engine: SharedEngine
+) -> AsyncGenerator[Reached, None]:
+    async with reached(request.param, engine, tmp_path) as here:
+        yield here
+
+
 @pytest.mark.parametrize("fields", [{}, {"stream": True}, {"n": 3}, {"stop": ["4"]}], ids=str)
 async def test_the_attempt_has_events_of_queue_prefill_and_decode(
-    engine: SharedEngine, tmp_path: Path, fields: dict[str, object]
+    way: Reached, tmp_path: Path, fields: dict[str, object]
 ) -> None:
     async with otlp_collector() as collector:
-        answer = await traced(engine, tmp_path, collector, 1, **fields)
+        answer = await traced(way, tmp_path, collector, 1, **fields)
 
     assert answer.status_code == 200, answer.text
     _, attempt = collector.spans()
@@ -61,10 +71,10 @@ async def test_the_attempt_has_events_of_queue_prefill_and_decode(
 
 
 async def test_an_attempt_that_is_not_exported_asks_for_no_phases(
-    engine: SharedEngine, tmp_path: Path
+    way: Reached, tmp_path: Path
 ) -> None:
     async with otlp_collector() as collector:
-        answer = await traced(engine, tmp_path, collector, 0)
+        answer = await traced(way, tmp_path, collector, 0)
 
     assert answer.status_code == 200
     assert collector.server.requests == []

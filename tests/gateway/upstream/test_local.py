@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,11 +14,12 @@ import pytest
 
 from gateway.config.schema.config import Engine as EngineConfig
 from gateway.config.schema.config import EngineModel, Lora, Provider
-from gateway.engine_link.places import UnixPlace
+from gateway.engine_link.places import EnginePlace, UnixPlace
 from gateway.engine_process.process import EngineProcess, engine_settings
 from gateway.upstream.base import Call
 from gateway.upstream.local_engine import LocalUpstream
 from local_engine.config import LoraConfig, ModelConfig
+from local_engine.server.connection import Connection
 from schemas.answers import Answer, Fold
 from schemas.errors import (
     GatewayError,
@@ -30,7 +32,8 @@ from schemas.errors import (
 from schemas.events import Started
 from schemas.requests import ChatRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
-from tests.local_engine.services import MODEL, chat, config
+from tests.gateway.remote_engines.transports import place_of
+from tests.local_engine.services import MODEL, chat, config, serving
 from tests.local_engine.tiny import save_model
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -41,11 +44,11 @@ SOON_S, PAUSE_S = 120.0, 0.01
 
 
 class Engine:
-    """A running engine process and a client of it."""
+    """A running engine and a client of it."""
 
-    def __init__(self, process: EngineProcess) -> None:
-        self.process = process
-        self.upstream = LocalUpstream("here", UnixPlace(process.socket_path))
+    def __init__(self, place: EnginePlace) -> None:
+        self.place = place
+        self.upstream = LocalUpstream("here", place)
 
     async def ask(self, request: ChatRequest) -> Answer:
         fold = Fold()
@@ -88,14 +91,14 @@ def call(*, model: str = MODEL, seconds: float = SOON_S) -> Call:
 
 
 @asynccontextmanager
-async def started(folder: Path, run_dir: Path) -> AsyncGenerator[Engine, None]:
+async def started(folder: Path, run_dir: Path) -> AsyncGenerator[tuple[Engine, EngineProcess]]:
     settings = msgspec.structs.replace(config(folder), threads=1)
     async with EngineProcess("here", settings, run_dir, backoff_s=0.01) as process:
         async with asyncio.timeout(SOON_S):
             assert await process.wait_ready(), process.status
-        engine = Engine(process)
+        engine = Engine(UnixPlace(process.socket_path))
         try:
-            yield engine
+            yield engine, process
         finally:
             await engine.upstream.aclose()
 
@@ -109,18 +112,39 @@ async def test_an_engine_answers_fails_and_outlives_its_callers(
     llama: Path, tmp_path: Path
 ) -> None:
     """One process for all of these: it takes seconds to start."""
-    async with started(llama, tmp_path) as engine:
-        await answers_are_the_same_alone_and_side_by_side(engine)
-        await refusals_arrive_as_what_they_are(engine)
-        await a_closed_generator_frees_its_sequence(engine)
-        await a_task_cancelled_before_content_frees_its_sequence(engine)
-        await a_deadline_ends_the_wait(engine)
-        await a_lost_client_takes_its_sequences_along(engine)
-        await a_killed_engine_fails_its_calls_and_comes_back(engine)
+    async with started(llama, tmp_path) as (engine, process):
+        await every_call_ends_as_it_should(engine)
+        await a_killed_engine_fails_its_calls_and_comes_back(engine, process)
 
-    assert engine.process.status == "stopped"
+    assert process.status == "stopped"
     with pytest.raises(UpstreamUnreachable, match="here: the engine does not respond"):
         await engine.ask(chat("too late", SHORT))
+
+
+async def test_an_engine_on_tcp_answers_fails_and_outlives_its_callers(
+    llama: Path, tmp_path: Path
+) -> None:
+    """In this process. tests/gateway/remote_engines/test_killed_engines.py kills others."""
+    async with serving(config(llama)) as service:
+        async with place_of("tcp", partial(Connection, service), tmp_path) as place:
+            engine = Engine(place)
+            await every_call_ends_as_it_should(engine)
+            stream = engine.upstream.generate(chat("on", ENDLESS), call())
+            await anext(stream)
+        with pytest.raises(UpstreamBroken, match="here: the connection to the engine is lost"):
+            async for _ in stream:
+                pass
+        with pytest.raises(UpstreamUnreachable, match="here: the engine does not respond"):
+            await engine.ask(chat("too late", SHORT))
+
+
+async def every_call_ends_as_it_should(engine: Engine) -> None:
+    await answers_are_the_same_alone_and_side_by_side(engine)
+    await refusals_arrive_as_what_they_are(engine)
+    await a_closed_generator_frees_its_sequence(engine)
+    await a_task_cancelled_before_content_frees_its_sequence(engine)
+    await a_deadline_ends_the_wait(engine)
+    await a_lost_client_takes_its_sequences_along(engine)
 
 
 async def answers_are_the_same_alone_and_side_by_side(engine: Engine) -> None:
@@ -176,7 +200,7 @@ async def a_deadline_ends_the_wait(engine: Engine) -> None:
 
 
 async def a_lost_client_takes_its_sequences_along(engine: Engine) -> None:
-    other = LocalUpstream("other", UnixPlace(engine.process.socket_path))
+    other = LocalUpstream("other", engine.place)
     stream = other.generate(chat("on and on", ENDLESS), call())
     await anext(stream)
     await engine.busy()
@@ -189,20 +213,22 @@ async def a_lost_client_takes_its_sequences_along(engine: Engine) -> None:
             pass
 
 
-async def a_killed_engine_fails_its_calls_and_comes_back(engine: Engine) -> None:
+async def a_killed_engine_fails_its_calls_and_comes_back(
+    engine: Engine, process: EngineProcess
+) -> None:
     streams = [engine.upstream.generate(chat("on", ENDLESS), call()) for _ in range(2)]
     for stream in streams:
         await anext(stream)
-    assert engine.process.pid is not None
+    assert process.pid is not None
 
-    os.kill(engine.process.pid, signal.SIGKILL)
+    os.kill(process.pid, signal.SIGKILL)
 
     for stream in streams:
         with pytest.raises(UpstreamBroken, match="here: the connection to the engine is lost"):
             async for _ in stream:
                 pass
     async with asyncio.timeout(SOON_S):
-        assert await engine.process.wait_ready()
+        assert await process.wait_ready()
     assert (await again(engine)).choices[0].finish is not None
 
 

@@ -1,19 +1,25 @@
 """Connecting to an engine that is down or silent: waiters, timeouts, and no open sockets."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from gateway.config.schema.connection import Timeouts
-from gateway.engine_link.places import UnixPlace
+from gateway.engine_link.places import EnginePlace, TcpPlace, UnixPlace
 from gateway.upstream.base import Call
 from gateway.upstream.local_engine import LocalUpstream
+from local_engine.protocol.address import TcpAddress
+from local_engine.protocol.mutual_tls import MutualTls
 from schemas.answers import Answer, Fold
 from schemas.errors import UpstreamStarting, UpstreamTimeout
 from schemas.messages import Message
 from schemas.requests import ChatRequest
-from tests.gateway.failures.engine_stand_in import Asked, stand_ins, works
+from tests.gateway.failures.engine_stand_in import Asked, Door, StandIns, stand_ins, works
+from tests.gateway.remote_engines.fleets import Certificates
+from tests.gateway.remote_engines.transports import TRANSPORTS
+from tests.local_engine.listening.ports import paths_of
 
 pytestmark = pytest.mark.anyio
 
@@ -30,12 +36,39 @@ async def ask(upstream: LocalUpstream, model: str = "m") -> Answer:
     return fold.answer()
 
 
-async def test_after_a_restart_no_request_waits_for_the_backoff(tmp_path: Path) -> None:
-    upstream = LocalUpstream("here", UnixPlace(tmp_path / "opens.sock"))
+class Doors:
+    """The places of stand-in engines, one way or the other. secured: over TCP."""
+
+    def __init__(self, folder: Path, secured: Certificates | None) -> None:
+        self._folder, self._secured = folder, secured
+        self.context = None if secured is None else secured.server_context()
+
+    def place(self, door: Door, engines: StandIns) -> EnginePlace:
+        if self._secured is None:
+            return UnixPlace(self._folder / f"{door}.sock")
+        tls = MutualTls(paths_of(self._secured.gateway), server=False)
+        return TcpPlace(TcpAddress("127.0.0.1", engines.ports[door]), tls)
+
+
+@pytest.fixture(params=TRANSPORTS)
+def doors(request: pytest.FixtureRequest, tmp_path: Path) -> Doors:
+    return Doors(tmp_path, None if request.param == "socket" else Certificates(tmp_path))
+
+
+async def test_after_a_restart_no_request_waits_for_the_backoff(
+    tmp_path: Path, doors: Doors
+) -> None:
+    async with stand_ins(tmp_path, context=doors.context) as engines:
+        upstream = LocalUpstream("here", doors.place("opens", engines))
     with pytest.raises(UpstreamStarting):
         await ask(upstream)
 
-    async with stand_ins(tmp_path):
+    async with AsyncExitStack() as stack:
+        if doors.context is None:
+            await stack.enter_async_context(stand_ins(tmp_path))
+        else:
+            server = await engines.listen(doors.context, engines.ports["opens"])
+            await stack.enter_async_context(server)
         upstream.on_engine_ready()
         answer = await ask(upstream)
         await upstream.aclose()
@@ -44,10 +77,11 @@ async def test_after_a_restart_no_request_waits_for_the_backoff(tmp_path: Path) 
 
 
 async def test_a_caller_that_stops_waiting_for_a_silent_engine_leaves_no_connection_open(
-    tmp_path: Path,
+    tmp_path: Path, doors: Doors
 ) -> None:
-    async with stand_ins(tmp_path) as engines:
-        patient = LocalUpstream("here", UnixPlace(tmp_path / "silent.sock"))
+    async with stand_ins(tmp_path, context=doors.context) as engines:
+        place = doors.place("silent", engines)
+        patient = LocalUpstream("here", place)
         leaving = [asyncio.create_task(ask(patient)) for _ in range(3)]
         await engines.until(lambda: engines.open["silent"] == 1)
         for one in leaving:
@@ -55,7 +89,7 @@ async def test_a_caller_that_stops_waiting_for_a_silent_engine_leaves_no_connect
         await asyncio.wait(leaving)
         await engines.until(lambda: engines.open["silent"] == 0)
 
-        hasty = LocalUpstream("here", UnixPlace(tmp_path / "silent.sock"), Timeouts(connect_s=0.1))
+        hasty = LocalUpstream("here", place, Timeouts(connect_s=0.3))
         late = await asyncio.gather(*(ask(hasty) for _ in range(3)), return_exceptions=True)
         await engines.until(lambda: engines.open["silent"] == 0)
 
@@ -65,15 +99,13 @@ async def test_a_caller_that_stops_waiting_for_a_silent_engine_leaves_no_connect
 
 
 async def test_a_request_that_hangs_blocks_no_other_on_the_same_connection(
-    tmp_path: Path,
+    tmp_path: Path, doors: Doors
 ) -> None:
     async def conduct(asked: Asked) -> None:
         await (asked.gone.wait() if asked.model == "hangs" else works(asked))
 
-    async with stand_ins(tmp_path, conduct) as engines:
-        upstream = LocalUpstream(
-            "here", UnixPlace(tmp_path / "opens.sock"), Timeouts(first_token_s=0.7)
-        )
+    async with stand_ins(tmp_path, conduct, context=doors.context) as engines:
+        upstream = LocalUpstream("here", doors.place("opens", engines), Timeouts(first_token_s=0.7))
         hanging = asyncio.create_task(ask(upstream, "hangs"))
         answers = await asyncio.gather(*(ask(upstream) for _ in range(20)))
         connections = engines.open["opens"]

@@ -1,28 +1,32 @@
 """LoRA adapters through the engine's process and socket, configured and sent by clients."""
 
 import asyncio
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from gateway.engine_link.places import UnixPlace
+from gateway.engine_link.places import EnginePlace, UnixPlace
 from gateway.engine_process.process import EngineProcess
 from gateway.upstream.base import Call
 from gateway.upstream.local_engine import LocalUpstream
-from local_engine.config import LoraConfig
+from local_engine.config import EngineConfig, LoraConfig
+from local_engine.server.connection import Connection
 from schemas.errors import InvalidRequest
 from schemas.events import Tokens
 from schemas.requests import LoraRequest, TokenRequest
 from schemas.sampling import Sampling
+from tests.gateway.remote_engines.transports import TRANSPORTS, place_of
 from tests.local_engine.peft.random_adapters import (
     random_pairs,
     save_adapter,
     save_merged,
     trt_lora,
 )
-from tests.local_engine.services import MODEL, Oracle, config
+from tests.local_engine.services import MODEL, Oracle, config, serving
 from tests.local_engine.tiny import save_model
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -46,7 +50,26 @@ async def tokens(
     return [id for event in events if isinstance(event, Tokens) for id in event.ids]
 
 
-async def test_an_engine_process_serves_configured_and_sent_adapters(tmp_path: Path) -> None:
+@asynccontextmanager
+async def running(
+    transport: str, settings: EngineConfig, folder: Path
+) -> AsyncGenerator[EnginePlace, None]:
+    """The engine's process with its socket, or an engine in this process on TCP."""
+    if transport == "tcp":
+        async with serving(settings) as service:
+            async with place_of(transport, partial(Connection, service), folder) as place:
+                yield place
+        return
+    async with EngineProcess("here", settings, folder) as process:
+        async with asyncio.timeout(SOON_S):
+            assert await process.wait_ready(), process.status
+        yield UnixPlace(process.socket_path)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_an_engine_serves_configured_and_sent_adapters(
+    transport: str, tmp_path: Path
+) -> None:
     base = save_model(tmp_path / "base", "llama", tie_word_embeddings=False)
     pairs = [random_pairs(base, seed) for seed in (1, 2)]
     merged = [save_merged(tmp_path / str(i), base, each) for i, each in enumerate(pairs)]
@@ -61,10 +84,8 @@ async def test_an_engine_process_serves_configured_and_sent_adapters(tmp_path: P
     sent = msgspec.structs.replace(PLAIN, lora=trt_lora(7, pairs[1]))
     named = msgspec.structs.replace(PLAIN, lora=LoraRequest(task_id=7))
 
-    async with EngineProcess("here", settings, tmp_path) as process:
-        async with asyncio.timeout(SOON_S):
-            assert await process.wait_ready(), process.status
-        upstream = LocalUpstream("here", UnixPlace(process.socket_path))
+    async with running(transport, settings, tmp_path) as place:
+        upstream = LocalUpstream("here", place)
         answers = [
             await tokens(upstream, PLAIN, "a"),
             await tokens(upstream, PLAIN, "a", model="sql"),

@@ -2,13 +2,13 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
 import msgspec
 
-from local_engine.listening.tcp_listener import Listening, TcpListener
+from local_engine.listening.tcp_listener import Admitted, Listening, TcpListener
 from local_engine.protocol.address import TcpAddress
 from local_engine.protocol.frames import FrameReader, Ready, ToWorker, frame
 from local_engine.protocol.mutual_tls import TlsPaths
@@ -33,9 +33,11 @@ class Greeter(asyncio.Protocol):
 class Port:
     """A listener and its log."""
 
-    def __init__(self, listening: Listening, handshake_s: float) -> None:
+    def __init__(
+        self, listening: Listening, handshake_s: float, made: Callable[[], Admitted]
+    ) -> None:
         self.said: list[str] = []
-        self.listener = TcpListener(listening, Greeter, self.said.append, handshake_s=handshake_s)
+        self.listener = TcpListener(listening, made, self.said.append, handshake_s=handshake_s)
 
     async def logged(self, words: str) -> str:
         async with asyncio.timeout(60):
@@ -68,15 +70,20 @@ async def listening(
     allow: tuple[str, ...] = (),
     connections: int = 8,
     handshake_s: float = 60.0,
+    made: Callable[[], Admitted] = Greeter,
 ) -> AsyncGenerator[Port, None]:
     paths = None if tls is None else paths_of(tls)
     port = Port(
-        Listening(address=HERE, tls=paths, allow=allow, connections=connections), handshake_s
+        Listening(address=HERE, tls=paths, allow=allow, connections=connections),
+        handshake_s,
+        made,
     )
     serving = asyncio.create_task(port.listener.serve())
     yield port
     serving.cancel()
     port.listener.close()
+    for transport in tuple(port.listener.connections):
+        cast(asyncio.Transport, transport).abort()
 
 
 def paths_of(issued: Issued) -> TlsPaths:

@@ -1,14 +1,19 @@
-"""A worker's connection, from the engine's side: a frame per step, slow readers, bad frames."""
+"""A worker's connection, from the engine's side: a frame per step, slow readers, bad frames.
+
+Over a Unix socket, and over TCP with mutual TLS.
+"""
 
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from gateway.engine_link.places import EnginePlace
 from local_engine.protocol.frames import (
     Deltas,
     Failed,
@@ -21,6 +26,7 @@ from local_engine.protocol.frames import (
 from local_engine.server.connection import Connection
 from local_engine.server.service import Service
 from schemas.sampling import Sampling
+from tests.gateway.remote_engines.transports import TRANSPORTS, place_of
 from tests.local_engine.conftest import Folder
 from tests.local_engine.services import MODEL, chat, config, serving
 
@@ -30,19 +36,24 @@ ENDLESS = Sampling(temperature=0.0, ignore_eos=True, logprobs=True, top_logprobs
 _decode = msgspec.msgpack.Decoder[ToWorker](ToWorker).decode
 
 
+LITTLE = 4096
+"""Bytes that a worker buffers of what it has not read."""
+
+
 class Worker:
     """A client that reads only on request."""
 
-    def __init__(self, peer: socket.socket) -> None:
-        self._peer = peer
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._incoming, self._writer = reader, writer
         self._reader = FrameReader()
 
     async def send(self, data: bytes) -> None:
-        await asyncio.get_running_loop().sock_sendall(self._peer, data)
+        self._writer.write(data)
+        await self._writer.drain()
 
     async def read(self) -> list[ToWorker]:
         """Return the frames of one read; none at the end of the connection."""
-        data = await asyncio.get_running_loop().sock_recv(self._peer, 1 << 20)
+        data = await self._incoming.read(1 << 20)
         return [_decode(body) for body in self._reader.feed(data)]
 
     async def closed(self) -> bool:
@@ -54,21 +65,42 @@ class Worker:
         return True
 
 
+@pytest.fixture(params=TRANSPORTS)
+def transport(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @asynccontextmanager
 async def connected(
-    service: Service, path: Path, max_unsent: int = 1 << 20
+    transport: str, service: Service, folder: Path, max_unsent: int = 1 << 20
 ) -> AsyncGenerator[Worker, None]:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_unix_server(
-        lambda: Connection(service, max_unsent=max_unsent), str(path)
-    )
-    with socket.socket(socket.AF_UNIX) as peer:
-        peer.setblocking(False)
-        await loop.sock_connect(peer, str(path))
-        worker = Worker(peer)
+    made = partial(LittleSent, service, max_unsent=max_unsent)
+    async with place_of(transport, made, folder) as place:
+        reader, writer = await opened(place)
+        worker = Worker(reader, writer)
         assert await worker.read() == [service.hello()]
         yield worker
-    server.close()
+        writer.transport.abort()
+
+
+class LittleSent(Connection):
+    """The kernel would otherwise keep 4 MB of a TCP connection that is not read."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        peer: socket.socket = transport.get_extra_info("socket")
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LITTLE)
+        super().connection_made(transport)
+
+
+async def opened(place: EnginePlace) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    pair: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pair.append((reader, writer))
+
+    protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=LITTLE), connected)
+    await place.open(lambda: protocol)
+    return pair[0]
 
 
 def submit(id: int, sampling: Sampling) -> bytes:
@@ -77,7 +109,7 @@ def submit(id: int, sampling: Sampling) -> bytes:
 
 
 async def test_one_step_is_one_frame_for_all_requests_of_a_connection(
-    folder: Folder, tmp_path: Path
+    transport: str, folder: Folder, tmp_path: Path
 ) -> None:
     """The four need not begin in the same step, and a frame may hold several steps."""
     sampling = Sampling(temperature=0.0, max_tokens=80, ignore_eos=True)
@@ -86,7 +118,7 @@ async def test_one_step_is_one_frame_for_all_requests_of_a_connection(
 
     async with (
         serving(config(folder("llama"))) as service,
-        connected(service, tmp_path / "e.sock") as worker,
+        connected(transport, service, tmp_path) as worker,
     ):
         await worker.send(b"".join(submit(id, sampling) for id in range(1, 5)))
         while len(finished) < 4:
@@ -102,11 +134,11 @@ async def test_one_step_is_one_frame_for_all_requests_of_a_connection(
 
 
 async def test_a_worker_that_does_not_read_loses_its_requests_and_no_memory_grows(
-    folder: Folder, tmp_path: Path
+    transport: str, folder: Folder, tmp_path: Path
 ) -> None:
     async with (
         serving(config(folder("llama"))) as service,
-        connected(service, tmp_path / "e.sock", max_unsent=50_000) as worker,
+        connected(transport, service, tmp_path, max_unsent=50_000) as worker,
     ):
         await worker.send(b"".join(submit(id, ENDLESS) for id in range(1, 9)))
         stopped = False
@@ -127,11 +159,11 @@ async def test_a_worker_that_does_not_read_loses_its_requests_and_no_memory_grow
 
 @pytest.mark.parametrize("nonsense", [b"\xff" * 8, b"\x00\x00\x00\x01\xc1"])
 async def test_a_worker_that_sends_no_frames_is_cut_off(
-    nonsense: bytes, folder: Folder, tmp_path: Path
+    transport: str, nonsense: bytes, folder: Folder, tmp_path: Path
 ) -> None:
     async with (
         serving(config(folder("llama"))) as service,
-        connected(service, tmp_path / "e.sock") as worker,
+        connected(transport, service, tmp_path) as worker,
     ):
         await worker.send(nonsense)
 
