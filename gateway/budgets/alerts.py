@@ -41,6 +41,9 @@ FIRST_RETRY_S, LAST_RETRY_S = 1.0, 300.0
 GIVE_UP_S: Final = 86_400.0
 """A delivery is given up so long after its alert."""
 
+CLOSE_S: Final = 2.0
+"""How long attempts that are running may take to end when the gateway stops."""
+
 CLAIM_S: Final = 30.0
 """Beyond its timeout, how long an attempt keeps other gateways from making one."""
 
@@ -65,9 +68,12 @@ class BudgetAlerts:
         clock: Callable[[], float] = time.time,
         *,
         check_s: float = CHECK_S,
+        close_s: float = CLOSE_S,
     ) -> None:
-        """budgets, config: those in effect. clock: Unix seconds."""
+        """budgets, config: those in effect. clock: Unix seconds. close_s: see `close`."""
         self._check_s = check_s
+        self._close_s = close_s
+        self._closing = False
         self._budgets = budgets
         self._config = config
         self._rows = AlertRows(store.database)
@@ -85,10 +91,19 @@ class BudgetAlerts:
         self._running = asyncio.create_task(keep_running("budget alerts", self._run, crashed))
 
     async def close(self) -> None:
-        """Stop; an attempt that is running is repeated by another gateway or the next start."""
+        """Stop. Attempts that are running have `close_s` seconds to end.
+
+        One that takes longer is repeated by another gateway or the next start.
+        """
+        self._closing = True
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
+        if sending := tuple(self._sending.values()):
+            await asyncio.wait(sending, timeout=self._close_s)
+            for one in sending:
+                one.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self) -> None:
@@ -101,9 +116,10 @@ class BudgetAlerts:
                         await self._deliver(webhooks)
                 await asyncio.sleep(self._check_s)
         finally:
-            for sending in self._sending.values():
-                sending.cancel()
-            self._sending.clear()
+            if not self._closing:
+                for sending in self._sending.values():
+                    sending.cancel()
+                self._sending.clear()
 
     async def _look(self, budgets: Sequence[Budget], webhooks: Sequence[Webhook]) -> None:
         """Make the alerts of what has been passed."""
@@ -139,7 +155,7 @@ class BudgetAlerts:
 
     async def _send_all(self, webhook: Webhook) -> None:
         with suppress(StoreUnavailable):
-            while True:
+            while not self._closing:
                 at = self._clock()
                 until = at + webhook.timeout_s + CLAIM_S
                 claim = partial(self._rows.claim, webhook.name, at, until)

@@ -92,7 +92,9 @@ async def alerting(
     config: Config, store: SqlStore, clock: Clock
 ) -> AsyncGenerator[BudgetAlerts, None]:
     """The job of one gateway."""
-    alerts = BudgetAlerts(lambda: config.budgets, lambda: config, store, clock, check_s=0.02)
+    alerts = BudgetAlerts(
+        lambda: config.budgets, lambda: config, store, clock, check_s=0.02, close_s=60
+    )
     alerts.start()
     try:
         yield alerts
@@ -138,6 +140,7 @@ async def test_each_threshold_is_an_alert_once_also_after_a_restart(either: SqlS
             spend(either, 5.0)  # passes two
             await hook.until(lambda: len(hook.events) == 3)
             assert alerts.made == {("all", 0.5): 1, ("all", 0.8): 1, ("all", 1.0): 1}
+            await until(lambda: alerts.outcomes["hook-0", "delivered"] == 3)
         async with alerting(config, either, clock) as alerts:
             spend(either, 1.0)
             clock.at += DAY_S
@@ -157,6 +160,22 @@ async def test_each_threshold_is_an_alert_once_also_after_a_restart(either: SqlS
         assert one.headers["x-strowger-alert"] == one.json["id"]
         assert verified(one, SECRET, NOON if one is not hook.events[-1] else clock.at)
         assert not verified(one, "another secret", NOON)
+
+
+async def test_a_gateway_that_stops_during_an_attempt_notes_its_outcome(either: SqlStore) -> None:
+    """The next start, when the attempt would be due again, sends nothing."""
+    clock = Clock()
+    async with receiver() as hook:
+        config = configured(ALL, hook)
+        spend(either, 5.0)
+        async with alerting(config, either, clock):
+            await hook.until(lambda: len(hook.events) == 1)  # its answer may not have arrived
+        clock.at += 10_000
+        async with alerting(config, either, clock) as alerts:
+            spend(either, 3.0, at=clock.at)
+            await until(lambda: alerts.outcomes["hook-0", "delivered"] == 1)
+
+    assert passed(hook) == [("all", "", 0.5), ("all", "", 0.8)]
 
 
 async def test_two_gateways_with_one_store_make_each_alert_once(either: SqlStore) -> None:
