@@ -13,6 +13,7 @@ from gateway.cache.stores import CacheUnavailable
 from gateway.clock import now
 from gateway.eventloop.inline_task import in_task
 from gateway.redis_client import open_client
+from gateway.redis_faults import reason_of
 from schemas.secret import Secret
 
 PREFIX: Final = "strowger:cache:1:"
@@ -90,7 +91,7 @@ class RedisStore:
                 pipeline = self._client.pipeline()
                 pipeline.execute_command(*command)
                 (answer,) = await pipeline.execute(raise_on_error=False)
-        except (RedisError, RedisClusterException, OSError, TimeoutError) as exc:
+        except (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError) as exc:
             await self._fail(exc)
             raise CacheUnavailable from None
         if isinstance(answer, Exception):
@@ -103,8 +104,7 @@ class RedisStore:
         self._down_until = now() + PAUSE_S
         if not self._is_down:
             self._is_down = True
-            reason = f"{type(why).__name__}: {why}" if str(why) else type(why).__name__
-            _log.warning("Redis cannot be used, so responses are not cached: %s", reason)
+            _log.warning("Redis cannot be used, so responses are not cached: %s", reason_of(why))
         await self._hang_up()
 
     async def _hang_up(self) -> None:
@@ -112,5 +112,5 @@ class RedisStore:
         self._connected = False
         try:
             await self._client.hang_up()
-        except (RedisError, RedisClusterException, OSError, TimeoutError):
+        except (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError):
             return  # already broken; there is nothing left to close

@@ -1,10 +1,11 @@
 """Validate the addresses in `store`, and resolve the paths of the store and its spool."""
 
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from gateway.config.problems import Problems
+from gateway.config.problems import Found, Problems
 from gateway.config.redis_address import redis_address
 from gateway.config.schema.config import Config, StoreConfig
 from schemas.secret import Secret
@@ -13,6 +14,7 @@ SQLITE = "sqlite:///"
 POSTGRES = ("postgresql://", "postgres://")
 SPOOL = "strowger-spool"
 _MEMORY = ":memory:"
+_TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 
 
 def check_store(store: StoreConfig, problems: Problems) -> None:
@@ -32,6 +34,15 @@ def check_store(store: StoreConfig, problems: Problems) -> None:
             redis_address(store.redis_url)
         except ValueError as exc:
             problems.add(path, str(exc))
+        else:
+            _check_tls_files(store.redis_url, problems)
+
+
+def _check_tls_files(url: Secret, problems: Problems) -> None:
+    """Record each missing file; relative paths start at the working directory, as for redis-py."""
+    for name, value in parse_qsl(urlsplit(url.reveal()).query):
+        if name in _TLS_FILES and not Path(value).exists():
+            problems.add(("store", "redis_url"), f"{name}: no such file: ", Found(value))
 
 
 def with_store_placed(config: Config, folder: Path) -> Config:

@@ -12,6 +12,7 @@ from redis.exceptions import RedisClusterException, RedisError
 
 from gateway.coordination.replica_transport import LEASE_S, Ask, TransportUnavailable
 from gateway.redis_client import ROUND_S, open_client
+from gateway.redis_faults import reason_of
 from schemas.secret import Secret
 
 NOTICES = "strowger:replicas:1"
@@ -91,9 +92,9 @@ class RedisTransport:
         except TimeoutError:
             await self._hang_up()
             raise TransportUnavailable("no answer in time") from None
-        except (RedisError, RedisClusterException, OSError) as exc:
+        except (RedisError, RedisClusterException, OSError, RuntimeError) as exc:
             await self._hang_up()
-            raise TransportUnavailable(f"{type(exc).__name__}: {exc}") from exc
+            raise TransportUnavailable(reason_of(exc)) from exc
         self._connected = True
         for answer in answers:
             if isinstance(answer, Exception):
@@ -106,5 +107,5 @@ class RedisTransport:
         self._connected = False
         try:
             await self._client.hang_up()
-        except (RedisError, RedisClusterException, OSError, TimeoutError):
+        except (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError):
             return  # already broken; there is nothing left to close

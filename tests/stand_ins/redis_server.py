@@ -81,15 +81,15 @@ class RedisServer:
 
 
 @contextmanager
-def running_redis(*options: str) -> Generator[RedisServer]:
+def running_redis(*options: str, program: str = "redis-server") -> Generator[RedisServer]:
     """Run a server, or skip the test if none can run. options: of its command line;
-    with a certificate it speaks TLS and nothing else.
+    with a certificate it speaks TLS and nothing else. program: redis-server or valkey-server.
     """
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("Redis is not installed (on Debian: apt-get install redis-server)")
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed (on Debian: apt-get install {program})")
     folder = Path(tempfile.mkdtemp(prefix="strowger-redis-"))
-    server = RedisServer(program, folder, options)
+    server = RedisServer(found, folder, options)
     try:
         server.start()
         yield server

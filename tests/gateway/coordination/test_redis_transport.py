@@ -6,7 +6,6 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-import trustme
 
 from gateway.config.redis_address import redis_address
 from gateway.coordination.redis_transport import RedisTransport
@@ -16,6 +15,7 @@ from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 from tests.gateway.config.configs import GOOD, faults, read
 from tests.stand_ins.redis_server import RedisServer, free_ports, running_redis
+from tests.stand_ins.redis_tls import Authority
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ def test_an_address_that_is_none_is_refused_and_not_shown(url: str, fault: str) 
     [
         "rediss://me:pass-w0rd@x:6380/2",
         "redis+sentinel://me:pass-w0rd@x:1,y,[::1]:2/s/3?sentinel_password=o",
-        "rediss+cluster://x:1,y:2?ssl_ca_certs=/ca.pem",
+        "rediss+cluster://x:1,y:2?ssl_cert_reqs=required",
     ],
 )
 def test_an_address_of_redis_is_taken(url: str) -> None:
@@ -166,13 +166,9 @@ async def test_a_refusal_and_an_absence_show_the_address_and_no_password(
 
 
 async def test_tls_and_a_password_are_what_the_address_says(tmp_path: Path) -> None:
-    authority = trustme.CA()
-    ca, own = tmp_path / "ca.pem", tmp_path / "own.pem"
-    authority.cert_pem.write_to_path(ca)
-    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(own)
-    tls = ("--tls-cert-file", str(own), "--tls-key-file", str(own), "--tls-ca-cert-file", str(ca))
-    with running_redis(*tls, "--tls-auth-clients", "no", "--requirepass", "pass-w0rd") as server:
-        address = f"127.0.0.1:{server.port}/0?ssl_ca_certs={ca}"
+    authority = Authority(tmp_path)
+    with running_redis(*authority.options("no"), "--requirepass", "pass-w0rd") as server:
+        address = f"127.0.0.1:{server.port}/0?ssl_ca_certs={authority.ca}"
         one = RedisTransport(Secret(f"rediss://:pass-w0rd@{address}"), "one")
         wrong = RedisTransport(Secret(f"rediss://:wrong@{address}"), "two")
 
@@ -182,3 +178,52 @@ async def test_tls_and_a_password_are_what_the_address_says(tmp_path: Path) -> N
         await one.leave()
 
     assert notices == {b"one": b"first"}
+
+
+async def test_a_server_that_requires_certificates_gets_one_and_says_why_it_refuses(
+    tmp_path: Path,
+) -> None:
+    """And a server whose authority is unknown is not spoken to."""
+    known = Authority(tmp_path)
+    refused: dict[str, str] = {}
+    with running_redis(*known.options("yes")) as server:
+
+        def via(ca: Path, own: Path | None) -> RedisTransport:
+            mine = "" if own is None else f"&ssl_certfile={own}&ssl_keyfile={own}"
+            address = f"rediss://127.0.0.1:{server.port}/0?ssl_ca_certs={ca}{mine}"
+            return RedisTransport(Secret(address), "one")
+
+        one = via(known.ca, known.client)
+        notices = await one.exchange(b"first", ())
+        script = ("EVAL", "return redis.call('get', KEYS[1])", "1", "absent")
+        answers = await one.run([script])
+        await one.leave()
+        for name, other in {
+            "no certificate": via(known.ca, None),
+            "another authority's": via(known.ca, known.stranger),
+            "an unknown server": via(known.other_ca, known.client),
+            "no such file": via(tmp_path / "absent.pem", known.client),
+        }.items():
+            with pytest.raises(TransportUnavailable) as caught:
+                await other.exchange(b"second", ())
+            refused[name] = str(caught.value)
+        cleartext = RedisTransport(Secret(f"redis://127.0.0.1:{server.port}/0"), "one")
+        with pytest.raises(TransportUnavailable):
+            await cleartext.exchange(b"second", ())
+
+    assert (notices, answers) == ({b"one": b"first"}, [None])
+    assert "the server's certificate is not accepted" in refused["an unknown server"]
+    assert "ssl_certfile" in refused["no certificate"]
+    assert "ssl_certfile" in refused["another authority's"]
+    assert not any(str(tmp_path) in one for one in refused.values())
+
+
+def test_missing_files_of_an_address_are_named_by_the_check(tmp_path: Path) -> None:
+    absent = tmp_path / "absent.pem"
+    url = f"rediss://me:pass-w0rd@x/0?ssl_ca_certs={absent}&ssl_certfile={absent}"
+
+    found = faults(f"{GOOD}\nstore: {{redis_url: '{url}'}}")
+
+    assert [one.partition(":")[0] for one in found] == ["store.redis_url"] * 2
+    assert "ssl_certfile: no such file" in found[1]
+    assert "pass-w0rd" not in str(found)

@@ -16,6 +16,7 @@ from tests.gateway.limits.test_limited_requests import HELLO, says_hello
 from tests.gateway.limits.test_limits_over_workers import until_received
 from tests.stand_ins.provider import Answer, Provider, Received, provider
 from tests.stand_ins.redis_server import RedisServer, running_redis
+from tests.stand_ins.redis_tls import Authority
 
 pytestmark = pytest.mark.anyio
 
@@ -50,9 +51,26 @@ class Replicas(Struct, kw_only=True, eq=False):
         return await self.clients[process % 3].post(CHAT, json=HELLO, headers=headers)
 
 
-@pytest.fixture(scope="module")
-def redis() -> Generator[RedisServer]:
-    with running_redis() as server:
+@pytest.fixture(
+    scope="module",
+    params=[
+        "redis",
+        pytest.param("rediss", marks=pytest.mark.nightly),
+        pytest.param("valkey", marks=pytest.mark.nightly),
+    ],
+)
+def redis(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[RedisServer]:
+    """In cleartext; with TLS and certificates of both sides; and Valkey, where it is installed."""
+    if request.param == "rediss":
+        authority = Authority(tmp_path_factory.mktemp("tls"))
+        with running_redis(*authority.options("yes")) as server:
+            server.url = authority.url(server.port)
+            yield server
+        return
+    program = "valkey-server" if request.param == "valkey" else "redis-server"
+    with running_redis(program=program) as server:
         yield server
 
 
