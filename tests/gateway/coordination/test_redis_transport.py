@@ -14,8 +14,8 @@ from gateway.coordination.setup import open_transport
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 from tests.gateway.config.configs import GOOD, faults, read
+from tests.stand_ins.redis_groups.certificates import Authority
 from tests.stand_ins.redis_server import RedisServer, free_ports, running_redis
-from tests.stand_ins.redis_tls import Authority
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,8 @@ from tests.gateway.commanded import Commanded, commanded, connected
 from tests.gateway.limits.test_limited_requests import HELLO, says_hello
 from tests.gateway.limits.test_limits_over_workers import until_received
 from tests.stand_ins.provider import Answer, Provider, Received, provider
+from tests.stand_ins.redis_groups.certificates import Authority
 from tests.stand_ins.redis_server import RedisServer, running_redis
-from tests.stand_ins.redis_tls import Authority
 
 pytestmark = pytest.mark.anyio
 
