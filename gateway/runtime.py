@@ -104,16 +104,13 @@ class Runtime:
         return new
 
     def use_readings(self, found: ReplicaReadings) -> None:
-        """Note how busy the replicas say they are, beyond what this gateway sends them."""
-        busy = dict.fromkeys(self._routes.replicas.values(), 0)
-        for backend in self.backends.values():
-            if backend.replica is not None:
-                busy[backend.replica] += backend.load.busy
-        read = {(one.provider, one.address): one.reading for one in found.readings}
-        for key, replica in self._routes.replicas.items():
-            reading = read.get(key)
-            replica.note(None if reading is None else reading.waiting + reading.running,
-                         busy[replica])  # fmt: skip
+        """Note how busy replicas say they are, beyond what this gateway sends them."""
+        for one in found.readings:
+            replica = self._routes.replicas.get((one.provider, one.address))
+            if replica is not None:
+                busy = self._routes.busy_at(replica)
+                reading = one.reading
+                replica.note(None if reading is None else reading.waiting + reading.running, busy)
 
     def _route(self, discovered: Discovered, before: "Runtime | None") -> None:
         """Build what depends on the replicas: upstreams, routes, and what plans over them."""

@@ -1,9 +1,15 @@
-"""Poll the metrics of all replicas, each once per second and on a connection of its own."""
+"""Poll the metrics of all replicas, each about once per second and on a connection of its own.
+
+A reading is passed on within GATHER_S, because a receiver subtracts its own requests as of then,
+and the intervals vary. If all readings were passed on together once per second, each would have an
+age that never changes, and replicas with old readings would get other shares than the rest.
+"""
 
 import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from msgspec import Struct
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -26,7 +32,13 @@ from schemas.errors import GatewayError, UpstreamBroken
 _log = logging.getLogger("strowger.discovery")
 
 EVERY_S = 1.0
-"""Interval between two readings of a replica."""
+"""Mean interval between two readings of a replica."""
+
+JITTER = 0.25
+"""The part by which an interval differs at random, so that gateways do not poll in step."""
+
+GATHER_S = 0.05
+"""Readings within this time are one message."""
 
 TIMEOUT_S = 2.0
 """For one reading."""
@@ -57,13 +69,15 @@ class _Target(Struct, frozen=True, kw_only=True):
 
 
 class GaugePoller(Collector):
-    """The readings of all replicas. send: called with them; set it before `run`."""
+    """The readings of all replicas. send: called with new ones; set it before `run`."""
 
     def __init__(self, *, crashed: OnCrash = ignore_crash, every_s: float = EVERY_S) -> None:
         self.send: Callable[[ReplicaReadings], None] = _ignore
         self._crashed = crashed
         self._every_s = every_s
         self._polled: dict[_Key, _Polled] = {}
+        self._unsent: dict[_Key, Reading | None] = {}
+        self._timer: asyncio.TimerHandle | None = None
         self._contexts = TlsContexts()
 
     async def run(self, config: Callable[[], Config], discovered: Callable[[], Discovered]) -> None:
@@ -72,15 +86,13 @@ class GaugePoller(Collector):
             while True:
                 await asyncio.sleep(self._every_s)
                 self._follow({one.key: one for one in _targets(config(), discovered())})
-                if self._polled:
-                    self.send(ReplicaReadings(readings=tuple(self._current())))
+                self._forget_stale()
         finally:
             await self._close()
 
     def collect(self) -> Iterable[Metric]:
         if not self._polled:
             return
-        current = list(self._current())
         waiting = GaugeMetricFamily(
             "strowger_replicas_waiting_requests",
             "Requests that wait at the replicas of a provider, as they report.",
@@ -96,19 +108,21 @@ class GaugePoller(Collector):
             "Replicas of a provider whose gauges are read.",
             labels=("provider",),
         )
+        self._forget_stale()
         for provider in dict.fromkeys(name for name, _, _ in self._polled):
-            own = [one.reading for one in current if one.provider == provider]
+            polled = [one for key, one in self._polled.items() if key[0] == provider]
+            own = [one.reading for one in polled if one.reading is not None]
             waiting.add_metric((provider,), sum(one.waiting for one in own))
             running.add_metric((provider,), sum(one.running for one in own))
             read.add_metric((provider,), len(own))
         yield from (waiting, running, read)
 
-    def _current(self) -> Iterator[ReplicaReading]:
+    def _forget_stale(self) -> None:
         at = now()
-        for one in self._polled.values():
-            if one.reading is not None and at - one.read_at < STALE_S:
-                provider, address = one.target.provider.name, one.target.address
-                yield ReplicaReading(provider=provider, address=address, reading=one.reading)
+        for key, one in self._polled.items():
+            if one.reading is not None and at - one.read_at >= STALE_S:
+                one.reading = None
+                self._send_soon(key, None)
 
     def _follow(self, targets: Mapping[_Key, _Target]) -> None:
         """Poll these, and no others; one whose provider has changed begins again."""
@@ -116,27 +130,58 @@ class GaugePoller(Collector):
             if targets.get(key) != one.target:
                 one.cancel()
                 del self._polled[key]
+                self._send_soon(key, None)
         for key, target in targets.items():
             if key not in self._polled:
-                self._polled[key] = _Polled(target, self._contexts, self._every_s, self._crashed)
+                read = partial(self._send_soon, key)
+                self._polled[key] = _Polled(
+                    target, self._contexts, self._every_s, self._crashed, read
+                )
+
+    def _send_soon(self, key: _Key, reading: Reading | None) -> None:
+        self._unsent[key] = reading
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(GATHER_S, self._send)
+
+    def _send(self) -> None:
+        self._timer = None
+        unsent, self._unsent = self._unsent, {}
+        self.send(
+            ReplicaReadings(
+                readings=tuple(
+                    [
+                        ReplicaReading(provider=provider, address=address, reading=reading)
+                        for (provider, address, _), reading in unsent.items()
+                    ]
+                )
+            )
+        )
 
     async def _close(self) -> None:
         tasks = [one.cancel() for one in self._polled.values()]
         await asyncio.gather(*tasks, return_exceptions=True)
         self._polled = {}
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class _Polled:
     """One replica that is polled. reading: the last one, as of `read_at`."""
 
     def __init__(
-        self, target: _Target, contexts: TlsContexts, every_s: float, crashed: OnCrash
+        self,
+        target: _Target,
+        contexts: TlsContexts,
+        every_s: float,
+        crashed: OnCrash,
+        on_reading: Callable[[Reading], None],
     ) -> None:
         self.reading: Reading | None = None
         self.read_at = float("-inf")
         self.target = target
         self._contexts = contexts
         self._every_s = every_s
+        self._on_reading = on_reading
         self._reported = False
         self._task = asyncio.create_task(keep_running("replica gauges", self._run, crashed))
 
@@ -159,9 +204,10 @@ class _Polled:
         try:
             while True:
                 await asyncio.sleep(wait_s)
-                wait_s = self._every_s
+                wait_s = self._every_s * random.uniform(1.0 - JITTER, 1.0 + JITTER)
                 try:
                     self.reading, self.read_at = await self._read(transport), now()
+                    self._on_reading(self.reading)
                 except GatewayError as exc:
                     self._report(str(exc))
                     wait_s = min(LONGEST_S, max(wait_s, 2 * (now() - self.read_at)))

@@ -14,14 +14,14 @@ class Reading(Struct, frozen=True, kw_only=True):
 
 
 class ReplicaReading(Struct, frozen=True, kw_only=True):
-    """The reading of one replica of a provider."""
+    """The reading of one replica of a provider. reading: `None` if its load is unknown now."""
 
     provider: str
     address: HostPort
-    reading: Reading
+    reading: Reading | None
 
 
 class ReplicaReadings(Struct, frozen=True, kw_only=True, tag=True):
-    """All current readings; the load of a replica that is not among them is not known."""
+    """New readings, a moment old. Nothing has changed about replicas that are not among them."""
 
     readings: tuple[ReplicaReading, ...] = ()

@@ -1,6 +1,6 @@
 """Build the routes, backends and experiments of a configuration."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -43,7 +43,7 @@ class Routes(Struct, frozen=True, kw_only=True, eq=False):
 
     backends: by `MODEL: PROVIDER/MODEL`, with ` (mirror)` behind it for a mirror's own, and with
     ` @ HOST:PORT` for a replica.
-    replicas: by provider and address.
+    replicas: by provider and address. loads: of their backends, one for each model.
     experiments: by the name of their route.
     """
 
@@ -51,6 +51,11 @@ class Routes(Struct, frozen=True, kw_only=True, eq=False):
     backends: Mapping[str, Backend]
     experiments: Mapping[str, ExperimentRouter]
     replicas: Mapping[tuple[str, HostPort], Replica] = {}
+    loads: Mapping[Replica, Sequence[Load]] = {}
+
+    def busy_at(self, replica: Replica) -> int:
+        """Attempts of this gateway that are in flight there, of all models."""
+        return sum([load.busy for load in self.loads.get(replica, ())])
 
 
 def build_routes(
@@ -81,7 +86,16 @@ def build_routes(
         backends=builder.backends,
         experiments=experiments,
         replicas=builder.replicas,
+        loads=_loads(builder.backends.values()),
     )
+
+
+def _loads(backends: Iterable[Backend]) -> dict[Replica, list[Load]]:
+    found: dict[Replica, list[Load]] = {}
+    for backend in backends:
+        if backend.replica is not None:
+            found.setdefault(backend.replica, []).append(backend.load)
+    return found
 
 
 class _Builder:

@@ -1,8 +1,8 @@
 """Gateways and the replicas that they share, in virtual time; the choice is the gateway's own code.
 
 A replica answers a bounded number of requests at a time, and further ones wait there. A gateway
-knows its own requests, and those of others from gauges: each replica is polled once per second, at
-a time of its own, and once per second the gateway takes all readings, which are up to a second old.
+knows its own requests, and those of others from gauges: it polls each replica about once per
+second, and takes the reading soon after.
 """
 
 import heapq
@@ -13,15 +13,13 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from adapters.base import Supports
+from gateway.replica_gauges.poller import EVERY_S, GATHER_S, JITTER
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.policies import POLICIES, BackendStats
 from gateway.routing.planning.replica_order import replica_order
 from gateway.routing.resilience.recent_activity import Load
 from gateway.routing.resilience.replica import Replica
 from tests.gateway.routing.backends import backend_with
-
-POLL_S = 1.0
-"""The interval between two readings of a replica's gauges."""
 
 SLOTS = 16
 """Requests that a replica answers at the same time."""
@@ -47,7 +45,6 @@ class Gateway:
 
     def __init__(self) -> None:
         self.found: list[Candidate] = []
-        self.readings: dict[str, int] = {}
         self._stats: list[BackendStats] = []
 
     def follow(
@@ -65,11 +62,11 @@ class Gateway:
         policy = POLICIES["weighted"]
         return self.found[replica_order(self.found, self._stats, policy, draw, b"", now)[0]]
 
-    def take_readings(self) -> None:
+    def take_reading(self, address: str, requests: int) -> None:
         for one in self.found:
             replica = one.backend.replica
-            if replica is not None:
-                replica.note(self.readings.get(replica.address), one.backend.load.busy)
+            if replica is not None and replica.address == address:
+                replica.note(requests, one.backend.load.busy)
 
 
 class World:
@@ -89,7 +86,6 @@ class World:
         self._order = 0
         for gateway in self.gateways:
             gateway.follow(servers)
-            self._every_second(gateway.take_readings, lambda: True)
         for server in servers:
             self._poll(server)
         self._at(0.0, self._arrive)
@@ -159,19 +155,19 @@ class World:
         return self._random.lognormvariate(-0.5, 1.0)
 
     def _poll(self, server: Server) -> None:
+        for gateway in self.gateways:
+            self._at(self.now + EVERY_S * self._random.random(), self._polling(gateway, server))
+
+    def _polling(self, gateway: Gateway, server: Server) -> Callable[[], None]:
         def poll() -> None:
-            for gateway in self.gateways:
-                gateway.readings[server.address] = server.requests
+            if not server.left:
+                requests = server.requests
+                later = self.now + GATHER_S * self._random.random()
+                self._at(later, lambda: gateway.take_reading(server.address, requests))
+                wait_s = EVERY_S * self._random.uniform(1.0 - JITTER, 1.0 + JITTER)
+                self._at(self.now + wait_s, poll)
 
-        self._every_second(poll, lambda: not server.left)
-
-    def _every_second(self, happen: Callable[[], None], wanted: Callable[[], bool]) -> None:
-        def tick() -> None:
-            if wanted():
-                happen()
-                self._at(self.now + POLL_S, tick)
-
-        self._at(self.now + POLL_S * self._random.random(), tick)
+        return poll
 
 
 def _address(candidate: Candidate) -> str:

@@ -34,6 +34,18 @@ def test_16_equal_replicas_get_the_same_number_of_requests_within_5_percent(
     assert max(abs(count - mean) for count in counts.values()) <= 0.05 * mean
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_so_do_they_when_four_gateways_keep_them_busy(seed: int) -> None:
+    world = World(servers(16), gateways=4, load=0.9, seed=seed)
+    world.requests(1000)
+
+    counts = world.requests(240_000)
+
+    mean = counts.total() / 16
+    assert max(abs(count - mean) for count in counts.values()) <= 0.05 * mean
+
+
 def test_a_replica_that_is_four_times_slower_gets_about_a_quarter() -> None:
     slow = Server("10.0.1.0:80", slowness=4.0)
     world = World([*servers(15), slow], gateways=4, load=0.5, seed=1)
