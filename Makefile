@@ -33,7 +33,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image nightly-wheel check fmt docs reference cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
+.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-ray nightly-image nightly-wheel check fmt docs reference cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,13 +59,13 @@ test-device: setup-dev  ## Run the engine's tests on DEVICE=cuda
 coverage: setup-dev servers  ## Run the tests with coverage of lines and branches: a summary and coverage.xml
 	$(BIN)/python -m pytest $(FAST) -n 3 --dist loadfile --no-loadscope-reorder -q --cov --cov-report=term --cov-report=xml
 
-nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -image, -wheel also run alone
-	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-image nightly-wheel
+nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -ray, -image, -wheel also run alone
+	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-ray nightly-image nightly-wheel
 
 nightly-tests: setup-dev servers
 	STROWGER_FAILOVERS=$(FAILOVERS) STROWGER_STARTS=$(STARTS) STROWGER_EXPORT_KILLS=$(EXPORT_KILLS) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
 		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst --ignore tests/deploy \
-		--ignore tests/releases
+		--ignore tests/releases --ignore tests/gateway/placement
 
 nightly-clients: setup-dev
 	$(BIN)/python -m tests.clients.install $(CLIENTS)
@@ -96,6 +96,11 @@ nightly-burst: setup-dev servers
 
 nightly-rolling: setup-dev
 	STROWGER_ROLLING=$(ROLLING) $(BIN)/python -m pytest -s -m nightly tests/deploy --ignore tests/deploy/image
+
+# Ray goes into a folder of its own, because it has 200 MB.
+nightly-ray: setup-dev
+	$(BIN)/python -m tests.gateway.placement.ray_package
+	$(BIN)/python -m pytest -s -m nightly tests/gateway/placement
 
 # As root, with buildah, mmdebstrap and bubblewrap (Debian's packages of these names); skipped without them.
 nightly-image: setup-dev

@@ -11,6 +11,7 @@ _NAMES = (
     "serve",
     "engine",
     "engines",
+    "placement",
     "check",
     "schema",
     "routes",
@@ -39,6 +40,7 @@ _ROOMS = {
     "import": "litellm_import",
     "keys": "issuing",
     "models": "known_models",
+    "placement": "placement",
     "records": "records",
 }
 """Commands with their own folder; the command is in its module `command`."""

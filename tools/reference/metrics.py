@@ -42,6 +42,7 @@ SECTIONS = {
     "gateway/coordination": "Replicas",
     "gateway/discovery": "Discovery",
     "gateway/replica_gauges": "Discovery",
+    "gateway/placement": "Placement (`strowger placement`)",
     "gateway/listener_tls": "TLS",
     "gateway/telemetry": "Processes",
 }

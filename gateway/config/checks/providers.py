@@ -129,8 +129,8 @@ def _local(provider: Provider, path: Path, problems: Problems) -> None:
     check_engine(provider.engine, (*path, "engine"), problems)
 
 
-def check_engine(engine: Engine, path: Path, problems: Problems) -> None:
-    """Check the models and adapters of an engine."""
+def check_engine(engine: Engine, path: Path, problems: Problems, *, here: bool = True) -> None:
+    """Check the models and adapters of an engine. here: their folders are on this machine."""
     if not engine.models and not problems.at((*path, "models")):
         problems.add((*path, "models"), "is empty; give at least one model")
     names: dict[str, int] = {}
@@ -140,12 +140,14 @@ def check_engine(engine: Engine, path: Path, problems: Problems) -> None:
         if first != index and not problems.at((*place, "name")):
             problems.add((*place, "name"), Found(model.name), f" is already the name of [{first}]")
         folder = FilePath(model.path)
-        if folder.is_absolute() or model.path.startswith("."):
+        if here and (folder.is_absolute() or model.path.startswith(".")):
             check_file(model.path, (*place, "path"), problems)
-    _loras(engine, path, problems, names)
+    _loras(engine, path, problems, names, here=here)
 
 
-def _loras(engine: Engine, path: Path, problems: Problems, models: Mapping[str, int]) -> None:
+def _loras(
+    engine: Engine, path: Path, problems: Problems, models: Mapping[str, int], *, here: bool
+) -> None:
     """Check names, which must differ from the models', and bases, which must generate text."""
     bases = [model.name for model in engine.models if model.task == "generate"]
     names: dict[str, int] = {}
@@ -159,7 +161,8 @@ def _loras(engine: Engine, path: Path, problems: Problems, models: Mapping[str, 
                 )
             elif lora.name in models:
                 problems.add((*place, "name"), Found(lora.name), " is already the name of a model")
-        check_file(lora.path, (*place, "path"), problems)
+        if here:
+            check_file(lora.path, (*place, "path"), problems)
         if problems.under((*path, "models")) or problems.at((*place, "base")):
             continue
         if lora.base is None:

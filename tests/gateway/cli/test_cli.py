@@ -330,6 +330,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "serve",
         "engine",
         "engines",
+        "placement",
         "check",
         "schema",
         "routes",
