@@ -1,5 +1,6 @@
 """Validate the addresses in `store`, and resolve the paths of the store and its spool."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -8,11 +9,13 @@ import msgspec
 from gateway.config.problems import Found, Problems
 from gateway.config.redis_address import redis_address
 from gateway.config.schema.config import Config, StoreConfig
+from gateway.config.schema.record_export import RecordExport
 from schemas.secret import Secret
 
 SQLITE = "sqlite:///"
 POSTGRES = ("postgresql://", "postgres://")
 SPOOL = "strowger-spool"
+S3 = "s3://"
 _MEMORY = ":memory:"
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 
@@ -28,6 +31,8 @@ def check_store(store: StoreConfig, problems: Problems) -> None:
             ("store", "url"),
             "an in-memory database is private to a process and lost when it exits; give a file",
         )
+    if store.export is not None:
+        _check_export(store.export, problems)
     path = ("store", "redis_url")
     if store.redis_url is not None and not problems.at(path):
         try:
@@ -38,6 +43,15 @@ def check_store(store: StoreConfig, problems: Problems) -> None:
             _check_tls_files(store.redis_url, problems)
 
 
+def _check_export(export: RecordExport, problems: Problems) -> None:
+    where, path = export.to.reveal(), ("store", "export", "to")
+    bucket = where.startswith(S3) and where.removeprefix(S3)[:1] not in {"", "/", "?"}
+    if not problems.at(path) and (not where or ("://" in where and not bucket)):
+        problems.add(path, "must be a folder or s3://BUCKET/PREFIX")
+    if find_spec("pyarrow") is None:
+        problems.add(("store", "export"), "needs pyarrow; pip install 'strowger-gateway[parquet]'")
+
+
 def _check_tls_files(url: Secret, problems: Problems) -> None:
     """Record each missing file; relative paths start at the working directory, as for redis-py."""
     for name, value in parse_qsl(urlsplit(url.reveal()).query):
@@ -46,13 +60,20 @@ def _check_tls_files(url: Secret, problems: Problems) -> None:
 
 
 def with_store_placed(config: Config, folder: Path) -> Config:
-    """Return the configuration with the paths of its SQLite file and spool resolved at `folder`."""
+    """Return the configuration with the paths of SQLite, spool and export resolved at `folder`."""
     store = config.store
     address, neighbour = store.url.reveal(), folder
     if address.startswith(SQLITE):
         file = folder / address.removeprefix(SQLITE)
         address, neighbour = f"{SQLITE}{file}", file.parent
+    export = store.export
+    if export is not None and "://" not in export.to.reveal():
+        target = Secret(str(folder / export.to.reveal()))
+        export = msgspec.structs.replace(export, to=target)
     placed = msgspec.structs.replace(
-        store, url=Secret(address), spool=store.spool or str(neighbour / SPOOL)
+        store,
+        url=Secret(address),
+        spool=store.spool or str(neighbour / SPOOL),
+        export=export,
     )
     return msgspec.structs.replace(config, store=placed)

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from gateway.config.schema.config import Logging
+from gateway.records_export.progress import ExportProgress
 
 STOP_S = 10.0
 """Time for the last import after the order to stop. What does not fit stays in the spool."""
@@ -20,12 +21,19 @@ class AuditImport(Struct, frozen=True, kw_only=True):
     keep_days: int | None
 
 
+class ExportSettings(Struct, frozen=True, kw_only=True):
+    """Where records are exported to; see `config.schema.record_export`."""
+
+    to: bytes
+    every_s: float
+
+
 class ImportSettings(Struct, frozen=True, kw_only=True):
     """The first message to the importing process.
 
     url: the address of the store; bytes, as the spool's path, because the names of files need not
     be valid Unicode. unavailable: the store is known to be unreachable, and that was logged.
-    audit: `None` if audit events are not recorded.
+    audit: `None` if audit events are not recorded. export: `None`: records are not exported.
     logging: with a format other than `auto`, because the process's stdout is a pipe.
     """
 
@@ -37,6 +45,7 @@ class ImportSettings(Struct, frozen=True, kw_only=True):
     logging: Logging
     unavailable: bool
     audit: AuditImport | None = None
+    export: ExportSettings | None = None
 
 
 class LogLevel(Struct, frozen=True, kw_only=True, tag=True):
@@ -77,6 +86,7 @@ class ImportProgress(Struct, frozen=True, kw_only=True):
     whole_s_ago: float | None
     positions: Mapping[str, int]
     audit: AuditProgress | None = None
+    export: ExportProgress | None = None
 
 
 settings_decoder = msgspec.json.Decoder(ImportSettings)

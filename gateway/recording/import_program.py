@@ -12,12 +12,14 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from gateway.recording.audit_importer import AuditImporter
 from gateway.recording.import_messages import (
     STOP_S,
+    ExportSettings,
     LogLevel,
     StopImport,
     as_line,
@@ -31,10 +33,16 @@ from gateway.store.sql import SqlStore
 from gateway.telemetry.logs import configure_logging, line_style
 from schemas.secret import Secret
 
+if TYPE_CHECKING:
+    from gateway.records_export.background import BackgroundExport
+
 _log = logging.getLogger("strowger.records")
 
 INTERRUPTED_S = 1.0
 """Time for a transaction to end that was interrupted after STOP_S."""
+
+EXPORT_S = 2.0
+"""Time for the export's current write to end."""
 
 REPORT_S = 2.0
 """Interval between reports while an import takes longer; otherwise each import is reported."""
@@ -62,14 +70,20 @@ def main() -> None:
         audit = AuditImporter(settings.audit, store.audit, store, unavailable=settings.unavailable)
     stopping, done = threading.Event(), threading.Event()
     threading.Thread(target=_obey, args=(stopping, done, store), daemon=True).start()
-    threading.Thread(target=_report, args=(importer, audit, reports), daemon=True).start()
+    export = None if settings.export is None else _export(settings.export, store, settings.url)
+    threading.Thread(target=_report, args=(importer, audit, export, reports), daemon=True).start()
     _tune_garbage_collector()
     appending = threading.Thread(target=_append, args=(audit, stopping), name="audit")
     appending.start()
+    exporting = threading.Thread(target=_run_export, args=(export, stopping), daemon=True)
+    exporting.start()
     importer.run(stopping)
     appending.join()
+    exporting.join(EXPORT_S)
     done.set()
     store.close()
+    if exporting.is_alive():
+        os._exit(0)  # it writes to a server that hangs; the next process continues
 
 
 def _ignore_signals() -> None:
@@ -110,12 +124,34 @@ def _append(audit: AuditImporter | None, stopping: threading.Event) -> None:
         audit.run(stopping)
 
 
-def _report(importer: Importer, audit: AuditImporter | None, reports: int) -> None:
+def _export(settings: ExportSettings, store: SqlStore, url: bytes) -> "BackgroundExport":
+    """Import the modules of the export where it is configured, and return it."""
+    from gateway.records_export.background import BackgroundExport
+
+    where, secret = os.fsdecode(settings.to), Secret(os.fsdecode(url))
+    return BackgroundExport(store.database, secret, where, settings.every_s)
+
+
+def _run_export(export: "BackgroundExport | None", stopping: threading.Event) -> None:
+    if export is not None:
+        export.run(stopping)
+
+
+def _report(
+    importer: Importer,
+    audit: AuditImporter | None,
+    export: "BackgroundExport | None",
+    reports: int,
+) -> None:
     """Report the progress regularly, in a thread of its own: a leader that hangs reads nothing."""
     while True:
         importer.tried.wait(REPORT_S)
         importer.tried.clear()
-        progress = replace(importer.progress(), audit=None if audit is None else audit.progress())
+        progress = replace(
+            importer.progress(),
+            audit=None if audit is None else audit.progress(),
+            export=None if export is None else export.progress(),
+        )
         try:
             os.write(reports, as_line(progress))
         except OSError:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -24,6 +25,7 @@ from gateway.recording.import_messages import (
     as_line,
     progress_decoder,
 )
+from gateway.records_export.progress import ExportProgress
 
 _log = logging.getLogger("strowger.records")
 _strowger = logging.getLogger("strowger")
@@ -39,7 +41,7 @@ EXIT_S = 3.0
 class ImportStatus(Struct, frozen=True, kw_only=True):
     """The figures of all importing processes since the start of the gateway, as last reported.
 
-    audit: of the audit log, `None` before the first report; audit_whole_at: as whole_at.
+    audit, export: `None` before the first report; audit_whole_at: as whole_at.
     whole_at: the monotonic clock when the store last had everything. positions: the bytes of each
     spool file that the store has. What a process that is killed imported after its last report is
     not counted.
@@ -52,6 +54,7 @@ class ImportStatus(Struct, frozen=True, kw_only=True):
     positions: Mapping[str, int]
     audit: AuditProgress | None = None
     audit_whole_at: float = 0.0
+    export: ExportProgress | None = None
 
     @property
     def audit_lag_s(self) -> float:
@@ -74,6 +77,7 @@ class ImportStatus(Struct, frozen=True, kw_only=True):
             whole_at=self.whole_at if whole_s_ago is None else time.monotonic() - whole_s_ago,
             positions=progress.positions or self.positions,
             audit=_sum(earlier.audit, audit),
+            export=_export_sum(earlier.export, progress.export),
             audit_whole_at=self.audit_whole_at
             if audit_whole_s_ago is None
             else time.monotonic() - audit_whole_s_ago,
@@ -208,6 +212,17 @@ def _sum(earlier: AuditProgress | None, audit: AuditProgress | None) -> AuditPro
         copied=earlier.copied + audit.copied,
         positions=audit.positions or earlier.positions,
     )
+
+
+def _export_sum(
+    earlier: ExportProgress | None, export: ExportProgress | None
+) -> ExportProgress | None:
+    """Return the figures of all processes so far."""
+    if earlier is None or export is None:
+        return export or earlier
+    rows = Counter(earlier.rows)
+    rows.update(export.rows)
+    return replace(export, rows=dict(rows), ended=max(earlier.ended, export.ended))
 
 
 def _send(process: "subprocess.Popen[bytes]", orders: bytes) -> None:

@@ -77,6 +77,32 @@ class ImporterCollector(Collector):
         )
 
 
+class ExportCollector(Collector):
+    """Metrics of the export of records, in the leader; see `store.export`."""
+
+    def __init__(self, importer: ImporterProcess) -> None:
+        self._importer = importer
+
+    def collect(self) -> Iterable[Metric]:
+        export = self._importer.status.export
+        rows = CounterMetricFamily(
+            "strowger_records_exported", "Rows exported by this gateway.", labels=("table",)
+        )
+        for table in ("attempts", "requests"):
+            rows.add_metric((table,), 0 if export is None else export.rows.get(table, 0))
+        yield rows
+        yield GaugeMetricFamily(
+            "strowger_export_available",
+            "1 while records are exported, 0 after a run that failed.",
+            value=export is None or not export.failing,
+        )
+        yield GaugeMetricFamily(
+            "strowger_export_last_success_timestamp_seconds",
+            "When everything was exported last, by any replica; 0: not known yet.",
+            value=0 if export is None else export.ended,
+        )
+
+
 class AuditImportCollector(Collector):
     """Metrics of the audit log on its way to the store and to its file, in the leader."""
 

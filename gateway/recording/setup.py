@@ -15,9 +15,14 @@ from gateway.audit.log import AuditLog, NoAudit
 from gateway.config.schema.config import Config
 from gateway.config.schema_store import SPOOL
 from gateway.recording.audit_recorder import AuditRecorder, audit_spool
-from gateway.recording.import_messages import AuditImport, ImportSettings
+from gateway.recording.import_messages import AuditImport, ExportSettings, ImportSettings
 from gateway.recording.importer_process import ImporterProcess
-from gateway.recording.metrics import AuditCollector, AuditImportCollector, ImporterCollector
+from gateway.recording.metrics import (
+    AuditCollector,
+    AuditImportCollector,
+    ExportCollector,
+    ImporterCollector,
+)
 from gateway.recording.spool import Spool
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_store
@@ -70,6 +75,13 @@ def _audit_import(config: Config, waiting: Spool) -> AuditImport | None:
     )
 
 
+def _export(config: Config) -> ExportSettings | None:
+    export = config.store.export
+    if export is None:
+        return None
+    return ExportSettings(to=os.fsencode(export.to.reveal()), every_s=export.every_s)
+
+
 @contextmanager
 def import_running(config: Config) -> Generator[Records]:
     """Open the store, and import what the workers record into it, in a process of its own.
@@ -100,9 +112,12 @@ def import_running(config: Config) -> Generator[Records]:
             logging=replace(config.logging, format=line_style(config.logging)),
             unavailable=unavailable,
             audit=_audit_import(config, waiting),
+            export=_export(config),
         )
     )
     metrics: tuple[Collector, ...] = (ImporterCollector(importer, spool),)
+    if config.store.export is not None:
+        metrics += (ExportCollector(importer),)
     if audit is not None:
         metrics += (AuditCollector(audit), AuditImportCollector(importer, waiting, config.audit))
     try:

@@ -5,6 +5,7 @@ written, then the manifest says that the step is done. After a kill in between, 
 read again, and files that exist are complete. So every row is in exactly one file.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from secrets import token_hex
 
@@ -36,18 +37,23 @@ class Progress(Struct, frozen=True, kw_only=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """store: the identity of the database whose rows these are."""
+    """store: the identity of the database whose rows these are.
+
+    ended: of the last run that exported everything, Unix seconds; 0 before the first.
+    """
 
     version: int
     store: str
+    ended: float = 0.0
     tables: Mapping[str, Progress] = {}
 
 
 class Exported(Struct, frozen=True, kw_only=True):
-    """What one run has added."""
+    """What one run has added. ended: of the last run that exported everything, Unix seconds."""
 
     rows: Mapping[str, int]
     files: int
+    ended: float
 
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -66,18 +72,27 @@ class Export:
         self._part_rows = part_rows
         self._manifest = Manifest(version=_VERSION, store="")
 
-    def run(self, report: Callable[[str], None] = lambda _: None) -> Exported:
-        """Export everything that the store has now. report: gets a line per step."""
+    def run(
+        self, report: Callable[[str], None] = lambda _: None, *, fresh_s: float = 0.0
+    ) -> Exported:
+        """Export everything that the store has now.
+
+        report: gets a line per step. fresh_s: do nothing if the last run ended less long ago.
+        """
         newest = self._open()
         before = self._manifest
+        if time.time() < before.ended + fresh_s:
+            return Exported(rows={}, files=0, ended=before.ended)
         for table in TABLES:
             while self._step(table, Position(batch=newest), report):
                 pass
+        self._save(replace(self._manifest, ended=time.time()))
         old = {table.name: before.tables.get(table.name, Progress()) for table in TABLES}
         new = {table.name: self._progress(table) for table in TABLES}
         return Exported(
             rows={name: new[name].rows - old[name].rows for name in new},
             files=sum(new[name].files - old[name].files for name in new),
+            ended=self._manifest.ended,
         )
 
     def _open(self) -> int:

@@ -7,6 +7,7 @@ import click
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from gateway.records_export.export import PART_ROWS, Export
 from gateway.records_export.target import open_target
+from gateway.records_export.turns import turn
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_store
 
@@ -42,9 +43,13 @@ def export(path: Path, where: str, part_rows: int) -> None:
         target = open_target(where)
         store = open_store(config.store.url)
         try:
-            found = Export(store.database, target, part_rows).run(
-                lambda line: click.echo(line, err=True)
-            )
+            with turn(store.database, config.store.url, where) as held:
+                if held is None:
+                    why = f"--to: another process exports to {_shown(where)}; wait for it"
+                    raise Faults((why,))
+                found = Export(store.database, target, part_rows).run(
+                    lambda line: click.echo(line, err=True)
+                )
         except StoreUnavailable as exc:
             raise Faults((str(exc),)) from exc
         except OSError as exc:

@@ -34,6 +34,7 @@ from gateway.config.schema.listener_tls import ListenerTls
 from gateway.config.schema.metric import MetricContract
 from gateway.config.schema.payloads import Payloads
 from gateway.config.schema.prices import CatalogueRow, Price
+from gateway.config.schema.record_export import RecordExport
 from gateway.config.schema.responses import ResponsesConfig
 from gateway.config.schema.telemetry import Telemetry
 from gateway.config.schema.units import (
@@ -141,6 +142,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
            config.yaml. max_spool_bytes: its maximum size.
     keep_days: of requests; experiment results computed from them are kept.
     keep_usage_days: of the sums of usage by payer, which `strowger usage` reads.
+    export: where requests and attempts are copied to; `None`: nowhere.
     """
 
     url: Secret = Secret(DEFAULT_STORE)
@@ -150,6 +152,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     max_spool_bytes: Annotated[int, Meta(ge=MIB, extra={"size": True})] = 1024 * MIB
     keep_days: Count = 90
     keep_usage_days: Count = 400
+    export: RecordExport | None = None
 
 
 class EngineModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

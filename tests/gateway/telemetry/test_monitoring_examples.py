@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "docs" / "examples" / "monitoring"
 KEY = "key-of-the-operator"
 CONFIG = """
+store: {{export: {{to: out}}}}
 auth:
   mode: keys
   admin_key: key-of-the-operator
