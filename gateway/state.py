@@ -41,6 +41,7 @@ from gateway.routing.request_record import RequestRecord
 from gateway.runtime import Runtime
 from gateway.sessions.desk import AdminSessions
 from gateway.store.audit_rows import AuditRows
+from gateway.store.payload_rows import PayloadRows
 from gateway.store.rows import Recorder
 from gateway.store.session_rows import SessionRows
 from gateway.telemetry.access_log import AccessLog
@@ -72,6 +73,7 @@ class Gateway:
     trials: the experiments, if there is a store. minding: their jobs, if this process leads.
     archive, keys: the stored responses and the issued keys, if there is a store.
     audit: records what operators do. audit_rows: what was recorded, if there is a store.
+    payload_rows: the payloads in the store, if there is one.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class Gateway:
         self._tracing: Tracing | None = None
         self._configure_tracing(runtime)
         self.payloads: PayloadLog | None = None
+        self.payload_rows: PayloadRows | None = None
         self._configure_payloads(runtime)
         self.experiments: ExperimentService | None = None
         self.experiment_jobs: ExperimentJobs | None = None
@@ -206,7 +209,9 @@ class Gateway:
 
             metrics = self.log.metrics
             count = metrics.internal_errors.count
-            self.log.payloads = PayloadLog(metrics.registry, count, lambda: self.worker)
+            self.log.payloads = PayloadLog(
+                metrics.registry, count, lambda: self.worker, lambda: self.payload_rows
+            )
         if self.log.payloads is not None:
             self.log.payloads.configure(runtime.config)
         self.payloads = self.log.payloads if logged else None

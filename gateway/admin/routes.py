@@ -15,6 +15,7 @@ from gateway.admin.governance.routes import governance_routes
 from gateway.admin.keys import key_routes
 from gateway.admin.page.routes import live_route, page_routes
 from gateway.admin.page.sign_in import sign_in_routes
+from gateway.admin.payloads import payload_routes
 from gateway.admin.requests import request_routes
 from gateway.admin.series import series_route
 from gateway.admin.sessions import session_routes
@@ -35,6 +36,7 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
             live_route(current),
             backends_route(current),
             *request_routes(current),
+            *payload_routes(current),
             *experiment_routes(current),
             *key_routes(current),
             *session_routes(current),

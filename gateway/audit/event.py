@@ -25,6 +25,8 @@ Action = Literal[
     "session.sign_in",
     "session.sign_out",
     "session.end",
+    "payload.read",
+    "payload.remove",
     "admin.access",
     "audit.prune",
 ]

@@ -16,9 +16,11 @@ from gateway.payload_capture import MAX_CAPTURED, CaptureBudget, CapturedPayload
 from gateway.payloads.counts import PayloadCounts
 from gateway.payloads.files import RotatedFile
 from gateway.payloads.otlp_output import OtlpOutput
+from gateway.payloads.store_output import StoreOutput
 from gateway.payloads.writer import Output, PayloadWriter
 from gateway.redaction import Redactor
 from gateway.routing.request_record import RequestRecord
+from gateway.store.payload_rows import PayloadRows
 from gateway.telemetry.access_log import AccessLine
 
 CLOSE_S: Final = 10.0
@@ -32,13 +34,19 @@ class PayloadLog:
     """Captures over all configuration generations that have `logging.payloads`."""
 
     def __init__(
-        self, registry: CollectorRegistry, crashed: OnCrash, worker: Callable[[], int]
+        self,
+        registry: CollectorRegistry,
+        crashed: OnCrash,
+        worker: Callable[[], int],
+        rows: Callable[[], PayloadRows | None],
     ) -> None:
+        """rows: those of the store; `None` while this process has none."""
         self._budget = CaptureBudget(MAX_HELD)
         self._counts = PayloadCounts()
         registry.register(self._counts)
         self._crashed = crashed
         self._worker = worker
+        self._rows = rows
         self._settings = Payloads()
         self._otlp: Otlp | None = None
         self._redactor = Redactor(())
@@ -132,6 +140,8 @@ class PayloadLog:
     def _output(self, settings: Payloads) -> Output:
         if self._otlp is not None:
             return OtlpOutput(self._otlp, self._counts, self._crashed)
+        if settings.to == "store":
+            return StoreOutput(self._rows, settings)
         return RotatedFile(
             Path(settings.dir),
             self._worker(),

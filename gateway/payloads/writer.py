@@ -16,8 +16,10 @@ from gateway.payloads.counts import PayloadCounts
 from gateway.payloads.files import RotatedFile
 from gateway.payloads.log_record import log_record
 from gateway.payloads.otlp_output import OtlpOutput
-from gateway.payloads.record import payload_record
+from gateway.payloads.record import PayloadRecord, payload_record
+from gateway.payloads.store_output import BATCH, StoreOutput
 from gateway.redaction import Redactor
+from gateway.store.errors import StoreRejected, StoreUnavailable
 from gateway.telemetry.access_log import AccessLine
 from gateway.trace_context import RequestTrace
 
@@ -28,7 +30,7 @@ COUNT_S: Final = 5.0
 _encode = msgspec.json.Encoder().encode
 _log = logging.getLogger("strowger.payloads")
 
-Output = RotatedFile | OtlpOutput
+Output = RotatedFile | StoreOutput | OtlpOutput
 _Args = TypeVarTuple("_Args")
 
 
@@ -37,6 +39,18 @@ class _Item(Struct, frozen=True, gc=False):
     captured: CapturedPayload
     trace_id: bytes
     span_id: bytes
+
+
+class _Result(Struct, frozen=True, kw_only=True, gc=False):
+    """What became of an item. record: encoded for the collector, which counts it later."""
+
+    written: int = 0
+    dropped: int = 0
+    failed: int = 0
+    record: bytes | None = None
+
+
+_WRITTEN, _DROPPED, _FAILED = _Result(written=1), _Result(dropped=1), _Result(failed=1)
 
 
 class PayloadWriter:
@@ -90,27 +104,37 @@ class PayloadWriter:
             await self._output.close_exporter(max(by - time.monotonic(), 0.0))
 
     def _run(self) -> None:
-        while (item := self._queue.get()) is not None:
-            written = dropped = failed = 0
-            record: bytes | None = None
-            if self._hurry:
-                dropped = 1
-            else:
-                record = self._written(item)
-                failed = int(record is None)
-                written = int(record is not None and isinstance(self._output, RotatedFile))
-            if not self._call(self._done, item.captured, record, written, dropped, failed):
-                break
+        most = BATCH if isinstance(self._output, StoreOutput) else 1
+        ended = False
+        while not ended:
+            items, ended = self._next(most)
+            results = [_DROPPED] * len(items) if self._hurry else self._written(items)
+            for item, result in zip(items, results, strict=True):
+                if not self._call(self._done, item.captured, result):
+                    return
         if isinstance(self._output, RotatedFile):
             self._output.close()
         self._call(self._ended.set)
 
-    def _written(self, item: _Item) -> bytes | None:
+    def _next(self, most: int) -> tuple[list[_Item], bool]:
+        """Wait for an item; return it with others that are queued, and whether it is the end."""
+        items: list[_Item] = []
+        item = self._queue.get()
+        while item is not None:
+            items.append(item)
+            if len(items) == most or self._queue.empty():
+                return items, False
+            item = self._queue.get()
+        return items, True
+
+    def _written(self, items: list[_Item]) -> list[_Result]:
         try:
-            return self._write(item)
+            if isinstance(self._output, StoreOutput):
+                return self._store(self._output, [self._record(item) for item in items])
+            return [self._write(self._output, item) for item in items]
         except Exception:  # noqa: BLE001  a bug must not end the thread
             _log.exception("internal error: a payload cannot be logged")
-            return None
+            return [_FAILED] * len(items)
 
     def _call(self, call: Callable[[Unpack[_Args]], object], *args: *_Args) -> bool:
         """Call something on the event loop; false if that has ended."""
@@ -120,41 +144,52 @@ class PayloadWriter:
             return False
         return True
 
-    def _write(self, item: _Item) -> bytes | None:
-        """Write to the file, or encode for the collector. Return what was written."""
-        output = self._output
-        record = payload_record(item.line, item.captured, self._redactor, self._max_bytes)
-        if isinstance(output, OtlpOutput):
-            return log_record(record, item.trace_id, item.span_id)
-        data = _encode(record) + b"\n"
+    def _record(self, item: _Item) -> PayloadRecord:
+        return payload_record(item.line, item.captured, self._redactor, self._max_bytes)
+
+    def _store(self, output: StoreOutput, records: list[PayloadRecord]) -> list[_Result]:
+        if not records:
+            return []
         try:
-            output.write(data)
+            stored = output.write(records)
+        except (StoreUnavailable, StoreRejected) as exc:
+            self._fails(exc)
+            return [_FAILED] * len(records)
+        self._works()
+        return [_WRITTEN if one else _DROPPED for one in stored]
+
+    def _write(self, output: RotatedFile | OtlpOutput, item: _Item) -> _Result:
+        """Write to the file, or encode for the collector."""
+        record = self._record(item)
+        if isinstance(output, OtlpOutput):
+            return _Result(record=log_record(record, item.trace_id, item.span_id))
+        try:
+            output.write(_encode(record) + b"\n")
         except OSError as exc:
-            if not self._failing:
-                self._failing = True
-                _log.warning("cannot write payloads: %s", exc)
+            self._fails(exc)
             output.close()
-            return None
+            return _FAILED
+        self._works()
+        return _WRITTEN
+
+    def _fails(self, exc: Exception) -> None:
+        if not self._failing:
+            self._failing = True
+            _log.warning("cannot write payloads: %s", exc)
+
+    def _works(self) -> None:
         if self._failing:
             self._failing = False
             _log.info("payloads are written again")
-        return data
 
-    def _done(
-        self,
-        captured: CapturedPayload,
-        record: bytes | None,
-        written: int,
-        dropped: int,
-        failed: int,
-    ) -> None:
+    def _done(self, captured: CapturedPayload, result: _Result) -> None:
         self._queued -= 1
         captured.release()
-        self._counts.written += written
-        self._counts.dropped += dropped
-        self._counts.failed += failed
-        if record is not None and isinstance(self._output, OtlpOutput):
-            self._output.send([record])
+        self._counts.written += result.written
+        self._counts.dropped += result.dropped
+        self._counts.failed += result.failed
+        if result.record is not None and isinstance(self._output, OtlpOutput):
+            self._output.send([result.record])
 
     def _count(self) -> None:
         assert isinstance(self._output, OtlpOutput)

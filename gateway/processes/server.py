@@ -96,7 +96,7 @@ class Server:
             lambda: self.on_keys(KeysChanged()),
         )
         self.gateway.sessions = self.gateway.admin_sessions(self._store.admin_sessions)
-        self.gateway.audit_rows = self._store.audit
+        self.gateway.audit_rows, self.gateway.payload_rows = self._store.audit, self._store.payloads
         self._audit = _recorded_audit(config, self.gateway)
         self._issued = first.issued
         self.name = "this process"

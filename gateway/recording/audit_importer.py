@@ -48,7 +48,13 @@ class _AuditSink:
     def forget(self, file: str) -> None:
         self._store.forget(file)
 
-    def prune(self, before: float, waiting_before: float, usage_before: float = 0.0) -> int:
+    def prune(
+        self,
+        before: float,
+        waiting_before: float,
+        usage_before: float = 0.0,
+        payloads_before: float = 0.0,
+    ) -> int:
         """See Sink.prune: remove old rows; never reports feedback."""
         if self._prunes:
             removed = self._rows.prune(

@@ -42,6 +42,7 @@ class ImportSettings(Struct, frozen=True, kw_only=True):
     max_spool_bytes: int
     keep_days: int
     keep_usage_days: int
+    keep_payload_days: int
     logging: Logging
     unavailable: bool
     audit: AuditImport | None = None

@@ -63,6 +63,7 @@ def main() -> None:
         store,
         keep_days=settings.keep_days,
         keep_usage_days=settings.keep_usage_days,
+        keep_payload_days=settings.keep_payload_days,
         unavailable=settings.unavailable,
     )
     audit = None

@@ -39,6 +39,7 @@ class Importer:
         every_s: float = 1.0,
         keep_days: int = 90,
         keep_usage_days: int = 400,
+        keep_payload_days: int = 7,
         unavailable: bool = False,
         what: str = "records",
     ) -> None:
@@ -55,6 +56,7 @@ class Importer:
         self._every_s = every_s
         self._keep_s = keep_days * DAY_S
         self._keep_usage_s = keep_usage_days * DAY_S
+        self._keep_payloads_s = keep_payload_days * DAY_S
         self._positions: dict[str, int] = {}
         self._last_positions: dict[str, int] = {}
         self._whole_at: float | None = None
@@ -174,7 +176,9 @@ class Importer:
         at = time.time()
         if at < self._tidy_at:
             return
-        unmatched = self._store.prune(at - self._keep_s, at - DAY_S, at - self._keep_usage_s)
+        unmatched = self._store.prune(
+            at - self._keep_s, at - DAY_S, at - self._keep_usage_s, at - self._keep_payloads_s
+        )
         if unmatched:
             _log.warning("dropped %d feedback rows: their request is unknown", unmatched)
         self._spool.sweep()

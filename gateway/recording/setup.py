@@ -109,6 +109,7 @@ def import_running(config: Config) -> Generator[Records]:
             max_spool_bytes=config.store.max_spool_bytes,
             keep_days=config.store.keep_days,
             keep_usage_days=config.store.keep_usage_days,
+            keep_payload_days=config.store.keep_payload_days,
             logging=replace(config.logging, format=line_style(config.logging)),
             unavailable=unavailable,
             audit=_audit_import(config, waiting),

@@ -58,8 +58,14 @@ class Sink(Protocol):
         """Drop the position of a file that was removed."""
         ...
 
-    def prune(self, before: float, waiting_before: float, usage_before: float = 0.0) -> int:
-        """Delete old requests, old feedback whose request never came, and old sums of usage.
+    def prune(
+        self,
+        before: float,
+        waiting_before: float,
+        usage_before: float = 0.0,
+        payloads_before: float = 0.0,
+    ) -> int:
+        """Delete old requests, feedback whose request never came, sums of usage, and payloads.
 
         Limits in Unix seconds.
 

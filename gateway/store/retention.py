@@ -1,6 +1,7 @@
 """Delete old rows, a few thousand at a time; sums of experiments stay, those of usage longer."""
 
 from gateway.store.database import Database
+from gateway.store.payload_rows import drop_old_payloads
 from gateway.store.spend_rows import CHANGES_S, DETAIL_S, fold_old_spend
 from gateway.store.usage_rows import drop_old_usage
 
@@ -27,15 +28,20 @@ _UNMATCHED = "DELETE FROM feedback WHERE joined = 0 AND time < ?"
 
 
 def prune(
-    database: Database, before: float, waiting_before: float, usage_before: float = 0.0
+    database: Database,
+    before: float,
+    waiting_before: float,
+    usage_before: float = 0.0,
+    payloads_before: float = 0.0,
 ) -> int:
     """Delete old rows; each step is a transaction. Limits in Unix seconds.
 
     before:         of requests, their attempts, and feedback outside of experiments. Votes on an
                     experiment stay: a later vote may replace one of them.
     waiting_before: of feedback whose request has not come. Returns the number of those.
-    usage_before:   of the sums of usage.
+    usage_before:   of the sums of usage. payloads_before: of logged payloads.
     """
+    drop_old_payloads(database, payloads_before)
     for table, name, which in _TABLES:
         sql = _OLD.format(table=table, id=name, which=which, limit=_BATCH_ROWS)
         deleted = _BATCH_ROWS

@@ -244,6 +244,18 @@ _BATCHES = (
     "CREATE TABLE import_batch (number BIGINT NOT NULL, store {text} NOT NULL)",
     "INSERT INTO import_batch (number, store) VALUES (0, '')",
 )
+_PAYLOADS = (
+    """CREATE TABLE payloads (
+        request_id {text} PRIMARY KEY, time DOUBLE PRECISION NOT NULL, key_name {text} NOT NULL,
+        team {text} NOT NULL, model {text} NOT NULL, status INTEGER NOT NULL,
+        error {text} NOT NULL, bytes BIGINT NOT NULL, record {text} NOT NULL)""",
+    "CREATE INDEX payloads_time ON payloads (time)",
+    "CREATE INDEX payloads_key ON payloads (key_name, time)",
+    "CREATE TABLE payload_days (day BIGINT PRIMARY KEY, bytes BIGINT NOT NULL)",
+    """CREATE TABLE payload_key_days (
+        day BIGINT NOT NULL, key_name {text} NOT NULL, bytes BIGINT NOT NULL,
+        PRIMARY KEY (day, key_name))""",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -262,6 +274,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _KEY_RULES,
     _CACHE,
     _BATCHES,
+    _PAYLOADS,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

@@ -29,6 +29,7 @@ from gateway.store.import_rows import insert_one_by_one, insert_rows, remove_vot
 from gateway.store.interval_points import add_point, points
 from gateway.store.key_rows import KeyRows
 from gateway.store.outcome_queries import outcomes, responses
+from gateway.store.payload_rows import PayloadRows
 from gateway.store.request_queries import RecordedRequest
 from gateway.store.response_rows import ResponseRows
 from gateway.store.retention import prune
@@ -47,7 +48,7 @@ class SqlStore:
 
     issued_keys: API keys that are not in config.yaml. spend: what budgets are read from.
     admin_sessions: of browsers at /admin.
-    audit: the chain of the audit log.
+    audit: the chain of the audit log. payloads: logged bodies of requests and answers.
     database: for rows of other packages.
 
     Every method raises StoreUnavailable if the database cannot be reached, or if a newer version
@@ -61,6 +62,7 @@ class SqlStore:
         self.spend = SpendRows(self._database)
         self.admin_sessions = SessionRows(self._database)
         self.audit = AuditRows(self._database)
+        self.payloads = PayloadRows(self._database)
 
     def prepare(self) -> None:
         """Create or migrate the tables. Raises StoreUnavailable, InvalidConfig."""
@@ -268,8 +270,14 @@ class SqlStore:
         with self._database.writing() as session:
             session.run("DELETE FROM spool_files WHERE file = ?", file)
 
-    def prune(self, before: float, waiting_before: float, usage_before: float = 0.0) -> int:
-        return prune(self._database, before, waiting_before, usage_before)
+    def prune(
+        self,
+        before: float,
+        waiting_before: float,
+        usage_before: float = 0.0,
+        payloads_before: float = 0.0,
+    ) -> int:
+        return prune(self._database, before, waiting_before, usage_before, payloads_before)
 
     def close_idle(self) -> None:
         """Close the connections that no transaction uses; the next one opens another."""

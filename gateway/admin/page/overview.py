@@ -43,7 +43,7 @@ async def live_sections(gateway: Gateway, window: Window) -> list[Markup]:
         traffic_section(traffic),
         experiments_section(past, at),
         models_section(served, traffic),
-        recent_requests_section(await gateway.recent(SHOWN)),
+        recent_requests_section(await gateway.recent(SHOWN), runtime.config.logging.payloads),
     ]
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from gateway.admin.page.formatting import ms
+from gateway.config.schema.payloads import Payloads
 from gateway.routing.request_record import AttemptRecord
 from gateway.telemetry.access_log import AccessLine
 from gateway.telemetry.recent_requests import RecentRequest
@@ -37,21 +38,27 @@ _ATTEMPT = Markup(
     '<span class="quiet">{more}</span></li>'
 )
 _PAIR = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
+_LINK = Markup(
+    '<div><dt>Payload</dt><dd><a href="/admin/payloads/{id}">request and answer</a></dd></div>'
+)
 _OUTS = Markup('<ul class="attempts">{}</ul>')
 _OUT = Markup('<li><span class="state">ruled out</span> {} <span class="quiet">{}</span></li>')
+_NO_PAYLOADS = Payloads()
 _FINE = ("ok", "cancelled", "lost", "")
 _EMPTY = Markup(
     '<p class="empty">No requests yet. Send a message below, or point a client at this gateway.</p>'
 )
 
 
-def recent_requests_section(decisions: Sequence[RecentRequest]) -> Markup:
-    """Render the section. decisions: newest first."""
-    rows = Markup().join(_row(decision) for decision in decisions)
+def recent_requests_section(
+    decisions: Sequence[RecentRequest], payloads: Payloads = _NO_PAYLOADS
+) -> Markup:
+    """Render the section. decisions: newest first. payloads: the settings, for links to bodies."""
+    rows = Markup().join(_row(decision, payloads) for decision in decisions)
     return _SECTION.format(rows=rows if decisions else _EMPTY)
 
 
-def _row(decision: RecentRequest) -> Markup:
+def _row(decision: RecentRequest, payloads: Payloads) -> Markup:
     line = decision.line
     at = datetime.fromtimestamp(line.time, UTC)
     return _ROW.format(
@@ -65,7 +72,7 @@ def _row(decision: RecentRequest) -> Markup:
         summary=_summary(decision),
         attempts=Markup().join(_attempt(attempt) for attempt in line.attempts),
         ruled_out=_ruled_out(decision),
-        pairs=_pairs(line),
+        pairs=_pairs(line) + _payload(line, payloads),
     )
 
 
@@ -177,6 +184,13 @@ def _attempt(attempt: AttemptRecord) -> Markup:
         backend=attempt.backend,
         more=" · ".join(more),
     )
+
+
+def _payload(line: AccessLine, payloads: Payloads) -> Markup:
+    """Link to the stored bodies of a request, if it may have some."""
+    failed = line.status >= 400 or bool(line.error)
+    stored = payloads.mode in ("all", "sample") or (payloads.mode == "errors" and failed)
+    return _LINK.format(id=line.request_id) if stored and payloads.to == "store" else Markup()
 
 
 def _pairs(line: AccessLine) -> Markup:

@@ -1,10 +1,11 @@
-"""`strowger records export`: copy what was recorded to Parquet."""
+"""`strowger records`: `export` copies what was recorded to Parquet; `payloads` reads bodies."""
 
 from pathlib import Path
 
 import click
 
 from gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from gateway.cli.records.payloads import payload, payloads
 from gateway.records_export.export import PART_ROWS, Export
 from gateway.records_export.target import open_target
 from gateway.records_export.turns import turn
@@ -14,7 +15,11 @@ from gateway.store.open import open_store
 
 @click.group()
 def records() -> None:
-    """Recorded requests and attempts."""
+    """Recorded requests and attempts, and logged bodies."""
+
+
+records.add_command(payloads)
+records.add_command(payload)
 
 
 @records.command()

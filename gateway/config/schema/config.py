@@ -142,6 +142,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
            config.yaml. max_spool_bytes: its maximum size.
     keep_days: of requests; experiment results computed from them are kept.
     keep_usage_days: of the sums of usage by payer, which `strowger usage` reads.
+    keep_payload_days: of payloads that `logging.payloads` stores.
     export: where requests and attempts are copied to; `None`: nowhere.
     """
 
@@ -152,6 +153,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     max_spool_bytes: Annotated[int, Meta(ge=MIB, extra={"size": True})] = 1024 * MIB
     keep_days: Count = 90
     keep_usage_days: Count = 400
+    keep_payload_days: Count = 7
     export: RecordExport | None = None
 
 

@@ -229,6 +229,7 @@ def settings(folder: Path, level: str = "info") -> ImportSettings:
         max_spool_bytes=1 << 30,
         keep_days=90,
         keep_usage_days=400,
+        keep_payload_days=7,
         logging=Logging(format="json", level=level),  # pyright: ignore[reportArgumentType]
         unavailable=False,
     )

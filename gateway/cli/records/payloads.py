@@ -1,0 +1,77 @@
+"""`strowger records payloads` and `payload`: logged bodies of requests and answers in the store."""
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.markup import escape
+
+from gateway.audit.event import Action, AuditEvent
+from gateway.cli.config_loading import Faults, config_option, faults_shown, load
+from gateway.cli.os_user import os_user
+from gateway.cli.tables import show, table_of
+from gateway.config.schema.config import Config
+from gateway.store.errors import StoreUnavailable
+from gateway.store.open import open_existing
+from gateway.store.payload_rows import PayloadQuery
+from gateway.store.sql import SqlStore
+
+_MOST: Final = 10_000
+
+
+@contextmanager
+def _opened(config: Config) -> Generator[SqlStore]:
+    store = open_existing(config.store.url)
+    try:
+        yield store
+    except StoreUnavailable as exc:
+        raise Faults((str(exc),)) from exc
+    finally:
+        store.close()
+
+
+@click.command()
+@config_option
+@click.option("--key", default="", help="Only of this API key.")
+@click.option("--model", default="", help="Only of this model.")
+@click.option("--limit", type=click.IntRange(1, _MOST), default=50, show_default=True)
+def payloads(path: Path, key: str, model: str, limit: int) -> None:
+    """List requests whose bodies are in the store, the newest first."""
+    config = load(path)
+    with faults_shown(), _opened(config) as store:
+        found = store.payloads.page(PayloadQuery(key=key, model=model, limit=limit))
+    table = table_of("time", "request", "key", "model", "status", "bytes")
+    for one in found:
+        at = datetime.fromtimestamp(one.time, UTC).isoformat(timespec="seconds")
+        shown = (at, one.request_id, one.key, one.model, str(one.status), f"{one.size:,}")
+        table.add_row(*map(escape, shown))
+    show(table)
+
+
+@click.command()
+@config_option
+@click.argument("request_id")
+@click.option("--remove", is_flag=True, help="Delete it instead of printing it.")
+def payload(path: Path, request_id: str, remove: bool) -> None:
+    """Print request and answer of one request as JSON; the audit log records it.
+
+    REQUEST_ID is that of `strowger records payloads`, and of the header x-gateway-request-id.
+    """
+    config = load(path)
+    with faults_shown(), _opened(config) as store:
+        found = store.payloads.find(request_id)
+        if found is None:
+            raise Faults((f"no payload of request {request_id!r} in the store",))
+        if remove:
+            store.payloads.remove(request_id)
+        if config.audit.log == "on":
+            action: Action = "payload.remove" if remove else "payload.read"
+            facts = {"key": found.key} if found.key else {}
+            event = AuditEvent.by(os_user(), action, target=request_id, facts=facts)
+            store.audit.append([event])
+    if not remove:
+        sys.stdout.write(f"{found.record}\n")
