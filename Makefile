@@ -41,11 +41,13 @@ help:  ## List the targets
 run: setup  ## Set up .venv and serve CONFIG (config.yaml) with the bundled model
 	$(BIN)/strowger serve --config $(CONFIG)
 
-# Half of the tests wait for something, so three workers keep two cores busy. Style and types are checked in parallel.
+# Half of the tests wait for something, so four workers keep two cores busy. Style and types are checked in parallel.
+# The first pytest compiles what the tests import, once; at the same time, each worker would do so for itself.
 test:  ## Run what CI runs: style, types, the whole suite
 	@$(MAKE) --no-print-directory -j2 setup-dev servers
 	@$(MAKE) --no-print-directory check >$(VENV)/check.log 2>&1 & check=$$!; \
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
+	$(BIN)/python -m pytest --collect-only -q >/dev/null 2>&1; \
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
 	wait $$check; checked=$$?; cat $(VENV)/check.log; exit $$((tests | checked))
 
 test-fast: setup-dev  ## Run the quick tests, under two minutes: no engine, browser, database or vendor client

@@ -1,7 +1,7 @@
 """Agents as they come from their packages do a task through the gateway, as in docs/agents.md.
 
 `make nightly-agents` installs them and runs all with every backend; each run of the tests has the
-tool runners of the SDKs that the tests have installed, with four.
+streaming tool runners of the SDKs that the tests have installed, with four.
 """
 
 import asyncio
@@ -19,7 +19,13 @@ from tests.gateway.vendors.rows import Vendor
 
 pytestmark = pytest.mark.anyio
 
-INSTALLED = [one for one in AGENTS if one.package is None]
+INSTALLED = [
+    pytest.param(
+        one, id=one.name, marks=[pytest.mark.nightly] if one.name.endswith("-whole") else []
+    )
+    for one in AGENTS
+    if one.package is None
+]
 FEW = [one for one in BACKENDS if one.name in ("openai", "anthropic", "gemini", "mindie")]
 WANTED = named(os.environ.get("STROWGER_AGENTS", "").split())
 """The agents of a nightly run."""
@@ -39,7 +45,7 @@ async def does_the_task(agent: Agent, on: Stage, backend: Vendor) -> None:
     assert told == note(outcome), "docs/agents.md is out of date: run `make agents`"
 
 
-@pytest.mark.parametrize("agent", INSTALLED, ids=lambda one: one.name)
+@pytest.mark.parametrize("agent", INSTALLED)
 async def test_the_tool_runners_of_the_sdks_do_the_task(on: Stage, agent: Agent) -> None:
     await asyncio.gather(*(does_the_task(agent, on, backend) for backend in FEW))
 

@@ -1,4 +1,7 @@
-"""The site builds without a warning, loads nothing from other hosts, and has every page."""
+"""The site builds without a warning, loads nothing from other hosts, and has every page.
+
+`make nightly-tests` writes the pages; each run of the tests reads them and resolves their links.
+"""
 
 import re
 import subprocess
@@ -36,13 +39,11 @@ def external(page: str) -> list[str]:
     return parser.external
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site. A warning, such as a broken link or a page outside the navigation, fails."""
-    folder = tmp_path_factory.mktemp("site")
+def build(builder: str, folder: Path) -> None:
+    """A warning, such as a broken link or a page outside the navigation, fails."""
     built = subprocess.run(
         (
-            *(sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going"),
+            *(sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", builder),
             *("-c", "docs/site", "docs", str(folder)),
         ),
         cwd=ROOT,
@@ -51,9 +52,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert built.returncode == 0, built.stderr
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site."""
+    folder = tmp_path_factory.mktemp("site")
+    build("html", folder)
     return folder
 
 
+def test_the_pages_and_their_links_are_read_without_a_warning(tmp_path: Path) -> None:
+    build("dummy", tmp_path)
+
+
+@pytest.mark.nightly
 def test_every_page_is_in_the_site(site: Path) -> None:
     pages = {
         page.relative_to(ROOT / "docs").with_suffix(".html")
@@ -64,12 +77,14 @@ def test_every_page_is_in_the_site(site: Path) -> None:
     assert {page for page in pages if not (site / page).is_file()} == set()
 
 
+@pytest.mark.nightly
 def test_no_page_loads_anything_from_another_host(site: Path) -> None:
     pages = {page.name: external(page.read_text("utf-8")) for page in site.rglob("*.html")}
 
     assert {name: found for name, found in pages.items() if found} == {}
 
 
+@pytest.mark.nightly
 def test_no_style_sheet_loads_anything_from_another_host(site: Path) -> None:
     styles = {
         style.name: IN_STYLE.findall(style.read_text("utf-8")) for style in site.rglob("*.css")

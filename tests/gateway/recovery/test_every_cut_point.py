@@ -1,4 +1,7 @@
-"""Every recorded stream, cut before each of its frames: the next backend completes the answer."""
+"""Every recorded stream, cut before each of its frames: the next backend completes the answer.
+
+Each run of the tests cuts each stream at up to FEW places, `make nightly-tests` at all.
+"""
 
 import re
 from collections.abc import Iterator
@@ -36,6 +39,7 @@ ADAPTERS = (
     "triton-llmapi",
 )
 END = re.compile(rb"\r?\n\r?\n")
+FEW = 8
 
 
 def streams(adapter: str) -> Iterator[Recording]:
@@ -55,12 +59,13 @@ CASES = [
 ]
 
 
-def cuts(body: bytes) -> list[int]:
-    """Where frames end, and in the middle of each."""
+def cuts(body: bytes, most: int) -> list[int]:
+    """Where frames end, and in the middle of each; with more than `most`, evenly chosen ones."""
     ends = [found.end() for found in END.finditer(body)]
     ends = ends or [at + 1 for at, byte in enumerate(body) if byte == 0x0A]
     middles = [(one + other) // 2 for one, other in pairwise([0, *ends])]
-    return sorted([*ends[:-1], *middles])
+    places = sorted([*ends[:-1], *middles])
+    return places[:: -(-len(places) // most)]
 
 
 class Staged:
@@ -106,8 +111,12 @@ models:
 
 
 @pytest.mark.parametrize(("adapter", "recording"), CASES)
+@pytest.mark.parametrize(
+    "most",
+    [pytest.param(FEW, id="few"), pytest.param(100_000, id="all", marks=pytest.mark.nightly)],
+)
 async def test_the_text_is_that_of_the_uncut_stream(
-    tmp_path: Path, adapter: str, recording: Recording
+    tmp_path: Path, adapter: str, recording: Recording, most: int
 ) -> None:
     staged, path = Staged(), "/v1/chat/completions"
     if isinstance(request_for(recording), CompletionRequest):
@@ -119,7 +128,7 @@ async def test_the_text_is_that_of_the_uncut_stream(
         staged.body = recording.body
         uncut = await ask(gateway.url, path, max_tokens=5000)
         staged.whole, staged.complete = uncut.text, False
-        for cut in cuts(recording.body):
+        for cut in cuts(recording.body, most):
             staged.body = recording.body[:cut]
             got = await ask(gateway.url, path, max_tokens=5000)
             if got.others or (got.error and "thinking" in recording.name):
