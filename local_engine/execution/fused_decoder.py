@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from transformers.activations import SiLUActivation
 
 from local_engine.ops.attention import AttentionParams, Plan
-from local_engine.ops.kernels import Kernels
+from local_engine.ops.cuda import HALVES, WIDEST, FlashCache
+from local_engine.ops.kernels import Kernels, NormParams
 from local_engine.ops.linear import Linear, shared_linear
 
 
@@ -100,22 +101,15 @@ class _Model(Protocol):
     config: object
 
 
-class _Norm(Struct, frozen=True, kw_only=True, eq=False):
-    """Arguments of the normalisation kernel."""
-
-    weight: Tensor
-    eps: float
-
-
 class _Layer(Struct, frozen=True, kw_only=True, eq=False):
     """One decoder layer. qkv, gate_up: several projections in one; gated: combines the latter."""
 
-    before: _Norm
+    before: NormParams
     qkv: Linear | nn.Module
-    query_norm: _Norm | None
-    key_norm: _Norm | None
+    query_norm: NormParams | None
+    key_norm: NormParams | None
     out: nn.Module
-    after: _Norm
+    after: NormParams
     gate_up: Linear | nn.Module
     gated: Callable[[Tensor], Tensor]
     down: nn.Module
@@ -175,7 +169,9 @@ class FusedDecoder:
         if self._embedded != 1.0:
             x = x.mul_(self._embedded)
         cos, sin = self._rotary(x.unsqueeze(0), position_ids=positions.unsqueeze(0))
-        cos, sin = kernels.rotary.prepare(cos[0], sin[0])
+        cos, sin = cos[0], sin[0]
+        if not self._finishes(plan):
+            cos, sin = kernels.rotary.prepare(cos, sin)
         first = self._layers[0].before
         normed = branch = kernels.norm(x, first.weight, first.eps)
         # A normalisation is fused with the residual addition before it, so each layer's last
@@ -191,6 +187,16 @@ class FusedDecoder:
         logits = cast(Tensor, self._head(kernels.norm(rows, self._norm.weight, self._norm.eps)))
         return logits if self._logits == 1.0 else logits.mul_(self._logits)
 
+    def _finishes(self, plan: Plan) -> bool:
+        """True if one kernel does all between projection and attention."""
+        return (
+            self._kernels.finish is not None
+            and isinstance(plan.cache, FlashCache)
+            and self._width <= WIDEST
+            and self._embedding.dtype in HALVES
+            and all(layer.params.plain for layer in self._layers)
+        )
+
     def _scaled(self, branch: Tensor) -> Tensor:
         return branch if self._residual == 1.0 else branch.mul_(self._residual)
 
@@ -200,6 +206,14 @@ class FusedDecoder:
         """x: [T, E], normalised. Returns [T, H x D]. Rotates queries and keys together."""
         heads, kv_heads, kernels = self._heads, self._kv_heads, self._kernels
         mixed = layer.qkv(x).view(x.shape[0], heads + 2 * kv_heads, self._width)
+        cache, finish = plan.cache, kernels.finish
+        if finish is not None and self._finishes(plan) and isinstance(cache, FlashCache):
+            norms = None
+            if layer.query_norm is not None and layer.key_norm is not None:
+                norms = (layer.query_norm, layer.key_norm)
+            stored = cache.stored(place, mixed[:, :kv_heads])
+            query = finish(mixed, cos, sin, norms, plan.slots, *stored)
+            return cache.attend_stored(query, place, plan, layer.params).reshape(x.shape[0], -1)
         # Queries and keys are adjacent in the joined projection: one call rotates both.
         rotated = mixed[:, : heads + kv_heads]
         if layer.query_norm is not None and layer.key_norm is not None:
@@ -263,10 +277,10 @@ def _gated(activation: nn.Module, gate_up: Tensor) -> Tensor:
     return cast(Tensor, activation(gate)).mul_(up)
 
 
-def _optional_norm(attention: _AttentionModule, name: str) -> _Norm | None:
+def _optional_norm(attention: _AttentionModule, name: str) -> NormParams | None:
     module = cast(_NormModule | None, getattr(attention, name, None))
     return None if module is None else _norm(module)
 
 
-def _norm(module: _NormModule) -> _Norm:
-    return _Norm(weight=module.weight, eps=module.variance_epsilon)
+def _norm(module: _NormModule) -> NormParams:
+    return NormParams(weight=module.weight, eps=module.variance_epsilon)

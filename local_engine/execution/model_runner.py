@@ -266,6 +266,9 @@ def _runs(chunk: Chunk, size: int) -> tuple[tuple[int, int], ...]:
     """Return the slot runs (first, length) of a sequence's keys up to the chunk's end."""
     total = chunk.start + chunk.count
     blocks = chunk.sequence.blocks[: -(-total // size)]
+    # Most are in one piece: found without a loop in Python over every page of every step.
+    if blocks == list(range(blocks[0], blocks[0] + len(blocks))):
+        return ((blocks[0] * size, total),)
     runs: list[tuple[int, int]] = []
     first = previous = blocks[0]
     for block in blocks[1:]:
@@ -279,10 +282,8 @@ def _runs(chunk: Chunk, size: int) -> tuple[tuple[int, int], ...]:
 
 
 def _share(chunk: Chunk, size: int) -> Share:
-    keys = chunk.start + chunk.count
-    return Share(
-        count=chunk.count, keys=keys, blocks=tuple(chunk.sequence.blocks[: -(-keys // size)])
-    )
+    keys, owner = chunk.start + chunk.count, chunk.sequence.blocks
+    return Share(count=chunk.count, keys=keys, blocks=tuple(owner[: -(-keys // size)]), owner=owner)
 
 
 def _layout(laid: Laid, slots: int) -> tuple[tuple[Group, ...], tuple[Span, ...]]:

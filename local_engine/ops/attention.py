@@ -56,11 +56,14 @@ class Share(Struct, frozen=True, kw_only=True):
 
     count: packed tokens; keys: number of keys that the last of them sees, itself included.
     blocks: the pages of those keys in order; the last one may be partial.
+    owner:  the list that `blocks` is the beginning of, if it only grows for as long as it is the
+            same object: what was read from it before needs no second look.
     """
 
     count: int
     keys: int
     blocks: tuple[int, ...]
+    owner: list[int] | None = None
 
 
 class Plan(Struct, kw_only=True, eq=False):

@@ -1,21 +1,23 @@
-"""torch's flash attention on CUDA, over a cache that is laid out by slot.
+"""Attention on CUDA, over a cache that is laid out by slot.
 
-`aten::_flash_attention_forward` takes packed queries, and for each sequence the start and number of
-its keys. So a sequence whose pages are contiguous is read in place, without a page table. The
-operator is not public: it is compared with torch's attention before it is used.
+Sequences that decode one token are read through a page table, where a kernel for that is known
+(`Paged`). The others are read by torch's `aten::_flash_attention_forward`, which takes packed
+queries, and for each sequence the start and number of its keys: sequences whose pages are
+contiguous are read in place, and the keys of the others are gathered first. The operator is not
+public: it is compared with torch's attention before it is used (cuda_offers.py).
 Letters as in attention.py; B sequences.
 """
 
-from typing import Protocol, cast
+from itertools import groupby
+from typing import Protocol
 
 import torch
 from msgspec import Struct
-from msgspec.structs import replace
 from torch import Tensor
 
 from local_engine.ops.attention import AttentionParams, Plan, Share, attend_rows
 from local_engine.ops.kernels import PAGE
-from local_engine.ops.self_test import Offer, Shape, attention_pairs
+from local_engine.ops.page_table import SEATS, PageRows, PageTable, page_rows
 
 HALVES = (torch.float16, torch.bfloat16)
 WIDEST = 256
@@ -45,8 +47,27 @@ class Flash(Protocol):
     ) -> tuple[Tensor, ...]: ...
 
 
+class Paged(Protocol):
+    """Attention of one query per sequence, through a page table.
+
+    query: [B, H, D]. keys, values: [S, K, D]. Returns [B, H, D]. Supports windows, soft caps and
+    sinks.
+    splits: parts into which each sequence's keys are divided, a power of two; 0: by the batch.
+    """
+
+    def __call__(
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        rows: PageRows,
+        params: AttentionParams,
+        splits: int = 0,
+    ) -> Tensor: ...
+
+
 class Offsets(Struct, frozen=True, kw_only=True, eq=False):
-    """One step's sequences.
+    """Sequences for the flash operator.
 
     ends:   [B + 1] int32, 0 and the end of each one's packed tokens.
     starts: [B + 1] int32, the slot of each one's first key; the last number is not read.
@@ -64,15 +85,27 @@ class Offsets(Struct, frozen=True, kw_only=True, eq=False):
     gather: Tensor | None
 
 
+class StepPart(Struct, frozen=True, kw_only=True, eq=False):
+    """Rows `begin` … `end - 1` of a step, and how their sequences are read."""
+
+    begin: int
+    end: int
+    read: PageRows | Offsets
+
+
 class FlashCache:
     """[S, K, D] keys and values per layer, allocated when the layer first uses them."""
 
-    def __init__(self, slots: int, *, flash: Flash, page: int = PAGE) -> None:
+    def __init__(
+        self, slots: int, *, flash: Flash, paged: Paged | None = None, page: int = PAGE
+    ) -> None:
         self._slots = slots
         self._flash = flash
+        self._paged = paged
         self._page = page
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
-        self._offsets: tuple[Plan, Offsets] | None = None
+        self._parts: tuple[Plan, tuple[StepPart, ...]] | None = None
+        self._table: PageTable | None = None
 
     def of(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         keys, values = self._of(layer, key, value)
@@ -87,35 +120,75 @@ class FlashCache:
         plan: Plan,
         params: AttentionParams,
     ) -> Tensor:
-        """Use torch's other operations for soft caps, sinks, wide heads and float32."""
-        keys, values = self._of(layer, key, value)
-        if not params.plain or query.shape[2] > WIDEST or query.dtype not in HALVES:
+        """Use torch's other operations for wide heads, float32, and soft caps and sinks in steps
+        that are more than decoding."""
+        if query.shape[2] > WIDEST or query.dtype not in HALVES:
             return attend_rows(query, key, value, layer, plan, params)
+        parts = self._parts_of(plan)
+        if not params.plain and any(isinstance(part.read, Offsets) for part in parts):
+            return attend_rows(query, key, value, layer, plan, params)
+        keys, values = self._of(layer, key, value)
         keys.index_copy_(0, plan.slots, key)
         values.index_copy_(0, plan.slots, value)
-        offsets = self._offsets_of(plan)
-        if offsets.gather is not None:
-            keys, values = (one.index_select(0, offsets.gather) for one in (keys, values))
+        return self.attend_stored(query, layer, plan, params)
+
+    def stored(self, layer: int, key: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the layer's [S, K, D] keys and values, for `attend_stored`. key: as in `of`."""
+        return self._of(layer, key, key)
+
+    def attend_stored(
+        self, query: Tensor, layer: int, plan: Plan, params: AttentionParams
+    ) -> Tensor:
+        """`attend` once the step's keys and values are in `stored`.
+
+        Only for plain parameters, HALVES, and heads up to WIDEST.
+        """
+        keys, values = self._layers[layer]
+        outs = [
+            self._attend(query[part.begin : part.end], keys, values, part.read, params)
+            for part in self._parts_of(plan)
+        ]
+        return outs[0] if len(outs) == 1 else torch.cat(outs)
+
+    def _attend(
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        read: PageRows | Offsets,
+        params: AttentionParams,
+    ) -> Tensor:
+        if isinstance(read, PageRows):
+            assert self._paged is not None
+            return self._paged(query, keys, values, read, params)
+        if read.gather is not None:
+            keys, values = (one.index_select(0, read.gather) for one in (keys, values))
         return self._flash(
             query.contiguous(),
             keys,
             values,
-            offsets.ends,
-            offsets.starts,
-            offsets.most_rows,
-            offsets.most_keys,
+            read.ends,
+            read.starts,
+            read.most_rows,
+            read.most_keys,
             0.0,
             True,
             False,
             scale=params.scale,
             window_size_left=params.window - 1 if params.window else None,
             window_size_right=0 if params.window else None,
-            seqused_k=offsets.used,
+            seqused_k=read.used,
         )[0]
 
-    def pin(self, plan: Plan, offsets: Offsets) -> None:
-        """Use these offsets for the next steps of `plan`, regardless of its shares."""
-        self._offsets = (plan, offsets)
+    def pin(self, plan: Plan, read: PageRows | Offsets) -> None:
+        """Read the next steps of `plan` so, regardless of its shares."""
+        self._parts = (plan, (StepPart(begin=0, end=len(plan.slots), read=read),))
+
+    def table(self, device: torch.device) -> PageTable | None:
+        """Return the pages of running sequences; `None` without a kernel that reads them."""
+        if self._table is None and self._paged is not None:
+            self._table = PageTable(-(-self._slots // self._page), device)
+        return self._table
 
     def first_slot(self, share: Share) -> int:
         return share.blocks[0] * self._page
@@ -144,12 +217,30 @@ class FlashCache:
         shape = (self._slots, like.shape[1], like.shape[2])
         return torch.zeros(shape, dtype=like.dtype, device=like.device)
 
-    def _offsets_of(self, plan: Plan) -> Offsets:
-        """Compute the offsets for the first layer of a step; the others reuse them."""
-        if self._offsets is None or self._offsets[0] is not plan:
-            offsets = offsets_of(plan.shares, self._page, plan.slots.device)
-            self._offsets = (plan, offsets)
-        return self._offsets[1]
+    def _parts_of(self, plan: Plan) -> tuple[StepPart, ...]:
+        """Divide a step for its first layer; the others reuse the parts."""
+        if self._parts is None or self._parts[0] is not plan:
+            self._parts = (plan, self._divide(plan.shares, plan.slots.device))
+        return self._parts[1]
+
+    def _divide(self, shares: tuple[Share, ...], device: torch.device) -> tuple[StepPart, ...]:
+        """Neighbours that are read alike are one part; `shares` begins with those that decode."""
+        table = self.table(device)
+        decoding = 0
+        if table is not None:
+            decoding = next((n for n, s in enumerate(shares) if s.count > 1), len(shares))
+            decoding = decoding if decoding <= SEATS else 0
+        parts: list[StepPart] = []
+        if table is not None and decoding:
+            read = page_rows(table, shares[:decoding])
+            parts.append(StepPart(begin=0, end=decoding, read=read))
+        row = decoding
+        for _, alike in groupby(shares[decoding:], in_one_piece):
+            group = tuple(alike)
+            end = row + sum(share.count for share in group)
+            parts.append(StepPart(begin=row, end=end, read=offsets_of(group, self._page, device)))
+            row = end
+        return tuple(parts)
 
 
 def offsets_of(shares: tuple[Share, ...], page: int, device: torch.device) -> Offsets:
@@ -173,34 +264,6 @@ def offsets_of(shares: tuple[Share, ...], page: int, device: torch.device) -> Of
         most_rows=max(share.count for share in shares),
         most_keys=max(used),
         gather=None if whole else torch.tensor(slots, device=device),
-    )
-
-
-def cuda_offers(
-    shape: Shape, dtype: torch.dtype, device: str = "cuda", flash: Flash | None = None
-) -> tuple[Offer, ...]:
-    """flash: torch's operator, or a substitute for tests."""
-    if dtype not in HALVES:
-        return ()
-    kernel = flash or cast(Flash, torch.ops.aten._flash_attention_forward)
-
-    def cache(slots: int) -> FlashCache:
-        return FlashCache(slots, flash=kernel)
-
-    return (
-        Offer(
-            kernel="_flash_attention_forward",
-            role="attention",
-            check=lambda: (
-                pair
-                for scattered in (False, True)
-                for window in (0, 7)
-                for pair in attention_pairs(
-                    cache, shape, PAGE, dtype, device, scattered=scattered, window=window
-                )
-            ),
-            install=lambda kernels: replace(kernels, cache=cache),
-        ),
     )
 
 

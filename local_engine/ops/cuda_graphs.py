@@ -1,8 +1,10 @@
 """Capture decoding steps as CUDA graphs, one per batch size, and replay them over fixed buffers.
 
 A small model's decoding step on a GPU is bound by kernel launches; a captured graph is one launch.
-Steps are rounded up to a captured size, and the surplus rows compute on a spare page. The first
-step of each size is compared with the same step uncaptured; a difference disables capturing.
+Steps are rounded up to a captured size, and the surplus rows compute on a spare page. Where
+attention reads page tables, every step that only decodes is captured; else one whose sequences are
+all contiguous. The first step of each size is compared with the same step uncaptured; a difference
+disables capturing.
 """
 
 from collections.abc import Callable
@@ -14,9 +16,10 @@ from torch import Tensor
 
 from local_engine.ops.attention import Plan, Share
 from local_engine.ops.cuda import FlashCache, Offsets, in_one_piece
+from local_engine.ops.page_table import SEATS, PageRows
 from local_engine.ops.self_test import REFUSALS
 
-LARGEST = 256
+LARGEST = SEATS
 ROUNDING = 5e-2
 
 
@@ -57,10 +60,15 @@ def cuda_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
 
 
 class _Bucket(Struct, frozen=True, kw_only=True, eq=False):
-    """Buffers of one batch size. lanes: [3, size] int64 ids, positions and slots."""
+    """Buffers of one batch size. lanes: [3, size] int64 ids, positions and slots.
+
+    lengths: [2, size + 1] int32: where each sequence is found, and its number of keys; the numbers
+             that `read` reads.
+    """
 
     lanes: Tensor
-    offsets: Offsets
+    lengths: Tensor
+    read: PageRows | Offsets
     plan: Plan
 
 
@@ -84,6 +92,7 @@ class DecodeGraphs:
         self._spare = spare
         self._longest = longest
         self._device = device
+        self._table = cache.table(torch.device(device))
         self._buckets: dict[int, tuple[_Bucket, Callable[[], Tensor]]] = {}
         self.problem = ""
 
@@ -96,15 +105,18 @@ class DecodeGraphs:
         """packed: [3, T] int64 ids, positions and slots of `plan`. Returns [T, V], or `None` for a
         step that is not plain decoding or has more than LARGEST sequences."""
         count = packed.shape[1]
-        if self.problem or count > LARGEST or not all(map(_decodes, plan.shares)):
+        if self.problem or count > LARGEST or not all(map(self._suits, plan.shares)):
             return None
         size = bucket_of(count)
         found = self._buckets.get(size)
         if found is not None:
             self._fill(found[0], packed, plan.shares)
-            # The next replay overwrites the output buffer.
-            return found[1]()[:count].clone()
+            # A copy: the next replay overwrites the output buffer.
+            return found[1]()[:count].to(torch.float32, copy=True)
         return self._captured(size, packed, plan)
+
+    def _suits(self, share: Share) -> bool:
+        return share.count == 1 and (self._table is not None or in_one_piece(share))
 
     def _captured(self, size: int, packed: Tensor, plan: Plan) -> Tensor:
         """Compute the step uncaptured; capture it for later steps if both results agree."""
@@ -113,7 +125,7 @@ class DecodeGraphs:
         self._fill(bucket, packed, plan.shares)
 
         def step() -> Tensor:
-            self._cache.pin(bucket.plan, bucket.offsets)
+            self._cache.pin(bucket.plan, bucket.read)
             return self._forward(bucket.lanes[0], bucket.lanes[1], bucket.plan)
 
         try:
@@ -127,18 +139,22 @@ class DecodeGraphs:
         return expected
 
     def _bucket(self, size: int) -> _Bucket:
-        def ints(count: int) -> Tensor:
-            return torch.zeros(count, dtype=torch.int32, device=self._device)
-
         lanes = torch.zeros(3, size, dtype=torch.int64, device=self._device)
-        offsets = Offsets(
-            ends=torch.arange(size + 1, dtype=torch.int32, device=self._device),
-            starts=ints(size + 1),
-            used=ints(size),
-            most_rows=1,
-            most_keys=self._longest,
-            gather=None,
-        )
+        lengths = torch.zeros(2, size + 1, dtype=torch.int32, device=self._device)
+        read: PageRows | Offsets
+        if self._table is not None:
+            read = PageRows(
+                table=self._table.table, seats=lengths[0, :size], used=lengths[1, :size]
+            )
+        else:
+            read = Offsets(
+                ends=torch.arange(size + 1, dtype=torch.int32, device=self._device),
+                starts=lengths[0],
+                used=lengths[1, :size],
+                most_rows=1,
+                most_keys=self._longest,
+                gather=None,
+            )
         plan = Plan(
             cache=self._cache,
             slots=lanes[2],
@@ -148,20 +164,24 @@ class DecodeGraphs:
             masks={},
             layer_params={},
         )
-        return _Bucket(lanes=lanes, offsets=offsets, plan=plan)
+        return _Bucket(lanes=lanes, lengths=lengths, read=read, plan=plan)
 
     def _fill(self, bucket: _Bucket, packed: Tensor, shares: tuple[Share, ...]) -> None:
         """Write every number of every buffer: nothing may remain from an earlier step."""
         count = packed.shape[1]
         rest = bucket.lanes.shape[1] - count
-        starts = [self._cache.first_slot(share) for share in shares] + [self._spare] * (rest + 1)
+        if self._table is not None:
+            # The surplus rows read one key of any sequence, and nobody reads their results.
+            starts = self._table.seat(shares) + [0] * (rest + 1)
+        else:
+            starts = [self._cache.first_slot(share) for share in shares]
+            starts += [self._spare] * (rest + 1)
         used = [share.keys for share in shares] + [1] * rest + [0]
-        lengths = torch.tensor([starts, used], dtype=torch.int32).to(self._device)
+        bucket.lengths.copy_(torch.tensor([starts, used], dtype=torch.int32))
         bucket.lanes[:, :count].copy_(packed)
-        bucket.lanes[:2, count:] = 0
-        bucket.lanes[2, count:] = self._spare
-        bucket.offsets.starts.copy_(lengths[0])
-        bucket.offsets.used.copy_(lengths[1, :-1])
+        if rest:
+            bucket.lanes[:2, count:] = 0
+            bucket.lanes[2, count:] = self._spare
 
 
 def bucket_of(count: int) -> int:
@@ -178,7 +198,3 @@ def _difference(one: Tensor, other: Tensor) -> str:
     return (
         "" if bool(gap <= ROUNDING * other.float().abs().mean()) else "differs from the same step"
     )
-
-
-def _decodes(share: Share) -> bool:
-    return share.count == 1 and in_one_piece(share)

@@ -8,8 +8,8 @@ import torch
 from msgspec import Struct
 from msgspec.structs import replace
 
-from local_engine.ops.cuda import cuda_offers
 from local_engine.ops.cuda_graphs import Capture, cuda_graph
+from local_engine.ops.cuda_offers import cuda_offers
 from local_engine.ops.kernels import Kernels
 from local_engine.ops.npu import TorchNPU, npu_offers
 from local_engine.ops.npu_sampling import (

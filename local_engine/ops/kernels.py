@@ -50,6 +50,34 @@ class Rotary(Protocol):
         ...
 
 
+class NormParams(Struct, frozen=True, kw_only=True, eq=False):
+    """Arguments of a normalisation. weight: of the width of what it normalises."""
+
+    weight: Tensor
+    eps: float
+
+
+class Finish(Protocol):
+    """All between a layer's joint projection and its attention, for a cache by slot."""
+
+    def __call__(
+        self,
+        mixed: Tensor,
+        cos: Tensor,
+        sin: Tensor,
+        norms: tuple[NormParams, NormParams] | None,
+        slots: Tensor,
+        keys: Tensor,
+        values: Tensor,
+    ) -> Tensor:
+        """mixed: [T, N, D], the heads of queries, keys and values. cos, sin: [T, D] angles.
+
+        norms: of queries and keys, before the rotation. keys, values: [S, K, D], written at the
+        slots. Returns the rotated queries, [T, H, D].
+        """
+        ...
+
+
 class Kernels(Struct, frozen=True, kw_only=True, eq=False):
     """One operation per field.
 
@@ -57,6 +85,8 @@ class Kernels(Struct, frozen=True, kw_only=True, eq=False):
     page:   tokens per page of the cache.
     swiglu: [..., 2F], the gate next to the gated half, to [..., F].
     cache:  creates a key/value cache of the given slots, a multiple of `page`, with its attention.
+    finish: what `norm`, `rotary` and a `FlashCache` do between projection and attention, in one;
+            `None`: they do.
     best:   finds the sampler's candidates; `None`: torch does.
     """
 
@@ -67,6 +97,7 @@ class Kernels(Struct, frozen=True, kw_only=True, eq=False):
     rotary: Rotary
     swiglu: Callable[[Tensor], Tensor]
     cache: Callable[[int], LayerCaches]
+    finish: Finish | None = None
     best: Finder | None = None
 
 

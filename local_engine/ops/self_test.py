@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from msgspec import Struct
+from msgspec.structs import replace
 from torch import Tensor
 
 from local_engine.ops.attention import AttentionParams, LayerCaches, Plan, Share, Span
@@ -74,15 +75,7 @@ def choose_kernels(name: str, offers: Sequence[Offer], trials: Sequence[Trial]) 
     kernels = TORCH
     for offer in chosen.values():
         kernels = offer.install(kernels)
-    return Kernels(
-        name=name if chosen else TORCH.name,
-        page=kernels.page,
-        norm=kernels.norm,
-        add_norm=kernels.add_norm,
-        rotary=kernels.rotary,
-        swiglu=kernels.swiglu,
-        cache=kernels.cache,
-    )
+    return replace(kernels, name=name if chosen else TORCH.name)
 
 
 def problem_of(check: Callable[[], Iterable[tuple[Tensor, Tensor]]]) -> str:
@@ -154,13 +147,14 @@ def attention_pairs(
         query, rest = made[:, : shape.heads], made[:, shape.heads :]
         key, value = rest[:, : shape.kv_heads], rest[:, shape.kv_heads :]
         outs = [
-            one.attend(query, key, value, 0, _plan(one, shares, page, device), params)
+            one.attend(query, key, value, 0, plan_of(one, shares, page, device), params)
             for one in (ours, reference)
         ]
         yield outs[0], outs[1]
 
 
-def _plan(cache: LayerCaches, shares: tuple[Share, ...], page: int, device: str) -> Plan:
+def plan_of(cache: LayerCaches, shares: tuple[Share, ...], page: int, device: str) -> Plan:
+    """Return a step over these sequences, read one by one."""
     slots: list[int] = []
     spans: list[Span] = []
     row = 0

@@ -58,11 +58,8 @@ class BlockPool:
     def blocks_for(self, tokens: int) -> int:
         return -(-tokens // self.block_size)
 
-    def grow(self, blocks: list[int], count: int, most: int = 0) -> bool:
-        """Append `count` free pages to `blocks`; append none and return False if too few.
-
-        most: how many pages the sequence may hold at its end, if known: a place for them is sought.
-        """
+    def grow(self, blocks: list[int], count: int) -> bool:
+        """Append `count` free pages to `blocks`; append none and return False if too few."""
         if count > self.free:
             return False
         if count > len(self._clean):
@@ -73,7 +70,7 @@ class BlockPool:
             first = blocks[-1] + 1 if blocks else -1
             taken = self._clean.take(first, count)
             if taken == 0:
-                first = self._clean.best_start(count, most - len(blocks))
+                first = self._clean.best_start(count)
                 taken = self._clean.take(first, count)
             for block in range(first, first + taken):
                 self._references[block] = 1

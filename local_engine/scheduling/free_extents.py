@@ -55,20 +55,15 @@ class FreeExtents:
             self._starts.insert(bisect_left(self._starts, first + taken), first + taken)
         return taken
 
-    def best_start(self, wanted: int, room: int = 0) -> int:
+    def best_start(self, wanted: int) -> int:
         """Return where a new run of `wanted` should begin so that it and its neighbour can grow.
 
-        room: numbers that the run may need once it has grown. The longest free run gives its last
-        `room` numbers if as many are left for the sequence that ends just before it. Otherwise it
-        is halved: at the roundest number near the middle, so that several sequences end up at
+        The longest free run is halved: the sequence that ends just before it can grow into its left
+        half. The cut is the roundest number near the middle, so that several sequences end up at
         equal distances and can be read as one batch. The set must not be empty.
         """
         start = max(self._starts, key=self._lengths.__getitem__)
         length = self._lengths[start]
-        # A power of two: requests of about one length end up at equal distances.
-        room = 1 << (max(room, wanted) - 1).bit_length() if room else 0
-        if room and length >= (room if start == 0 else 2 * room):
-            return start + length - room
         if start == 0:
             return start
         low, high = start + length // 4, start + (3 * length) // 4

@@ -267,8 +267,7 @@ class Scheduler:
             return False
         for victim in victims:
             self._preempt(victim, chunks)
-        most = blocks.blocks_for(sequence.max_total)
-        if not blocks.grow(sequence.blocks, need, most):
+        if not blocks.grow(sequence.blocks, need):
             blocks.release(sequence.blocks)
             return False
         self.reused += hits
@@ -323,10 +322,7 @@ class Scheduler:
 
     def _reserve(self, sequence: Sequence, count: int) -> bool:
         need = self.blocks.blocks_for(sequence.computed + count) - len(sequence.blocks)
-        if need <= 0:
-            return True
-        most = self.blocks.blocks_for(sequence.max_total)
-        return self.blocks.grow(sequence.blocks, need, most)
+        return need <= 0 or self.blocks.grow(sequence.blocks, need)
 
     def _grant(self, sequence: Sequence, count: int, chunks: dict[int, Chunk]) -> int:
         start = sequence.computed
@@ -339,6 +335,7 @@ class Scheduler:
         """Requeue a sequence without its pages; they stay cached, so that little is recomputed."""
         self._running.remove(sequence)
         self.blocks.release(sequence.blocks)
+        sequence.blocks = []
         sequence.state = State.WAITING
         sequence.computed = 0
         sequence.drafts.clear()

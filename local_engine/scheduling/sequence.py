@@ -30,7 +30,8 @@ class Sequence(Struct, kw_only=True, eq=False):
     deadline:  engine clock at which the answer ends, finished or not.
     salt:      shares prefix-cache entries with equal salts only.
     computed:  leading tokens whose keys and values are in the cache.
-    blocks:    the pages of those keys and values, in order.
+    blocks:    the pages of those keys and values, in order. The list only grows while the sequence
+               runs, and a preempted sequence gets a new one.
     hashes:    of the leading full blocks, as far as they are known.
     cached:    prompt tokens served by the prefix cache at the first start.
     preempted: how often it was preempted.

@@ -1,17 +1,21 @@
-"""Flash attention on CUDA, with a plain implementation in place of the operator."""
+"""Attention on CUDA, with plain implementations in place of the operator and the paged kernel."""
 
 # torch annotates tolist and its operators in part only:
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
 
 import random
+from collections.abc import Callable
 
 import pytest
 import torch
+from msgspec import structs
 from torch import Tensor
 
-from local_engine.ops.attention import Share
-from local_engine.ops.cuda import FlashCache, cuda_offers, offsets_of
-from local_engine.ops.kernels import PAGE, TORCH
+from local_engine.ops.attention import AttentionParams, Share
+from local_engine.ops.cuda import FlashCache, Paged, offsets_of
+from local_engine.ops.cuda_offers import cuda_offers
+from local_engine.ops.kernels import PAGE, TORCH, NormParams
+from local_engine.ops.page_table import PageRows
 from local_engine.ops.self_test import (
     Shape,
     attention_pairs,
@@ -73,23 +77,120 @@ def flash(
     return (out,)
 
 
+def paged(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    rows: PageRows,
+    params: AttentionParams,
+    splits: int = 0,
+) -> Tensor:
+    """Implement `Paged`'s documentation, sequence by sequence in float64."""
+    assert {one.dtype for one in (rows.table, rows.seats, rows.used)} == {torch.int32}
+    assert len(rows.seats) == len(rows.used) == len(query)
+    out = torch.empty_like(query)
+    groups = query.shape[1] // keys.shape[1]
+    for row in range(len(query)):
+        seat, count = int(rows.seats[row]), int(rows.used[row])
+        places = torch.arange(max(0, count - params.window) if params.window else 0, count)
+        slots = rows.table[seat][places // PAGE].long() * PAGE + places % PAGE
+        seen, read = (one[slots].double().repeat_interleave(groups, 1) for one in (keys, values))
+        scores = torch.einsum("hd,nhd->hn", query[row].double(), seen) * params.scale
+        if params.softcap is not None:
+            scores = torch.tanh(scores / params.softcap) * params.softcap
+        if params.sinks is not None:
+            scores = torch.cat([scores, params.sinks.double().unsqueeze(1)], 1)
+        weights = scores.softmax(-1)[:, : len(places)]
+        out[row] = torch.einsum("hn,nhd->hd", weights, read).to(query.dtype)
+    return out
+
+
+def finish(
+    mixed: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    norms: tuple[NormParams, NormParams] | None,
+    slots: Tensor,
+    keys: Tensor,
+    values: Tensor,
+) -> Tensor:
+    """Implement `Finish`'s documentation by separate operations."""
+    kv_heads = keys.shape[1]
+    query, key, value = mixed.tensor_split((-2 * kv_heads, -kv_heads), dim=1)
+    if norms is not None:
+        query, key = (
+            TORCH.norm(x, one.weight, one.eps) for x, one in zip((query, key), norms, strict=True)
+        )
+    angles = TORCH.rotary.prepare(cos, sin)
+    keys[slots] = TORCH.rotary.rotate(key, *angles)
+    values[slots] = value
+    return TORCH.rotary.rotate(query, *angles)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_the_cache_calls_the_operator_so_that_it_matches_torch(dtype: torch.dtype) -> None:
-    offers = cuda_offers(SHAPE, dtype, device="cpu", flash=flash)
+def test_the_cache_calls_its_kernels_so_that_it_matches_torch(dtype: torch.dtype) -> None:
+    offers = cuda_offers(SHAPE, dtype, device="cpu", flash=flash, paged=lambda: paged)
+
+    trials = run_trials(offers, thorough=True)
+
+    assert [trial.problem for trial in trials if trial.role == "attention"] == ["", ""]
+    assert isinstance(choose_kernels("cuda", offers, trials).cache(PAGE), FlashCache)
+
+
+def no_triton() -> Paged:
+    raise ImportError("No module named 'triton'")
+
+
+def other_numbers(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    rows: PageRows,
+    params: AttentionParams,
+    splits: int = 0,
+) -> Tensor:
+    """Ignores the second of several parts: wrong for long sequences only."""
+    short = structs.replace(rows, used=rows.used.clamp(max=300))
+    return paged(query, keys, values, short, params, splits)
+
+
+class UnknownGPU(Exception):
+    """As Triton's compiler raises: of no type that a caller can know without Triton."""
+
+
+def not_compiled() -> Paged:
+    raise UnknownGPU("sm_30 has no tensor cores")
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (no_triton, "No module named 'triton'"),
+        (lambda: other_numbers, "differs from torch"),
+        (not_compiled, "sm_30 has no tensor cores"),
+    ],
+)
+def test_a_paged_kernel_that_fails_its_trial_leaves_the_flash_operator(
+    made: Callable[[], Paged], reason: str
+) -> None:
+    offers = cuda_offers(SHAPE, torch.float16, device="cpu", flash=flash, paged=made)
 
     trials = run_trials(offers)
 
-    assert [trial.problem for trial in trials] == [""]
-    assert isinstance(choose_kernels("cuda", offers, trials).cache(PAGE), FlashCache)
+    assert reason in trials[0].problem
+    assert trials[1].problem == ""
+    chosen = choose_kernels("cuda", offers, trials).cache(PAGE)
+    assert isinstance(chosen, FlashCache)
+    assert chosen.table(torch.device("cpu")) is None
 
 
 def test_without_the_operator_plain_attention_is_used() -> None:
     """The operator exists on this machine, but not for a CPU."""
-    offers = cuda_offers(SHAPE, torch.bfloat16, device="cpu")
+    offers = cuda_offers(SHAPE, torch.bfloat16, device="cpu", paged=lambda: paged)
 
     trials = run_trials(offers)
 
-    assert "NotImplementedError" in trials[0].problem
+    assert "NotImplementedError" in trials[1].problem
     assert choose_kernels("cuda", offers, trials).cache is TORCH.cache
     assert cuda_offers(SHAPE, torch.float32, device="cpu") == ()
 

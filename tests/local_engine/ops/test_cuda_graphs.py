@@ -5,14 +5,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from msgspec.structs import replace
 from torch import Tensor
 
 from local_engine.execution.model_lane import ModelLane
 from local_engine.execution.model_runner import Runner
 from local_engine.execution.step_sampler import StepSampler
 from local_engine.loading.checkpoint import load
-from local_engine.ops.cuda import cuda_offers
+from local_engine.ops.cuda import Paged
 from local_engine.ops.cuda_graphs import Capture, bucket_of, call_again
+from local_engine.ops.cuda_offers import cuda_offers
+from local_engine.ops.kernels import PAGE, Finish, NormParams
 from local_engine.ops.self_test import choose_kernels, run_trials
 from local_engine.scheduling.block_pool import BlockPool
 from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
@@ -20,13 +23,20 @@ from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs
 from tests.local_engine.execution.test_equality import prompts
-from tests.local_engine.ops.test_cuda import flash
+from tests.local_engine.ops.test_cuda import finish, flash, no_triton, paged
 
 
-def lane(folder: Path, capture: Capture | None) -> tuple[ModelLane, Runner]:
+def lane(
+    folder: Path,
+    capture: Capture | None,
+    made: Callable[[], Paged] = no_triton,
+    *,
+    prefix_cache: bool = False,
+    finish: Finish | None = None,
+) -> tuple[ModelLane, Runner]:
     loaded = load(str(folder), device="cpu", dtype=torch.float16)
-    offers = cuda_offers(loaded.shape, torch.float16, device="cpu", flash=flash)
-    kernels = choose_kernels("cuda", offers, run_trials(offers))
+    offers = cuda_offers(loaded.shape, torch.float16, device="cpu", flash=flash, paged=made)
+    kernels = replace(choose_kernels("cuda", offers, run_trials(offers)), finish=finish)
     runner = Runner(
         loaded,
         device="cpu",
@@ -36,14 +46,14 @@ def lane(folder: Path, capture: Capture | None) -> tuple[ModelLane, Runner]:
         capture=capture,
     )
     limits = SchedulerLimits(max_step_tokens=256, max_sequences=8, max_seq_len=200)
-    pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=False)
+    pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=prefix_cache)
     return ModelLane(runner, Scheduler(limits, pool), StepSampler(loaded.vocab, "cpu")), runner
 
 
-def answers(chosen: ModelLane) -> list[list[int]]:
+def answers(chosen: ModelLane, given: list[list[int]] | None = None) -> list[list[int]]:
     """Answers of different lengths, so that the batch shrinks from step to step."""
     runs = Runs(chosen)
-    for number, prompt in enumerate(prompts()):
+    for number, prompt in enumerate(given or prompts()):
         count = 3 + 4 * ((number * 3) % 5)
         runs.add(prompt, Sampling(temperature=0.0, max_tokens=count, ignore_eos=True))
     return runs.finish()
@@ -61,6 +71,62 @@ def test_captured_steps_give_the_tokens_of_plain_ones(family: str, folder: Folde
     assert runner.graphs is not None
     assert runner.graphs.problem == ""
     assert runner.graphs.sizes == (1, 2, 4, 8)
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral"])
+def test_scattered_answers_are_captured_where_attention_reads_page_tables(
+    family: str, folder: Folder
+) -> None:
+    """Answers that share a beginning have pages apart, and mistral's window is shorter."""
+    beginning = list(range(5, 5 + 3 * PAGE))
+    given = [[*beginning, *prompt] for prompt in prompts()]
+    replays: list[int] = []
+
+    def counted(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        def replay() -> Tensor:
+            replays[-1] += 1
+            return step()
+
+        return replay
+
+    def run(capture: Capture | None, made: Callable[[], Paged]) -> list[list[int]]:
+        replays.append(0)
+        chosen, runner = lane(folder(family), capture, made, prefix_cache=True)
+        found = answers(chosen, given) + answers(chosen, given)
+        assert runner.graphs is None or runner.graphs.problem == ""
+        return found
+
+    expected = run(None, no_triton)
+
+    assert run(counted, no_triton) == expected
+    assert run(counted, lambda: paged) == expected
+    _, contiguous, every = replays
+    assert contiguous < every
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_keys_that_one_kernel_writes_give_the_same_tokens(family: str, folder: Folder) -> None:
+    """qwen3 normalises its heads, llama does not."""
+    plain, _ = lane(folder(family), None)
+    calls: list[int] = []
+
+    def counted(
+        mixed: Tensor,
+        cos: Tensor,
+        sin: Tensor,
+        norms: tuple[NormParams, NormParams] | None,
+        slots: Tensor,
+        keys: Tensor,
+        values: Tensor,
+    ) -> Tensor:
+        assert (norms is None) == (family == "llama")
+        calls.append(len(mixed))
+        return finish(mixed, cos, sin, norms, slots, keys, values)
+
+    chosen, _ = lane(folder(family), call_again, lambda: paged, finish=counted)
+
+    assert answers(chosen) == answers(plain)
+    assert calls
 
 
 def frozen(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
