@@ -171,7 +171,7 @@ class DecodeGraphs:
         count = packed.shape[1]
         rest = bucket.lanes.shape[1] - count
         if self._table is not None:
-            # The surplus rows read one key of any sequence, and nobody reads their results.
+            # The surplus rows read one key of any sequence; their results are not used.
             starts = self._table.seat(shares) + [0] * (rest + 1)
         else:
             starts = [self._cache.first_slot(share) for share in shares]

@@ -70,7 +70,7 @@ class PageTable:
             flat = [list(chain.from_iterable(one)) for one in (places, pages)]
             new = torch.tensor(flat).to(self.table.device)
             self.table.view(-1).index_copy_(0, new[0], new[1].to(torch.int32))
-        # Afterwards: a failed upload, for want of memory, is repeated.
+        # Only now: an upload that fails for lack of memory is repeated in the next step.
         for seat, count in grown:
             seat.known = count
         return rows
