@@ -13,7 +13,7 @@ CLIENTS ?=
 AGENTS ?=
 
 # Sizes of the parts of `make nightly`, for example `make nightly-fuzz FUZZ=5000`: requests, simulated experiments
-# per cell, seconds, requests, requests, requests, killed Redis masters, starts on an empty database, killed exports. Each part takes at most 40 minutes.
+# per cell, seconds, requests, requests, requests, killed Redis masters, starts on an empty database, killed exports, requests to six replicas. Each part takes at most 40 minutes.
 FUZZ    ?= 100000
 TRIALS  ?= 1000
 CHAOS_S ?= 600
@@ -23,6 +23,7 @@ ROLLING ?= 100000
 FAILOVERS ?= 8
 STARTS  ?= 100
 EXPORT_KILLS ?= 100
+BALANCED ?= 9000
 
 # Where `make test-device` runs the engine.
 DEVICE ?= cuda
@@ -65,7 +66,7 @@ nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fu
 	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-ray nightly-image nightly-wheel
 
 nightly-tests: setup-dev servers
-	STROWGER_FAILOVERS=$(FAILOVERS) STROWGER_STARTS=$(STARTS) STROWGER_EXPORT_KILLS=$(EXPORT_KILLS) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
+	STROWGER_FAILOVERS=$(FAILOVERS) STROWGER_STARTS=$(STARTS) STROWGER_EXPORT_KILLS=$(EXPORT_KILLS) STROWGER_BALANCED=$(BALANCED) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
 		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst --ignore tests/deploy \
 		--ignore tests/releases --ignore tests/gateway/placement
 

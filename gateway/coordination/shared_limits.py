@@ -23,14 +23,7 @@ from gateway.coordination.limit_script import (
     ScriptItem,
     ScriptRequest,
 )
-from gateway.coordination.limit_shards import (
-    KEY,
-    Place,
-    given_back,
-    key_of,
-    merged,
-    shards,
-)
+from gateway.coordination.limit_shards import KEY, Place, given_back, key_of, merged, shards
 from gateway.coordination.replica_transport import ScriptRunner, TransportUnavailable
 from gateway.limits.bank import LimitBank, Send
 from gateway.limits.ledger import Account, Quantity
@@ -80,16 +73,21 @@ class SharedLimits:
     """The connection of one replica's processes to the limits in Redis: see LimitBank."""
 
     def __init__(
-        self, runner: ScriptRunner, name: str, limits: Callable[[], tuple[Limit, ...]]
+        self,
+        runner: ScriptRunner,
+        name: str,
+        limits: Callable[[], tuple[Limit, ...]],
+        clock: Callable[[], int] = monotonic_ns,
     ) -> None:
-        """name: of this replica. limits: the current configuration's."""
+        """name: of this replica. limits: the current configuration's. clock: nanoseconds."""
         self._runner = runner
         self._sharded = runner.sharded
         self._name = name
         self._limits = limits
         self._known: tuple[Limit, ...] = ()
         self._index: Mapping[str, Limit] = {}
-        self._local = LimitBank(limits)
+        self._local = LimitBank(limits, clock)
+        self._clock = clock
         self._workers: dict[int, Send] = {}
         self._holders: dict[int, str] = {}
         self._starts = count(1)
@@ -214,7 +212,7 @@ class SharedLimits:
         allowed: int | None = getattr(limit, place[2])
         if allowed is None:
             return None
-        at = monotonic_ns()
+        at = self._clock()
         return ScriptItem(
             limit=allowed,
             period=0 if place[2] == "concurrent" else PERIODS[limit.per] // _MS,
@@ -320,7 +318,7 @@ class SharedLimits:
 
     def _keep_uses(self, call: _Call) -> None:
         """Redis may not have carried out this report: it counts again later, never not at all."""
-        at = monotonic_ns()
+        at = self._clock()
         for place, item in zip(call.places, call.items, strict=True):
             if item.uses or item.over:
                 missed = self._missed.setdefault((call.holder, place), _Missed())
@@ -331,7 +329,7 @@ class SharedLimits:
 
     def _report_again(self) -> None:
         missed, self._missed = self._missed, {}
-        at = monotonic_ns()
+        at = self._clock()
         workers = {holder: worker for worker, holder in self._holders.items()}
         for (holder, place), one in missed.items():
             uses = [(expires, amount) for expires, amount in one.uses.items() if expires > at]

@@ -49,11 +49,17 @@ class _Asking(Struct, eq=False):
 class LimitLeases:
     """The leases of one worker."""
 
-    def __init__(self, limits: RequestLimits, send: Callable[[ToLeader], None]) -> None:
-        """limits: of this worker; their accounts become leases."""
+    def __init__(
+        self,
+        limits: RequestLimits,
+        send: Callable[[ToLeader], None],
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """limits: of this worker; their accounts become leases. clock: nanoseconds."""
         self._limits = limits
         self._send = send
-        self._ids = count(time.monotonic_ns())  # unlike those of a process that this one replaces
+        self._clock = clock
+        self._ids = count(clock())  # unlike those of a process that this one replaces
         self._asking: dict[int, _Asking] = {}
         self._credit = LimitCredit()
         limits.lease(self)
@@ -77,7 +83,7 @@ class LimitLeases:
     def _on_credit(self, accounts: Accounts, tokens: int) -> Hold | None:
         """Reserve a request at once if all limits that lack room allow it; ask without waiting."""
         ask = LimitAsk(id=next(self._ids), lacking=_lacking(accounts, tokens))
-        hold = self._credit.reserve(accounts, tokens, ask, time.monotonic_ns())
+        hold = self._credit.reserve(accounts, tokens, ask, self._clock())
         if hold is not None:
             self._send(LimitReport(recall=0, uses=_uses(accounts.all, recalled=False)))
             self._send(ask)
@@ -97,7 +103,7 @@ class LimitLeases:
             if answer.done() and not answer.cancelled():
                 hold = answer.result()
                 if isinstance(hold, Hold):
-                    hold.settle(0, time.monotonic_ns())
+                    hold.settle(0, self._clock())
             raise
         finally:
             timer.cancel()
@@ -149,7 +155,7 @@ class LimitLeases:
                 account.seats.add(one.seats)
         asking = self._asking.get(grant.id)
         if asking is not None and not asking.answer.done():
-            hold = asking.accounts.reserve(asking.tokens, time.monotonic_ns())
+            hold = asking.accounts.reserve(asking.tokens, self._clock())
             asking.answer.set_result(hold)
 
 

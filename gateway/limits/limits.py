@@ -1,5 +1,6 @@
 """The limits in force in one process: which of them apply to a request, and what was used."""
 
+from collections.abc import Callable
 from time import monotonic_ns
 from typing import Final, Protocol
 
@@ -37,12 +38,14 @@ class RequestLimits:
     queue: the requests that wait for room.
     """
 
-    def __init__(self, limits: tuple[Limit, ...]) -> None:
+    def __init__(self, limits: tuple[Limit, ...], clock: Callable[[], int] = monotonic_ns) -> None:
+        """clock: nanoseconds."""
         self._accounts: dict[tuple[str, str], tuple[Limit, Account]] = {}
         self._found: dict[Place, Accounts | None] = {}
         self.refused: dict[tuple[str, str], int] = {}
         self.asker: LimitAsker | None = None
-        self.queue = LimitQueue(self._attempt)
+        self._clock = clock
+        self.queue = LimitQueue(self._attempt, clock)
         self._window, self._seats = Window, Seats
         self.configure(limits)
 
@@ -122,7 +125,7 @@ class RequestLimits:
         return 0.0 if limit is None else limit.wait_s
 
     async def _attempt(self, accounts: Accounts, tokens: int) -> Hold | LimitRefusal:
-        at = monotonic_ns()
+        at = self._clock()
         hold = accounts.reserve(tokens, at)
         if hold is not None:
             return hold

@@ -35,9 +35,10 @@ class LimitQueue:
     waiting: how many wait. ended: how many have waited, by limit and outcome.
     """
 
-    def __init__(self, attempt: Attempt) -> None:
-        """attempt: reserves a request, or returns why it cannot."""
+    def __init__(self, attempt: Attempt, clock: Callable[[], int] = monotonic_ns) -> None:
+        """attempt: reserves a request, or returns why it cannot. clock: nanoseconds."""
         self._attempt = attempt
+        self._clock = clock
         self._keys: OrderedDict[str, OrderedDict[int, deque[_Waiter]]] = OrderedDict()
         self._serving: asyncio.Task[None] | None = None
         self.waiting = 0
@@ -62,7 +63,7 @@ class LimitQueue:
         Raises what `attempt` raises.
         """
         loop = asyncio.get_running_loop()
-        until = monotonic_ns() + int(wait_s * 1e9)
+        until = self._clock() + int(wait_s * 1e9)
         waiter = _Waiter(accounts, tokens, until, loop.create_future())
         lines = self._keys.setdefault(key, OrderedDict())
         lines.setdefault(id(accounts), deque()).append(waiter)
@@ -77,7 +78,7 @@ class LimitQueue:
             if waiter.answer.done() and not waiter.answer.cancelled():
                 hold = waiter.answer.result()
                 if isinstance(hold, Hold):
-                    hold.settle(0, monotonic_ns())
+                    hold.settle(0, self._clock())
             waiter.answer.cancel()
             raise
         else:
@@ -139,11 +140,11 @@ class LimitQueue:
             if isinstance(found, Hold):
                 line.popleft()
                 if waiter.answer.done():
-                    found.settle(0, monotonic_ns())
+                    found.settle(0, self._clock())
                     continue
                 waiter.answer.set_result(found)
                 return True
-            if monotonic_ns() >= waiter.until or found.wait is None:
+            if self._clock() >= waiter.until or found.wait is None:
                 line.popleft()
                 if not waiter.answer.done():
                     waiter.answer.set_result(found)
