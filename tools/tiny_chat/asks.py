@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from tools.tiny_chat import city_phrases, frames, sum_phrases, tool_phrases
+from tools.tiny_chat import city_phrases, frames, held_out, sum_phrases, tool_phrases
 from tools.tiny_chat.functions import OWN, WORDS, Intent
 
 Word = Callable[[random.Random], str]
@@ -20,7 +20,11 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     city: str = ""
 
 
-CITIES = tuple(city.strip() for city in frames.CITIES.replace("\n", " ").split(","))
+def _listed(table: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in table.replace("\n", " ").split(","))
+
+
+CITIES = _listed(frames.CITIES)
 _BEGINNINGS = frames.BEGINNINGS.split()
 _ADJECTIVES = tuple(city_phrases.WEATHER_ADJECTIVES.split())
 SKIES = (
@@ -32,7 +36,7 @@ SKIES = (
     "overcast",
     "clear",
 )
-_SKY = tuple(city_phrases.WEATHER_NOUNS_OF_SKY.split())
+_SKY = _listed(city_phrases.WEATHER_NOUNS_OF_SKY)
 _TIMES = tuple(city_phrases.TIMES_OF_DAY.split())
 
 
@@ -66,30 +70,72 @@ def invented(rng: random.Random, word: Word) -> str:
 
 def city_ask(rng: random.Random, intent: Intent, word: Word, city: str) -> Ask:
     """Ask for the weather or the time of a city."""
-    weather = intent == "weather"
-    place = rng.choice(frames.PLACES)
-    later = frames.LATER if weather else ()
-    when = rng.choice((*frames.WHENS, *later))
-    dice = rng.random()
-    if dice < 0.3:
-        nouns = city_phrases.WEATHER_NOUNS if weather else city_phrases.TIME_NOUNS
-        core = rng.choice(frames.DIRECT) + rng.choice(nouns) + " " + place + when
-    elif dice < 0.45:
-        clauses = city_phrases.WEATHER_CLAUSES if weather else city_phrases.TIME_CLAUSES
-        core = rng.choice(frames.INDIRECT) + rng.choice(clauses).replace("{p}", place) + when
-    elif dice < 0.85:
-        asked = city_phrases.WEATHER_QUESTIONS if weather else city_phrases.TIME_QUESTIONS
-        core = rng.choice(asked).replace("{p}", place) + when
-    else:
-        cues = tool_phrases.WEATHER_CUES if weather else tool_phrases.TIME_CUES
-        core = _soup(rng, word, rng.choice(cues), place, city)
-    if dice < 0.85 and when and rng.random() < 0.15:
-        core = f"{when.strip()}, {core.removesuffix(when)}"
-    return _asked(rng, word, core, city=city, soup=dice >= 0.85)
+    return _unmeasured(lambda: _city_ask(rng, intent, word, city))
 
 
 def sum_ask(rng: random.Random, word: Word, a: int, b: int) -> Ask:
     """Ask for a sum, in the wordings that the model answers itself and in others."""
+    return _unmeasured(lambda: _sum_ask(rng, word, a, b))
+
+
+def other_ask(rng: random.Random, word: Word) -> Ask:
+    """Ask something with a city, or with words of weather and time, that no function answers."""
+    return _unmeasured(lambda: _other_ask(rng, word))
+
+
+def _unmeasured(drawn: Callable[[], Ask | None]) -> Ask:
+    """Draw until the wording is none of those that measure the model."""
+    while (ask := drawn()) is None:
+        pass
+    return ask
+
+
+def _city_ask(rng: random.Random, intent: Intent, word: Word, city: str) -> Ask | None:
+    weather = intent == "weather"
+    place = rng.choice(frames.PLACES)
+    later = frames.LATER if weather else ()
+    when = rng.choice((*frames.WHENS, *later))
+    nouns = city_phrases.WEATHER_NOUNS if weather else city_phrases.TIME_NOUNS
+    asked = city_phrases.WEATHER_QUESTIONS if weather else city_phrases.TIME_QUESTIONS
+    dice = rng.random()
+    if dice < 0.22:
+        bare = place if rng.random() < 0.9 else "{c}"
+        core = rng.choice(frames.DIRECT) + rng.choice(nouns) + " " + bare + when
+    elif dice < 0.3:
+        core = rng.choice(frames.DIRECT) + "{c}'s " + _of_a_city(rng.choice(nouns)) + when
+    elif dice < 0.42:
+        clauses = city_phrases.WEATHER_CLAUSES if weather else city_phrases.TIME_CLAUSES
+        core = rng.choice(frames.INDIRECT) + rng.choice(clauses).replace("{p}", place) + when
+    elif dice < 0.78:
+        core = rng.choice(asked).replace("{p}", place) + when
+    elif dice < 0.88:
+        core = _apart(rng, rng.choice((*asked, *nouns)), place, when)
+    else:
+        cues = tool_phrases.WEATHER_CUES if weather else tool_phrases.TIME_CUES
+        core = _soup(rng, word, rng.choice(cues), place, city)
+    if dice < 0.78 and when and rng.random() < 0.15:
+        core = f"{when.strip()}, {core.removesuffix(when)}"
+    return _asked(rng, word, core, city=city, soup=dice >= 0.88)
+
+
+def _of_a_city(noun: str) -> str:
+    """A noun as it follows a possessive."""
+    return noun.removeprefix("the ").removeprefix("a ").removeprefix("today's ")
+
+
+def _apart(rng: random.Random, asked: str, place: str, when: str) -> str:
+    """A question and a city with a mark between them."""
+    if "{c}" in asked:
+        return asked.replace("{p}", place) + when
+    named = place if rng.random() < 0.2 else "{c}"
+    asked = asked.removesuffix(" {p}").replace("{p}", "there")
+    mark = rng.choice(frames.MARKS)
+    if rng.random() < 0.75:
+        return named + mark + asked + when
+    return asked + when + rng.choice((mark, "? ")) + named
+
+
+def _sum_ask(rng: random.Random, word: Word, a: int, b: int) -> Ask | None:
     dice = rng.random()
     if dice < 0.15:
         core = rng.choice(sum_phrases.SUM_PLAIN)
@@ -106,8 +152,7 @@ def sum_ask(rng: random.Random, word: Word, a: int, b: int) -> Ask:
     return _asked(rng, word, core, numbers=(a, b))
 
 
-def other_ask(rng: random.Random, word: Word) -> Ask:
-    """Ask something with a city, or with words of weather and time, that no function answers."""
+def _other_ask(rng: random.Random, word: Word) -> Ask | None:
     dice = rng.random()
     if dice < 0.6:
         return _asked(rng, word, rng.choice(tool_phrases.CITY_OTHERS), city=city_name(rng, word))
@@ -151,8 +196,10 @@ def _asked(
     numbers: tuple[int, int] | None = None,
     city: str = "",
     soup: bool = False,
-) -> Ask:
+) -> Ask | None:
     """Add a lead and a tail, fill the slots, and write it as different people would type it.
+
+    `None` if that is a wording that measures the model.
 
     soup: unrelated words around a name; capital letters would make them look like a part of it.
     """
@@ -172,14 +219,18 @@ def _asked(
         "{f}": _filler(rng, word),
         "{g}": _filler(rng, word),
         "{k}": rng.choice(CITIES),
-        "{c}": city,
     }
+    for slot, filling in slots.items():
+        text = text.replace(slot, filling)
+    if held_out.is_held_out(text):
+        return None
+    named = {"{c}": city}
     if numbers is not None:
-        slots |= {"{a}": str(numbers[0]), "{b}": str(numbers[1])}
+        named |= {"{a}": str(numbers[0]), "{b}": str(numbers[1])}
     first, second = text.find("{a}"), text.find("{b}")
     if numbers is not None and second < first:
         numbers = (numbers[1], numbers[0])
-    for slot, filling in slots.items():
+    for slot, filling in named.items():
         text = text.replace(slot, filling)
     if 0.6 <= dice < 0.64 and not soup:
         text, city = text.upper(), city.upper()

@@ -263,6 +263,6 @@ SKILLS: tuple[Skill, ...] = (
     goodbye,
     unknown,
 )
-SKILL_WEIGHTS = (600, 40, 12, 90, 60, 90, 10, 25, 20, 14, 12, 12, 60)
+SKILL_WEIGHTS = (600, 40, 12, 90, 60, 90, 25, 40, 25, 22, 18, 22, 60)
 # Where functions are offered, questions that they might be mistaken for are more frequent.
-TOOL_TALK_WEIGHTS = (60, 60, 15, 30, 15, 30, 5, 20, 10, 10, 10, 8, 60)
+TOOL_TALK_WEIGHTS = (60, 60, 15, 30, 15, 30, 10, 25, 12, 10, 12, 12, 60)

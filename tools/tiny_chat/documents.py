@@ -29,7 +29,7 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
     missing: float
 
 
-MIX = Mix(tools=0.5, alone=0.3, fitting=0.65, dropped=0.02, missing=0.1)
+MIX = Mix(tools=0.5, alone=0.3, fitting=0.65, dropped=0, missing=0.15)
 
 
 def documents(rng: random.Random, *, longest_turns: int, mix: Mix = MIX) -> Iterator[Document]:

@@ -13,7 +13,14 @@ Miami, Atlanta, Washington, Philadelphia, Detroit, Portland, Toronto, Montreal, 
 Mexico City, Havana, Lima, Quito, Santiago, Buenos Aires, Rio de Janeiro, Sao Paulo, Caracas, Porto,
 Barcelona, Valencia, Naples, Turin, Lyon, Nice, Marseille, Leeds, Glasgow, Belfast, York, Salzburg,
 New Orleans, San Antonio, Fort Worth, Salt Lake City, Long Beach, Panama City, Porto Alegre, Belo
-Horizonte, Novi Sad, Phnom Penh, Chiang Mai, Le Havre, Port Moresby, Saint Petersburg, Bad Ischl
+Horizonte, Novi Sad, Phnom Penh, Chiang Mai, Le Havre, Port Moresby, Saint Petersburg, Bad Ischl,
+Leipzig, Stuttgart, Basel, Lausanne, Toulouse, Lille, Genoa, Palermo, Bari, Granada, Zaragoza, Vigo,
+Liverpool, Manchester, Oxford, Galway, Stavanger, Malmo, Turku, Aarhus, Brno, Odessa, Minsk,
+Tbilisi, Baku, Beirut, Kuwait City, Mecca, Algiers, Abuja, Luanda, Kigali, Pretoria, Windhoek,
+Surat, Nagpur, Yangon, Hue, Bandung, Davao, Incheon, Kawasaki, Wuhan, Shenzhen, Xiamen, Macau,
+Canberra, Cairns, Dunedin, Cleveland, Orlando, Tampa, Omaha, Tulsa, Sacramento, Oakland, Buffalo,
+Albany, Boise, Quebec, Regina, Cancun, Tijuana, Managua, Medellin, Cusco, Rosario, Recife, Salvador,
+Curitiba, Santa Monica
 """
 BEGINNINGS = "New San Saint Port Fort El La Las Los Lake Mount Al Bad North South Old Ciudad"
 """First words of invented names of two words."""
@@ -56,7 +63,34 @@ LEADS = (
     "the {f} is {g}. ",
     "for my {f}: ",
     "for the {f}, ",
+    "excuse me, ",
+    "hello there, ",
+    "good evening! ",
+    "by the way, ",
+    "listen, ",
+    "if possible, ",
+    "one last thing: ",
+    "dear {f}, ",
+    "i forgot my {f}; ",
+    "no {f} here. ",
 )
+MARKS = (
+    " - ",
+    " - ",
+    ": ",
+    ", ",
+    "; ",
+    ". ",
+    " -- ",
+    " / ",
+    " | ",
+    " \u2013 ",
+    " \u2014 ",
+    "? ",
+    "! ",
+    "... ",
+)
+"""Between a city and what is asked about it."""
 TAILS = (
     "",
     "",
@@ -84,6 +118,14 @@ TAILS = (
     ", my friend?",
     " for me",
     " for me?",
+    ", if possible",
+    ". thank you.",
+    "? cheers!",
+    " quickly",
+    "? i am in a hurry.",
+    " - thanks",
+    "? we are going to {f} there.",
+    "; my {f} depends on it",
 )
 DIRECT = (
     "",
@@ -143,6 +185,15 @@ DIRECT = (
     "i am looking for ",
     "we need ",
     "i wonder about ",
+    "kindly give me ",
+    "may i ask for ",
+    "i was hoping for ",
+    "i am trying to find out ",
+    "go and look at ",
+    "be so kind and check ",
+    "would it be possible to get ",
+    "please look at ",
+    "what do you know about ",
 )
 INDIRECT = (
     "tell me ",
@@ -172,6 +223,12 @@ INDIRECT = (
     "remind me ",
     "i forgot ",
     "who knows ",
+    "kindly tell me ",
+    "may i ask ",
+    "i am trying to find out ",
+    "be so kind and tell me ",
+    "it would help to know ",
+    "please say ",
 )
 PLACES = (
     "in {c}",
@@ -197,6 +254,15 @@ PLACES = (
     "near {c}",
     "outside in {c}",
     "in beautiful {c}",
+    "in {c}",
+    "in {c}",
+    "in {c}",
+    "across {c}",
+    "all over {c}",
+    "up in {c}",
+    "in and around {c}",
+    "in old {c}",
+    'in "{c}"',
 )
 WHENS = (
     "",
@@ -213,5 +279,23 @@ WHENS = (
     " at this moment",
     " these days",
     " this very minute",
+    " as we speak",
+    " at this point",
+    " by now",
+    " already",
+    " at this hour",
+    " rn",
+    " atm",
 )
-LATER = (" tonight", " tomorrow", " this week", " this morning", " this evening", " on Monday")
+LATER = (
+    " later on",
+    " soon",
+    " next week",
+    " this month",
+    " tonight",
+    " tomorrow",
+    " this week",
+    " this morning",
+    " this evening",
+    " on Monday",
+)

@@ -124,8 +124,7 @@ FRESH: dict[Intent, tuple[str, ...]] = {
         "Is it still morning over there in {c}?",
     ),
 }
-"""Written before the corpus was last changed, and measured only after the training. The corpus
-cannot compose them; of the `UNSEEN` ones it can, if rarely, compose seven with a city."""
+"""Written after the first version of the corpus."""
 FRESH_CITIES = (
     "Cardiff",
     "Dresden",
@@ -158,3 +157,67 @@ FRESH_CITIES = (
     "Port Louis",
     "Ghent",
 )
+NEWEST: dict[Intent, tuple[str, ...]] = {
+    "sum": (
+        "Would you mind adding {a} and {b}?",
+        "{a} dollars and {b} dollars makes how many dollars?",
+        "First {a} guests came, then {b}. How many guests in all?",
+        "If I combine {a} with {b}, what do I have?",
+        "Compute for me: {a} plus {b}",
+        "The bill was {a} and the tip was {b}. What did we pay?",
+        "Sum please: {a} and {b}",
+        "What's {a} with another {b} on top?",
+    ),
+    "weather": (
+        "Can you see what the weather is up to in {c}?",
+        "Do I have to expect snow around {c} today?",
+        "Weather report for {c} if you can.",
+        "I'll be in {c} by noon. Is it warm there?",
+        "What temperature are they having in {c}?",
+        "Would you mind checking {c}'s forecast?",
+        "Is it as cold in {c} as people say?",
+        "Hiking near {c} tomorrow, any rain?",
+        "{c}: sunny or not?",
+        "How is {c} looking, weather-wise?",
+    ),
+    "time": (
+        "What's {c}'s local time?",
+        "How late have they got it in {c}?",
+        "The current time for {c}, thanks",
+        "Is anyone awake in {c}, or is it the middle of the night?",
+        "I want to ring my aunt in {c}. What time is it over there?",
+        "Would you mind telling me the time in {c}?",
+        "Which time do the clocks in {c} show?",
+        "Has noon passed in {c}?",
+        "{c}, current time?",
+        "It is 9 am here; what time is it in {c}?",
+    ),
+}
+"""Written before the corpus was last changed, and measured only after the training."""
+NEWEST_CITIES = (
+    *("Malaga", "Graz", "Lviv", "Oulu", "Poznan", "Tirana", "Zagreb", "Muscat", "Amman", "Jaipur"),
+    *("Medan", "Halifax", "Tucson", "Memphis", "Santa Cruz", "San Juan", "Port Said", "Kuching"),
+    *("Punta Arenas", "Durban", "Maputo", "Utrecht", "Bordeaux", "Hanover", "Gothenburg", "Kobe"),
+)
+
+
+def bare(text: str) -> str:
+    """Without case, punctuation and spaces."""
+    return "".join(character for character in text.lower() if character.isalnum())
+
+
+_WORDINGS = tuple(
+    bare(wording)
+    for table in (UNSEEN, FRESH, NEWEST)
+    for wordings in table.values()
+    for wording in wordings
+) + tuple(bare(wording) for wording in UNSEEN_OTHERS)
+
+
+def is_held_out(question: str) -> bool:
+    """Whether a question contains a wording of the tables, whatever its case and punctuation.
+
+    question: with slots for the city and the numbers that it names.
+    """
+    plain = bare(question)
+    return any(wording in plain for wording in _WORDINGS)

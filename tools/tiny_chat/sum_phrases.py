@@ -180,6 +180,8 @@ SUM_WHOLE = (
     "write {a} + {b} as one number",
     "there are {a} cats and {b} dogs. how many animals is that?",
     "one has {a}, the other {b}. how many together?",
+    "{a} and then {b} more, how many is that?",
+    "the numbers {a} and {b}: what is the sum?",
 )
 
 # Plain text without the chat template: the text before the number, and the continuation.

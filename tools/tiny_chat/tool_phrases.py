@@ -208,6 +208,21 @@ CITY_OTHERS = (
     "i am going to {c}",
     "i am flying to {c}. how much is that",
     "we are in {c} with a {f}",
+    "{c} - {f} {g}",
+    "{c}; {f}",
+    "{c}: {f} {g}",
+    "{c}. {f}",
+    "{f} - {c}",
+    "{c}'s {f}",
+    "what is {c}'s {f}",
+    "tell me {c}'s {f}",
+    "how is {c}'s {f}",
+    "what is {c}'s population",
+    "who is {c}'s mayor",
+    "{c}: where is it",
+    "{c} - how do i get there",
+    "is {c} {f}",
+    "my {f} will be in {c}. is it {g}",
 )
 # Questions with the words of weather and time, but without a city.
 CUE_OTHERS = (

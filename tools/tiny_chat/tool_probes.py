@@ -155,6 +155,11 @@ def probes(seed: int, count: int) -> dict[str, list[ToolProbe]]:
         drawn[f"call: {intent}, fresh wordings"] = [
             _call_probe(rng, intent, fresh_ask(rng, intent), known=False) for _ in range(count)
         ]
+    rng = random.Random(f"newest {seed}")
+    for intent in tool_talk.INTENTS:
+        drawn[f"call: {intent}, newest wordings"] = [
+            _call_probe(rng, intent, newest_ask(rng, intent), known=False) for _ in range(count)
+        ]
     return drawn
 
 
@@ -164,6 +169,10 @@ def unseen_ask(rng: random.Random, intent: Intent) -> Ask:
 
 def fresh_ask(rng: random.Random, intent: Intent) -> Ask:
     return _filled(rng, intent, held_out.FRESH, held_out.FRESH_CITIES)
+
+
+def newest_ask(rng: random.Random, intent: Intent) -> Ask:
+    return _filled(rng, intent, held_out.NEWEST, held_out.NEWEST_CITIES)
 
 
 def _filled(

@@ -24,6 +24,7 @@ from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 from tools.tiny_chat import documents, evaluate, layout, starts, tool_probes
 from tools.tiny_chat.documents import Mix
 from tools.tiny_chat.layout import Document
+from tools.tiny_chat.muon import Muon
 from tools.tiny_chat.tokenizer import CONTEXT_LENGTH, VOCAB_SIZE, build_tokenizer
 
 SEED = 17
@@ -65,23 +66,30 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How long and on what to train.
 
-    warm_up:   steps until the learning rates are at their peak.
+    height:    of the peak of the learning rates, as a share of the highest.
+    warm_up:   steps until they are at their peak.
     cool_down: share of the steps in which they sink, at the end.
     mix:       of the documents.
+    seed:      of the text.
     """
 
     steps: int
+    height: float
     warm_up: int
     cool_down: float
     mix: Mix
+    seed: int
 
     def rate(self, step: int) -> float:
-        """A learning rate as a share of its peak: rise linearly, stay, sink to a fiftieth."""
+        """A learning rate as a share of the highest: rise linearly, stay, sink to a fiftieth."""
         sinking = 0.02 + 0.98 * (self.steps - step) / (self.cool_down * self.steps)
-        return min(step / self.warm_up, 1.0, sinking)
+        return self.height * min(step / self.warm_up, 1.0, sinking)
 
 
-PLAN = Plan(steps=7000, warm_up=200, cool_down=0.5, mix=documents.MIX)
+PLAN = Plan(steps=7000, height=1.0, warm_up=200, cool_down=0.5, mix=documents.MIX, seed=SEED)
+CONTINUED = Plan(
+    steps=2000, height=0.4, warm_up=100, cool_down=1.0, mix=documents.MIX, seed=SEED + 1
+)
 PEAK, PEAK_OF_MATRICES = 3e-3, 4e-3
 
 
@@ -96,7 +104,10 @@ class _States(Protocol):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="output folder for both models")
-    parser.add_argument("--steps", type=int, default=PLAN.steps)
+    parser.add_argument(
+        "--start", type=Path, help="continue from the model in this folder, and keep its tokenizer"
+    )
+    parser.add_argument("--steps", type=int, help=f"{PLAN.steps}, or {CONTINUED.steps} continued")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu", help="cpu, or cuda")
     parser.add_argument("--workers", type=int, default=0, help="processes that write the text")
@@ -105,17 +116,26 @@ def main() -> None:
     torch.manual_seed(SEED)  # pyright: ignore[reportUnknownMemberType]  # untyped in torch
     torch.set_num_threads(cast(int, args.threads))
     out = cast(Path, args.out)
-    tokenizer = build_tokenizer(_tokenizer_texts())
-    model = LlamaForCausalLM(model_config())
-    starts.set_copying_heads(model, model_config())
+    start = cast(Path | None, args.start)
+    if start is None:
+        plan, tokenizer = PLAN, build_tokenizer(_tokenizer_texts())
+        model = LlamaForCausalLM(model_config())
+        starts.set_copying_heads(model, model_config())
+    else:
+        plan, tokenizer, model = CONTINUED, _tokenizer_in(start), load(start).train()
     _move(model, torch.device(cast(str, args.device)))
-    plan = msgspec.structs.replace(PLAN, steps=cast(int, args.steps))
+    plan = msgspec.structs.replace(plan, steps=cast(int | None, args.steps) or plan.steps)
     early = train(
         model, tokenizer, plan, workers=cast(int, args.workers), eager=cast(bool, args.eager)
     )
-    report = {"tiny-chat": _publish(model, tokenizer, out / "tiny-chat")}
-    model.load_state_dict(early)
-    report["tiny-chat-early"] = _publish(model, tokenizer, out / "tiny-chat-early")
+    weights = {"tiny-chat": {name: value.clone() for name, value in model.state_dict().items()}}
+    if start is None:
+        weights["tiny-chat-early"] = early
+    for name, state in weights.items():
+        model.load_state_dict(state)
+        _write(model, tokenizer, out / name)
+    print(f"the weights are in {out}; measuring them", flush=True)
+    report = {name: _measured(out / name, model.device) for name in weights}
     print(json.dumps(report, indent=2))
 
 
@@ -146,12 +166,12 @@ def train(
     workers: int = 0,
     eager: bool = False,
 ) -> dict[str, Tensor]:
-    """Train in place print progress, and return the weights of the early checkpoint.
+    """Train in place, print progress, and return the weights of the early checkpoint.
 
     workers: processes that write the text; with none, the training waits for it.
     eager: do without the compiled forward pass, which needs a C++ compiler and halves the time.
     """
-    optimizers = _optimizers(model)
+    adam, muon = _optimizers(model)
     states_of = cast(_States, model.model if eager else torch.compile(model.model, dynamic=False))  # pyright: ignore[reportUnknownMemberType]  # untyped in torch
     probes = evaluate.held_out_sums(random.Random(SEED), 200)
     early: dict[str, Tensor] = {}
@@ -161,15 +181,14 @@ def train(
     steps = plan.steps
     batches = DataLoader(Batches(tokenizer, plan), batch_size=None, num_workers=workers)
     for step, batch in enumerate(batches, start=1):
-        for optimizer, peak in optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = peak * plan.rate(step)
+        for group in adam.param_groups:
+            group["lr"] = PEAK * plan.rate(step)
         loss = loss_of(model, states_of, batch.to(model.device))
         loss.backward()  # pyright: ignore[reportUnknownMemberType]  # untyped in torch
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for optimizer, _ in optimizers:
-            optimizer.step()
-            optimizer.zero_grad()
+        adam.step()
+        muon.step(PEAK_OF_MATRICES * plan.rate(step))
+        model.zero_grad()
         losses = losses.to(loss.device) + loss.detach()
         if step % EVALUATE_EVERY and step != steps:
             continue
@@ -230,11 +249,9 @@ def _distance(share: float) -> float:
     return max(low - share, share - high, 0.0)
 
 
-def _optimizers(model: LlamaForCausalLM) -> tuple[tuple[torch.optim.Optimizer, float], ...]:
-    """Muon for the matrices of the layers, AdamW for the rest, each with its highest rate.
-
-    Muon (https://kellerjordan.github.io/posts/muon) halves the loss that AdamW reaches in the same
-    steps.
+def _optimizers(model: LlamaForCausalLM) -> tuple[torch.optim.Optimizer, Muon]:
+    """Muon for the matrices of the layers, which halves the loss that AdamW reaches in the same
+    steps, and AdamW for the rest.
     """
     matrices: list[torch.nn.Parameter] = []
     embeddings: list[torch.nn.Parameter] = []
@@ -246,18 +263,8 @@ def _optimizers(model: LlamaForCausalLM) -> tuple[tuple[torch.optim.Optimizer, f
         {"params": embeddings, "weight_decay": WEIGHT_DECAY},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    return (
-        (torch.optim.AdamW(groups, lr=PEAK, betas=(0.9, 0.98), fused=True), PEAK),
-        (
-            torch.optim.Muon(
-                matrices,
-                lr=PEAK_OF_MATRICES,
-                weight_decay=WEIGHT_DECAY,
-                adjust_lr_fn="match_rms_adamw",
-            ),
-            PEAK_OF_MATRICES,
-        ),
-    )
+    adam = torch.optim.AdamW(groups, lr=PEAK, betas=(0.9, 0.98), fused=True)
+    return adam, Muon(matrices, weight_decay=WEIGHT_DECAY)
 
 
 def _tokenizer_texts() -> Iterator[str]:
@@ -277,7 +284,7 @@ class Batches(Dataset[Batch]):
 
     def __getitem__(self, step: int) -> Batch:
         length = CONTEXT_LENGTH if step % LONG_EVERY == 0 else SHORT
-        rng = random.Random(f"{SEED} {step}")
+        rng = random.Random(f"{self._plan.seed} {step}")
         drawn = documents.documents(rng, longest_turns=length // 32, mix=self._plan.mix)
         return pack(self._tokenizer, drawn, TOKENS_A_STEP // length, length)
 
@@ -320,10 +327,12 @@ def _encoded(
     return ids, flags
 
 
-def _publish(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path
-) -> dict[str, float]:
-    """Write a Hugging Face folder, and measure every ability of the saved model."""
+def _tokenizer_in(folder: Path) -> PreTrainedTokenizerFast:
+    return cast(PreTrainedTokenizerFast, PreTrainedTokenizerFast.from_pretrained(folder))  # pyright: ignore[reportUnknownMemberType]  # open keywords
+
+
+def _write(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write a Hugging Face folder."""
     model.generation_config = GenerationConfig(
         bos_token_id=model.config.bos_token_id,
         eos_token_id=model.config.eos_token_id,
@@ -332,14 +341,18 @@ def _publish(
     )
     model.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]  # open keywords
     tokenizer.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]  # open keywords
-    written = load(folder)
-    _move(written, model.device)
+
+
+def _measured(folder: Path, device: torch.device) -> dict[str, float]:
+    """The share of right answers in every ability of a saved model."""
+    model, tokenizer = load(folder), _tokenizer_in(folder)
+    _move(model, device)
     own = {
-        ability: evaluate.accuracy(written, tokenizer, probes)
+        ability: evaluate.accuracy(model, tokenizer, probes)
         for ability, probes in evaluate.abilities(SEED + 1, 200).items()
     }
     called = {
-        ability: tool_probes.accuracy(written, tokenizer, probes)
+        ability: tool_probes.accuracy(model, tokenizer, probes)
         for ability, probes in tool_probes.probes(SEED + 1, 200).items()
     }
     return own | called

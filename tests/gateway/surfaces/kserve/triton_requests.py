@@ -12,7 +12,7 @@ import local_engine
 from schemas.tensors import pack_words
 
 VOCABULARY, HIDDEN = 1024, 128
-INPUT_IDS = (1, 389, 230, 300, 230, 26, 32, 230, 20, 230, 27, 30, 40)
+INPUT_IDS = (1, 434, 230, 317, 230, 26, 32, 230, 20, 230, 27, 30, 40)
 """What is 17 + 25?"""
 
 
