@@ -64,6 +64,10 @@ _GUARDRAILS: Final = """
 guardrails: [{name: keys, use: secrets, mode: mask}]
 """
 """One guardrail over requests and answers, which finds nothing."""
+_CACHE: Final = """
+cache: {ttl_s: 3600}
+"""
+"""The response cache in memory; requests use it if they ask by header."""
 _DELTAS: Final[tuple[tuple[Mapping[str, str], str | None], ...]] = (
     ({"role": "assistant", "content": ""}, None),
     *[({"content": " token"}, None)] * 16,
@@ -97,6 +101,9 @@ ROWS: Final[dict[str, dict[str, object]]] = {
     "chat, known model": {"stream": False, "max_tokens": 1000},
     "chat, guarded": {"stream": False},
     "chat, 18 events, guarded": {"stream": True},
+    "chat, cache not asked": {"stream": False},
+    "chat, cache miss": {"stream": False},
+    "chat, cache hit": {"stream": False},
     "messages, whole": {"stream": False, "max_tokens": 512},
     "responses, whole": {"stream": False, "store": False},
 }
@@ -118,8 +125,13 @@ MORE: Final[dict[str, str]] = {
     "chat, known model": _CAPABILITIES,
     "chat, guarded": _GUARDRAILS,
     "chat, 18 events, guarded": _GUARDRAILS,
+    "chat, cache not asked": _CACHE,
+    "chat, cache miss": _CACHE,
+    "chat, cache hit": _CACHE,
 }
 """Configuration of single rows. An older checkout that rejects it has no such row."""
+_ASK_CACHE: Final = frozenset({"chat, cache miss", "chat, cache hit"})
+"""Rows with the header x-gateway-cache. Each request of a miss has its own seed."""
 
 
 class Provider(asyncio.Protocol):
@@ -145,20 +157,21 @@ def config_of(row: str, port: int, provider: int, folder: Path) -> str:
     return _CONFIG.format(port=port, provider=provider, key=KEY, folder=folder, more=more)
 
 
-def request_of(row: str, port: int) -> bytes:
-    """One request of a row: head and body."""
+def request_of(row: str, port: int, number: int = 0) -> bytes:
+    """One request of a row: head and body. number: of the request, for misses of the cache."""
     path, fields = SURFACES.get(row, _CHAT)
-    body = json.dumps({"model": "chat", "temperature": 0.5, **fields, **ROWS[row]})
+    own = {**ROWS[row], "seed": 100_000 + number} if row == "chat, cache miss" else ROWS[row]
+    body = json.dumps({"model": "chat", "temperature": 0.5, **fields, **own})
+    cache = "x-gateway-cache: on\r\n" if row in _ASK_CACHE else ""
     head = (
-        f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer "
-        f"{KEY}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer {KEY}\r\n{cache}"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     )
     return (head + body).encode()
 
 
 async def _send(port: int, provider: int, row: str, requests: int, seconds: float) -> None:
     """Send them over so many seconds. Raises RuntimeError unless every answer is a 200."""
-    request = request_of(row, port)
     began = time.monotonic()
     loop = asyncio.get_running_loop()
     async with await loop.create_server(Provider, "127.0.0.1", provider):
@@ -166,7 +179,7 @@ async def _send(port: int, provider: int, row: str, requests: int, seconds: floa
         for place in range(requests):
             if (early := seconds * place / requests - time.monotonic() + began) > 0:
                 await asyncio.sleep(early)
-            writer.write(request)
+            writer.write(request_of(row, port, place))
             found = await reader.readuntil(b"\r\n\r\n")
             if not found.startswith(b"HTTP/1.1 200"):
                 raise RuntimeError(found.decode())
@@ -243,7 +256,7 @@ def main() -> None:
     print("instructions per request")
     for row in options.row or ROWS:
         ours = each(ROOT, row)
-        line = f"{row:<18}{ours:>12,.0f}"
+        line = f"{row:<22}{ours:>12,.0f}"
         if options.against is not None and row not in MORE:
             theirs = each(options.against.resolve(), row)
             line += f"   before {theirs:>12,.0f}   {ours / theirs - 1:+.1%}"
