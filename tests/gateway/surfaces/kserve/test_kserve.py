@@ -161,8 +161,10 @@ async def test_runtime_top_p_decay_min_and_reset_ids(gateway: Serving) -> None:
 
 async def test_len_penalty_and_pad_id(gateway: Serving) -> None:
     """len_penalty [1] float, pad_id [1] int32_t: rows of unequal length are filled up."""
-    likely = await ids(gateway)
-    beams = {"beam_width": integer(4), "end_id": integer(likely[2])}
+    # After this prompt, which means nothing, the model is sure of no token.
+    prompt = tokens([1, 389, 230, 300, 230, 26, 32, 230, 20, 230, 27, 30, 40])
+    likely = await ids(gateway, input_ids=prompt)
+    beams = {"input_ids": prompt, "beam_width": integer(4), "end_id": integer(likely[2])}
 
     short = await ask(gateway, {**beams, "pad_id": integer(7)})
     bare = await ask(gateway, beams)

@@ -37,7 +37,7 @@ models:
   - {name: lenient, on_unsupported: drop, backends: [{provider: here, model: tiny}]}
   - {name: org/endless, defaults: {ignore_eos: true}, backends: [{provider: here, model: tiny}]}
 """
-QUESTION = [1, 4, 389, 230, 300, 230, 26, 32, 230, 20, 230, 27, 30, 40, 2, 5]
+QUESTION = [1, 4, 434, 230, 317, 230, 26, 32, 230, 20, 230, 27, 30, 40, 2, 5]
 """What is 17 + 25? in the bundled model's vocabulary, as a turn of a conversation."""
 
 ANSWER, ANSWER_IDS = "17 + 25 = 42.", [26, 32, 230, 20, 230, 27, 30, 230, 38, 230, 29, 27, 23, 2]
