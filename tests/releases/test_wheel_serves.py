@@ -1,4 +1,4 @@
-"""The wheel, installed where no checkout is, is a whole gateway."""
+"""The wheel, installed where no checkout is, is a whole gateway; in `make nightly-wheel`."""
 
 import asyncio
 import json
@@ -14,6 +14,8 @@ import pytest
 from tests.gateway.commanded import SOON_S, commanded
 from tests.releases.installed import borrow_packages, empty_environment, install
 from tests.stand_ins.provider import provider
+
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).parents[2]
 REMOTE = """
@@ -92,7 +94,6 @@ async def test_without_extras_it_serves_remote_providers_the_admin_page_and_the_
     assert set(pages.values()) == {200}, pages
 
 
-@pytest.mark.nightly
 @pytest.mark.anyio
 async def test_with_the_extra_local_it_serves_the_bundled_model(
     wheel_file: Path, tmp_path: Path

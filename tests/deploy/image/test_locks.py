@@ -33,6 +33,7 @@ IMAGE_EXTRAS = {
 NOT_IN_ENGINE = {
     "torch": "not in the lock: requirements/excluded.txt",
     "torch-npu": "only in the Ascend image",
+    "triton": "comes with builds of torch for CUDA",
 }
 
 

@@ -11,6 +11,7 @@ from benchmarks.soak.subject import subject
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.nightly,
     pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc"),
 ]
 

@@ -202,6 +202,7 @@ class Replica:
             max_spool_bytes=1 << 20,
             keep_days=90,
             keep_usage_days=400,
+            keep_payload_days=7,
             logging=Logging(format="json"),
             unavailable=False,
             export=ExportSettings(to=os.fsencode(folder / "out"), every_s=0.05),

@@ -252,6 +252,7 @@ async def test_every_alert_that_the_documentation_has_is_about_a_metric(rig: Rig
     missing = {name for name in alerts if name not in told}
     unused = {
         "strowger_audit_file_available",
+        "strowger_export_available",
         "strowger_redis_available",
         "strowger_replicas_differing",
         "strowger_engine_up",
@@ -260,7 +261,7 @@ async def test_every_alert_that_the_documentation_has_is_about_a_metric(rig: Rig
         "strowger_issued_keys_current",
         "strowger_identity_provider_up",
     }
-    assert missing == unused, "no Redis, TLS, engine, keys or audit.file here"
+    assert missing == unused, "no Redis, TLS, engine, keys, export or audit.file here"
     assert len(alerts) > 5
 
 

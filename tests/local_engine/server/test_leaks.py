@@ -16,7 +16,7 @@ from tests.local_engine.services import MODEL, chat, config, serving
 
 pytestmark = pytest.mark.anyio
 
-REQUESTS, AT_ONCE = 1000, 8
+AT_ONCE = 8
 KINDS = (
     Sampling(temperature=0.0, max_tokens=12),
     Sampling(temperature=1.0, seed=1, max_tokens=6, n=3, ignore_eos=True),
@@ -31,22 +31,23 @@ GROWTH_BYTES = 48 << 20
 limit (docs/operations.md); a leak of a hundred kilobytes per request would be more."""
 
 
-async def test_a_thousand_mixed_requests_leave_pages_answers_and_memory_as_they_were(
-    folder: Folder,
+@pytest.mark.parametrize("requests", [320, pytest.param(1000, marks=pytest.mark.nightly)])
+async def test_mixed_requests_leave_pages_answers_and_memory_as_they_were(
+    folder: Folder, requests: int
 ) -> None:
     rng = random.Random(7)
     async with serving(config(folder("llama"), max_seq_len=128)) as service:
-        await ask_all(service, rng, REQUESTS // 2)
+        await ask_all(service, rng, requests // 2)
         warm = resident()
-        await ask_all(service, rng, REQUESTS // 2)
+        await ask_all(service, rng, requests // 2)
         await idle(service)
         stats = service.stats()[MODEL]
         grown = resident() - warm
 
     assert stats.running == stats.waiting == 0
     assert stats.blocks_free == stats.blocks_total
-    assert stats.finished["cancelled"] > 50
-    assert sum(stats.finished.values()) >= REQUESTS
+    assert stats.finished["cancelled"] > requests // 20
+    assert sum(stats.finished.values()) >= requests
     assert grown < GROWTH_BYTES
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.cli.litellm_import.ledger import leaves, shown
@@ -266,6 +266,7 @@ DOCUMENTS: st.SearchStrategy[Any] = TREES | st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=40)
 @given(DOCUMENTS)
 def test_every_leaf_of_any_document_is_translated_or_listed(tree: Tree) -> None:
     found = translate(tree)
