@@ -12,7 +12,7 @@ class KeeperReport(Struct, frozen=True, kw_only=True):
     """What the keeper of an engine says.
 
     failed: the engine has ended by itself and is started again. detail: its last line of status.
-    starts: of the engine's process, by this keeper. pid: 0 while there is no process.
+    starts: how often this actor has started the engine process. pid: 0 while there is no process.
     """
 
     state: KeeperState

@@ -6,7 +6,7 @@ from typing import Literal
 from gateway.placement.cluster import Placed
 
 GRACE_S = 30.0
-"""Beyond `listen.drain_s`, for a keeper that does not say that its engine has ended."""
+"""Beyond `listen.drain_s` until an engine counts as ended if its actor does not report it."""
 
 Step = Literal["end", "remove"]
 
