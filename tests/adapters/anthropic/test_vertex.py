@@ -49,28 +49,48 @@ WEATHER: ToolParam = {"name": "weather", "description": "Look out.", "input_sche
 OUR_WEATHER = FunctionTool(name="weather", description="Look out.", parameters=raw(SCHEMA))
 
 Ask = Callable[[AsyncAnthropicVertex], Awaitable[object]]
+
+
+async def ask_chat(sdk: AsyncAnthropicVertex) -> object:
+    return await sdk.messages.create(model=MODEL, max_tokens=2000, messages=[HELLO])
+
+
+async def ask_stream(sdk: AsyncAnthropicVertex) -> object:
+    return await sdk.messages.create(model=MODEL, max_tokens=2000, messages=[HELLO], stream=True)
+
+
+async def ask_with_tools_system_thinking(sdk: AsyncAnthropicVertex) -> object:
+    return await sdk.messages.create(
+        model="claude-opus-4-8",
+        max_tokens=2000,
+        messages=[HELLO],
+        system="Be kind.",
+        tools=[WEATHER],
+        tool_choice={"type": "any"},
+        thinking={"type": "adaptive"},
+        output_config={"effort": "high"},
+    )
+
+
+async def ask_beta(sdk: AsyncAnthropicVertex) -> object:
+    return await sdk.beta.messages.create(
+        model=MODEL,
+        max_tokens=2000,
+        messages=[{"role": "user", "content": "hello"}],
+        betas=["context-management-2025-06-27"],
+        context_management={"edits": [{"type": "clear_tool_uses_20250919"}]},
+    )
+
+
+async def ask_count(sdk: AsyncAnthropicVertex) -> object:
+    return await sdk.messages.count_tokens(model=MODEL, messages=[HELLO], tools=[WEATHER])
+
+
 ASKED: dict[str, tuple[Ask, ChatRequest]] = {
-    "chat": (
-        lambda sdk: sdk.messages.create(model=MODEL, max_tokens=2000, messages=[HELLO]),
-        chat(),
-    ),
-    "stream": (
-        lambda sdk: sdk.messages.create(
-            model=MODEL, max_tokens=2000, messages=[HELLO], stream=True
-        ),
-        chat(stream=True),
-    ),
+    "chat": (ask_chat, chat()),
+    "stream": (ask_stream, chat(stream=True)),
     "tools, system, thinking": (
-        lambda sdk: sdk.messages.create(
-            model="claude-opus-4-8",
-            max_tokens=2000,
-            messages=[HELLO],
-            system="Be kind.",
-            tools=[WEATHER],
-            tool_choice={"type": "any"},
-            thinking={"type": "adaptive"},
-            output_config={"effort": "high"},
-        ),
+        ask_with_tools_system_thinking,
         chat(
             Message(role="system", content="Be kind."),
             Message(role="user", content="hello"),
@@ -80,13 +100,7 @@ ASKED: dict[str, tuple[Ask, ChatRequest]] = {
         ),
     ),
     "beta": (
-        lambda sdk: sdk.beta.messages.create(
-            model=MODEL,
-            max_tokens=2000,
-            messages=[HELLO],  # pyright: ignore[reportArgumentType]  the same type under another name
-            betas=["context-management-2025-06-27"],
-            context_management={"edits": [{"type": "clear_tool_uses_20250919"}]},
-        ),
+        ask_beta,
         chat(
             extra={
                 "anthropic-beta": raw("context-management-2025-06-27"),
@@ -94,10 +108,7 @@ ASKED: dict[str, tuple[Ask, ChatRequest]] = {
             }
         ),
     ),
-    "count": (
-        lambda sdk: sdk.messages.count_tokens(model=MODEL, messages=[HELLO], tools=[WEATHER]),
-        chat(tools=(OUR_WEATHER,)),
-    ),
+    "count": (ask_count, chat(tools=(OUR_WEATHER,))),
 }
 
 

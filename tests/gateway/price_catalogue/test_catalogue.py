@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner
-from genai_prices.data import providers
+from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import ModelInfo, ModelPrice, StartDateConstraint
 from genai_prices.types import Usage as TheirUsage
 
@@ -165,7 +165,7 @@ def test_a_price_that_changes_on_a_date_is_the_price_of_that_day() -> None:
 def dated() -> list[tuple[str, ModelInfo, list[date]]]:
     """Every model with prices from a date on, and these dates."""
     found: list[tuple[str, ModelInfo, list[date]]] = []
-    for vendor in providers:
+    for vendor in get_snapshot().providers:
         for model in vendor.models:
             if isinstance(model.prices, list):
                 rules = [one.constraint for one in model.prices]
@@ -178,7 +178,7 @@ def dated() -> list[tuple[str, ModelInfo, list[date]]]:
 def test_costs_are_those_that_the_catalogues_own_package_computes() -> None:
     """Random usages of every model that has a price in tokens."""
     draw, day, compared = random.Random(28), date(2026, 11, 24), 0
-    for vendor in providers:
+    for vendor in get_snapshot().providers:
         for model in vendor.models:
             try:
                 theirs, _ = price_on(model, day)
