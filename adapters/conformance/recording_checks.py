@@ -25,11 +25,11 @@ from schemas.events import CONTENT, Event
 from schemas.fields import task_of
 from schemas.requests import EmbeddingsRequest, GenerateRequest
 
-SMALL = 8 * 1024
+SMALL = 1024
 """Size in bytes up to which a stream is cut at every byte."""
 
-EDGE = 2 * 1024
-RANDOM_CUTS = 500
+EDGE = 384
+RANDOM_CUTS = 256
 
 _LINE_END = ord("\n")
 
