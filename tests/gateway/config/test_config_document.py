@@ -1,6 +1,7 @@
 """config.yaml is YAML 1.2: its scalars, and messages about invalid YAML."""
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,33 @@ def test_words_that_were_booleans_in_yaml_1_1_are_text(word: str) -> None:
 )
 def test_scalars_mean_what_yaml_1_2_says(written: str, meant: Tree) -> None:
     assert parsed(f"a: {written}") == {"a": meant}
+
+
+@given(
+    tree=st.recursive(
+        st.text(max_size=30),
+        lambda inner: (
+            st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4)
+        ),
+    ),
+    style=st.sampled_from(["'", '"', "|", ">"]),
+    flow=st.booleans(),
+    width=st.integers(10, 80),
+    unicode=st.booleans(),
+)
+def test_text_that_another_program_wrote_in_any_style_is_read_back(
+    tree: Tree, style: str, flow: bool, width: int, unicode: bool
+) -> None:
+    written = yaml.safe_dump(
+        {"a": tree},
+        default_style=style,
+        default_flow_style=flow,
+        width=width,
+        allow_unicode=unicode,
+        sort_keys=False,
+    )
+
+    assert parsed(written) == {"a": tree}
 
 
 @given(st.text())
