@@ -22,6 +22,8 @@ from gateway.budgets.leases import BudgetLeases
 from gateway.budgets.metrics import BudgetCollector
 from gateway.clock import now
 from gateway.config.schema_store import SPOOL
+from gateway.end_users.end_users import EndUserFinder
+from gateway.end_users.metrics import EndUserCollector
 from gateway.experiments.service.background_jobs import ExperimentJobs
 from gateway.experiments.service.experiment_service import ExperimentService
 from gateway.experiments.service.history import ExperimentHistory
@@ -66,7 +68,8 @@ class Gateway:
 
     runtime: the generation in force, replaced as a whole; a request keeps the one it began with.
     admission, shares: the requests in flight, and those of each API key. rules: the operator's
-    limits and budgets in force. limits, budgets: over all generations. log: the ended ones.
+    limits and budgets in force. limits, budgets, end_users: over all generations. log: the ended
+    ones.
     refused: the configuration file, as it is now, is invalid, and an older one is in force.
     differing_replicas: that run another configuration, as far as Redis shows.
     worker: this process's number among the workers. sessions: those of browsers at /admin.
@@ -93,13 +96,15 @@ class Gateway:
         self.log = RequestLog(access_log, recorder)
         self.admission = Admission(self.log)
         self.shares = KeyShares()
-        issuers = IssuerCollector(lambda: self.runtime.issuers)
-        self.log.metrics.registry.register(issuers)
+        self.log.metrics.registry.register(IssuerCollector(lambda: self.runtime.issuers))
         self.rules = RulesInForce(lambda: self.runtime.config, lambda: self.runtime.issued.keys)
         self.limits = RequestLimits(self.rules.limits())
-        self.log.metrics.registry.register(LimitCollector(self.limits))
         self.budgets = self.log.budgets
         self.budgets.configure(self.rules.budgets())
+        self.end_users = EndUserFinder()
+        self._configure_end_users()
+        for own in (LimitCollector(self.limits), EndUserCollector(self.end_users)):
+            self.log.metrics.registry.register(own)
         self.log.metrics.registry.register(BudgetCollector(self.budgets))
         bank = BudgetBank(self.rules.budgets)
         leases = BudgetLeases(self.budgets, partial(bank.on_message, 0), self.log.flush)
@@ -169,6 +174,7 @@ class Gateway:
         if self.budgets.configured is not budgets:
             self.log.flush()
             self.budgets.configure(budgets)
+        self._configure_end_users()
 
     def use_replicas(self, runtime: Runtime) -> None:
         """Begin requests with this generation, whose configuration is the one in effect."""
@@ -186,6 +192,10 @@ class Gateway:
         self.log.flush()
         if self._tracing is not None:
             await self._tracing.close(within_s)
+
+    def _configure_end_users(self) -> None:
+        settings = self.runtime.config.end_users
+        self.end_users.configure(settings, self.limits.configured, self.budgets.configured)
 
     def _configure_tracing(self, runtime: Runtime) -> None:
         """Begin or end tracing, as the generation says. The room is imported only if it is used."""

@@ -80,7 +80,7 @@ class Budgets:
             return self._found[place]
         except KeyError:
             pass
-        key, route, model, team, user = place
+        key, route, model, team, user, _ = place
         if len(self._found) >= _MOST_KEPT:
             self._found.clear()
         payer = Payer(key, team, user, route, model)

@@ -46,7 +46,8 @@ async def find_money(
     moved = set[str]()
     while True:
         model = route.name if moved else request.model
-        purses = budgets.of((record.caller, route.name, model, record.team, record.user))
+        place = record.caller, route.name, model, record.team, record.user, record.end_user
+        purses = budgets.of(place)
         if purses is None:
             return request, route
         cost = runtime.costs.of(route, request.model, expected_tokens(request, route))

@@ -177,7 +177,7 @@ class Endpoint:
                     check_priority(caller, request.priority)
                 record.stream = request.stream
             if gateway.limits.any or gateway.budgets.any:
-                reserved = reserve_at_once(gateway, runtime, record, request, route, response, at)
+                reserved = reserve_at_once(gateway, runtime, record, route, response, at, exchange)
                 if reserved is None:
                     reserved, request, route = await reserve(
                         gateway, runtime, record, request, route, response, at, exchange

@@ -25,20 +25,26 @@ def reserve_at_once(
     gateway: Gateway,
     runtime: Runtime,
     record: RequestRecord,
-    request: Request,
     route: Route,
     response: ResponseWriter,
     at_route: HotRoute,
+    exchange: HotExchange,
 ) -> Hold | None:
-    """Reserve the request under every limit and budget, and show its client what remains.
+    """Reserve `response.request` under every limit and budget, and show its client what remains.
 
     Return what the limits hold, to be settled when the request has ended; `None`, and nothing is
     reserved, if one lacks room here. What budgets hold is settled when the request is recorded.
 
     at_route: the path; one that only counts tokens reserves none, and no money.
+
+    Raises InvalidRequest if a rule needs the end user, and the request names none or a wrong one.
     """
+    request = response.request
+    assert request is not None
+    if gateway.end_users.any:
+        record.end_user = gateway.end_users.find(record, request, exchange.fields)
     limits, budgets, counts = gateway.limits, gateway.budgets, at_route.counts
-    place = record.caller, route.name, request.model, record.team, record.user
+    place = record.caller, route.name, request.model, record.team, record.user, record.end_user
     accounts = limits.of(place) if limits.any else None
     purses = budgets.of(place) if budgets.any and not counts else None
     needed, reservation = 0, None
@@ -85,7 +91,7 @@ async def reserve(
     the request waits; then nothing is reserved, but a request that a budget refuses has counted.
     """
     limits, hold = gateway.limits, NO_HOLD
-    place = record.caller, route.name, request.model, record.team, record.user
+    place = record.caller, route.name, request.model, record.team, record.user, record.end_user
     accounts = limits.of(place) if limits.any else None
     if accounts is not None:
         needed = 0

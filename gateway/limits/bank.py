@@ -33,6 +33,9 @@ from gateway.limits.window import Seats, Window
 RECALL_S: Final = 0.25
 """How long to wait for what other workers give back; a worker that hangs gives nothing."""
 
+_MANY_LENT: Final = 10_000
+"""Accounts with holders from which on those without any are forgotten."""
+
 Send = Callable[[ToWorker], None]
 Place = tuple[str, str]
 
@@ -65,10 +68,11 @@ class LimitBank:
         """limits: the current configuration's, never older than a worker's. clock: nanoseconds."""
         self._current = limits
         self._configured: tuple[Limit, ...] = ()
-        self._accounts = RequestLimits(self._configured)
+        self._accounts = RequestLimits(self._configured, clock)
         self._clock = clock
         self._workers: dict[int, Send] = {}
         self._lent: dict[Place, dict[int, _Lent]] = {}
+        self._most_lent = _MANY_LENT
         self._recalls: dict[int, _Recalling] = {}
         self._last_recall = 0
 
@@ -248,7 +252,16 @@ class LimitBank:
             held.seats -= seats
 
     def _holder(self, worker: int, place: Place) -> _Lent:
+        if len(self._lent) >= self._most_lent and place not in self._lent:
+            self._drop_empty()
         return self._lent.setdefault(place, {}).setdefault(worker, _Lent())
+
+    def _drop_empty(self) -> None:
+        """Forget accounts of which no worker holds anything; see RequestLimits._drop_unused."""
+        for place, holders in tuple(self._lent.items()):
+            if not any(one.requests or one.tokens or one.seats for one in holders.values()):
+                del self._lent[place]
+        self._most_lent = max(_MANY_LENT, 2 * len(self._lent))
 
 
 def _lent(part: Window | Seats | None, need: int, share: int) -> int:

@@ -2,6 +2,7 @@
 
 from operator import itemgetter
 
+from gateway.limits.ledger import Account
 from gateway.limits.messages import Use
 from gateway.limits.window import Entry, Seats, Window
 
@@ -18,13 +19,17 @@ class LeasedWindow(Window):
     first is 0 then, as of one that has expired.
 
     room: of the lease. elsewhere: what no worker held when the leader last answered.
+    account: that it is part of. busy: accounts with leases or something to report; this one's is
+             added as soon as there is something.
     """
 
-    __slots__ = ("_idle", "_unreported")
+    __slots__ = ("_idle", "_unreported", "account", "busy")
 
-    def __init__(self, limit: int, period: int) -> None:
+    def __init__(self, limit: int, period: int, busy: set[Account] | None = None) -> None:
         super().__init__(limit, period)
         self.room = 0
+        self.account: Account | None = None
+        self.busy = set[Account]() if busy is None else busy
         self._unreported: list[Entry] = []
         self._idle = 0
 
@@ -42,6 +47,7 @@ class LeasedWindow(Window):
         """Report it; until then, uses of the same time are added to it."""
         entry.append(entry[0])
         self._unreported.append(entry)
+        self._wake()
 
     def free_late(self, entry: Entry, amount: int, at: int) -> None:
         """Return a part of a reported use to the lease, and report that, unless it has expired."""
@@ -49,6 +55,7 @@ class LeasedWindow(Window):
         if expires > at:
             self._unreported.append([expires, -amount, expires])
             self.room += amount
+            self._wake()
 
     @property
     def unused(self) -> bool:
@@ -58,6 +65,25 @@ class LeasedWindow(Window):
     def reset(self, at: int) -> int:
         """At most a period: the leader knows it exactly."""
         return self.period
+
+    def _wake(self) -> None:
+        if self.account is not None:
+            self.busy.add(self.account)
+
+    def rest(self, at: int) -> bool:
+        """Whether nothing can happen here that the account is not added to `busy` for.
+
+        The newest entry is closed: nothing is added to it any more, because its time is over, and
+        what a request frees later is reported as of an earlier one.
+        """
+        if not self.unused:
+            return False
+        if self.last:
+            if at <= self.last[2] - self.period:
+                return False
+            self.last[0] = 0
+            self.last, self._unreported = [], []
+        return True
 
     def report(self, *, recalled: bool) -> tuple[tuple[Use, ...], int, int]:
         """What was used since the last report, what is given back, and what was overdrawn."""

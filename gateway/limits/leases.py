@@ -126,25 +126,35 @@ class LimitLeases:
                     why = "limits cannot be checked, because Redis does not answer"
                     asking.answer.set_exception(Unavailable(why, retry_after=1))
             case LimitRecall():
-                found = [self._limits.account(*place) for place in message.accounts]
-                accounts = [account for account in found if account is not None]
+                places = frozenset(message.accounts)
+                busy = self._limits.busy
+                accounts = [one for one in busy if (one.limit, one.subject) in places]
                 self._send(LimitReport(recall=message.id, uses=_uses(accounts, recalled=True)))
 
     async def report(self) -> None:
         """Report what was used every REPORT_S until cancelled, and give back idle leases."""
         while True:
             await asyncio.sleep(REPORT_S)
-            uses = _uses(self._limits.accounts(), recalled=False)
+            busy = tuple(self._limits.busy)
+            uses = _uses(busy, recalled=False)
             if uses:
                 self._send(LimitReport(recall=0, uses=uses))
+            at = self._clock()
+            self._limits.busy.difference_update([one for one in busy if _rests(one, at)])
 
     def _granted(self, grant: LimitGrant) -> None:
         """Add to the leases, and reserve the request before another one can take its part."""
         self._credit.repaid(grant)
+        asking = self._asking.get(grant.id)
+        own = () if asking is None else asking.accounts.all
         for one, left in zip(grant.granted, grant.left, strict=True):
-            account = self._limits.account(one.limit, one.subject)
+            # The request's own account: it may have been dropped as unused while it waited.
+            place = one.limit, one.subject
+            known = [account for account in own if (account.limit, account.subject) == place]
+            account = known[0] if known else self._limits.account(*place)
             if account is None:
                 continue
+            self._limits.busy.add(account)
             if isinstance(account.requests, LeasedWindow):
                 account.requests.room += one.requests
                 account.requests.elsewhere = left.requests
@@ -153,10 +163,16 @@ class LimitLeases:
                 account.tokens.elsewhere = left.tokens
             if isinstance(account.seats, LeasedSeats):
                 account.seats.add(one.seats)
-        asking = self._asking.get(grant.id)
         if asking is not None and not asking.answer.done():
             hold = asking.accounts.reserve(asking.tokens, self._clock())
             asking.answer.set_result(hold)
+
+
+def _rests(account: Account, at: int) -> bool:
+    """Whether there is nothing of it to report until something happens in it."""
+    parts = [one for one in (account.requests, account.tokens) if isinstance(one, LeasedWindow)]
+    resting = [one.rest(at) for one in parts]
+    return all(resting) and (account.seats is None or account.seats.unused)
 
 
 def _time_out(answer: "asyncio.Future[Hold | LimitRefusal | None]") -> None:

@@ -13,11 +13,11 @@ NEVER: Final = 1 << 62
 """Later than every time of the clock, nanoseconds."""
 
 
-class Account(Struct, eq=False, gc=False):
+class Account(Struct, eq=False):
     """What one limit allows to one of its subjects. `None`: it does not limit the quantity.
 
     limit: its name. per: its period, for messages. subject: the key's name if each key has an
-    account, or "". exact: a worker never exceeds its lease.
+    account, or "". exact: a worker never exceeds its lease. one_of_many: of an end user.
     """
 
     limit: str
@@ -27,6 +27,7 @@ class Account(Struct, eq=False, gc=False):
     tokens: Window | None
     seats: Seats | None
     exact: bool = True
+    one_of_many: bool = False
 
     def refusals(self, requests: int, tokens: int, seats: int, at: int) -> "list[LimitRefusal]":
         """The quantities that these amounts exceed."""
@@ -45,6 +46,12 @@ class Account(Struct, eq=False, gc=False):
         if self.seats is not None and self.seats.room < seats:
             found.append(LimitRefusal(self.limit, self.per, "concurrent", self.seats.limit, 0))
         return found
+
+    def expire(self, at: int) -> None:
+        """Free what stops to count at this time or before."""
+        for window in (self.requests, self.tokens):
+            if window is not None:
+                window.expire(at)
 
     @property
     def unused(self) -> bool:

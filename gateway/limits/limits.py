@@ -35,6 +35,7 @@ class RequestLimits:
     configured: all of them. any: whether there are some.
     refused: requests refused so far, by limit and quantity.
     asker: where a request that lacks room asks for more; `None` if this process has all accounts.
+    busy: with an asker, the accounts with leases or something to report.
     queue: the requests that wait for room.
     """
 
@@ -44,9 +45,11 @@ class RequestLimits:
         self._found: dict[Place, Accounts | None] = {}
         self.refused: dict[tuple[str, str], int] = {}
         self.asker: LimitAsker | None = None
+        self.busy: set[Account] = set()
         self._clock = clock
+        self._most = _MANY_ACCOUNTS
         self.queue = LimitQueue(self._attempt, clock)
-        self._window, self._seats = Window, Seats
+        self._leased = False
         self.configure(limits)
 
     def configure(self, limits: tuple[Limit, ...]) -> None:
@@ -60,6 +63,12 @@ class RequestLimits:
             limit = self._limits.named.get(place[0])
             if limit is not None:
                 self._accounts[place] = limit, self._adapted(old, account, limit)
+        if self._leased:
+            # Accounts that were dropped as unused, and got room back after that.
+            dropped = {one for one in self.busy if one.limit in self._limits.named}
+            dropped.difference_update([account for _, account in before.values()])
+            self.busy.clear()
+            self.busy.update(dropped, self.accounts())
 
     def of(self, place: Place) -> Accounts | None:
         """The accounts of a request; `None` if no limit applies to it."""
@@ -67,13 +76,13 @@ class RequestLimits:
             return self._found[place]
         except KeyError:
             pass
-        key, route, model, team, user = place
+        key, route, model, team, user, end_user = place
         if len(self._found) >= _MOST_KEPT:
             self._found.clear()
         found = [
             self._find(limit, subject)
             for limit in self._limits.of_key(key)
-            if (subject := subject_of(limit, key, team, user)) is not None
+            if (subject := subject_of(limit, key, team, user, end_user)) is not None
             and covers(limit.models, route, model)
         ]
         accounts = self._found[place] = Accounts(found) if found else None
@@ -82,7 +91,7 @@ class RequestLimits:
     def lease(self, asker: "LimitAsker") -> None:
         """Limit with what another process leases to this one. Call it before the first request."""
         self.asker = asker
-        self._window, self._seats = LeasedWindow, LeasedSeats
+        self._leased = True
         self._found.clear()
         self._accounts.clear()
 
@@ -138,29 +147,55 @@ class RequestLimits:
         known = self._accounts.get(place)
         if known is not None:
             return known[1]
-        if len(self._accounts) >= _MANY_ACCOUNTS:
+        if len(self._accounts) >= self._most:
             self._drop_unused()
         account = self._new(limit, subject)
         self._accounts[place] = limit, account
         return account
 
     def _drop_unused(self) -> None:
+        """Drop accounts in which nothing counts, unless requests wait for them.
+
+        The next time is when there are twice as many, so that looking at all of them costs an
+        account that is added little.
+        """
         self._found.clear()
-        unused = [place for place, (_, one) in self._accounts.items() if one.unused]
-        for place in unused:
-            del self._accounts[place]
+        at, waiting = self._clock(), self.queue.accounts()
+        for place, (_, one) in tuple(self._accounts.items()):
+            one.expire(at)
+            if one.unused and one not in waiting:
+                del self._accounts[place]
+        self._most = max(_MANY_ACCOUNTS, 2 * len(self._accounts))
 
     def _new(self, limit: Limit, subject: str) -> Account:
-        period = PERIODS[limit.per]
-        return Account(
+        seats = None
+        if limit.concurrent is not None:
+            seats = LeasedSeats(limit.concurrent) if self._leased else Seats(limit.concurrent)
+        account = Account(
             limit.name,
             limit.per,
             subject,
-            None if limit.requests is None else self._window(limit.requests, period),
-            None if limit.tokens is None else self._window(limit.tokens, period),
-            None if limit.concurrent is None else self._seats(limit.concurrent),
+            self._window(limit.requests, limit),
+            self._window(limit.tokens, limit),
+            seats,
             limit.exact,
+            limit.each == "end_user",
         )
+        self._own(account)
+        return account
+
+    def _window(self, amount: int | None, limit: Limit) -> Window | None:
+        if amount is None:
+            return None
+        period = PERIODS[limit.per]
+        return LeasedWindow(amount, period, self.busy) if self._leased else Window(amount, period)
+
+    @staticmethod
+    def _own(account: Account) -> None:
+        """Let the windows of leases know their account."""
+        for window in (account.requests, account.tokens):
+            if isinstance(window, LeasedWindow):
+                window.account = account
 
     def _adapted(self, old: Limit, account: Account, limit: Limit) -> Account:
         """The account with the new limit's numbers; a window of another period begins empty."""
@@ -175,4 +210,5 @@ class RequestLimits:
         if account.seats is not None and adapted.seats is not None:
             account.seats.resize(adapted.seats.limit)
             adapted.seats = account.seats
+        self._own(adapted)
         return adapted

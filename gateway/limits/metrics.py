@@ -1,6 +1,7 @@
 """Metrics of the limits of one process."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from time import monotonic_ns
 from typing import Final
 
@@ -13,6 +14,9 @@ from gateway.limits.window import Seats, Window
 
 MOST_ACCOUNTS: Final = 1000
 """Accounts in the metrics of use: those with the least room."""
+
+MOST_END_USERS: Final = 20
+"""Of those, accounts of end users of one limit: each is a series of its own in Prometheus."""
 
 
 class LimitCollector(Collector):
@@ -48,8 +52,8 @@ class LimitCollector(Collector):
 class LimitUseCollector(Collector):
     """How much of each limit is used now, by subject; what is leased to processes counts as used.
 
-    Only accounts that are in use, and of those at most MOST_ACCOUNTS: a key, team or user that has
-    sent nothing for a whole period has none.
+    Only accounts that are in use, and of those at most MOST_ACCOUNTS, and MOST_END_USERS of a
+    limit: a key, team or user that has sent nothing for a whole period has none.
     """
 
     def __init__(self, accounts: Callable[[], Sequence[Account]]) -> None:
@@ -84,7 +88,17 @@ class LimitUseCollector(Collector):
                     part.expire(at)
             if not account.unused or not account.subject:
                 found.append(account)
-        return sorted(found, key=_room)[:MOST_ACCOUNTS]
+        return list(islice(_few_end_users(sorted(found, key=_room)), MOST_ACCOUNTS))
+
+
+def _few_end_users(accounts: Iterable[Account]) -> Iterator[Account]:
+    shown: dict[str, int] = {}
+    for one in accounts:
+        if one.one_of_many:
+            count = shown[one.limit] = shown.get(one.limit, 0) + 1
+            if count > MOST_END_USERS:
+                continue
+        yield one
 
 
 def _room(account: Account) -> float:

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gateway.limits.ledger import Accounts, Hold, LimitRefusal
+from gateway.limits.ledger import Account, Accounts, Hold, LimitRefusal
 
 TICK_S: Final = 0.02
 """Interval between attempts to admit waiting requests."""
@@ -56,6 +56,16 @@ class LimitQueue:
             if line
             for one in line[0].accounts.all
         )
+
+    def accounts(self) -> set[Account]:
+        """The accounts that requests wait for."""
+        return {
+            one
+            for lines in self._keys.values()
+            for line in lines.values()
+            for waiter in line
+            for one in waiter.accounts.all
+        }
 
     async def wait(self, accounts: Accounts, tokens: int, key: str, wait_s: float) -> Outcome:
         """Wait for room. key: the name of the request's key. wait_s: at most so many seconds.

@@ -1,13 +1,13 @@
 """Which requests a limit or a budget applies to."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from gateway.config.schema.limits import LimitWho
+from gateway.config.schema.limits import Each, LimitWho
 
-Place = tuple[str, str, str, str, str]
+Place = tuple[str, str, str, str, str, str]
 """Where a request counts: the name of its key, the model's own name and the requested one, the team
-and the user of the key, "" for none."""
+and the user of the key, and the end user as `gateway.end_users` names it; "" for none."""
 
 
 class Scoped(Protocol):
@@ -20,7 +20,7 @@ class Scoped(Protocol):
     def who(self) -> LimitWho: ...
 
     @property
-    def each(self) -> Literal["key", "team", "user"] | None: ...
+    def each(self) -> Each | None: ...
 
     @property
     def models(self) -> tuple[str, ...]: ...
@@ -51,12 +51,17 @@ class RuleIndex(Generic[_Rule]):
         return [self.all[place] for place in places]
 
 
-def subject_of(rule: Scoped, key: str, team: str, user: str) -> str | None:
-    """Whose account of the rule counts: "" for a common one; `None` if it does not apply."""
+def subject_of(rule: Scoped, key: str, team: str, user: str, end_user: str = "") -> str | None:
+    """Whose account of the rule counts: "" for a common one; `None` if it does not apply.
+
+    Keys do not share end users, because each names its own; those of one team or user do.
+    """
     who = rule.who
     if not who.any:
         wanted = ((who.key, key), (who.team, team), (who.user, user))
-        return "" if any(one is not None and one == own for one, own in wanted) else None
+        if not any(one is not None and one == own for one, own in wanted):
+            return None
+        return (end_user or None) if rule.each == "end_user" else ""
     match rule.each:
         case None:
             return ""
@@ -66,6 +71,8 @@ def subject_of(rule: Scoped, key: str, team: str, user: str) -> str | None:
             return team or None
         case "user":
             return user or None
+        case "end_user":
+            return (f"{key}/{end_user}" if key else end_user) if end_user else None
 
 
 def covers(patterns: Iterable[str], *names: str) -> bool:

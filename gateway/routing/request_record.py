@@ -118,6 +118,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     findings: of guardrails, as GUARDRAIL/RULE:ACTION, without content.
     cache:   `None` if neither side asked for an answer from the cache.
     drawn:   of the current attempt; `None` unless its stream can be continued.
+    end_user: of the client, as its account is named; "" unless a limit or a budget needs it.
     budget:  the one that was used up, if it refused the request or sent it to a cheaper model.
     """
 
@@ -131,6 +132,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     caller: str = ""
     team: str = ""
     user: str = ""
+    end_user: str = ""
     tags: tuple[str, ...] = ()
     budget: str = ""
     stream: bool = False

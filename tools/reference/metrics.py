@@ -30,6 +30,7 @@ SECTIONS = {
     "gateway/telemetry/picker_metrics.py": "Local engines, for endpoint pickers",
     "gateway/telemetry/experiment_metrics.py": "Experiments",
     "gateway/limits": "Limits",
+    "gateway/end_users": "Limits",
     "gateway/budgets": "Budgets",
     "gateway/hooks": "Guardrails",
     "gateway/cache": "Response cache",

@@ -79,7 +79,7 @@ def _who(limit: Rule, path: Path, config: Config, problems: Problems, kind: str)
     if len(chosen) != 1:
         problems.add(place, "needs exactly one of key, team, user and any")
         return
-    if limit.each is not None and not who.any:
+    if limit.each is not None and limit.each != "end_user" and not who.any:
         problems.add((*path, "each"), "is only for who: {any: true}")
     if limit.each == "key" and config.auth.mode == "none":
         problems.warn((*path, "each"), "has no effect: auth.mode none knows no keys")

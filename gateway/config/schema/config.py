@@ -25,6 +25,7 @@ from gateway.config.schema.connection import (
     Tls,
 )
 from gateway.config.schema.discovery import DiscoverReplicas
+from gateway.config.schema.end_users import EndUsers
 from gateway.config.schema.engines import Engines
 from gateway.config.schema.experiment import Experiment
 from gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
@@ -376,6 +377,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     teams: tuple[Team, ...] = ()
     experiments: tuple[Experiment, ...] = ()
     metrics: tuple[MetricContract, ...] = ()
+    end_users: EndUsers = EndUsers()
     limits: tuple[Limit, ...] = ()
     budgets: tuple[Budget, ...] = ()
     webhooks: tuple[Webhook, ...] = ()

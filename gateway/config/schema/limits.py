@@ -6,6 +6,9 @@ from msgspec import Meta, Struct
 
 from gateway.config.schema.units import Count, Name, RuleName, SecondsOrZero
 
+Each = Literal["key", "team", "user", "end_user"]
+"""Which of the subjects of a rule are held apart."""
+
 
 class LimitWho(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose requests count: those of one key, one team or one user, or all of them (`any`)."""
@@ -19,7 +22,8 @@ class LimitWho(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much may be used in any span of one period; `None` does not limit.
 
-    each:       with `who: {any: true}`, every key, team or user has the whole limit for itself.
+    each:       with `who: {any: true}`, every key, team or user has the whole limit for itself;
+                with any `who`, every end user of its clients (see EndUsers).
     models:     names or wildcards; they share the limit.
     tokens:     prompt and completion. concurrent: requests at the same time.
     exact:      never exceeded; false: each worker may exceed it by what it holds in advance.
@@ -29,7 +33,7 @@ class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: Name
     who: LimitWho = LimitWho()
-    each: Literal["key", "team", "user"] | None = None
+    each: Each | None = None
     models: tuple[Name, ...] = ("*",)
     requests: Count | None = None
     tokens: Count | None = None

@@ -5,12 +5,16 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack
+from hashlib import sha256
 from time import monotonic
+from typing import cast
 
 import httpx
 import pytest
 from msgspec import Struct
 
+from gateway.coordination.redis_transport import RedisTransport
+from schemas.secret import Secret
 from tests.gateway.commanded import Commanded, commanded, connected
 from tests.gateway.limits.test_limited_requests import HELLO, says_hello
 from tests.gateway.limits.test_limits_over_workers import until_received
@@ -32,6 +36,7 @@ limits:
   - {{name: burst, who: {{key: a}}, requests: 20, per: hour}}
   - {{name: tokens, who: {{key: b}}, tokens: 300, per: hour}}
   - {{name: seats, who: {{key: c}}, concurrent: 3}}
+  - {{name: people, who: {{key: f}}, each: end_user, requests: 5, per: hour}}
   - {{name: local, who: {{key: d}}, requests: 8, per: hour}}
   - {{name: strict, who: {{key: e}}, requests: 8, per: hour, on_outage: refuse}}
 """
@@ -46,9 +51,9 @@ class Replicas(Struct, kw_only=True, eq=False):
     up: tuple[Commanded, Commanded]
     clients: list[httpx.AsyncClient]
 
-    async def send(self, process: int, key: str) -> httpx.Response:
+    async def send(self, process: int, key: str, **more: str) -> httpx.Response:
         headers = {"authorization": f"Bearer key-of-{key}-00000000"}
-        return await self.clients[process % 3].post(CHAT, json=HELLO, headers=headers)
+        return await self.clients[process % 3].post(CHAT, json=HELLO | more, headers=headers)
 
 
 @pytest.fixture(
@@ -81,7 +86,7 @@ async def two(
     folder = tmp_path_factory.mktemp("replicas")
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider())
-        keys = ", ".join(f"{{name: {key}, key: key-of-{key}-00000000}}" for key in "abcde")
+        keys = ", ".join(f"{{name: {key}, key: key-of-{key}-00000000}}" for key in "abcdef")
         text = CONFIG.format(redis=redis.url, url=remote.base_url, keys=keys)
         files = [folder / name / "config.yaml" for name in ("one", "two")]
         for file in files:
@@ -105,6 +110,21 @@ async def test_three_processes_of_two_replicas_admit_together_exactly_the_limit(
     assert 3500 < int(answers[-1].headers["retry-after"]) <= 3600
     assert "'burst' allows 20 requests per hour" in answers[-1].json()["error"]["message"]
     assert answers[0].headers["x-ratelimit-remaining-requests"] == "19"
+
+
+async def test_two_replicas_hold_each_end_user_to_exactly_the_limit(two: Replicas) -> None:
+    """Redis knows them by hashes."""
+    two.remote.behaviour = says_hello
+    users = ("ann@example.com", "ben@example.com")
+    answers = {user: [await two.send(turn, "f", user=user) for turn in range(8)] for user in users}
+    transport = RedisTransport(Secret(two.redis.url), "test")
+    (keys,) = await transport.run([("KEYS", "strowger:limit:*:people:*")])
+    await transport.leave()
+
+    for found in answers.values():
+        assert [one.status_code for one in found] == [200] * 5 + [429] * 3
+    names = {key.rpartition(b":")[2].decode() for key in cast("list[bytes]", keys)}
+    assert names == {sha256(user.encode()).hexdigest()[:32] for user in users}
 
 
 async def test_a_burst_of_concurrent_requests_never_exceeds_the_limit_of_tokens(

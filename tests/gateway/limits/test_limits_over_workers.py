@@ -24,6 +24,7 @@ auth:
     - {{name: b, key: key-of-b-00000000}}
     - {{name: c, key: key-of-c-00000000}}
     - {{name: d, key: key-of-d-00000000}}
+    - {{name: f, key: key-of-f-00000000}}
 providers:
   - {{name: one, adapter: openai, base_url: {url}, api_key: sk-of-the-operator}}
 models:
@@ -32,6 +33,7 @@ limits:
   - {{name: burst, who: {{key: a}}, requests: 20, per: hour}}
   - {{name: tokens, who: {{key: b}}, tokens: 300, per: hour}}
   - {{name: seats, who: {{key: c}}, concurrent: 4, requests: 1000, per: hour}}
+  - {{name: people, who: {{key: f}}, each: end_user, requests: 5, per: hour}}
   - {{name: reloaded, who: {{key: d}}, requests: {reloaded}, per: hour}}
 """
 CHAT = "/v1/chat/completions"
@@ -79,6 +81,24 @@ async def test_two_workers_admit_together_exactly_the_limit(two: TwoWorkers) -> 
     assert "'burst' allows 20 requests per hour" in answers[-1].json()["error"]["message"]
     assert answers[0].headers["x-ratelimit-limit-requests"] == "20"
     assert answers[19].headers["x-ratelimit-remaining-requests"] == "0"
+
+
+async def test_two_workers_hold_each_end_user_to_exactly_the_limit(two: TwoWorkers) -> None:
+    two.remote.behaviour = says_hello
+    async with AsyncExitStack() as stack:
+        clients = await two.clients(stack, "f")
+        answers = {
+            user: [
+                await clients[turn % 2].post(CHAT, json={**HELLO, "user": user})
+                for turn in range(8)
+            ]
+            for user in ("ann", "ben")
+        }
+
+    for found in answers.values():
+        assert [one.status_code for one in found] == [200] * 5 + [429] * 3
+        assert found[0].headers["x-ratelimit-remaining-requests"] == "4"
+        assert "'people' allows 5 requests per hour" in found[7].json()["error"]["message"]
 
 
 async def test_a_burst_at_both_workers_is_admitted_up_to_the_limit_of_tokens(

@@ -1,0 +1,1 @@
+"""End users of clients, for limits and budgets that hold each of them apart."""

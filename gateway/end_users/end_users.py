@@ -1,0 +1,176 @@
+"""Find the end user of a request, where the configuration says that clients name it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic_ns
+from typing import Final
+
+import msgspec
+from msgspec import DecodeError, Raw, Struct
+
+from gateway.config.schema.budgets import Budget
+from gateway.config.schema.end_users import EndUsers
+from gateway.config.schema.limits import Limit
+from gateway.end_users.table import OTHERS, EndUserTable
+from gateway.limits.limits import PERIODS
+from gateway.limits.scope import RuleIndex, covers, subject_of
+from gateway.routing.request_record import RequestRecord
+from schemas.errors import InvalidRequest
+from schemas.requests import Request
+
+LONGEST: Final = 512
+"""Bytes of an end user's text in UTF-8."""
+
+NONE: Final = "none"
+"""The account of requests that name no end user. No hash is spelled so."""
+
+_LONGEST_JSON: Final = 6 * LONGEST + 2
+"""Bytes of the text in JSON, with an escape of six characters for each byte."""
+
+_MOST_KEPT: Final = 4096
+"""Combinations of key and model of which it is remembered whether a rule applies."""
+
+_text: Final[msgspec.json.Decoder[str | None]] = msgspec.json.Decoder(str | None)
+
+Find = Callable[[Request, Mapping[bytes, bytes]], str]
+"""Return the end user's text in one place of a request, "" without one."""
+
+
+class EndUserCounts(Struct):
+    """missing: requests without an end user. shared: of end users without an account of their own.
+
+    Both of requests that were held to rules by end user.
+    """
+
+    missing: int = 0
+    shared: int = 0
+
+
+class EndUserFinder:
+    """Names the end users of one process's requests, over all generations of its configuration.
+
+    any: whether a limit or a budget holds end users apart, so that `find` is needed.
+    """
+
+    def __init__(self, clock: Callable[[], int] = monotonic_ns) -> None:
+        """clock: nanoseconds."""
+        self.any = False
+        self.counts = EndUserCounts()
+        self.table = EndUserTable(clock=clock)
+        self._settings = EndUsers()
+        self._finders: tuple[Find, ...] = ()
+        self._rules: RuleIndex[Limit | Budget] = RuleIndex(())
+        self._applies: dict[tuple[str, str, str, str, str], bool] = {}
+
+    def configure(
+        self, settings: EndUsers, limits: Sequence[Limit], budgets: Sequence[Budget]
+    ) -> None:
+        """Apply these from now on; end users that are known stay."""
+        apart = [one for one in limits if one.each == "end_user"]
+        self.any = bool(apart)
+        self._rules = RuleIndex(apart)
+        self._applies.clear()
+        self.table.most = settings.max_per_key
+        self.table.idle = max([PERIODS[one.per] for one in apart], default=0)
+        self._settings = settings
+        self._finders = tuple([_finder(source) for source in settings.sources])
+
+    def find(self, record: RequestRecord, request: Request, headers: Mapping[bytes, bytes]) -> str:
+        """Return the name of the account for a request's end user; "" if no rule needs it.
+
+        record: with its caller and its route. Raises InvalidRequest for a text that is too long,
+        and for none if one is needed.
+        """
+        place = record.caller, record.route, request.model, record.team, record.user
+        applies = self._applies.get(place)
+        if not (self._find_rule(place) if applies is None else applies):
+            return ""
+        for find in self._finders:
+            if text := find(request, headers):
+                name = self.table.name(record.caller, text)
+                if name is OTHERS:
+                    self.counts.shared += 1
+                return name
+        if self._settings.missing == "refuse":
+            places = " or ".join(map(_shown, self._settings.sources))
+            raise InvalidRequest(f"the end user is missing: send {places}", param=self._param())
+        self.counts.missing += 1
+        return NONE
+
+    def _find_rule(self, place: tuple[str, str, str, str, str]) -> bool:
+        """Whether a rule holds the request's end user apart."""
+        key, route, model, team, user = place
+        if len(self._applies) >= _MOST_KEPT:
+            self._applies.clear()
+        found = self._applies[place] = any(
+            subject_of(rule, key, team, user, NONE) is not None
+            and covers(rule.models, route, model)
+            for rule in self._rules.of_key(key)
+        )
+        return found
+
+    def _param(self) -> str | None:
+        """The first field of the body that may name it."""
+        fields = [one for one in self._settings.sources if not one.startswith("header:")]
+        return fields[0] if fields else None
+
+
+def _finder(source: str) -> Find:
+    if source == "user":
+        return _of_user
+    if source == "safety_identifier":
+        return _of_safety_identifier
+    shown = source.removeprefix("header:").lower()
+    field = shown.encode()
+
+    def of_header(_: Request, headers: Mapping[bytes, bytes]) -> str:
+        value = headers.get(field)
+        if not value:
+            return ""
+        if len(value) > LONGEST:
+            raise _too_long(f"header {shown}", None)
+        return value.decode("utf-8", "surrogateescape")
+
+    return of_header
+
+
+def _of_user(request: Request, _: Mapping[bytes, bytes]) -> str:
+    found: object = getattr(request, "user", None)
+    if not isinstance(found, str):
+        return ""
+    if len(found) > LONGEST or (not found.isascii() and _size(found) > LONGEST):
+        raise _too_long("user", "user")
+    return found
+
+
+def _of_safety_identifier(request: Request, _: Mapping[bytes, bytes]) -> str:
+    extra: Mapping[str, Raw] = getattr(request, "extra", {})
+    raw = extra.get("safety_identifier")
+    if raw is None:
+        return ""
+    name = "safety_identifier"
+    if len(bytes(raw)) > _LONGEST_JSON:
+        raise _too_long(name, name)
+    try:
+        found = _text.decode(raw) or ""
+    except DecodeError:
+        raise InvalidRequest(f"{name}: expected a text", param=name) from None
+    if _size(found) > LONGEST:
+        raise _too_long(name, name)
+    return found
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _too_long(place: str, param: str | None) -> InvalidRequest:
+    text = f"{place}: an end user has at most {LONGEST} bytes here; send a shorter id or its hash"
+    return InvalidRequest(text, param=param)
+
+
+def _shown(source: str) -> str:
+    if source.startswith("header:"):
+        return f"the header {source.removeprefix('header:')}"
+    if source == "user":
+        return "the field user (Messages API: metadata.user_id)"
+    return f"the field {source}"

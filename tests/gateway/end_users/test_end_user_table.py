@@ -1,0 +1,87 @@
+"""However clients name end users, memory is bounded, and an account is one end user's."""
+
+import random
+from hashlib import sha256
+from time import monotonic_ns
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.config.schema.limits import Limit, LimitWho
+from gateway.end_users.table import KEYS_IN_ALL, OTHERS, EndUserTable
+from gateway.limits.limits import PERIODS, RequestLimits
+from gateway.limits.metrics import MOST_END_USERS, LimitUseCollector
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from("abcdefghijklmn"), st.integers(0, 12), st.integers(0, 40)),
+    max_size=120,
+)
+"""Key, end user, and how long after the request before."""
+
+
+@given(STEPS, st.integers(1, 4))
+def test_a_table_never_exceeds_its_bounds_and_forgets_the_idle_first(
+    steps: list[tuple[str, int, int]], most: int
+) -> None:
+    """A model that keeps everything decides alike."""
+    at, idle = 0, 100
+    table = EndUserTable(most, idle, lambda: at)
+    seen: dict[tuple[str, str], int] = {}
+    for key, number, wait in steps:
+        at += wait
+        user = f"u{number}"
+        seen = {place: last for place, last in seen.items() if last > at - idle}
+        of_key = [place for place in seen if place[0] == key]
+        known = (key, user) in seen
+        room = len(of_key) < most and len(seen) < most * KEYS_IN_ALL
+        name = table.name(key, user)
+        if known or room:
+            assert name == sha256(user.encode()).hexdigest()[:32]
+            seen[key, user] = at
+        else:
+            assert name == OTHERS
+        assert len(table) <= most * KEYS_IN_ALL
+
+
+def test_random_end_users_leave_no_more_accounts_than_the_bound() -> None:
+    """A hundred thousand end users of one key, of which each sends one request."""
+    draws, at = random.Random(7), 0
+    limit = Limit(
+        name="l", who=LimitWho(any=True), each="end_user", requests=5, tokens=100, per="minute"
+    )
+    table = EndUserTable(2_000, PERIODS["minute"], lambda: at)
+    limits = RequestLimits((limit,), lambda: at)
+    most = 0
+    for number in range(100_000):
+        at += draws.randrange(2_000_000)
+        name = table.name("web", f"user-{number}-{draws.random()}")
+        accounts = limits.of(("web", "chat", "chat", "", "", name))
+        assert accounts is not None
+        hold = accounts.reserve(1, at)
+        assert hold is not None or name == OTHERS
+        if hold is not None:
+            hold.settle(1, at)
+        if number % 500 == 0:
+            most = max(most, len(limits.accounts()))
+
+    assert len(table) == 2_000
+    assert most <= 20_000
+
+
+@pytest.mark.parametrize("each", ["end_user", "key"])
+def test_metrics_show_few_end_users_of_a_limit(each: str) -> None:
+    limits = RequestLimits(
+        tuple(
+            Limit(name=name, who=LimitWho(any=True), each=each, requests=10)  # pyright: ignore[reportArgumentType]  a Literal
+            for name in ("l", "m")
+        )
+    )
+    for number in range(50):
+        accounts = limits.of((f"k{number}", "chat", "chat", "", "", "e"))
+        assert accounts is not None
+        assert accounts.reserve(0, monotonic_ns()) is not None
+
+    _, used = LimitUseCollector(limits.accounts).collect()
+
+    assert len(used.samples) == (2 * MOST_END_USERS if each == "end_user" else 100)
