@@ -83,8 +83,10 @@ class RequestParser:
         self._parser = self._fresh()
         self._fault: BadRequest | None = None
         self._over = False
-        # Bytes received since the last complete head or message, minus the credit of body bytes.
+        # Bytes received since the last complete head or message, minus the credit of body bytes;
+        # of a head that began behind another message in the same data, at least one.
         self._silent = self._credit = 0
+        self._begun = False
         # The last head, the bytes missing of a body behind it, and what a new one is learnt from.
         self._known: KnownHead | None = None
         self._left = self._learnt = 0
@@ -122,7 +124,7 @@ class RequestParser:
         if silent > MOST_HEAD_BYTES:
             raise self._too_long()
         if silent < 0:
-            silent = 0
+            silent = 1 if self._begun else 0
         self._silent = silent
 
     # Called by httptools
@@ -131,6 +133,7 @@ class RequestParser:
         if not self.keep_alive:
             self._over = True
             raise EOFError  # stops the parser, for good
+        self._begun = True
         self.target = self.length = b""
         self.headers = []  # without the trailers of the message before
         self.expects_continue = False
@@ -166,6 +169,7 @@ class RequestParser:
         # A trailer may say `connection: close`, too, so this is asked before there is one.
         self.keep_alive = parser.should_keep_alive() and self.version != "1.0"
         self._credit = _ALL
+        self._begun = False
         self.in_body = True
         if self._begin:
             self._learn()
@@ -309,6 +313,7 @@ class RequestParser:
         lines += [b"%b: %b" % field for field in self.headers if field[0] not in _OFFER]
         self._parser = self._fresh()
         self._silent = 0
+        self._begun = False
         self.feed(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
 

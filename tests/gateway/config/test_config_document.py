@@ -54,26 +54,31 @@ def test_scalars_mean_what_yaml_1_2_says(written: str, meant: Tree) -> None:
     assert parsed(f"a: {written}") == {"a": meant}
 
 
+# No control characters, other line ends, or long lines: PyYAML writes them so that they are lost.
+letters = st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp"))
+
+
 @given(
     tree=st.recursive(
-        st.text(max_size=30),
+        st.text(letters, max_size=12),
         lambda inner: (
-            st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4)
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.text(letters, max_size=5), inner, max_size=3)
         ),
+        max_leaves=8,
     ),
     style=st.sampled_from(["'", '"', "|", ">"]),
     flow=st.booleans(),
-    width=st.integers(10, 80),
     unicode=st.booleans(),
 )
 def test_text_that_another_program_wrote_in_any_style_is_read_back(
-    tree: Tree, style: str, flow: bool, width: int, unicode: bool
+    tree: Tree, style: str, flow: bool, unicode: bool
 ) -> None:
     written = yaml.safe_dump(
         {"a": tree},
         default_style=style,
         default_flow_style=flow,
-        width=width,
+        width=10_000,
         allow_unicode=unicode,
         sort_keys=False,
     )

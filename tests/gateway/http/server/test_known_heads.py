@@ -138,7 +138,7 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
     return [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True) if a < b]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(conversations())
 def test_requests_are_read_as_by_a_parser_that_remembers_nothing(pieces: list[bytes]) -> None:
     remembers, forgets = Reader(), Reader()
@@ -152,6 +152,30 @@ def test_requests_are_read_as_by_a_parser_that_remembers_nothing(pieces: list[by
 
     assert remembers.requests == forgets.requests
     assert refused(remembers) == refused(forgets)
+
+
+def test_a_head_that_begins_behind_another_request_is_not_recognised_by_its_rest() -> None:
+    remembers = Reader()
+    rest = b"HTTP/1.1\r\nhost: one\r\ncontent-length: 1\r\n\r\nx"
+    pieces = [
+        b"POST /a " + rest + b"POST /b ",
+        rest + b"POST /c ",
+        rest + b"POST /d HTTP/1.1\r\nhost: one\r\n\r\n",
+    ]
+
+    for piece in pieces:
+        remembers.feed(piece)
+
+    assert [request[1] for request in remembers.requests] == [b"/a", b"/b", b"/c", b"/d"]
+
+
+@pytest.mark.parametrize("begun", [b"P", b"POST /v1/embeddings ", b"POST / HTTP/1.1\r\nhost: o"])
+def test_a_head_that_begins_behind_another_request_has_started(begun: bytes) -> None:
+    reader = Reader()
+
+    reader.feed(b"POST /a HTTP/1.1\r\nhost: one\r\ncontent-length: 1\r\n\r\nx" + begun)
+
+    assert reader.parser.head_started
 
 
 UNKNOWN = (501, "The method is unknown.")
