@@ -102,9 +102,24 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort whole files: those of LONGEST first, in that order, then all others as collected."""
+    """Sort whole files: those of LONGEST first, in that order, then all others as collected.
+
+    Within a file, the tests of one transport follow each other: what they share starts once.
+    """
     places = {file: place for place, file in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+    for item in items:
+        places.setdefault(_file_of(item), len(places))
+    items.sort(key=lambda item: (places[_file_of(item)], _transport_of(item)))
+
+
+def _file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _transport_of(item: pytest.Item) -> str:
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return ""
+    return str(item.callspec.params.get("faults", ""))
 
 
 class WholeFiles(LoadFileScheduling):

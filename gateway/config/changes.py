@@ -6,7 +6,7 @@ from typing import Final, cast
 
 import msgspec
 from msgspec import UNSET, Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from gateway.audit.event import Change
 from gateway.config.problems import MASK, SHORTEST_SECRET
@@ -26,6 +26,8 @@ _SKIPPED: Final = frozenset({"contracts", "digest", "hidden"})
 
 _FLATTENED: Final = frozenset({"sampling"})
 """Structs whose settings are at the level of their parent; see `config.schema.units`."""
+
+_CONTAINERS: Final = (Struct, tuple, list, Mapping)
 
 _Items = dict[str, object]
 
@@ -176,51 +178,41 @@ def _is_default(value: Struct, name: str) -> bool:
     return False
 
 
-def _secrets(value: object) -> Iterator[Secret]:
-    return (one for one in _leaves(value) if isinstance(one, Secret))
+def _secrets(value: object) -> list[Secret]:
+    return [one for one in _leaves(value) if isinstance(one, Secret)]
 
 
 def _credentials(value: object) -> Iterator[str]:
-    for inside in _insides(value):
-        for name, one in inside.items():
-            if isinstance(one, str) and one and _CREDENTIAL.search(name):
-                yield one
+    for inside in _values(value):
+        if isinstance(inside, Mapping):
+            for name, one in cast("Mapping[str, object]", inside).items():
+                if isinstance(one, str) and one and _CREDENTIAL.search(name):
+                    yield one
 
 
-def _insides(value: object) -> Iterator[Mapping[str, object]]:
-    """Yield all mappings in a value that are not Structs."""
-    match value:
-        case Struct():
-            inside: Iterable[object] = _items(value).values()
-        case Mapping():
-            mapping = cast("Mapping[str, object]", value)
-            yield mapping
-            inside = mapping.values()
-        case tuple() | list():
-            inside = cast("Sequence[object]", value)
-        case _:
-            return
-    for one in inside:
-        yield from _insides(one)
+def _texts(value: object) -> list[str]:
+    return [one for one in _leaves(value) if isinstance(one, str)]
 
 
-def _texts(value: object) -> Iterator[str]:
-    return (one for one in _leaves(value) if isinstance(one, str))
+def _leaves(value: object) -> list[object]:
+    return [one for one in _values(value) if not isinstance(one, _CONTAINERS)]
 
 
-def _leaves(value: object) -> Iterator[object]:
-    match value:
-        case Struct():
-            inside: Iterable[object] = _items(value).values()
-        case Mapping():
-            inside = cast("Mapping[str, object]", value).values()
-        case tuple() | list():
-            inside = cast("Sequence[object]", value)
-        case _:
-            yield value
-            return
-    for one in inside:
-        yield from _leaves(one)
+def _values(value: object) -> list[object]:
+    """Return a value and everything inside it; the order is of no meaning.
+
+    By a list of what is still to be looked at, not recursively: it is the longest part of reading
+    a configuration of thousands of models.
+    """
+    found = [value]
+    for one in found:  # grows on the way
+        if isinstance(one, Struct):
+            found += astuple(one)
+        elif isinstance(one, tuple | list):
+            found += cast("Sequence[object]", one)
+        elif isinstance(one, Mapping):
+            found += cast("Mapping[str, object]", one).values()
+    return found
 
 
 def _joined(path: str, name: str) -> str:
