@@ -4,6 +4,7 @@ Spent is what the records in the store add up to, and what was recorded and is n
 journal. Both are kept by payer and time, so budgets can be changed, or read again, at any moment.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
@@ -14,8 +15,12 @@ from gateway.budgets.calendar import Period
 from gateway.budgets.messages import Recorded
 from gateway.budgets.rules import allowed, counted, period_at, subject_for
 from gateway.config.schema.budgets import Budget
-from gateway.limits.scope import RuleIndex
+from gateway.limits.scope import RuleIndex, end_user_of
 from gateway.store.spend_rows import Amount, Payer, Spend, SpendReading
+
+IDLE_S: Final = 600.0
+"""Accounts of end users of whom no process holds anything, and who lacked no room for so long, are
+forgotten; what they have spent is summed up again when they are needed."""
 
 MOST_OPENED: Final = 1000
 """Budgets up to which all have an account at once; beyond, those of keys with the first request."""
@@ -130,6 +135,17 @@ class BudgetAccounts:
                     self._kept[found] = self._kept.get(found, Amount()) + each.amount
                 self._store(one.spend)
 
+    def forget_idle(self) -> None:
+        """Forget end users of whom nothing is held; see IDLE_S."""
+        before = time.monotonic() - IDLE_S
+        for budget in self._budgets.all:
+            if budget.each == "end_user":
+                self._accounts[budget.name] = {
+                    subject: one
+                    for subject, one in self._accounts[budget.name].items()
+                    if one.mine or one.held or one.others or one.asked_at > before
+                }
+
     def windows(self) -> list[Period]:
         """The periods whose sums must be read."""
         return sorted({account.period for account in self if not account.known}, key=_order)
@@ -200,7 +216,9 @@ class BudgetAccounts:
         account.pending -= amount
 
     def _open(self, budget: Budget, subject: str, at: float) -> BudgetAccount:
-        account = BudgetAccount(budget, subject, allowed(budget), period_at(budget, at))
+        account = BudgetAccount(
+            budget, subject, allowed(budget), period_at(budget, at), asked_at=time.monotonic()
+        )
         self._accounts[budget.name][subject] = account
         self._sum(account)
         return account
@@ -213,9 +231,13 @@ class BudgetAccounts:
         account.known = sums is not None
         account.stored = 0 if sums is None else _total(account, sums)
         account.pending = 0
+        apart = account.budget.each == "end_user"
+        own = end_user_of(account.subject) if apart else ""
         for journal in self._journal.values():
             for one in journal:
                 for each in one.spend:
+                    if apart and each.payer.end_user != own:
+                        continue
                     if account.period.has(each.slot):
                         account.pending += _own(account, each.payer, each.amount)
 
@@ -229,19 +251,27 @@ class BudgetAccounts:
 
 
 class PeriodSums:
-    """What was spent in one period, by payer; those of one key are found at once."""
+    """What was spent in one period, by payer; those of one key or end user are found at once."""
 
     def __init__(self, sums: Mapping[Payer, Amount]) -> None:
         self._by_key: dict[str, dict[Payer, Amount]] = {}
+        self._by_end_user: dict[str, dict[Payer, Amount]] = {}
         for payer, amount in sums.items():
             self._by_key.setdefault(payer.key, {})[payer] = amount
+            if payer.end_user:
+                self._by_end_user.setdefault(payer.end_user, {})[payer] = amount
 
     def add(self, payer: Payer, amount: Amount) -> None:
         known = self._by_key.setdefault(payer.key, {})
-        known[payer] = known.get(payer, Amount()) + amount
+        total = known[payer] = known.get(payer, Amount()) + amount
+        if payer.end_user:
+            self._by_end_user.setdefault(payer.end_user, {})[payer] = total
 
     def of(self, budget: Budget, subject: str | None) -> Iterator[tuple[Payer, Amount]]:
         """Yield whatever may count, and more. subject: only of this one, unless it is `None`."""
+        if budget.each == "end_user" and subject is not None:
+            yield from self._by_end_user.get(end_user_of(subject), {}).items()
+            return
         key = subject if budget.each == "key" else budget.who.key
         parts = self._by_key.values() if key is None else (self._by_key.get(key, {}),)
         for part in parts:

@@ -23,6 +23,9 @@ from gateway.store.spend_rows import (
 )
 from gateway.telemetry.access_log import AccessLine
 
+_MANY_PURSES: Final = 10_000
+"""From this number on, purses without a lease are dropped before one is added."""
+
 _MOST_KEPT: Final = 4096
 """Combinations of key and model whose purses are remembered; clients choose model names."""
 
@@ -40,6 +43,7 @@ class Budgets:
 
     configured: all of them. any: whether there are some.
     asker: where a request that lacks room asks for more.
+    busy: the purses with leases or something to report.
     holds: what the requests have reserved that are not settled yet, by their ids.
     refused, moved: requests refused, and sent to a cheaper model, by budget.
     writer: of this process's records.
@@ -53,6 +57,8 @@ class Budgets:
         self.refused: dict[str, int] = {}
         self.moved: dict[str, int] = {}
         self._purses: dict[tuple[str, str], Purse] = {}
+        self._most = _MANY_PURSES
+        self.busy = set[Purse]()
         self._found: dict[Place, Purses | None] = {}
         self._recorded: list[Recorded] = []
         self.configure(budgets)
@@ -62,6 +68,7 @@ class Budgets:
         self.configured = budgets
         self._budgets = RuleIndex(budgets)
         self.any = bool(budgets)
+        self._apart = any(budget.each == "end_user" for budget in budgets)
         self.named = self._budgets.named
         self._found.clear()
         for place, purse in tuple(self._purses.items()):
@@ -70,6 +77,7 @@ class Budgets:
                 del self._purses[place]
             else:
                 purse.limit, purse.unpriced = allowed(budget), unknown_nanos(budget)
+        self.busy.intersection_update([one for one in self.busy if self._counts(one)])
 
     def of(self, place: Place) -> Purses | None:
         """The accounts of a request; `None` if no budget applies.
@@ -80,10 +88,10 @@ class Budgets:
             return self._found[place]
         except KeyError:
             pass
-        key, route, model, team, user, _ = place
+        key, route, model, team, user, end_user = place
         if len(self._found) >= _MOST_KEPT:
             self._found.clear()
-        payer = Payer(key, team, user, route, model)
+        payer = Payer(key, team, user, route, model, end_user if self._apart else "")
         hard, soft = list[Purse](), list[Purse]()
         for budget in self._budgets.of_key(key):
             subject = subject_for(budget, payer)
@@ -91,7 +99,7 @@ class Budgets:
                 rule = budget.on_exceeded
                 there = isinstance(rule, UseModel) and rule.use_model == route
                 (soft if there else hard).append(self._purse(budget, subject))
-        purses = self._found[place] = Purses(payer, hard, soft) if hard or soft else None
+        purses = self._found[place] = Purses(payer, hard, soft, self.busy) if hard or soft else None
         return purses
 
     def purse(self, name: str, subject: str) -> Purse | None:
@@ -99,9 +107,9 @@ class Budgets:
         budget = self.named.get(name)
         return None if budget is None else self._purse(budget, subject)
 
-    def purses(self) -> Sequence[Purse]:
-        """All that were ever needed."""
-        return tuple(self._purses.values())
+    def wake(self, purses: Purses) -> None:
+        """Report these again: a request that has reserved of them has ended."""
+        self.busy.update(purses.all)
 
     def finished(
         self, lines: Sequence[AccessLine], attempts: Iterable[AttemptRow], batch: int
@@ -124,11 +132,11 @@ class Budgets:
                 totals = slots.setdefault(end - SLOT_S, _Totals())
             hold = holds.pop(line.request_id, None)
             if hold is None or hold.needs is not None or several or not line.usage_source:
-                _finish(line, hold, several.get(line.request_id), totals)
+                self._finish(line, hold, several.get(line.request_id), totals)
                 continue
             tried = line.attempts
             if len(tried) != 1 or tried[0].refused:  # `is_complete` written out
-                _finish(line, hold, None, totals)
+                self._finish(line, hold, None, totals)
                 continue
             total = totals.get(hold.purses)
             if total is None:
@@ -142,6 +150,10 @@ class Budgets:
             total.tokens += min(MOST_TOKENS, used)
             total.reserved_nanos += hold.nanos
             total.reserved_tokens += hold.tokens
+        for totals in slots.values():
+            for place in totals:
+                if isinstance(place, Purses):
+                    self.wake(place)
         spend = [
             total.settled(slot, place)
             for slot, totals in slots.items()
@@ -165,10 +177,35 @@ class Budgets:
         place = budget.name, subject
         purse = self._purses.get(place)
         if purse is None:
+            if len(self._purses) >= self._most:
+                self._drop_unused()
             purse = self._purses[place] = Purse(
                 *place, allowed(budget), unknown_nanos(budget), usd=budget.usd is not None
             )
         return purse
+
+    def _drop_unused(self) -> None:
+        """Drop purses without a lease; those that requests have reserved of are reported still.
+
+        The next time is when there are twice as many.
+        """
+        self._found.clear()
+        busy = {(one.budget, one.subject) for one in self.busy}
+        self._purses = {place: one for place, one in self._purses.items() if place in busy}
+        self._most = max(_MANY_PURSES, 2 * len(self._purses))
+
+    def _counts(self, purse: Purse) -> bool:
+        """Whether its budget exists, in its unit."""
+        budget = self.named.get(purse.budget)
+        return budget is not None and (budget.usd is not None) == purse.usd
+
+    def _finish(
+        self, line: AccessLine, hold: Reservation | None, used: Amount | None, to: "_Totals"
+    ) -> None:
+        """Settle one request. used: by its attempts, if there were several."""
+        if hold is not None:
+            self.wake(hold.purses)
+        _finish(line, hold, used, to)
 
 
 class _Total:
@@ -203,7 +240,7 @@ def _finish(line: AccessLine, hold: Reservation | None, used: Amount | None, to:
         hold.settle(used)
     if used is not None:
         model = line.route if line.budget else line.model
-        payer = Payer(line.key, line.team, line.user, line.route, model)
+        payer = Payer(line.key, line.team, line.user, line.route, model, line.end_user)
         total = to.get(payer)
         if total is None:
             total = to[payer] = _Total()

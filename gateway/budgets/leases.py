@@ -117,18 +117,24 @@ class BudgetLeases:
                     asking.answer.set_exception(Unavailable(why, retry_after=1))
             case BudgetRecall():
                 self._flush()
-                found = [self._budgets.purse(*place) for place in message.accounts]
-                self._report(message.id, [one for one in found if one is not None])
+                places = frozenset(message.accounts)
+                busy = self._budgets.busy
+                self._report(
+                    message.id, [one for one in busy if (one.budget, one.subject) in places]
+                )
 
     async def report(self) -> None:
         """Report what was spent every REPORT_S until cancelled, and give back idle leases."""
         while True:
             await asyncio.sleep(REPORT_S)
-            self._report(0, self._budgets.purses())
+            self._report(0, tuple(self._budgets.busy))
+            self._budgets.busy.difference_update(
+                [one for one in self._budgets.busy if one.rests and one.idle >= IDLE_REPORTS]
+            )
 
     def report_now(self) -> None:
         """Report what was spent, and keep the leases."""
-        self._report(0, self._budgets.purses(), idle=0)
+        self._report(0, tuple(self._budgets.busy), idle=0)
 
     def _report(self, recall: int, purses: Iterable[Purse], idle: int = 1) -> None:
         """recall: the id of the BudgetRecall, or 0. idle: how much older an unused lease is now."""
@@ -140,12 +146,17 @@ class BudgetLeases:
 
     def _granted(self, grant: BudgetGrant) -> None:
         """Add to the leases, and reserve the request before another one can take its part."""
+        asking = self._asking.get(grant.id)
+        own = () if asking is None else asking.purses.hard
         for one in grant.granted:
-            purse = self._budgets.purse(one.budget, one.subject)
+            # The request's own purse: it may have been dropped while the request waited.
+            place = one.budget, one.subject
+            known = [purse for purse in own if (purse.budget, purse.subject) == place]
+            purse = known[0] if known else self._budgets.purse(*place)
             if purse is not None:
                 purse.room += one.amount
                 purse.idle = 0
-        asking = self._asking.get(grant.id)
+                self._budgets.busy.add(purse)
         if asking is not None and not asking.answer.done():
             asking.answer.set_result(asking.purses.reserve(asking.cost))
 

@@ -28,6 +28,11 @@ class Purse:
         self.unpriced = unpriced
         self.room = self.spent = self.idle = 0
 
+    @property
+    def rests(self) -> bool:
+        """Whether there is no lease, and nothing to report."""
+        return not (self.room or self.spent)
+
     def need(self, cost: "Cost") -> int:
         """How much of this account a request reserves."""
         needed = cost.tokens
@@ -55,12 +60,20 @@ class Purses:
     """All accounts that apply to a request. soft: those that never refuse it.
 
     payer: whose requests they are. strict: the first budget that wants every price known.
+    busy: purses to report, which gets those that are reserved of without a lease.
     """
 
-    __slots__ = ("_money", "_tokens", "all", "hard", "payer", "soft", "strict")
+    __slots__ = ("_money", "_tokens", "all", "busy", "hard", "payer", "soft", "strict")
 
-    def __init__(self, payer: Payer, purses: Sequence[Purse], soft: Sequence[Purse] = ()) -> None:
+    def __init__(
+        self,
+        payer: Payer,
+        purses: Sequence[Purse],
+        soft: Sequence[Purse] = (),
+        busy: set[Purse] | None = None,
+    ) -> None:
         self.payer = payer
+        self.busy = set[Purse]() if busy is None else busy
         self.hard, self.soft = tuple(purses), tuple(soft)
         self.all = (*purses, *soft)
         self._money = tuple([one for one in self.hard if one.usd])
@@ -92,6 +105,7 @@ class Purses:
                 return None
         for purse, need in zip(self.all, needs, strict=True):
             purse.room -= need
+        self.busy.update(self.soft)
         return Reservation(self, cost.nanos, cost.tokens, needs)
 
     def settle(self, reserved: Amount, used: Amount) -> None:

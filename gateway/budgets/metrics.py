@@ -1,14 +1,18 @@
 """Metrics of the budgets: what processes have refused, the leader's accounts, and its alerts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from heapq import nlargest
+from operator import attrgetter
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gateway.budgets.accounts import BudgetAccount
 from gateway.budgets.alerts import BudgetAlerts
 from gateway.budgets.bank import BudgetBank
 from gateway.budgets.budgets import Budgets
 from gateway.budgets.sync import BudgetSync
+from gateway.limits.metrics import MOST_END_USERS
 from gateway.store.spend_rows import NANOS
 
 
@@ -49,7 +53,7 @@ class AccountCollector(Collector):
                 ("reserved", "What is reserved or leased by processes, and not spent yet"),
             )
         ]
-        for account in self._bank.accounts:
+        for account in _shown(self._bank.accounts):
             usd = account.budget.usd is not None
             labels = [account.budget.name, account.subject, "usd" if usd else "tokens"]
             values = (account.limit, account.spent, account.reserved + account.others)
@@ -71,6 +75,18 @@ class AccountCollector(Collector):
             "Processes and gateways that died with leases of budgets, which have expired.",
             value=self._sync.expired,
         )
+
+
+def _shown(accounts: Iterable[BudgetAccount]) -> Iterator[BudgetAccount]:
+    """Yield all accounts, but of the end users of a budget only those that have spent most."""
+    of_end_users: dict[str, list[BudgetAccount]] = {}
+    for one in accounts:
+        if one.budget.each == "end_user":
+            of_end_users.setdefault(one.budget.name, []).append(one)
+        else:
+            yield one
+    for found in of_end_users.values():
+        yield from nlargest(MOST_END_USERS, found, key=attrgetter("spent"))
 
 
 class AlertCollector(Collector):

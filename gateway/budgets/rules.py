@@ -47,7 +47,7 @@ def subject_for(budget: Budget, payer: Payer) -> str | None:
     """The subject whose account pays; `None` if the budget does not apply."""
     if not covers(budget.models, payer.route, payer.model):
         return None
-    return subject_of(budget, payer.key, payer.team, payer.user)
+    return subject_of(budget, payer.key, payer.team, payer.user, payer.end_user)
 
 
 def period_at(budget: Budget, at: float) -> Period:

@@ -7,7 +7,7 @@ budget has left. Records that are imported, late ones too, count with the next r
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -122,6 +122,7 @@ class BudgetSync:
         try:
             reading = await self._read()
             self._others(reading)
+            bank.accounts.forget_idle()
             await self._report_lost(imported_at)
             await self._hold(waiting)
         except StoreUnavailable as exc:
@@ -200,8 +201,13 @@ class BudgetSync:
     async def _hold(self, waiting: list[Waiting]) -> None:
         """Hold what is used, what waiting requests need, and some more while there is much."""
         wanted: dict[tuple[str, str], Holding] = {}
+        needs: dict[tuple[str, str], list[int]] = {}
+        for one in waiting:
+            for share in one.ask.lacking:
+                needs.setdefault((share.budget, share.subject), []).append(share.amount)
         for account in self._bank.accounts:
-            place, amount = (account.budget.name, account.subject), _wanted(account, waiting)
+            place = account.budget.name, account.subject
+            amount = _wanted(account, needs.get(place, ()))
             if amount or place in self._held:
                 wanted[place] = Holding(
                     budget=place[0],
@@ -243,15 +249,13 @@ class BudgetSync:
         return future.result()
 
 
-def _wanted(account: BudgetAccount, waiting: list[Waiting]) -> int:
-    """What to hold of an account."""
+def _wanted(account: BudgetAccount, needs: Iterable[int]) -> int:
+    """What to hold of an account. needs: of the requests that wait for it."""
     mine, left, most = account.mine, account.left, 0
-    for one in waiting:
-        for share in one.ask.lacking:
-            place = share.budget, share.subject
-            if place == (account.budget.name, account.subject) and share.amount <= left:
-                mine, left = mine + share.amount, left - share.amount
-                most = max(most, share.amount)
+    for need in needs:
+        if need <= left:
+            mine, left = mine + need, left - need
+            most = max(most, need)
     # Near the end of a budget, what one gateway holds in advance would make others refuse.
     if left > account.limit // 8 and time.monotonic() - account.asked_at < ACTIVE_S:
         mine += max(0, min(left // 4, max(account.limit // PART, 4 * most)))

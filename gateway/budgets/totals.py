@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, Decimal
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
 from gateway.budgets.calendar import Period
 from gateway.budgets.rules import allowed, counted, period_at, subject_for
 from gateway.config.schema.budgets import Budget
-from gateway.config.schema.limits import LimitWho
+from gateway.config.schema.limits import Each, LimitWho
 from gateway.limits.scope import RuleIndex
 from gateway.store.spend_rows import Amount, Payer, SpendReading, SpendRows
 
@@ -116,7 +116,7 @@ class _Watched(Struct, frozen=True):
         return self.budget.who
 
     @property
-    def each(self) -> Literal["key", "team", "user"] | None:
+    def each(self) -> Each | None:
         return self.budget.each
 
     @property

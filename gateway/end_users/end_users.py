@@ -11,7 +11,7 @@ from gateway.config.schema.budgets import Budget
 from gateway.config.schema.end_users import EndUsers
 from gateway.config.schema.limits import Limit
 from gateway.end_users.table import OTHERS, EndUserTable
-from gateway.limits.limits import PERIODS
+from gateway.limits.limits import PERIODS, SECOND
 from gateway.limits.scope import RuleIndex, covers, subject_of
 from gateway.routing.request_record import RequestRecord
 from schemas.errors import InvalidRequest
@@ -22,6 +22,10 @@ LONGEST: Final = 512
 
 NONE: Final = "none"
 """The account of requests that name no end user. No hash is spelled so."""
+
+_DAY: Final = 86_400 * SECOND
+_IDLE_OF_BUDGETS: Final = {"day": _DAY, "week": 7 * _DAY, "month": 31 * _DAY, "total": 31 * _DAY}
+"""After so long an end user is forgotten, nanoseconds. Its spend is not: that is in the records."""
 
 _LONGEST_JSON: Final = 6 * LONGEST + 2
 """Bytes of the text in JSON, with an escape of six characters for each byte."""
@@ -56,6 +60,7 @@ class EndUserFinder:
         self.any = False
         self.counts = EndUserCounts()
         self.table = EndUserTable(clock=clock)
+        self._spend = False
         self._settings = EndUsers()
         self._finders: tuple[Find, ...] = ()
         self._rules: RuleIndex[Limit | Budget] = RuleIndex(())
@@ -65,12 +70,14 @@ class EndUserFinder:
         self, settings: EndUsers, limits: Sequence[Limit], budgets: Sequence[Budget]
     ) -> None:
         """Apply these from now on; end users that are known stay."""
-        apart = [one for one in limits if one.each == "end_user"]
-        self.any = bool(apart)
-        self._rules = RuleIndex(apart)
+        limited = [one for one in limits if one.each == "end_user"]
+        paying = [one for one in budgets if one.each == "end_user"]
+        self.any, self._spend = bool(limited or paying), bool(paying)
+        self._rules = RuleIndex[Limit | Budget]((*limited, *paying))
         self._applies.clear()
         self.table.most = settings.max_per_key
-        self.table.idle = max([PERIODS[one.per] for one in apart], default=0)
+        periods = [PERIODS[one.per] for one in limited]
+        self.table.idle = max([*periods, *[_IDLE_OF_BUDGETS[one.per] for one in paying]], default=0)
         self._settings = settings
         self._finders = tuple([_finder(source) for source in settings.sources])
 
@@ -84,9 +91,15 @@ class EndUserFinder:
         applies = self._applies.get(place)
         if not (self._find_rule(place) if applies is None else applies):
             return ""
+        name = self._name(record.caller, request, headers)
+        if self._spend:
+            record.spender = name
+        return name
+
+    def _name(self, key: str, request: Request, headers: Mapping[bytes, bytes]) -> str:
         for find in self._finders:
             if text := find(request, headers):
-                name = self.table.name(record.caller, text)
+                name = self.table.name(key, text)
                 if name is OTHERS:
                     self.counts.shared += 1
                 return name

@@ -75,6 +75,11 @@ def subject_of(rule: Scoped, key: str, team: str, user: str, end_user: str = "")
             return (f"{key}/{end_user}" if key else end_user) if end_user else None
 
 
+def end_user_of(subject: str) -> str:
+    """The end user of a subject of a rule by end user; see subject_of."""
+    return subject.rpartition("/")[2]
+
+
 def covers(patterns: Iterable[str], *names: str) -> bool:
     """Whether a list of models, aliases and wildcards has one of the names."""
     return any(

@@ -74,6 +74,7 @@ def access_line(
         record.tags,
         record.certificate,
         tuple(record.findings) if record.findings else (),
+        record.spender,
     )
     return line if record.cache is None else _with_cache(line, record.cache)
 
@@ -175,6 +176,7 @@ def _rows_from_line(line: AccessLine, epoch: int, unit: str, batch: RequestBatch
             user=line.user,
             tags=line.tags,
             budget=line.budget,
+            end_user=line.end_user,
             cache=line.cache,
             writer=batch.writer,
             batch=batch.batch,

@@ -41,6 +41,7 @@ REQUESTS: Final[Mapping[str, Kind]] = {
     "fallback": "bool",
     "budget": "text",
     "cache": "text",
+    "client_user": "text",
 }
 ATTEMPTS: Final[Mapping[str, Kind]] = {
     "request_id": "text",

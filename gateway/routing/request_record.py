@@ -119,6 +119,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     cache:   `None` if neither side asked for an answer from the cache.
     drawn:   of the current attempt; `None` unless its stream can be continued.
     end_user: of the client, as its account is named; "" unless a limit or a budget needs it.
+    spender: the same, "" unless a budget needs it.
     budget:  the one that was used up, if it refused the request or sent it to a cheaper model.
     """
 
@@ -133,6 +134,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     team: str = ""
     user: str = ""
     end_user: str = ""
+    spender: str = ""
     tags: tuple[str, ...] = ()
     budget: str = ""
     stream: bool = False

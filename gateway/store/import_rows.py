@@ -223,6 +223,7 @@ def _request(row: RequestRow) -> Sequence[Value]:
         row.user,
         row.budget,
         row.cache,
+        row.end_user,
     )
 
 
@@ -258,7 +259,7 @@ _REQUEST = Insert(
         *("request_id", "time", "status", "ms", "key_name", "surface", "task", "model", "route"),
         *("backend", "stream", "error", "ttft_ms", "prompt_tokens", "completion_tokens"),
         *("cost_usd", "experiment", "epoch", "variant", "unit", "fallback"),
-        *("team", "end_user", "budget", "cache", "batch"),
+        *("team", "end_user", "budget", "cache", "client_user", "batch"),
     ),
 )
 _ATTEMPT = Insert(

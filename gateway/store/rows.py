@@ -22,6 +22,7 @@ class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="req
     status:     499 if the client disconnected. error: the error code, also of a broken stream.
     team, user, tags: of the key. budget: the one that was used up, so that `route` is a cheaper
                 model.
+    end_user:   whom the client named, if a budget holds end users apart; see gateway.end_users.
     cache:      hit: the cache answered, and the tokens are those of the answer when it was made.
                 miss, bypass: a backend answered. "": no answer from the cache was wanted.
     writer, batch: the process that recorded it, and the number of its batch; "" for neither.
@@ -52,6 +53,7 @@ class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="req
     user: str = ""
     tags: tuple[str, ...] = ()
     budget: str = ""
+    end_user: str = ""
     cache: Literal["", "hit", "miss", "bypass"] = ""
     writer: str = ""
     batch: int = 0

@@ -256,6 +256,19 @@ _PAYLOADS = (
         day BIGINT NOT NULL, key_name {text} NOT NULL, bytes BIGINT NOT NULL,
         PRIMARY KEY (day, key_name))""",
 )
+_SPENT = "nanos, tokens, unpriced"
+_END_USERS = (
+    # `end_user` is the user of a key; `client_user` is whom its client names in a request.
+    "ALTER TABLE requests ADD COLUMN client_user {text} NOT NULL DEFAULT ''",
+    "ALTER TABLE spend_changes ADD COLUMN client_user {text} NOT NULL DEFAULT ''",
+    f"""CREATE TABLE spend_of_users (slot BIGINT NOT NULL, client_user {{text}} NOT NULL, {_PAYER},
+        PRIMARY KEY (slot, key_name, team, end_user, route, model, client_user))""",
+    f"""INSERT INTO spend_of_users
+        (slot, client_user, key_name, team, end_user, route, model, {_SPENT})
+        SELECT slot, '', key_name, team, end_user, route, model, {_SPENT} FROM spend""",
+    "DROP TABLE spend",
+    "ALTER TABLE spend_of_users RENAME TO spend",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -275,6 +288,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _CACHE,
     _BATCHES,
     _PAYLOADS,
+    _END_USERS,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

@@ -29,13 +29,17 @@ CHANGES_S: Final = 600.0
 
 
 class Payer(Struct, frozen=True, order=True):
-    """Whose spend it is. model: the requested name, or the route's if a budget chose the route."""
+    """Whose spend it is. model: the requested name, or the route's if a budget chose the route.
+
+    end_user: whom the client named, if a budget holds end users apart; see gateway.end_users.
+    """
 
     key: str
     team: str
     user: str
     route: str
     model: str
+    end_user: str = ""
 
 
 class Amount(Struct, frozen=True):
@@ -127,7 +131,7 @@ def spend_of(requests: Iterable[RequestRow], attempts: Iterable[AttemptRow]) -> 
 
 def payer_of(row: RequestRow) -> Payer:
     model = row.route if row.budget else row.model
-    return Payer(row.key, row.team, row.user, row.route, model)
+    return Payer(row.key, row.team, row.user, row.route, model, row.end_user)
 
 
 def add_spend(session: Session, spend: Sequence[Spend], at: float) -> None:
@@ -153,9 +157,9 @@ def note_imported(session: Session, rows: Iterable[RequestRow], at: float) -> No
 def fold_old_spend(session: Session, before: float) -> None:
     """Take the time off old sums. before: Unix seconds."""
     limit = slot_of(before)
-    sql = f"""INSERT INTO spend (slot, {_COLUMNS}) SELECT 0, key_name, team, end_user, route, model,
+    sql = f"""INSERT INTO spend (slot, {_COLUMNS}) SELECT 0, {_PAYER},
         CAST(SUM(nanos) AS BIGINT), CAST(SUM(tokens) AS BIGINT), CAST(SUM(unpriced) AS BIGINT)
-        FROM spend WHERE slot > 0 AND slot < ? GROUP BY key_name, team, end_user, route, model
+        FROM spend WHERE slot > 0 AND slot < ? GROUP BY {_PAYER}
         {_ADD}"""
     session.run(sql, limit)
     session.run("DELETE FROM spend WHERE slot > 0 AND slot < ?", limit)
@@ -215,7 +219,7 @@ def _changes(session: Session, version: int, last: int) -> tuple[Spend, ...] | N
         return None
     sql = f"SELECT slot, {_COLUMNS} FROM spend_changes WHERE version > ?"
     found = session.rows(_Row, sql, version)
-    return tuple([Spend(row[0], Payer(*row[1:6]), Amount(*row[6:])) for row in found])
+    return tuple([Spend(row[0], Payer(*row[1:7]), Amount(*row[7:])) for row in found])
 
 
 def _hold(session: Session, holder: str, one: Holding, changes: tuple[Spend, ...] | None) -> int:
@@ -246,34 +250,36 @@ def _hold(session: Session, holder: str, one: Holding, changes: tuple[Spend, ...
 
 def _window(session: Session, begin: int, end: int) -> Mapping[Payer, Amount]:
     found = session.rows(
-        tuple[str, str, str, str, str, int, int, int],
-        "SELECT key_name, team, end_user, route, model, CAST(SUM(nanos) AS BIGINT),"
+        tuple[str, str, str, str, str, str, int, int, int],
+        f"SELECT {_PAYER}, CAST(SUM(nanos) AS BIGINT),"
         " CAST(SUM(tokens) AS BIGINT), CAST(SUM(unpriced) AS BIGINT) FROM spend"
-        " WHERE slot >= ? AND slot < ? GROUP BY key_name, team, end_user, route, model",
+        f" WHERE slot >= ? AND slot < ? GROUP BY {_PAYER}",
         begin,
         end,
     )
-    return {Payer(*row[:5]): Amount(*row[5:]) for row in found}
+    return {Payer(*row[:6]): Amount(*row[6:]) for row in found}
 
 
 def _version(session: Session) -> int:
     return session.rows(tuple[int], "SELECT version FROM spend_version")[0][0]
 
 
-def _values(one: Spend) -> tuple[int, str, str, str, str, str, int, int, int]:
+def _values(one: Spend) -> tuple[int, str, str, str, str, str, str, int, int, int]:
     payer, amount = one.payer, one.amount
     who = (payer.key, payer.team, payer.user)
     model = payer.model.replace("\0", "\ufffd")
-    return (one.slot, *who, payer.route, model, amount.nanos, amount.tokens, amount.unpriced)
+    where = (payer.route, model, payer.end_user)
+    return (one.slot, *who, *where, amount.nanos, amount.tokens, amount.unpriced)
 
 
 _HeldRow = tuple[str, str, str, int]
 _WRITERS: Final = "SELECT writer, batch FROM spend_writers"
 _OTHERS: Final = "SELECT holder, budget, subject, amount FROM budget_holds WHERE holder <> ?"
 _BEATS: Final = "SELECT holder, beat FROM budget_holders WHERE holder <> ?"
-_Row = tuple[int, str, str, str, str, str, int, int, int]
-_COLUMNS: Final = "key_name, team, end_user, route, model, nanos, tokens, unpriced"
-_ADD: Final = """ON CONFLICT (slot, key_name, team, end_user, route, model) DO UPDATE SET
+_Row = tuple[int, str, str, str, str, str, str, int, int, int]
+_PAYER: Final = "key_name, team, end_user, route, model, client_user"
+_COLUMNS: Final = f"{_PAYER}, nanos, tokens, unpriced"
+_ADD: Final = f"""ON CONFLICT (slot, {_PAYER}) DO UPDATE SET
     nanos = spend.nanos + excluded.nanos, tokens = spend.tokens + excluded.tokens,
     unpriced = spend.unpriced + excluded.unpriced"""
 _SPEND: Final = Insert(table="spend", columns=("slot", *_COLUMNS.split(", ")), otherwise=_ADD)

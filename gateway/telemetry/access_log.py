@@ -42,6 +42,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     cost_reported: the vendor's answer stated the cost; otherwise it is computed from `prices`.
     cache:        a hit was answered without a backend: its tokens are those of the answer when it
                   was made, and its cost is 0. "": neither side asked for an answer from the cache.
+    end_user:     whom the client named, as a hash, if a budget holds end users apart.
     team, user, tags: of the key. budget: the one that was used up, if it refused the request or
                   sent it to a cheaper model.
     """
@@ -88,6 +89,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     tags: tuple[str, ...] = ()
     client_certificate: str = ""
     guardrails: tuple[str, ...] = ()
+    end_user: str = ""
     cache: Literal["", "hit", "miss", "bypass"] = ""
 
 

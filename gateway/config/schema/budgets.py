@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.limits import LimitWho
+from gateway.config.schema.limits import Each, LimitWho
 from gateway.config.schema.units import Count, Name, RuleName, Share
 
 Per = Literal["day", "week", "month", "total"]
@@ -36,7 +36,7 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: Name
     who: LimitWho = LimitWho()
-    each: Literal["key", "team", "user"] | None = None
+    each: Each | None = None
     models: tuple[Name, ...] = ("*",)
     usd: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     tokens: Count | None = None

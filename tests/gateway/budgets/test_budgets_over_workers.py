@@ -6,6 +6,7 @@ import signal
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, closing
+from hashlib import sha256
 from pathlib import Path
 
 import httpx
@@ -31,6 +32,7 @@ models:
 budgets:
   - {{name: of-a, who: {{key: a}}, usd: 130}}
   - {{name: of-b, who: {{key: b}}, usd: 100}}
+  - {{name: people, who: {{key: d}}, each: end_user, usd: 70}}
   - {{name: of-c, who: {{key: c}}, usd: {of_c}, per: total}}
 """
 CHAT = "/v1/chat/completions"
@@ -70,7 +72,7 @@ async def two(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Spendi
     config: Path = tmp_path_factory.mktemp("budgets") / "config.yaml"
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider())
-        keys = ", ".join(f"{{name: {key}, key: key-of-{key}-00000000}}" for key in "abc")
+        keys = ", ".join(f"{{name: {key}, key: key-of-{key}-00000000}}" for key in "abcd")
         text = CONFIG.format(url=remote.base_url, keys=keys, prices=PRICES, of_c="{of_c}")
         first = text.replace("{of_c}", "44")
         up = await stack.enter_async_context(commanded(config, first, "--workers", "2"))
@@ -86,6 +88,24 @@ async def test_two_workers_spend_together_what_a_budget_has(two: Spending) -> No
 
     assert [one.status_code for one in answers] == [200] * 7 + [429] * 3
     assert "has 39 USD left" in answers[-1].json()["error"]["message"]
+
+
+async def test_two_workers_hold_each_end_user_to_the_budget(two: Spending) -> None:
+    """Each reserves 44 USD and costs 13: the fourth finds 31."""
+    two.remote.behaviour = says_hello
+    async with AsyncExitStack() as stack:
+        clients = [await two.client(stack, "d", worker) for worker in (0, 1)]
+        answers = {
+            user: [
+                await clients[turn % 2].post(CHAT, json={**HELLO, "user": user})
+                for turn in range(5)
+            ]
+            for user in ("ann@example.com", "ben@example.com")
+        }
+
+    for found in answers.values():
+        assert [one.status_code for one in found] == [200] * 3 + [429] * 2
+        assert "'people' of 70 USD per month has 31 USD left" in found[-1].text
 
 
 async def test_a_killed_workers_reservations_expire_and_are_reported(two: Spending) -> None:
@@ -122,15 +142,23 @@ async def test_a_restart_reads_what_was_spent_from_the_records(two: Spending) ->
     async with AsyncExitStack() as stack:
         client = await two.client(stack, "c", 0)
         before = [await client.post(CHAT, json=HELLO) for _ in range(2)]
+        named = await two.client(stack, "d", 0)
+        for _ in range(3):
+            await named.post(CHAT, json={**HELLO, "user": "fay@example.com"})
     lost = await two.metric("strowger_budget_lost_usd_total")
     two.up.process.terminate()
     await two.up.process.wait()
-    recorded = {key: two.recorded(key) for key in "abc"}
+    recorded = {key: two.recorded(key) for key in "abcd"}
 
     file = two.up.config
     async with commanded(file, two.text.replace("{of_c}", "56")) as up:
         async with up.client(authorization="Bearer key-of-c-00000000") as client:
             after = [await client.post(CHAT, json=HELLO) for _ in range(2)]
+        async with up.client(authorization="Bearer key-of-d-00000000") as client:
+            users = [
+                await client.post(CHAT, json={**HELLO, "user": user})
+                for user in ("fay@example.com", "eve@example.com")
+            ]
         again = Spending(up=up, remote=two.remote, text=two.text)
         spent = [
             await again.metric(f'strowger_budget_spent{{budget="of-{key}",subject="",unit="usd"}}')
@@ -140,7 +168,15 @@ async def test_a_restart_reads_what_was_spent_from_the_records(two: Spending) ->
     assert [one.status_code for one in before] == [200, 429]
     assert [one.status_code for one in after] == [429, 429]
     assert "has 43 USD left" in after[0].json()["error"]["message"]
-    assert recorded["a"] + round(lost * 1e9) == 7 * 13_000_000_000
+    assert [one.status_code for one in users] == [429, 200]
+    assert "has 31 USD left" in users[0].text
+    fay = sha256(b"fay@example.com").hexdigest()[:32]
+    with closing(sqlite3.connect(file.parent / "strowger.db")) as store:
+        named = store.execute("SELECT client_user FROM spend WHERE key_name = 'd'").fetchall()
+        dump = "\n".join(store.iterdump())
+    assert (fay,) in named
+    assert "example.com" not in dump
+    assert recorded["a"] + recorded["d"] + round(lost * 1e9) == 16 * 13_000_000_000
     assert [round(one * 1e9) for one in spent] == [recorded["a"], recorded["b"]]
 
 
