@@ -74,7 +74,7 @@ class Runtime:
             config.teams,
             self.issued,
             self.clients,
-            token_callers(self.issuers, config.teams),
+            token_callers(self.issuers, config.teams, config.plans),
         )
         self.admin_key = AdminKey(config.auth)
         self.session_tokens = SessionTokens(config.auth)

@@ -142,7 +142,7 @@ class Gateway:
 
     async def admit(self, key: str) -> bool:
         """Whether the limits admit a request of a key."""
-        accounts = self.limits.of((key, "chat", "chat", "", "", ""))
+        accounts = self.limits.of((key, "chat", "chat", "", "", "", ""))
         assert accounts is not None
         hold = accounts.reserve(0, self._loop.nanoseconds())
         found = hold or await self.leases.ask(accounts, 0)

@@ -28,7 +28,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     """One key's rights. models: names, or prefixes ending in `*`; max_priority: 1 is highest.
 
     team: its team, "" for none. team_models: of the team, if they are limited; both lists apply.
-    user: of an issued key or a token. tags: of a key, for reports of usage.
+    user: of an issued key or a token. tags: of a key, for reports of usage. plan: of a token.
     """
 
     name: str = ""
@@ -38,6 +38,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     team_models: tuple[str, ...] | None = None
     user: str = ""
     tags: tuple[str, ...] = ()
+    plan: str = ""
 
     def may_use(self, *names: str) -> bool:
         """Return whether the key may use any of the names (the requested one, the model's own)."""

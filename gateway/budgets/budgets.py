@@ -88,7 +88,7 @@ class Budgets:
             return self._found[place]
         except KeyError:
             pass
-        key, route, model, team, user, end_user = place
+        key, route, model, team, user, end_user, _ = place
         if len(self._found) >= _MOST_KEPT:
             self._found.clear()
         payer = Payer(key, team, user, route, model, end_user if self._apart else "")

@@ -1,14 +1,16 @@
-"""Limits and budgets that a team or an issued key has itself, as rules like all others."""
+"""Limits and budgets that a team, a plan or an issued key has itself, as rules like all others."""
 
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.config.schema.auth import Team
+from msgspec.structs import replace
+
+from gateway.config.schema.auth import CallerPlan, Team
 from gateway.config.schema.budgets import Budget, OwnBudget
 from gateway.config.schema.config import Config
 from gateway.config.schema.limits import Limit, LimitWho, OwnLimit
 
-PREFIXES: Final = ("key:", "team:")
+PREFIXES: Final = ("key:", "team:", "plan:")
 """How the full names of such rules begin: `key:ci/minute`. No other rule may be named so."""
 
 
@@ -49,13 +51,27 @@ def limits_of_teams(teams: Iterable[Team]) -> tuple[Limit, ...]:
     return tuple(limit_of(LimitWho(team=team.name), own) for team in teams for own in team.limits)
 
 
+def limits_of_plans(plans: Iterable[CallerPlan]) -> tuple[Limit, ...]:
+    """Return the limits of plans: of each of their callers for itself."""
+    return tuple(
+        replace(
+            limit_of(LimitWho(any=True), own),
+            name=f"plan:{plan.name}/{own.name or own.per}",
+            each="key",
+            plan=plan.name,
+        )
+        for plan in plans
+        for own in plan.limits
+    )
+
+
 def budgets_of_teams(teams: Iterable[Team]) -> tuple[Budget, ...]:
     return tuple(budget_of(LimitWho(team=team.name), own) for team in teams for own in team.budgets)
 
 
 def configured_limits(config: Config) -> tuple[Limit, ...]:
-    """Return the limits of the file, those of its teams included."""
-    own = limits_of_teams(config.teams)
+    """Return the limits of the file, those of its teams and plans included."""
+    own = (*limits_of_teams(config.teams), *limits_of_plans(config.plans))
     return (*config.limits, *own) if own else config.limits
 
 

@@ -46,7 +46,8 @@ async def find_money(
     moved = set[str]()
     while True:
         model = route.name if moved else request.model
-        place = record.caller, route.name, model, record.team, record.user, record.end_user
+        whose = record.team, record.user, record.end_user, record.plan
+        place = record.caller, route.name, model, *whose
         purses = budgets.of(place)
         if purses is None:
             return request, route

@@ -153,7 +153,7 @@ class Endpoint:
             await delay_wrong_key(gateway.wrong_keys, scope, runtime.clients)
             raise
         record.caller, record.team, record.user = caller.name, caller.team, caller.user
-        record.tags = caller.tags
+        record.tags, record.plan = caller.tags, caller.plan
         check_type(exchange.fields.get(b"content-type", b""), self._surface.accepts)
         encoding = encoding_of(exchange.fields, ENCODINGS)
         held = gateway.shares.hold(

@@ -44,7 +44,15 @@ def reserve_at_once(
     if gateway.end_users.any:
         record.end_user = gateway.end_users.find(record, request, exchange.fields)
     limits, budgets, counts = gateway.limits, gateway.budgets, at_route.counts
-    place = record.caller, route.name, request.model, record.team, record.user, record.end_user
+    place = (
+        record.caller,
+        route.name,
+        request.model,
+        record.team,
+        record.user,
+        record.end_user,
+        record.plan,
+    )
     accounts = limits.of(place) if limits.any else None
     purses = budgets.of(place) if budgets.any and not counts else None
     needed, reservation = 0, None
@@ -91,7 +99,15 @@ async def reserve(
     the request waits; then nothing is reserved, but a request that a budget refuses has counted.
     """
     limits, hold = gateway.limits, NO_HOLD
-    place = record.caller, route.name, request.model, record.team, record.user, record.end_user
+    place = (
+        record.caller,
+        route.name,
+        request.model,
+        record.team,
+        record.user,
+        record.end_user,
+        record.plan,
+    )
     accounts = limits.of(place) if limits.any else None
     if accounts is not None:
         needed = 0

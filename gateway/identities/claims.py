@@ -51,8 +51,13 @@ def check_claims(claims: Claims, issuer: Issuer, at: float) -> float:
     return until
 
 
-def caller_of(claims: Claims, issuer: Issuer, teams: Mapping[str, Team]) -> Caller:
-    """Raises WrongToken, and Forbidden if the claims do not admit the caller."""
+def caller_of(
+    claims: Claims, issuer: Issuer, teams: Mapping[str, Team], plans: Sequence[str] = ()
+) -> Caller:
+    """Raises WrongToken, and Forbidden if the claims do not admit the caller.
+
+    plans: their names, in the configuration's order.
+    """
     paths = issuer.claims
     team = _team(claims, issuer, teams)
     team_models = None if team is None or "*" in team.models else team.models
@@ -63,6 +68,7 @@ def caller_of(claims: Claims, issuer: Issuer, teams: Mapping[str, Team]) -> Call
         team="" if team is None else team.name,
         team_models=team_models,
         user="" if paths.user is None else _text(claims, paths.user),
+        plan=_plan(claims, issuer, plans),
     )
 
 
@@ -135,6 +141,27 @@ def _team(claims: Claims, issuer: Issuer, teams: Mapping[str, Team]) -> Team | N
             f"claim {path}: names no team of the gateway; ask its operator", code="team_not_found"
         )
     return None
+
+
+def _plan(claims: Claims, issuer: Issuer, plans: Sequence[str]) -> str:
+    """Return the first plan that the claim names, "" if plans are not used.
+
+    A claim without a known plan is refused, whatever `issuer.plan` is: a plan that is misspelt on
+    either side must not become another one silently.
+    """
+    path = issuer.claims.plan
+    value = None if path is None else claim_at(claims, path)
+    if value is None:
+        if path is not None and issuer.plan is None:
+            raise TokenNotAllowed(f"claim {path}: is missing, and the gateway needs a plan in it")
+        return issuer.plan or ""
+    if not isinstance(value, str | list):
+        raise TokenNotAllowed(f"claim {path}: expected the name of a plan, or a list of names")
+    values = frozenset(_texts(cast("str | list[object]", value)))
+    for name in plans:
+        if name in values:
+            return name
+    raise TokenNotAllowed(f"claim {path}: names no plan of the gateway; ask its operator")
 
 
 def _priority(claims: Claims, issuer: Issuer) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gateway.access.auth import Tokens
-from gateway.config.schema.auth import Auth, Team
+from gateway.config.schema.auth import Auth, CallerPlan, Team
 
 if TYPE_CHECKING:
     from gateway.identities.issuer_keys import KnownIssuers
@@ -22,10 +22,12 @@ def known_issuers(auth: Auth, before: "KnownIssuers | None") -> "KnownIssuers | 
     return KnownIssuers(auth.jwt, before)
 
 
-def token_callers(issuers: "KnownIssuers | None", teams: Sequence[Team]) -> Tokens | None:
+def token_callers(
+    issuers: "KnownIssuers | None", teams: Sequence[Team], plans: Sequence[CallerPlan]
+) -> Tokens | None:
     """issuers: as `known_issuers` returned them."""
     if issuers is None:
         return None
     from gateway.identities.token_callers import TokenCallers  # late: as above
 
-    return TokenCallers(issuers, teams)
+    return TokenCallers(issuers, teams, plans)

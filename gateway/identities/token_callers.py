@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from gateway.access.auth import Caller
-from gateway.config.schema.auth import Team
+from gateway.config.schema.auth import CallerPlan, Team
 from gateway.identities.claims import caller_of, check_claims
 from gateway.identities.compact_token import looks_like_token, read_token
 from gateway.identities.issuer_keys import IssuerKeys, KnownIssuers
@@ -35,6 +35,7 @@ class TokenCallers:
         self,
         issuers: KnownIssuers,
         teams: Sequence[Team] = (),
+        plans: Sequence[CallerPlan] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         """clock: Unix seconds."""
@@ -43,6 +44,7 @@ class TokenCallers:
             for settings, keys in zip(issuers.settings, issuers.keys, strict=True)
         }
         self._teams = {team.name: team for team in teams}
+        self._plans = tuple([plan.name for plan in plans])
         self._clock = clock
         self._known: dict[bytes, _Known] = {}
 
@@ -75,7 +77,7 @@ class TokenCallers:
         if not signed(token, key, header.alg):
             raise WrongToken("the token's signature is not valid; get a new token")
         until = check_claims(read.claims, settings, self._clock())
-        caller = caller_of(read.claims, settings, self._teams)
+        caller = caller_of(read.claims, settings, self._teams, self._plans)
         if keys is not None:
             self._remember(sha256(token).digest(), _Known(until, caller, issuer, keys))
         return caller

@@ -76,7 +76,7 @@ class RequestLimits:
             return self._found[place]
         except KeyError:
             pass
-        key, route, model, team, user, end_user = place
+        key, route, model, team, user, end_user, plan = place
         if len(self._found) >= _MOST_KEPT:
             self._found.clear()
         found = [
@@ -84,6 +84,7 @@ class RequestLimits:
             for limit in self._limits.of_key(key)
             if (subject := subject_of(limit, key, team, user, end_user)) is not None
             and covers(limit.models, route, model)
+            and (not limit.plan or limit.plan == plan)
         ]
         accounts = self._found[place] = Accounts(found) if found else None
         return accounts

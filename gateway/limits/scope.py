@@ -5,9 +5,10 @@ from typing import Generic, Protocol, TypeVar
 
 from gateway.config.schema.limits import Each, LimitWho
 
-Place = tuple[str, str, str, str, str, str]
+Place = tuple[str, str, str, str, str, str, str]
 """Where a request counts: the name of its key, the model's own name and the requested one, the team
-and the user of the key, and the end user as `gateway.end_users` names it; "" for none."""
+and the user of the key, the end user as `gateway.end_users` names it, and the caller's plan; "" for
+none."""
 
 
 class Scoped(Protocol):

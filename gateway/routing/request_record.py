@@ -113,7 +113,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     estimated_prompt_tokens: our own estimate if no usage arrived; `None` if none is needed.
     rule, candidates, ruled_out: as in the plan; candidates by name.
     refusal: the gateway's own error message if no backend was asked.
-    certificate: of the client, its subject. team, user, tags: of the caller.
+    certificate: of the client, its subject. team, user, plan, tags: of the
+             caller.
     trace:   `None` if requests are not traced. payload: `None` if it is not logged.
     findings: of guardrails, as GUARDRAIL/RULE:ACTION, without content.
     cache:   `None` if neither side asked for an answer from the cache.
@@ -135,6 +136,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     user: str = ""
     end_user: str = ""
     spender: str = ""
+    plan: str = ""
     tags: tuple[str, ...] = ()
     budget: str = ""
     stream: bool = False

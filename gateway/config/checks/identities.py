@@ -84,6 +84,18 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def _plan(issuer: Issuer, path: Path, config: Config, problems: Problems) -> None:
+    plans = [plan.name for plan in config.plans]
+    if problems.under(("plans",)):
+        return
+    if issuer.plan is not None and issuer.plan not in plans and not problems.at((*path, "plan")):
+        hint = nearest(issuer.plan, plans) or "; there are none in plans"
+        problems.add((*path, "plan"), "no plan is named ", Found(issuer.plan), hint)
+    if issuer.claims.plan is not None and not plans and not problems.under((*path, "claims")):
+        text = "refuses every token, because plans has none for it to name"
+        problems.add((*path, "claims", "plan"), text)
+
+
 def _rights(issuer: Issuer, path: Path, config: Config, problems: Problems) -> None:
     """Check the teams and models that tokens may have."""
     teams = [team.name for team in config.teams]
@@ -98,6 +110,7 @@ def _rights(issuer: Issuer, path: Path, config: Config, problems: Problems) -> N
             problems.add(place, "no team is named ", Found(name), hint)
     if issuer.teams and issuer.claims.team is None and not problems.under(path):
         problems.add((*path, "claims", "team"), "is missing; teams needs the claim with its values")
+    _plan(issuer, path, config, problems)
     if issuer.claims.models is not None and issuer.models != ("*",) and not problems.under(path):
         problems.add((*path, "models"), "conflicts with claims.models; give one of them")
     names = [name for model in config.models for name in (model.name, *model.aliases)]

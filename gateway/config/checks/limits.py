@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from gateway.config.checks.identities import token_caller
 from gateway.config.checks.models import matches
-from gateway.config.own_rules import PREFIXES, limits_of_teams
+from gateway.config.own_rules import PREFIXES, limits_of_plans, limits_of_teams
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.budgets import Budget
 from gateway.config.schema.config import Config
@@ -23,6 +23,13 @@ def check_limits(config: Config, problems: Problems) -> None:
     for index, team in enumerate(config.teams):
         own = limits_of_teams((team,))
         check_limit_list(own, ("teams", index, "limits"), config, problems)
+    names: dict[str, int] = {}
+    for index, plan in enumerate(config.plans):
+        place: Path = ("plans", index, "name")
+        first = names.setdefault(plan.name, index)
+        if first != index and not problems.at(place):
+            problems.add(place, Found(plan.name), f" is already the name of plans[{first}]")
+        check_limit_list(limits_of_plans((plan,)), ("plans", index, "limits"), config, problems)
 
 
 def check_limit_list(

@@ -28,6 +28,13 @@ class Team(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budgets: OwnBudgets = ()
 
 
+class CallerPlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What each caller may use whose token names the plan. limits: of every caller for itself."""
+
+    name: Name
+    limits: OwnLimits = ()
+
+
 class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One client's key.
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gateway.config.schema.audit import Audit
-from gateway.config.schema.auth import Auth, Team
+from gateway.config.schema.auth import Auth, CallerPlan, Team
 from gateway.config.schema.budgets import Budget
 from gateway.config.schema.cache import CacheConfig, ModelCache
 from gateway.config.schema.capabilities import Capability, PublishedFacts
@@ -375,6 +375,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     auth: Auth = Auth()
     audit: Audit = Audit()
     teams: tuple[Team, ...] = ()
+    plans: tuple[CallerPlan, ...] = ()
     experiments: tuple[Experiment, ...] = ()
     metrics: tuple[MetricContract, ...] = ()
     end_users: EndUsers = EndUsers()

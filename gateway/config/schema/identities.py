@@ -39,6 +39,7 @@ class Claims(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name:         the caller's, text. user: text, for limits by user.
     team:         text or a list of text. models, a list of text, or text with spaces in between.
     max_priority: a number from 1 to 5.
+    plan:         text or a list of text: the first plan of the configuration that it names.
     """
 
     name: ClaimPath = "sub"
@@ -46,6 +47,7 @@ class Claims(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     team: ClaimPath | None = None
     models: ClaimPath | None = None
     max_priority: ClaimPath | None = None
+    plan: ClaimPath | None = None
 
 
 class Issuer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +61,7 @@ class Issuer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_stale_s: how long its keys are used while it cannot be reached.
     require:     claims that a token must have, with these values.
     teams:       team by value of `claims.team`; {}: its values are the names of teams.
-    team, models, max_priority: of tokens without such a claim.
+    team, models, max_priority, plan: of tokens without such a claim.
     """
 
     name: IssuerName
@@ -77,3 +79,4 @@ class Issuer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     team: Name | None = None
     models: tuple[Name, ...] = ("*",)
     max_priority: Annotated[int, Meta(ge=1, le=5)] = 1
+    plan: Name | None = None

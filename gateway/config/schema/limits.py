@@ -29,6 +29,7 @@ class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     exact:      never exceeded; false: each worker may exceed it by what it holds in advance.
     wait_s:     hold a request this long for room before it is refused.
     on_outage:  without Redis, each replica limits alone, or requests are refused.
+    plan:       only requests of callers with this plan count; "" is all.
     """
 
     name: Name
@@ -42,10 +43,11 @@ class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     exact: bool = True
     wait_s: SecondsOrZero = 0.0
     on_outage: Literal["local", "refuse"] = "local"
+    plan: Annotated[str, Meta(extra={"resolved": True})] = ""
 
 
 class OwnLimit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A limit of one issued key or one team: a Limit whose `who` is known.
+    """A limit of one issued key, one team or one plan: a Limit whose `who` is known.
 
     name: `None` takes that of the period.
     """

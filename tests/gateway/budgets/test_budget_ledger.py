@@ -150,7 +150,7 @@ class World:
         budgets, leases = self.workers[worker]
         cost = Cost(draws.randrange(1200), draws.randrange(900))
         expected = self.has_room(key, model, cost)
-        purses = budgets.of((key, model, model, "", "", ""))
+        purses = budgets.of((key, model, model, "", "", "", ""))
         assert purses is not None
         found = purses.reserve(cost) or await leases.ask(purses, cost)
 

@@ -45,7 +45,7 @@ class OneGateway:
         self.bank.join(0, self.leases.on_message)
 
     async def request(self) -> Reservation | tuple[Short, ...]:
-        purses = self.budgets.of(("k", "chat", "chat", "", "", ""))
+        purses = self.budgets.of(("k", "chat", "chat", "", "", "", ""))
         assert purses is not None
         return purses.reserve(COST) or await self.leases.ask(purses, COST)
 

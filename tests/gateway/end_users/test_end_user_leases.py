@@ -23,7 +23,7 @@ async def test_every_end_user_gets_exactly_the_limit_and_leases_come_back() -> N
     admitted = dict.fromkeys(map(str, range(40)), 0)
 
     async def request(worker: LeasingWorker, end_user: str) -> None:
-        accounts = worker.limits.of(("web", "chat", "chat", "", "", end_user))
+        accounts = worker.limits.of(("web", "chat", "chat", "", "", end_user, ""))
         assert accounts is not None
         hold = accounts.reserve(30, monotonic_ns())
         found = hold or await worker.leases.ask(accounts, 30)

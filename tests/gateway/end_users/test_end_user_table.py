@@ -56,7 +56,7 @@ def test_random_end_users_leave_no_more_accounts_than_the_bound() -> None:
     for number in range(100_000):
         at += draws.randrange(2_000_000)
         name = table.name("web", f"user-{number}-{draws.random()}")
-        accounts = limits.of(("web", "chat", "chat", "", "", name))
+        accounts = limits.of(("web", "chat", "chat", "", "", name, ""))
         assert accounts is not None
         hold = accounts.reserve(1, at)
         assert hold is not None or name == OTHERS
@@ -78,7 +78,7 @@ def test_metrics_show_few_end_users_of_a_limit(each: str) -> None:
         )
     )
     for number in range(50):
-        accounts = limits.of((f"k{number}", "chat", "chat", "", "", "e"))
+        accounts = limits.of((f"k{number}", "chat", "chat", "", "", "e", ""))
         assert accounts is not None
         assert accounts.reserve(0, monotonic_ns()) is not None
 

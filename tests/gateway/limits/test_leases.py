@@ -53,7 +53,7 @@ class LeasingWorker:
         self.reporting = asyncio.create_task(self.leases.report())
 
     async def request(self, tokens: int) -> Hold | LimitRefusal:
-        accounts = self.limits.of(("web", "chat", "chat", "", "", ""))
+        accounts = self.limits.of(("web", "chat", "chat", "", "", "", ""))
         assert accounts is not None
         hold = accounts.reserve(tokens, monotonic_ns())
         return hold if hold is not None else await self.leases.ask(accounts, tokens)

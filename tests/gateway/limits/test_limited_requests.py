@@ -360,7 +360,7 @@ async def test_a_client_that_waits_as_long_as_it_is_asked_is_served(tmp_path: Pa
     async with provider() as a, serving(config(a.base_url, limits), tmp_path) as gateway:
         await send(gateway)
         await send(gateway)
-        window = gateway.state.limits.of(("web", "chat", "chat", "", "", ""))
+        window = gateway.state.limits.of(("web", "chat", "chat", "", "", "", ""))
         assert window is not None
         refused = await send(gateway)
         wait_ms = int(refused.headers["retry-after-ms"])

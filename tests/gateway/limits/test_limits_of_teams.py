@@ -86,7 +86,7 @@ def test_the_limits_of_a_request_are_those_that_a_walk_over_all_of_them_finds(
         and covers(limit.models, "chat", model)
     ]
 
-    accounts = RequestLimits(limits).of((key, "chat", model, team, user, ""))
+    accounts = RequestLimits(limits).of((key, "chat", model, team, user, "", ""))
     found = [] if accounts is None else [(one.limit, one.subject) for one in accounts.all]
     assert found == expected
     assert set(RuleIndex(limits).of_key(key)) <= set(limits)

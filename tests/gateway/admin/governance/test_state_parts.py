@@ -141,7 +141,7 @@ def test_metrics_of_use_have_the_fullest_accounts_and_no_more_than_a_thousand() 
     )
     limits = RequestLimits(read(text).limits)
     for number in range(MOST_ACCOUNTS + 5):
-        accounts = limits.of((f"k{number}", "chat", "chat", "", "", ""))
+        accounts = limits.of((f"k{number}", "chat", "chat", "", "", "", ""))
         assert accounts is not None
         for _ in range(1 + (number < 3)):
             assert accounts.reserve(0, monotonic_ns()) is not None
