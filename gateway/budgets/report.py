@@ -1,6 +1,7 @@
 """What each budget has left now, from the store: for `strowger budgets` and `/admin/budgets`."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct
@@ -87,10 +88,9 @@ def budget_report(budgets: Sequence[Budget], store: BudgetStore, at: float) -> B
     for budget in budgets:
         period = period_at(budget, at)
         spent = _spent(budget, read[period])
-        states = _states(budget, period, spent, held.get(budget.name, {}), marks, at)
-        found += states[:MOST_SUBJECTS]
-        if len(states) > MOST_SUBJECTS:
-            omitted[budget.name] = len(states) - MOST_SUBJECTS
+        found += _states(budget, period, spent, held.get(budget.name, {}), marks, at)
+        if len(spent) > MOST_SUBJECTS:
+            omitted[budget.name] = len(spent) - MOST_SUBJECTS
     return BudgetOverview(at=at, budgets=tuple(found), omitted=omitted)
 
 
@@ -112,7 +112,10 @@ def _states(
     marks: Iterable[AlertMark],
     at: float,
 ) -> list[BudgetStanding]:
-    """Return the budget's subjects, those with the largest part first. spent: by subject."""
+    """Return MOST_SUBJECTS of the budget's subjects, those with the largest part first.
+
+    spent: by subject; gets those that have only reserved something.
+    """
     for subject in held:
         spent.setdefault(subject, 0)
     passed = {
@@ -120,7 +123,7 @@ def _states(
         for one in marks
         if one.budget == budget.name and (one.begin, one.end) == (period.begin, period.end)
     }
-    ordered = sorted(spent.items(), key=lambda one: (-one[1], one[0]))
+    ordered = nsmallest(MOST_SUBJECTS, spent.items(), key=lambda one: (-one[1], one[0]))
     return [
         _state(budget, subject, period, used, held.get(subject, 0), passed, at)
         for subject, used in ordered

@@ -26,6 +26,7 @@ class Access:
         self.server: dict[str, object] = {"host": "127.0.0.1", "port": _PORT}
         self.store: dict[str, object] = {}
         self.auth: dict[str, object] = {}
+        self.end_users: dict[str, object] = {}
         self.budgets: list[dict[str, object]] = []
         self.limits: list[dict[str, object]] = []
         self._general(mapping(document.get("general_settings")))
@@ -65,6 +66,10 @@ class Access:
         if each and each >= 1:
             self._limit("each-key-parallel", "key", {"concurrent": int(each)})
             self.ledger.translate((section, "max_parallel_requests"), "limits[].concurrent")
+        header = self.values.text(settings.get("user_header_name"))
+        if header:
+            self.end_users["sources"] = [f"header:{header}", "user", "safety_identifier"]
+            self.ledger.translate((section, "user_header_name"), "end_users.sources")
         for key, reason, remedy in (
             ("alerting", "other alerts", "use docs/operations.md's alerts and budgets[].alerts"),
             (
@@ -93,6 +98,8 @@ class Access:
             "user",
             ("max_internal_user_budget", "internal_user_budget_duration"),
         )
+        people = ("max_end_user_budget", "")  # without a period
+        self._spend((section,), settings, {"any": True}, "each-end-user", "end_user", people)
         for key in _CALLBACKS:
             listed = settings.get(key)
             for place, name in enumerate(listed if isinstance(listed, list) else [listed]):
@@ -143,7 +150,8 @@ class Access:
         # LiteLLM counts an unknown price as 0.
         self.budgets.append(budget | {"usd": most, "per": per, "unknown_price": {"count_usd": 0}})
         self.ledger.translate((*path, keys[0]), "budgets[].usd")
-        self.ledger.translate((*path, keys[1]), "budgets[].per")
+        if keys[1]:
+            self.ledger.translate((*path, keys[1]), "budgets[].per")
 
     def _rates(self, path: Path, settings: Mapping[str, Tree], who: str) -> None:
         limit: dict[str, object] = {}

@@ -41,6 +41,8 @@ def translate(tree: Tree) -> Translation:
         config["store"] = access.store
     if access.auth:
         config["auth"] = access.auth
+    if access.end_users:
+        config["end_users"] = access.end_users
     config["providers"] = [{"name": name, **one} for name, one in deployments.providers.items()]
     config["models"] = list(models.models.values())
     lists = {

@@ -117,6 +117,20 @@ def test_keys_budgets_and_prices_keep_their_amounts(config: Config) -> None:
     )
 
 
+def test_customers_become_end_users() -> None:
+    text = """
+model_list: [{model_name: a, litellm_params: {model: openai/a}}]
+general_settings: {user_header_name: X-OpenWebUI-User-Id}
+litellm_settings: {max_end_user_budget: 0.5}
+"""
+    made = translate(tree_of(text)).text
+
+    assert "header:X-OpenWebUI-User-Id" in made
+    assert 'each: "end_user"' in made
+    assert "usd: 0.5" in made
+    assert 'per: "total"' in made
+
+
 def test_secrets_of_the_input_are_in_no_output(tmp_path: Path) -> None:
     file = tmp_path / "litellm.yaml"
     entry = "{{model_name: {0}, litellm_params: {{model: openai/{0}, api_key: {1}}}}}"
