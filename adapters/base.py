@@ -48,8 +48,8 @@ class Outbound(Struct, frozen=True, kw_only=True, gc=False):
     target:  the origin-form request target: path prefix, path and query.
     headers: all but host, content-length and accept-encoding, which the transport sets.
     stream:  the answer will be streamed, so first_token_s and between_tokens_s apply.
-    trace:   header lines of the trace, each with CRLF. They differ with each request and are not
-             signed, because proxies on the way may replace them.
+    trace:   header lines of the trace, and for an endpoint picker, each with CRLF. They differ
+             with each request and are not signed, because proxies on the way may replace them.
     """
 
     target: str

@@ -20,6 +20,7 @@ from gateway.explain.explanation import (
     RuledOut,
     refusal,
 )
+from gateway.explain.picker_headers import picker_headers
 from gateway.explain.policy_reasons import policy_reason
 from gateway.explain.simulated_outage import is_simulated_outage, with_outage
 from gateway.routing.backend_status import describe, status_of
@@ -105,7 +106,7 @@ def explain(
     return msgspec.structs.replace(
         seen,
         candidates=tuple(
-            _candidate(one, share, group, request, facts)
+            _candidate(one, share, group, request, facts, caller)
             for group in groups
             for one, share in group.members
         ),
@@ -265,7 +266,12 @@ def _all_of(planner: Planner, route: Route) -> Iterator[tuple[Backend, bool]]:
 
 
 def _candidate(
-    one: Candidate, share: float, group: _Group, request: Request, facts: RequestFacts
+    one: Candidate,
+    share: float,
+    group: _Group,
+    request: Request,
+    facts: RequestFacts,
+    caller: Caller,
 ) -> ExplainedCandidate:
     task, supports = task_of(request), one.backend.supports
     arm = group.arms.get(id(one.backend))
@@ -304,6 +310,7 @@ def _candidate(
         variant="" if arm is None else arm.name,
         health=status_of(one.backend, facts.now, one.breaker),
         replica="" if one.backend.replica is None else one.backend.replica.address,
+        headers=picker_headers(one, request, facts, caller),
     )
 
 

@@ -66,6 +66,7 @@ class ExplainedCandidate(Struct, frozen=True, kw_only=True):
     context, max_output: tokens that its model reads and answers; `None` is unknown.
     variant:    its variant of the experiment; "" if it is none.
     replica:    HOST:PORT of the replica; "" if the backend has none.
+    headers:    that its endpoint picker receives, by name.
     """
 
     backend: str
@@ -83,6 +84,7 @@ class ExplainedCandidate(Struct, frozen=True, kw_only=True):
     variant: str = ""
     health: BackendStatus
     replica: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def place(self) -> str:

@@ -55,7 +55,7 @@ def with_outage(planner: Planner, names: Collection[str], now: float) -> Planner
     experiments = {
         name: experiment.with_backends(one) for name, experiment in planner.experiments.items()
     }
-    return Planner(RouteTable(routes, table.aliases), experiments)
+    return Planner(RouteTable(routes, table.aliases, pooled=table.pooled), experiments)
 
 
 def is_simulated_outage(backend: Backend) -> bool:

@@ -42,6 +42,8 @@ def plan_of(
     except GatewayError as exc:
         name_field(exc, request, at_route.surface.field_names)
         raise
+    if planner.pooled:
+        record.client_headers = facts.headers
     record.candidates, record.rule = planned.names, planned.rule
     if planned.ruled_out:
         record.ruled_out = planned.ruled_out

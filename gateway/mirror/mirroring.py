@@ -104,7 +104,14 @@ class Mirrors:
         runtime: Runtime,
     ) -> None:
         shadow = RequestRecord(
-            request_id=record.request_id, started=now(), task=record.task, attempts=[]
+            request_id=record.request_id,
+            started=now(),
+            task=record.task,
+            attempts=[],
+            caller=record.caller,
+            team=record.team,
+            user=record.user,
+            client_headers=record.client_headers,
         )
         if record.trace is not None:
             shadow.trace = record.trace.of_mirror()

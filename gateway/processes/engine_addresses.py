@@ -127,5 +127,5 @@ def _sources(config: Config) -> Mapping[str, Discover]:
     return {
         one.name: one.engines.discover
         for one in config.providers
-        if one.engines is not None and one.engines.discover is not None and not one.pool
+        if one.engines is not None and one.engines.discover is not None and not one.replica_of
     }

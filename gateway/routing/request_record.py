@@ -6,7 +6,7 @@ The response headers, the access log, the metrics and the store are written from
 import random
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -121,6 +121,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     drawn:   of the current attempt; `None` unless its stream can be continued.
     end_user: of the client, as its account is named; "" unless a limit or a budget needs it.
     spender: the same, "" unless a budget needs it.
+    client_headers: names in lower case; () unless a backend's pool is told of them.
     budget:  the one that was used up, if it refused the request or sent it to a cheaper model.
     """
 
@@ -164,6 +165,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     trace: RequestTrace | None = None
     findings: Collection[str] = ()
     drawn: DrawnTokens | None = None
+    client_headers: Iterable[tuple[bytes, bytes]] = ()
     payload: CapturedPayload | None = None
     cache: CacheUse | None = None
 

@@ -27,6 +27,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
                 upstreams that count the tokens exactly.
     trace:      the attempt's span, if requests are traced.
     drawn:      collects the tokens of a local engine; `None` if no attempt resumes the answer.
+    pool:       header lines for the backend's endpoint picker, each with CRLF; b"" without one.
     """
 
     model: str
@@ -38,6 +39,7 @@ class Call(Struct, frozen=True, kw_only=True, gc=False):
     longest_prompt: int | None = None
     trace: AttemptTrace | None = None
     drawn: DrawnTokens | None = None
+    pool: bytes = b""
 
 
 WholeChat = Callable[[ChatRequest, Call], Awaitable[PlainAnswer | Sequence[Event]]]

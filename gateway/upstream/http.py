@@ -24,7 +24,6 @@ from adapters.unencodable import ENCODE_ERRORS, unencodable
 from gateway.clock import now
 from gateway.config.schema.config import Timeouts
 from gateway.config.schema.connection import ClientFields
-from gateway.trace_context import AttemptTrace
 from gateway.upstream.base import Call, WholeChat
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport
@@ -94,7 +93,7 @@ class HttpUpstream:
         begun = started if call.begun is None else call.begun
         over = min(begun + self._timeouts.total_s, call.deadline)
         first_by = min(started + self._timeouts.first_token_s, over) if outbound.stream else over
-        reply = await self._exchange(outbound, started, first_by, call.trace)
+        reply = await self._exchange(outbound, started, first_by, call)
         try:
             kind = await self._check(reply, first_by)
             if not outbound.stream or kind.startswith("application/json"):
@@ -145,7 +144,7 @@ class HttpUpstream:
         over = (started if call.begun is None else call.begun) + timeouts.total_s
         if over > call.deadline:
             over = call.deadline
-        reply = await self._exchange(outbound, started, over, call.trace)
+        reply = await self._exchange(outbound, started, over, call)
         try:
             await self._check(reply, over)
             body = await reply.body(over, ANSWER_BYTES)
@@ -185,7 +184,7 @@ class HttpUpstream:
             outbound = counter.encode_count(request, call.model)
         except ENCODE_ERRORS as exc:
             raise unencodable(request, exc) from exc
-        reply = await self._exchange(outbound, now(), over, call.trace)
+        reply = await self._exchange(outbound, now(), over, call)
         try:
             await self._check(reply, over)
             return counter.counted(await reply.body(over, ANSWER_BYTES))
@@ -204,7 +203,7 @@ class HttpUpstream:
             outbound = await asyncio.to_thread(self._encode, request, call.model)
         else:
             outbound = self._encode(request, call.model)
-        reply = await self._exchange(outbound, now(), over, call.trace)
+        reply = await self._exchange(outbound, now(), over, call)
         try:
             await self._check(reply, over)
             return self.adapter.embeddings(request, await reply.body(over, ANSWER_BYTES))
@@ -241,10 +240,12 @@ class HttpUpstream:
         )
 
     async def _exchange(
-        self, outbound: Outbound, started: float, head_by: float, trace: AttemptTrace | None
+        self, outbound: Outbound, started: float, head_by: float, call: Call
     ) -> Reply:
-        if trace is not None:
-            outbound = replace(outbound, trace=trace.lines)
+        if call.trace is not None:
+            outbound = replace(outbound, trace=call.trace.lines + call.pool)
+        elif call.pool:
+            outbound = replace(outbound, trace=call.pool)
         return await self._transport.exchange(
             outbound,
             connect_by=min(started + self._timeouts.connect_s, head_by),

@@ -45,10 +45,10 @@ def engine_elsewhere(provider: Provider, known: EngineKnowledge) -> LocalUpstrea
     Raises InvalidConfig for certificates that cannot be used.
     """
     return LocalUpstream(
-        provider.pool or provider.name,
+        provider.replica_of or provider.name,
         _place(provider, known.certificates),
         provider.timeouts,
-        reported=known.weights.setdefault(provider.pool or provider.name, {}),
+        reported=known.weights.setdefault(provider.replica_of or provider.name, {}),
     )
 
 

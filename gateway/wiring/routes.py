@@ -15,6 +15,7 @@ from gateway.discovery.source import HostPort
 from gateway.routing.planning.enrolment import ExperimentRouter, ExperimentState
 from gateway.routing.planning.model_facts import KnownModels
 from gateway.routing.planning.policies import POLICIES
+from gateway.routing.planning.pool_headers import PoolHeaders
 from gateway.routing.planning.prices import Prices
 from gateway.routing.planning.route import (
     NO_VALUES,
@@ -72,7 +73,7 @@ def build_routes(
     before: the previous generation's. The breaker, load and hedging budget of a backend whose
     upstream has not changed are taken over.
     """
-    builder = _Builder(upstreams, prices, known, before, discovered)
+    builder = _Builder(config, upstreams, prices, known, before, discovered)
     routes = [builder.route(model) for model in config.models]
     models = {model.name: model for model in config.models}
     experiments = {
@@ -82,7 +83,9 @@ def build_routes(
     }
     aliases = {alias: model.name for model in config.models for alias in model.aliases}
     return Routes(
-        table=RouteTable(routes, aliases),
+        table=RouteTable(
+            routes, aliases, pooled=any(one.pool is not None for one in config.providers)
+        ),
         backends=builder.backends,
         experiments=experiments,
         replicas=builder.replicas,
@@ -103,12 +106,16 @@ class _Builder:
 
     def __init__(
         self,
+        config: Config,
         upstreams: Upstreams,
         prices: Prices,
         known: KnownModels,
         before: Routes | None,
         discovered: Discovered,
     ) -> None:
+        self._pools = {
+            one.name: PoolHeaders(one.pool) for one in config.providers if one.pool is not None
+        }
         self._upstreams = upstreams
         self._prices = prices
         self._known = known
@@ -178,6 +185,7 @@ class _Builder:
             whole_chat=whole_chat_of(upstream),
             models=self._known,
             replica=replica,
+            pool=self._pools.get(provider),
         )
         return self.backends[key]
 

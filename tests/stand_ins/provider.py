@@ -13,12 +13,13 @@ Json = Mapping[str, object]
 
 
 class Received(Struct, frozen=True, kw_only=True):
-    """One request as received; header names are lower-case."""
+    """One request as received; header names are lower-case. lines: of the headers, in order."""
 
     method: str
     path: str
     headers: dict[str, str]
     body: bytes
+    lines: tuple[str, ...] = ()
 
     @property
     def json(self) -> dict[str, object]:
@@ -294,4 +295,4 @@ async def _read(reader: asyncio.StreamReader) -> Received | None:
     method, path, _ = line.split(" ")
     headers = {name.lower(): value for name, _, value in (f.partition(": ") for f in fields)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Received(method=method, path=path, headers=headers, body=body)
+    return Received(method=method, path=path, headers=headers, body=body, lines=tuple(fields))

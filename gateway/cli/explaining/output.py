@@ -143,7 +143,8 @@ def _gets(one: ExplainedCandidate) -> list[str]:
     missing = (*one.dropped, *one.omitted_content)
     lines += [f"without {field}" for field in missing if field not in replaced]
     lines += [value.replace("=", " ") for value in one.defaulted]
-    return lines or ["the request unchanged"]
+    lines = lines or ["the request unchanged"]
+    return lines + [f"{name}: {value}" for name, value in one.headers.items()]
 
 
 def _ruled_out(found: Explanation) -> Table:

@@ -13,6 +13,8 @@ LARGEST_PART = 5.0
 
 def warn_ineffective(config: Config, problems: Problems) -> None:
     models = {model.name: model for model in config.models}
+    if config.auth.mode == "none":
+        _keyless_pools(config, problems)
     for index, model in enumerate(config.models):
         path: Path = ("models", index)
         _attempts(model, models, path, problems)
@@ -24,6 +26,19 @@ def warn_ineffective(config: Config, problems: Problems) -> None:
         model = models.get(experiment.model)
         if model is not None:
             _alone(experiment, model, models, path, problems)
+
+
+def _keyless_pools(config: Config, problems: Problems) -> None:
+    for index, provider in enumerate(config.providers):
+        pool = provider.pool
+        if pool is None:
+            continue
+        for field, by in (("session", pool.session), ("fairness", pool.fairness)):
+            if by in ("caller", "api_key", "team"):
+                problems.warn(
+                    ("providers", index, "pool", field),
+                    "with auth.mode none no request has a key, so the header is never sent",
+                )
 
 
 def _attempts(model: Model, models: Mapping[str, Model], path: Path, problems: Problems) -> None:

@@ -10,6 +10,7 @@ from gateway.config.adapter_names import LOCAL, Defaults
 from gateway.config.aws import aws_base_url, check_aws
 from gateway.config.checks.credentials import check_keyless
 from gateway.config.cloud_credentials import check_cloud_credentials
+from gateway.config.pool_headers import check_pool
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.remote_engines.checks import check_engines
 from gateway.config.schema.config import Engine, OAuth, Provider, Tls
@@ -53,6 +54,7 @@ REMOTE_ONLY: Mapping[str, object] = {
     "tls": Tls(),
     "proxy": None,
     "client_fields": ClientFields(),
+    "pool": None,
 }
 """Settings, with their defaults, that do not apply to the local engine."""
 
@@ -68,7 +70,7 @@ def check_providers(
             problems.add(
                 (*path, "name"), Found(provider.name), f" is already the name of providers[{first}]"
             )
-        if "@" in provider.name and not provider.pool and not problems.at((*path, "name")):
+        if "@" in provider.name and not provider.replica_of and not problems.at((*path, "name")):
             problems.add(
                 (*path, "name"), Found(provider.name), " has an @, which is for replicas of engines"
             )
@@ -202,6 +204,8 @@ def _remote(
         )
     check_key(provider.api_key, (*path, "api_key"), problems)
     _headers(provider, path, problems)
+    if provider.pool is not None:
+        check_pool(provider, provider.pool, (*path, "pool"), problems)
     if provider.oauth is not None:
         _oauth(provider, provider.oauth, path, problems, adapters.get(provider.adapter))
     if provider.aws is not None:

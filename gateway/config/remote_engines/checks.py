@@ -89,7 +89,7 @@ def _discover(discover: Discover, place: Path, problems: Problems) -> None:
 
 def check_pools(config: Config, problems: Problems) -> None:
     """Refuse several engines where exactly one backend is meant."""
-    pools = {one.name for one in config.providers if one.engines is not None and not one.pool}
+    pools = {one.name for one in config.providers if one.engines is not None and not one.replica_of}
     if not pools:
         return
     for index, model in enumerate(config.models):

@@ -25,7 +25,7 @@ def with_replicas(config: Config, found: Mapping[str, Sequence[str]] = NO_ADDRES
     """
     replicas: dict[str, tuple[Provider, ...]] = {}
     for provider in config.providers:
-        if provider.engines is None or provider.pool:
+        if provider.engines is None or provider.replica_of:
             continue
         known = (one for one in found.get(provider.name, ()) if len(one) <= LONGEST)
         hosts = dict.fromkeys((*provider.engines.hosts, *known))
@@ -57,7 +57,9 @@ def with_replicas(config: Config, found: Mapping[str, Sequence[str]] = NO_ADDRES
 def _replica(provider: Provider, host: str) -> Provider:
     assert provider.engines is not None
     engines = replace(provider.engines, hosts=(host,), discover=None)
-    return replace(provider, name=f"{provider.name}@{host}", engines=engines, pool=provider.name)
+    return replace(
+        provider, name=f"{provider.name}@{host}", engines=engines, replica_of=provider.name
+    )
 
 
 def _model(model: Model, names: Mapping[str, Sequence[str]]) -> Model:

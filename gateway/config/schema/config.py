@@ -34,6 +34,7 @@ from gateway.config.schema.limits import Limit
 from gateway.config.schema.listener_tls import ListenerTls
 from gateway.config.schema.metric import MetricContract
 from gateway.config.schema.payloads import Payloads
+from gateway.config.schema.pool import Pool
 from gateway.config.schema.prices import CatalogueRow, Price
 from gateway.config.schema.record_export import RecordExport
 from gateway.config.schema.responses import ResponsesConfig
@@ -238,8 +239,9 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     google:    tokens of a Google account instead of an api_key; azure: tokens of Entra ID.
     tokenizer: a tokenizer.json; proxy: a URL, which may contain a password.
     client_fields: request fields that clients may pass through to it.
+    pool:      headers for the endpoint picker in front of its model servers; `None`: no picker.
     engine:    for adapter local: started here; engines: those on other machines.
-    pool:      of a replica, the provider whose `engines` it is one of.
+    replica_of: of a replica, the provider whose `engines` it is one of.
     """
 
     name: ProviderName
@@ -257,9 +259,10 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tls: Tls = Tls()
     proxy: Secret | None = None
     client_fields: ClientFields = ClientFields()
+    pool: Pool | None = None
     engine: Engine | None = None
     engines: Engines | None = None
-    pool: Annotated[str, Meta(extra={"resolved": True})] = ""
+    replica_of: Annotated[str, Meta(extra={"resolved": True})] = ""
 
 
 class BackendRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

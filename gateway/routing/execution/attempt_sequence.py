@@ -240,6 +240,9 @@ class AttemptSequence:
             longest_prompt=candidate.longest_prompt,
             trace=None if self.record.trace is None else self.record.trace.start_attempt(at),
             drawn=self.record.drawn,
+            pool=b""
+            if candidate.backend.pool is None
+            else candidate.backend.pool.lines(self._request, candidate.request, self.record),
         )
         probe = candidate.breaker.begin(at)
         entry = start_attempt(candidate, self.record, at)
@@ -341,6 +344,9 @@ def first_attempt(
         longest_prompt=candidate.longest_prompt,
         trace=None if record.trace is None else record.trace.start_attempt(at),
         drawn=record.drawn,
+        pool=b""
+        if candidate.backend.pool is None
+        else candidate.backend.pool.lines(request, candidate.request, record),
     )
     # By position: faster than by keyword.
     return PrimaryAttempt(

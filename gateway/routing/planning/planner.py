@@ -40,13 +40,14 @@ class Planner:
     Everything that can differ between two requests of one shape is applied after the look-up:
     the client's timeout, the models' limits, the breakers' state, and the draw for the mirror.
 
-    experiments: by the name of the route that they run on.
+    experiments: by the name of the route that they run on. pooled: some backend has a `pool`.
     """
 
     def __init__(
         self, table: RouteTable, experiments: Mapping[str, ExperimentRouter] | None = None
     ) -> None:
         self.table = table
+        self.pooled = table.pooled
         self.experiments = dict(experiments or {})
         self._cache = PlanCache()
 

@@ -11,6 +11,7 @@ from gateway.config.schema.config import RequestFields, WhenRule
 from gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
 from gateway.routing.planning.model_facts import NOTHING_KNOWN, KnownModels
 from gateway.routing.planning.policies import Policy
+from gateway.routing.planning.pool_headers import PoolHeaders
 from gateway.routing.planning.prices import UNPRICED, Prices
 from gateway.routing.resilience.breaker_per_model import Breakers
 from gateway.routing.resilience.circuit_breaker import Breaker
@@ -32,6 +33,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     prices, models: the prices and facts, by the name of a candidate.
     whole_chat: of its upstream; `None` if that has none.
     replica: which of the backend's replicas it is; `None` if the backend has none.
+    pool: renders headers for its endpoint picker; `None` without one.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Backend(Struct, frozen=True, kw_only=True, eq=False):
     whole_chat: WholeChat | None = None
     models: KnownModels = NOTHING_KNOWN
     replica: Replica | None = None
+    pool: PoolHeaders | None = None
 
     @property
     def place(self) -> str:
@@ -130,11 +133,17 @@ class Route(Struct, frozen=True, kw_only=True):
 
 
 class RouteTable:
-    """The routes by name: exact and alias first, then the longest matching wildcard."""
+    """The routes by name: exact and alias first, then the longest matching wildcard.
 
-    def __init__(self, routes: Sequence[Route], aliases: Mapping[str, str]) -> None:
+    pooled: some backend has a `pool`.
+    """
+
+    def __init__(
+        self, routes: Sequence[Route], aliases: Mapping[str, str], *, pooled: bool = False
+    ) -> None:
         self.routes = {route.name: route for route in routes}
         self.aliases = dict(aliases)
+        self.pooled = pooled
         named = {alias: self.routes.get(name) for alias, name in aliases.items()}
         self._exact: dict[str, Route | None] = {**self.routes, **named}
         wild = [route for route in routes if route.name.endswith("*")]
