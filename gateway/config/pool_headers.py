@@ -4,7 +4,7 @@ import re
 
 from gateway.config.problems import Found, Path, Problems
 from gateway.config.schema.config import Provider
-from gateway.config.schema.pool import Pool, PoolObjective
+from gateway.config.schema.pool import InferencePool, PoolObjective
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TAKEN = frozenset(
@@ -19,15 +19,15 @@ _TAKEN = frozenset(
 _PRIORITIES = ("1", "2", "3", "4", "5")
 
 
-def fairness_header(pool: Pool) -> str:
+def fairness_header(pool: InferencePool) -> str:
     return f"{pool.prefix}-fairness-id"
 
 
-def objective_header(pool: Pool) -> str:
+def objective_header(pool: InferencePool) -> str:
     return f"{pool.prefix}-objective"
 
 
-def check_pool(provider: Provider, pool: Pool, path: Path, problems: Problems) -> None:
+def check_pool(provider: Provider, pool: InferencePool, path: Path, problems: Problems) -> None:
     """Check that the headers have an effect, and names that no other header of the request has."""
     if problems.under(path):
         return
@@ -46,7 +46,7 @@ def check_pool(provider: Provider, pool: Pool, path: Path, problems: Problems) -
         elif name in _TAKEN:
             problems.add(place, Found(name), " has another meaning; name the picker's own header")
         names.append(("session", name))
-    elif pool.session_header != Pool().session_header:
+    elif pool.session_header != InferencePool().session_header:
         problems.add((*path, "session_header"), "has no effect without session; remove it")
     if pool.fairness is not None:
         names.append(("fairness", fairness_header(pool)))

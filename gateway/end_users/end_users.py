@@ -8,8 +8,7 @@ import msgspec
 from msgspec import DecodeError, Raw, Struct
 
 from gateway.config.schema.budgets import Budget
-from gateway.config.schema.end_users import EndUsers
-from gateway.config.schema.limits import Limit
+from gateway.config.schema.limits import EndUsers, Limit
 from gateway.end_users.table import OTHERS, EndUserTable
 from gateway.limits.limits import PERIODS, SECOND
 from gateway.limits.scope import RuleIndex, covers, subject_of

@@ -121,7 +121,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     drawn:   of the current attempt; `None` unless its stream can be continued.
     end_user: of the client, as its account is named; "" unless a limit or a budget needs it.
     spender: the same, "" unless a budget needs it.
-    client_headers: names in lower case; () unless a backend's pool is told of them.
+    client_headers: names in lower case; () unless a backend has a `pool`.
     budget:  the one that was used up, if it refused the request or sent it to a cheaper model.
     """
 

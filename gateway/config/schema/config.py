@@ -25,16 +25,15 @@ from gateway.config.schema.connection import (
     Tls,
 )
 from gateway.config.schema.discovery import DiscoverReplicas
-from gateway.config.schema.end_users import EndUsers
 from gateway.config.schema.engines import Engines
 from gateway.config.schema.experiment import Experiment
 from gateway.config.schema.failover import BreakerRule, RetryRule, StreamRecovery
 from gateway.config.schema.guardrails import GuardrailConfig
-from gateway.config.schema.limits import Limit
+from gateway.config.schema.limits import EndUsers, Limit
 from gateway.config.schema.listener_tls import ListenerTls
 from gateway.config.schema.metric import MetricContract
 from gateway.config.schema.payloads import Payloads
-from gateway.config.schema.pool import Pool
+from gateway.config.schema.pool import InferencePool
 from gateway.config.schema.prices import CatalogueRow, Price
 from gateway.config.schema.record_export import RecordExport
 from gateway.config.schema.responses import ResponsesConfig
@@ -259,7 +258,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tls: Tls = Tls()
     proxy: Secret | None = None
     client_fields: ClientFields = ClientFields()
-    pool: Pool | None = None
+    pool: InferencePool | None = None
     engine: Engine | None = None
     engines: Engines | None = None
     replica_of: Annotated[str, Meta(extra={"resolved": True})] = ""

@@ -1,4 +1,4 @@
-"""Headers for an endpoint picker: what it is told of a request's session, sender and urgency.
+"""Headers for an endpoint picker: the session, sender and urgency of a request.
 
 The pickers of the Gateway API Inference Extension choose a pod for each request
 (https://llm-d.ai/docs/api-reference/epp-http-headers).
@@ -45,8 +45,8 @@ class PoolObjective(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     otherwise: ObjectiveName | None = None
 
 
-class Pool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the picker is told; `None`: nothing.
+class InferencePool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the picker receives; `None`: not sent.
 
     prefix:   of the names of the headers for fairness and objective.
     session:  what requests that should reach the same pod have in common.

@@ -1,4 +1,4 @@
-"""Headers that tell an endpoint picker about a request's session, sender and urgency.
+"""Headers with a request's session, sender and urgency, for an endpoint picker.
 
 Clients never write them. Names that the operator gives (of keys, users and teams) are sent as they
 are, if a header and a picker's metric can carry them. Whatever clients choose is replaced by a hash
@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import UNSET
 
 from gateway.config.pool_headers import fairness_header, objective_header
-from gateway.config.schema.pool import Pool, PoolObjective
+from gateway.config.schema.pool import InferencePool, PoolObjective
 from gateway.routing.planning.request_facts import RequestFacts, unit_of
 from gateway.routing.request_record import RequestRecord
 from schemas.requests import EmbeddingsRequest, Request
@@ -30,7 +30,7 @@ class PoolHeaders:
 
     __slots__ = ("_fairness", "_objective", "_pool", "_session")
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: InferencePool) -> None:
         self._pool = pool
         self._session = f"{pool.session_header}: %s\r\n"
         self._fairness = f"{fairness_header(pool)}: %s\r\n"

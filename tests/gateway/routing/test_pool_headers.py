@@ -1,4 +1,4 @@
-"""`providers[].pool`: what an endpoint picker is told of a request, and what it is not told."""
+"""`providers[].pool`: what an endpoint picker receives, and what it does not."""
 
 import re
 from collections.abc import AsyncGenerator, Mapping
