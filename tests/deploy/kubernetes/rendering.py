@@ -10,7 +10,7 @@ import yaml
 ROOT = Path(__file__).parents[3]
 TREE = ROOT / "deploy" / "kubernetes"
 KUBECTL = shutil.which("kubectl")
-COMPONENTS = ("autoscaling", "monitoring", "engine-nvidia", "engine-ascend")
+COMPONENTS = ("autoscaling", "monitoring", "engine-nvidia", "engine-ascend", "inference-pool")
 Manifest = dict[str, Any]
 
 
