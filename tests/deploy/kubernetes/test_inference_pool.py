@@ -1,4 +1,4 @@
-"""The engine's pods as an InferencePool: the resources are valid and fit the pods and each other."""
+"""The engine's pods as an InferencePool: valid, and fitting the pods and each other."""
 
 import json
 from pathlib import Path
