@@ -35,7 +35,7 @@ class LocalProbeBlocks(Protocol):
 class ProbeLeases:
     """The probe leases of one replica.
 
-    Keys are those of breakers; places are the names that the replicas share for them.
+    Keys are those of breakers; names are those of the leases, which the replicas share.
     """
 
     def __init__(self, transport: ReplicaTransport, blocks: LocalProbeBlocks) -> None:
@@ -44,12 +44,12 @@ class ProbeLeases:
         self._blocked: set[str] = set()
         self._held: dict[str, float] = {}
         self._retry_after: dict[str, float] = {}
-        self._places: dict[str, str] = {}
+        self._names: dict[str, str] = {}
 
     async def update(
         self,
         health: Mapping[str, BreakerSnapshot],
-        places: Mapping[str, str],
+        names: Mapping[str, str],
         replicas: int,
         now: float,
     ) -> None:
@@ -58,11 +58,11 @@ class ProbeLeases:
         health: breakers as known to all replicas. now: monotonic seconds.
         Raises TransportUnavailable.
         """
-        self._places.update(places)
+        self._names.update(names)
         is_open = {
             key: one.open_until
             for key, one in health.items()
-            if one.open_until is not None and key in places
+            if one.open_until is not None and key in names
         }
         for key in self._blocked - is_open.keys():
             self._unblock(key)
@@ -72,7 +72,7 @@ class ProbeLeases:
         ]
         if not asks:
             return
-        answers = await self._transport.leases([(ask, self._places[key]) for ask, key in asks])
+        answers = await self._transport.leases([(ask, self._names[key]) for ask, key in asks])
         for (ask, key), done in zip(asks, answers, strict=True):
             if ask == "take" and done:
                 self._held[key] = now

@@ -113,6 +113,14 @@ class Shared:
         return None
 
 
+def lease_name(place: str, key: str) -> str:
+    """Return the name of the probe lease of one backend: a provider has many models and replicas.
+
+    place, key: as in Shared.place.
+    """
+    return f"{place}:{blake2b(key.encode(), digest_size=8).hexdigest()}"
+
+
 def _place(provider: Provider) -> str:
     """Return a digest of address and account, which does not reveal the credentials."""
     engines = provider.engines

@@ -24,6 +24,7 @@ from gateway.coordination.replica_messages import (
     body_in,
     body_of,
     clock_of,
+    lease_name,
     notice,
     shifted,
     state_in,
@@ -181,12 +182,12 @@ class ReplicaSync:
             del self._peers[name]
         notices = await self._transport.exchange(notice(now, self._body(now)), gone)
         self._read(notices, self._clock())
-        places = {
-            key: place
+        names = {
+            key: lease_name(place, key)
             for key in self._known
             if NAMED not in key and (place := self._shared.place(key))
         }
-        await self._leases.update(self._known, places, self.replicas, self._clock())
+        await self._leases.update(self._known, names, self.replicas, self._clock())
 
     def _follow(self, config: Config) -> None:
         """Use a new configuration, with which other backends may match those of the peers."""

@@ -320,6 +320,27 @@ async def test_a_probe_under_way_keeps_the_lease_and_its_news_give_it_back() -> 
     assert (one.probe.available(), other.probe.available()) == (True, True)
 
 
+async def test_each_backend_of_a_provider_has_a_probe_of_its_own() -> None:
+    board = Board()
+    text = CONFIG.replace("model: m}", "model: m}, {provider: one, model: n}")
+    one, other = Replica(board, "a", 5000.0, text), Replica(board, "b", 6000.0, text)
+    await look(one, other)
+    one.say(
+        BreakerUpdate(health={KEY: health(5000.0, 5000.5), "chat: one/n": health(5000.0, 5000.5)})
+    )
+    for _ in range(4):
+        await look(one, other)
+    assert one.probe.acquire()
+
+    both = len(board.leases)
+    one.say(BreakerUpdate(health={"chat: one/n": health(one.clock.now)}))
+    await look(one, other)
+    await look(one, other)
+
+    assert both == 2
+    assert list(board.leases.values()) == ["a"]
+
+
 async def test_while_all_is_well_no_replica_requests_leases() -> None:
     board = Board()
     one, other = pair(board)
