@@ -2,8 +2,6 @@
 
 import asyncio
 import time
-from collections import deque
-from itertools import islice
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -13,11 +11,16 @@ from gateway.recording.rows_from_request import access_line, attempts_of, reques
 from gateway.routing.planning.prices import Prices
 from gateway.routing.request_record import RequestRecord
 from gateway.store.rows import AttemptRow, Recorder
-from gateway.telemetry.access_log import AccessLine, AccessLog, as_json
+from gateway.telemetry.access_log import AccessLog, as_json
 from gateway.telemetry.line_groups import grouped
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
-from gateway.telemetry.recent_requests import MAX_MESSAGE_CHARS, RecentRequest
+from gateway.telemetry.recent_requests import (
+    MAX_MESSAGE_CHARS,
+    Reasons,
+    RecentRequest,
+    RecentRequests,
+)
 from gateway.telemetry.time_series import BackendSeries, TimeSeries, Window
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ _BATCH, _FLUSH_S = 64, 0.2
 """Finished requests are written after this many, or after this many seconds."""
 
 MAX_RECENT = 1000
-"""Requests kept in memory for the page, without prompts and responses: about 2 MB."""
+"""Requests kept in memory for the page, without prompts and responses: less than a megabyte."""
 
 
 class RequestLog:
@@ -48,7 +51,7 @@ class RequestLog:
         self.series = TimeSeries()
         self.access_log = access_log
         self.recorder = recorder
-        self._recent: deque[RecentRequest] = deque(maxlen=MAX_RECENT)
+        self._recent = RecentRequests(MAX_RECENT)
         self._since_asked = 0
         self._finished: list[tuple[RequestRecord, int, float, Prices]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -103,15 +106,13 @@ class RequestLog:
                 self.metrics.count_attempts_usage(line, rows)
                 attempts += rows
         self._since_asked += len(lines)
-        self._recent.extend(map(_recent_request, records, lines))
+        encoded = as_json(lines)
+        self._recent.add(encoded, list(map(_reasons, records)))
         self._batch += 1
         if self.budgets.any or self.budgets.holds:
             self.budgets.finished(lines, attempts, self._batch)
-        if self.recorder is None:
-            self.access_log.add(lines)
-        else:
-            encoded = as_json(lines)
-            self.access_log.add(lines, encoded)
+        self.access_log.add(lines, encoded)
+        if self.recorder is not None:
             self.recorder.add(request_batch(records, encoded, attempts, self.writer, self._batch))
 
     def record_mirrored(self, line: MirrorLogEntry, row: AttemptRow | None) -> None:
@@ -142,20 +143,14 @@ class RequestLog:
         request_id: only those with this id, the gateway's or the client's.
         """
         self.flush()
-        found = (
-            one
-            for one in reversed(self._recent)
-            if not request_id or request_id in (one.line.request_id, one.line.client_request_id)
-        )
-        return list(islice(found, limit))
+        return self._recent.newest(limit, request_id)
 
 
-def _recent_request(record: RequestRecord, line: AccessLine) -> RecentRequest:
-    return RecentRequest(
-        line=line,
-        rule=record.rule,
-        candidates=record.candidates,
-        ruled_out=record.ruled_out,
-        refused=record.refusal[:MAX_MESSAGE_CHARS],
-        excluded=record.participation.exclusion,
+def _reasons(record: RequestRecord) -> Reasons:
+    return Reasons(
+        record.rule,
+        record.candidates,
+        record.ruled_out,
+        record.refusal[:MAX_MESSAGE_CHARS],
+        record.participation.exclusion,
     )
