@@ -46,7 +46,7 @@ async def run_leader(
     records: Records,
     tls: TlsWatch,
 ) -> None:
-    """Run until SIGTERM or SIGINT; return when every worker and engine has exited."""
+    """Run until SIGTERM or SIGINT; return when all have exited. Raises CodeChanged."""
     config, addresses = await found_engines(config)
     transport, metrics = transport_of(config), ProcessMetrics()
     count_unhandled(crashed := metrics.internal_errors.count)

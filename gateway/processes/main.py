@@ -12,6 +12,7 @@ from pathlib import Path
 from gateway.config.schema.config import Config
 from gateway.listener_tls.watch import TlsWatch
 from gateway.processes.audit_events import recorded_run
+from gateway.processes.code_on_disk import CodeChanged
 from gateway.processes.listening_socket import listen
 from gateway.recording.setup import import_running
 from gateway.telemetry.access_log import AccessLog
@@ -30,7 +31,7 @@ def serve(
 
     source: the configuration file. read: reads it again for a reload and reports settings without
     effect through its argument. warnings: those reported by the first read.
-    Raises InvalidConfig when the address cannot be bound.
+    Raises InvalidConfig when the address cannot be bound, and SystemExit as _run does.
     """
     style = line_style(config.logging)
     configure_logging(config.logging, style)
@@ -93,8 +94,12 @@ def _warn(warning: str) -> None:
 
 
 def _run(work: Coroutine[None, None, None]) -> None:
+    """Raises SystemExit with status 1 when no worker is left, and none can be started."""
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(work)
+        try:
+            runner.run(work)
+        except CodeChanged:
+            raise SystemExit(1) from None
 
 
 def loop_factory() -> type[asyncio.AbstractEventLoop] | None:

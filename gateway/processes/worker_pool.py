@@ -25,6 +25,7 @@ from gateway.issued_keys.sync import KeySync, latest_keys
 from gateway.limits.bank import LimitBank
 from gateway.limits.messages import LimitAsk, LimitReport
 from gateway.listener_tls.watch import TlsWatch
+from gateway.processes.code_on_disk import CodeChanged, CodeOnDisk
 from gateway.processes.messages import (
     Answer,
     AskPeers,
@@ -101,6 +102,8 @@ class WorkerPool:
         backoff_s: float = BACKOFF_S,
     ) -> None:
         self.workers: dict[int, WorkerHandle] = {}
+        self._code = CodeOnDisk()
+        self._outdated: CodeChanged | None = None
         self._listener = listener
         self._run_dir = run_dir
         self._metrics = metrics
@@ -144,8 +147,13 @@ class WorkerPool:
         self._watching = asyncio.create_task(watch)
 
     async def ended(self) -> None:
-        """Return when every worker has exited after `drain` or `stop_now`."""
+        """Return when every worker has exited after `drain` or `stop_now`.
+
+        Raises CodeChanged when no worker is left, and none can be started for that reason.
+        """
         await asyncio.wait(self._keeping)
+        if self._outdated is not None:
+            raise self._outdated
 
     async def serving(self) -> None:
         """Return when each worker has started to serve once."""
@@ -204,7 +212,7 @@ class WorkerPool:
             crashes = 1 if clock() - began > STEADY_S else crashes + 1
             pause = min(self._backoff_s * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
             self._metrics.restarts.inc()
-            _log.error("worker %d %s; restarting in %g s", number, how, pause)
+            _log.error("worker %d %s in %g s", number, how, pause)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
 
@@ -221,20 +229,27 @@ class WorkerPool:
                         worker.process.kill()
 
     async def _once(self, number: int) -> str:
-        """Run one process until it exits; return how it exited, to log it."""
+        """Run one process until it exits; return how it exited and what is next, to log it."""
         try:
             status = await self._run(number)
+        except CodeChanged as exc:
+            if not self.workers:
+                self._outdated = exc
+                _log.error("stopping, because no worker is left and none can be started: %s", exc)
+                self._stopping.set()
+            return f"cannot be started: {exc}; trying again"
         except OSError as exc:
-            return f"cannot be started ({exc})"
+            return f"cannot be started ({exc}); trying again"
         except Exception:  # noqa: BLE001  a bug must not cost a worker for good
             _log.exception("internal error while following a worker")
             self._metrics.internal_errors.count("worker's leader")
-            return "was stopped after an internal error in the leader"
+            return "was stopped after an internal error in the leader; restarting"
         how = f"was killed by signal {-status}" if status < 0 else f"exited with status {status}"
-        return f"{how}, its in-flight requests were lost"
+        return f"{how}, its in-flight requests were lost; restarting"
 
     async def _run(self, number: int) -> int:
-        """Run one process until it exits; return its exit status."""
+        """Run one process until it exits; return its exit status. Raises CodeChanged."""
+        await self._check_code()
         ours, theirs = socket.socketpair()
         async with self._start_lock:
             with theirs:
@@ -285,6 +300,13 @@ class WorkerPool:
             self._ended_counts = merge((self._ended_counts, last))
         self._count_serving()
         return await process.wait()
+
+    async def _check_code(self) -> None:
+        """Raises CodeChanged: a worker with other code may wait for messages that never come."""
+        if file := await asyncio.to_thread(self._code.changed):
+            raise CodeChanged(
+                f"restart the gateway, because {file} changed on disk since it started"
+            )
 
     def _on_message(self, worker: WorkerHandle, message: ToLeader) -> None:
         worker.missed_heartbeats = 0
