@@ -12,9 +12,11 @@ CLIENTS ?=
 # Agents of `make agents` and `make nightly-agents` (tests/agents/roster.py), for example AGENTS="codex qwen-code"; empty: all.
 AGENTS ?=
 
-# Sizes of the parts of `make nightly`, for example `make nightly-fuzz FUZZ=5000`: requests, simulated experiments
-# per cell, seconds, requests, requests, requests, killed Redis masters, starts on an empty database, killed exports, requests to six replicas. Each part takes at most 40 minutes.
+# Sizes of the parts of `make nightly`, for example `make nightly-fuzz FUZZ=5000`: requests, examples per property,
+# simulated experiments per cell, seconds, requests, requests, requests, killed Redis masters, starts on an empty
+# database, killed exports, requests to six replicas. Each part takes at most 40 minutes.
 FUZZ    ?= 100000
+EXAMPLES ?= 500
 TRIALS  ?= 1000
 CHAOS_S ?= 600
 SOAK    ?= 1000000
@@ -34,7 +36,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-ray nightly-image nightly-wheel check fmt docs reference cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
+.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-ray nightly-image nightly-wheel check fmt docs reference cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,13 +44,12 @@ help:  ## List the targets
 run: setup  ## Set up .venv and serve CONFIG (config.yaml) with the bundled model
 	$(BIN)/strowger serve --config $(CONFIG)
 
-# Half of the tests wait for something, so four workers keep two cores busy. Style and types are checked in parallel.
-# The first pytest compiles what the tests import, once; at the same time, each worker would do so for itself.
+# Many tests wait for something, so six workers keep two cores busy; they are forks of one process, which collects
+# while style and types are checked.
 test:  ## Run what CI runs: style, types, the whole suite
 	@$(MAKE) --no-print-directory -j2 setup-dev servers
 	@$(MAKE) --no-print-directory check >$(VENV)/check.log 2>&1 & check=$$!; \
-	$(BIN)/python -m pytest --collect-only -q >/dev/null 2>&1; \
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
+	$(BIN)/python -m tests.forked 6 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
 	wait $$check; checked=$$?; cat $(VENV)/check.log; exit $$((tests | checked))
 
 test-fast: setup-dev  ## Run the quick tests, under two minutes: no engine, browser, database or vendor client
@@ -62,8 +63,8 @@ test-device: setup-dev  ## Run the engine's tests on DEVICE=cuda
 coverage: setup-dev servers  ## Run the tests with coverage of lines and branches: a summary and coverage.xml
 	$(BIN)/python -m pytest $(FAST) -n 3 --dist loadfile --no-loadscope-reorder -q --cov --cov-report=term --cov-report=xml
 
-nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -ray, -image, -wheel also run alone
-	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-ray nightly-image nightly-wheel
+nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -properties, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -ray, -image, -wheel also run alone
+	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-ray nightly-image nightly-wheel
 
 nightly-tests: setup-dev servers
 	STROWGER_FAILOVERS=$(FAILOVERS) STROWGER_STARTS=$(STARTS) STROWGER_EXPORT_KILLS=$(EXPORT_KILLS) STROWGER_BALANCED=$(BALANCED) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
@@ -81,6 +82,10 @@ nightly-agents: setup-dev
 
 nightly-fuzz: setup-dev
 	STROWGER_FUZZ_REQUESTS=$(FUZZ) $(BIN)/python -m pytest -m nightly tests/gateway/http/test_fuzz.py
+
+# The properties of `make test`, with ten times the examples.
+nightly-properties: setup-dev servers
+	STROWGER_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 2 --dist loadfile -m "hypothesis and not nightly"
 
 nightly-statistics: setup-dev
 	STROWGER_TRIALS=$(TRIALS) $(BIN)/python -m pytest -s -m nightly tests/gateway/experiments
@@ -166,11 +171,15 @@ setup-dev: $(VENV)/.ready-dev  ## Install into .venv what `make test` needs
 
 # All packages but torch are checked against the hashes in requirements/ (requirements/excluded.txt explains torch).
 # --no-compile: modules are compiled at their first import; compiling all of torch takes a minute.
-# The pip of Python 3.11 takes a minute to read the lock, a new one seconds.
+# The pip of Python 3.11 takes a minute to read the lock, a new one seconds. Three install at the same time, because
+# each uses one core: two one half of the lock each, and one torch, whose dependencies (of builds for CUDA) follow.
 define install
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install --no-compile --require-hashes -r requirements/pip.txt
-	$(PIP) install --no-compile --no-deps --require-hashes -r requirements/$(1).txt
+	@awk '/^[[:alnum:]]/ {half = !half} {print > ("$(VENV)/lock-" half ".txt")}' requirements/$(1).txt
+	$(PIP) install --no-compile --no-deps -c constraints.txt torch & torch=$$!; \
+	$(PIP) install --no-compile --no-deps --require-hashes -r $(VENV)/lock-0.txt & first=$$!; \
+	$(PIP) install --no-compile --no-deps --require-hashes -r $(VENV)/lock-1.txt && wait $$first && wait $$torch
 	$(PIP) install --no-compile -c constraints.txt torch
 	$(PIP) install --no-compile --no-deps --no-build-isolation -e .
 endef

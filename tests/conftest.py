@@ -14,13 +14,18 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from tests import forked
 from tests.gateway.shared_engine import SharedEngine, shared_engine
 
 os.environ["DO_NOT_TRACK"] = "true"  # mlflow, a client in some tests, reports its use unless told
 
+EXAMPLES = int(os.environ.get("STROWGER_EXAMPLES", "50"))
+"""Examples of a property that names no number of its own; `make nightly-properties` has more."""
+
 settings.register_profile(
     "steady",
     settings.get_profile(settings.get_current_profile_name()),
+    max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -141,8 +146,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFi
     return WholeFiles(config, log) if config.getoption("dist") in {"load", "loadfile"} else None
 
 
-def pytest_collection_finish() -> None:
-    """Make each test cheaper.
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Make each test cheaper, and in a forked worker check that none is missing.
 
     What was imported and collected, two million objects, is excluded from garbage collection; the
     thresholds are those of a gateway worker. And torch's 58 loggers propagate: to each logger that
@@ -153,6 +158,8 @@ def pytest_collection_finish() -> None:
     for logger in logging.getLogger().manager.loggerDict.values():
         if isinstance(logger, logging.Logger):
             logger.propagate = True
+    if forked.collected not in {None, len(session.items)}:
+        raise pytest.UsageError(f"{len(session.items)} tests, {forked.collected} before the fork")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import re
+from contextlib import suppress
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from local_engine.guided.compiler import MaskedGrammar
-from schemas.errors import InvalidRequest
+from schemas.errors import InvalidRequest, Unavailable
 from tests.local_engine.guided.compiled_grammars import BACKEND, END, KNOWN, compiled, guide, guides
 from tests.local_engine.tensor_values import integers
 from tests.local_engine.tiny import VOCABULARY
@@ -153,8 +154,13 @@ HOSTILE = "start: A\nA: /(.*a.{%d}.*)|q1/ & ~/(.*b.{%d}.*)/"
 async def test_a_grammar_that_takes_too_long_is_refused_by_its_field_and_not_tried_again() -> None:
     slow, keeper = guide(HOSTILE % (16, 16)), guides(seconds=1)
 
+    async def compile_patiently() -> None:
+        while True:
+            with suppress(Unavailable):  # other tests may keep the machine busy
+                await keeper.compile(slow, frozenset())
+
     with pytest.raises(InvalidRequest, match="not compiled within 1 s of CPU time"):
-        await keeper.compile(slow, frozenset())
+        await compile_patiently()
     again = asyncio.create_task(keeper.compile(slow, frozenset()))
     await asyncio.sleep(0)
 

@@ -138,7 +138,7 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
     return [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True) if a < b]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(conversations())
 def test_requests_are_read_as_by_a_parser_that_remembers_nothing(pieces: list[bytes]) -> None:
     remembers, forgets = Reader(), Reader()

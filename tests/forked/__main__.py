@@ -1,0 +1,128 @@
+"""Run pytest in forks of one process: `python -m tests.forked WORKERS [pytest's arguments]`.
+
+This process collects once: it imports torch, the vendors' clients and all tests, which takes 15 s
+of CPU that each worker would spend otherwise. Pytest then runs as a process of its own, and
+pytest-xdist starts its workers through tests/forked/worker.py: each is a fork of this process,
+finds all modules imported, and shares their memory.
+"""
+
+import contextlib
+import gc
+import io
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from execnet.gateway_base import WorkerGateway, get_execmodel, init_popen_io
+
+from tests import forked
+
+PYTEST = (sys.executable, "-m", "pytest")
+ENVIRONMENT_BYTES = 1 << 20
+SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+"""A fork has none of its parent's threads, and the pools that wait for them would hang."""
+
+
+class _Counter:
+    tests = 0
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.tests = len(session.items)
+
+
+def _collect(arguments: list[str]) -> int | None:
+    """Collect in this process; return the number of tests, or None if collecting failed."""
+    counter = _Counter()
+    environment = dict(os.environ)
+    os.environ.update(SINGLE_THREADED)
+    with contextlib.redirect_stdout(io.StringIO()):
+        status = pytest.main(["--collect-only", "-q", *arguments], plugins=[counter])
+    os.environ.clear()
+    os.environ.update(environment)
+    return counter.tests if status == pytest.ExitCode.OK else None
+
+
+@contextlib.contextmanager
+def _listening() -> Generator[tuple[socket.socket, str]]:
+    folder = Path(tempfile.mkdtemp(prefix="strowger-forks-"))
+    owner = os.getpid()
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            address = str(folder / "socket")
+            listener.bind(address)
+            listener.listen()
+            listener.settimeout(0.2)
+            yield listener, address
+    finally:
+        if os.getpid() == owner:
+            shutil.rmtree(folder)
+
+
+def _fork(connection: socket.socket) -> int:
+    """Fork for a caller; return the child's id, and 0 in the child, which has its streams."""
+    environment, streams, _, _ = socket.recv_fds(connection, ENVIRONMENT_BYTES, 3)
+    child = os.fork()
+    if not child:
+        for place, stream in enumerate(streams):
+            os.dup2(stream, place)
+        os.environ.clear()
+        for entry in environment.split(b"\0"):
+            name, _, value = entry.partition(b"=")
+            os.environb[name] = value
+    for stream in streams:
+        os.close(stream)
+    return child
+
+
+def _run(workers: int, arguments: list[str]) -> int | None:
+    """Run pytest and fork its workers; return its exit status, and None in each worker."""
+    script = Path(__file__).with_name("worker.py")
+    with _listening() as (listener, address):
+        transport = f"{workers}*popen//python={sys.executable} -I -S {script} {address}"
+        controller = subprocess.Popen([*PYTEST, "--tx", transport, *arguments])
+        children: set[int] = set()
+        while controller.poll() is None:
+            with contextlib.suppress(TimeoutError):
+                connection, _ = listener.accept()
+                if not (child := _fork(connection)):
+                    forked.connection = connection
+                    return None
+                connection.close()
+                children.add(child)
+            children -= {child for child in children if os.waitpid(child, os.WNOHANG)[0]}
+        return controller.returncode
+
+
+def _serve() -> None:
+    """Serve xdist on the standard streams, as the `python -c` does that execnet expects."""
+    sys.argv = ["-c"]
+    with open(0, "rb", buffering=0, closefd=False) as source:
+        source.readline()  # the source of the module that this process has imported
+    streams = init_popen_io(get_execmodel("main_thread_only"))
+    streams.write(b"1")
+    # Two methods that only the other end has, and execnet's own server lacks them too.
+    WorkerGateway(streams, id="fork", _startcount=2).serve()  # pyright: ignore[reportArgumentType]
+
+
+def main(workers: int, arguments: list[str]) -> int:
+    """Collect, run pytest in `workers` forks, and return its exit status."""
+    forked.collected = _collect(arguments)
+    if forked.collected is None:
+        return subprocess.call([*PYTEST, "--collect-only", "-q", *arguments])
+    gc.collect()
+    gc.freeze()
+    status = _run(workers, arguments)
+    if status is None:
+        _serve()
+        return 0
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))
