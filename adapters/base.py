@@ -48,8 +48,6 @@ class Outbound(Struct, frozen=True, kw_only=True, gc=False):
     target:  the origin-form request target: path prefix, path and query.
     headers: all but host, content-length and accept-encoding, which the transport sets.
     stream:  the answer will be streamed, so first_token_s and between_tokens_s apply.
-    trace:   header lines of the trace, and for an endpoint picker, each with CRLF. They differ
-             with each request and are not signed, because proxies on the way may replace them.
     """
 
     target: str
@@ -57,7 +55,6 @@ class Outbound(Struct, frozen=True, kw_only=True, gc=False):
     body: bytes
     method: str = "POST"
     stream: bool = False
-    trace: bytes = b""
 
     def __repr__(self) -> str:
         return f"Outbound({self.method} {self.target}, {len(self.body)} bytes)"

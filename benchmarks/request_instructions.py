@@ -68,6 +68,10 @@ _CACHE: Final = """
 cache: {ttl_s: 3600}
 """
 """The response cache in memory; requests use it if they ask by header."""
+_TRACES: Final = """
+telemetry: {otlp: {endpoint: "http://127.0.0.1:9", sample: 0}}
+"""
+"""Traces of which none is exported."""
 _DELTAS: Final[tuple[tuple[Mapping[str, str], str | None], ...]] = (
     ({"role": "assistant", "content": ""}, None),
     *[({"content": " token"}, None)] * 16,
@@ -101,6 +105,7 @@ ROWS: Final[dict[str, dict[str, object]]] = {
     "chat, known model": {"stream": False, "max_tokens": 1000},
     "chat, guarded": {"stream": False},
     "chat, 18 events, guarded": {"stream": True},
+    "chat, traced": {"stream": False},
     "chat, cache not asked": {"stream": False},
     "chat, cache miss": {"stream": False},
     "chat, cache hit": {"stream": False},
@@ -125,6 +130,7 @@ MORE: Final[dict[str, str]] = {
     "chat, known model": _CAPABILITIES,
     "chat, guarded": _GUARDRAILS,
     "chat, 18 events, guarded": _GUARDRAILS,
+    "chat, traced": _TRACES,
     "chat, cache not asked": _CACHE,
     "chat, cache miss": _CACHE,
     "chat, cache hit": _CACHE,

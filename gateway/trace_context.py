@@ -2,7 +2,6 @@
 
 import random
 import re
-from binascii import hexlify
 from collections.abc import Iterable
 from typing import Final, Protocol
 
@@ -28,17 +27,22 @@ _TOP: Final = 1 << 63
 _TOP_OF_TRACE: Final = 1 << 127
 """Ids must not be all zero. One fixed bit is cheaper than a comparison."""
 _PARENT_AT: Final = slice(len("traceparent: "), len("traceparent: ") + 55)
-_UNSAMPLED_LINE: Final = b"traceparent: 00-%b-00\r\n%b"
-_SAMPLED_LINE: Final = b"traceparent: 00-%b-01\r\n%b"
+_UNSAMPLED_LINE: Final = b"traceparent: 00-%x-%x-00\r\n%b"
+"""For ids that are full: padding takes longer than all the rest."""
+_FULL_TRACE_ID: Final = 1 << 124
+"""Ids from here on have 32 digits. Those that begin here do, and most that are joined."""
+_PADDED_LINE: Final = b"traceparent: 00-%032x-%x-00\r\n%b"
+_SAMPLED_LINE: Final = b"traceparent: 00-%032x-%x-01\r\n%b"
 
-_random = random.Random(random.SystemRandom().getrandbits(128))
+_draw = random.Random(random.SystemRandom().getrandbits(128)).getrandbits
+"""Draws so many bits."""
 
 Headers = Iterable[tuple[bytes, bytes]]
 
 
 def new_span_id() -> int:
     """Return 64 bits, not all zero."""
-    return _random.getrandbits(64) | _TOP
+    return _draw(64) | _TOP
 
 
 class SpanSink(Protocol):
@@ -133,12 +137,13 @@ class RequestTrace(Struct, gc=False):
 
     def start_attempt(self, at: float) -> AttemptTrace:
         """Start the span of the next attempt. at: the clock's seconds."""
-        span_id = _random.getrandbits(64) | _TOP
-        ids = hexlify((self.trace_id << 64 | span_id).to_bytes(24), b"-", -16)
+        trace_id, span_id = self.trace_id, _draw(64) | _TOP
         sampled = self.sampled
         if sampled is None:
-            return AttemptTrace(_UNSAMPLED_LINE % (ids, self.lines))
-        attempt = AttemptTrace(_SAMPLED_LINE % (ids, self.lines), span_id, at)
+            line = _UNSAMPLED_LINE if trace_id >= _FULL_TRACE_ID else _PADDED_LINE
+            return AttemptTrace(line % (trace_id, span_id, self.lines))
+        lines = _SAMPLED_LINE % (trace_id, span_id, self.lines)
+        attempt = AttemptTrace(lines, span_id, at)
         sampled.attempts.append(attempt)
         return attempt
 
@@ -155,7 +160,7 @@ class RequestTrace(Struct, gc=False):
 
 def begin_trace(threshold: int) -> RequestTrace:
     """Begin a trace. threshold: it is sampled if the last 56 bits of its id are lower."""
-    trace_id = _random.getrandbits(128) | _TOP_OF_TRACE
+    trace_id = _draw(128) | _TOP_OF_TRACE
     if trace_id & _DECIDING >= threshold:
         return RequestTrace(trace_id)
     return RequestTrace(trace_id, b"", SampledRequest(span_id=new_span_id(), attempts=[]))

@@ -33,7 +33,7 @@ def place_of(event: Piece) -> TextPlace | None:
     at = event.index
     match event:
         case TextDelta():
-            return TextPlace(key=(at, "text"), channel="text", text=event.text)
+            return TextPlace(key=text_key(at), channel="text", text=event.text)
         case RefusalDelta():
             return TextPlace(key=(at, "refusal"), channel="refusal", text=event.text)
         case ReasoningDelta():
@@ -44,6 +44,11 @@ def place_of(event: Piece) -> TextPlace | None:
             return TextPlace(key=key, channel="tool_arguments", text=event.arguments)
         case NativeDelta():
             return _native_place(event)
+
+
+def text_key(choice: int) -> Key:
+    """Return the key of a choice's text."""
+    return choice, "text"
 
 
 def _native_place(event: NativeDelta) -> TextPlace | None:

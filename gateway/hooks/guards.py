@@ -8,7 +8,7 @@ from msgspec import Struct
 from gateway.config.schema.guardrails import GuardrailConfig
 from gateway.hooks.contract import AsyncHook, Hook
 from gateway.hooks.counts import GuardCounts
-from gateway.hooks.hook_call import HookFailed, result_of, result_of_now
+from gateway.hooks.hook_call import HookFailed, result_at_once, result_of, result_of_now
 from schemas.errors import ContentBlocked
 
 _T = TypeVar("_T")
@@ -90,6 +90,21 @@ class RequestGuards:
             if characters > DIRECT and not rail.waits and self._offload is not None:
                 return cast("_T", await self._offload(lambda: result_of_now(function, argument)))
             return await result_of(function, argument, rail.settings.timeout_s)
+        except HookFailed as exc:
+            exc.log(rail.settings.name)
+            self.failed(rail, place, exc.reason)
+        return None
+
+    def call_now(
+        self,
+        rail: Rail,
+        place: str,
+        function: "Callable[[_A], _T | Awaitable[_T]]",
+        argument: _A,
+    ) -> _T | None:
+        """`call` of a hook that does not wait, with at most DIRECT characters."""
+        try:
+            return result_at_once(function, argument)
         except HookFailed as exc:
             exc.log(rail.settings.name)
             self.failed(rail, place, exc.reason)

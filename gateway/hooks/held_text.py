@@ -12,6 +12,9 @@ LONGEST: Final = 16_384
 class HeldText:
     """One text of one choice: `add`, look at `window`, `release` what the verdict allows.
 
+    room: characters that still fit into the current step; 0 or less if it is complete, so that the
+    text has to be examined. pieces: what was added since then.
+
     A finding of at most `characters` is masked whole, however the text is split. Text that leaves
     early (`everything`) stays as context, so that the rest of a finding is still masked. The text
     is examined in steps of half as many characters, because each step costs more than its text.
@@ -21,22 +24,22 @@ class HeldText:
         "_begin",
         "_channel",
         "_characters",
-        "_choice",
         "_counted",
         "_full",
         "_offset",
         "_sent",
         "_text",
-        "held",
+        "choice",
+        "pieces",
+        "room",
     )
 
     def __init__(self, characters: int, channel: Channel, choice: int) -> None:
-        """held: the characters that wait."""
-        self.held = 0
         self._characters = characters
-        self._full = characters + max(1, characters // 2)
+        self._full = self.room = characters + max(1, characters // 2)
+        self.pieces: list[str] = []
+        self.choice = choice
         self._channel: Channel = channel
-        self._choice = choice
         self._text = ""
         self._sent = 0
         self._begin = 0
@@ -44,31 +47,24 @@ class HeldText:
         self._offset = 0
 
     @property
-    def full(self) -> bool:
-        """Whether a step is complete, so that the text has to be examined."""
-        return self.held >= self._full
+    def held(self) -> int:
+        """The characters that wait."""
+        return self._full - self.room
 
     def add(self, text: str) -> None:
-        self._text += text
-        self.held += len(text)
-
-    def absorb(self, text: str) -> bool:
-        """Add the text if no step is complete with it; otherwise return false."""
-        held = self.held + len(text)
-        if held >= self._full:
-            return False
-        self._text += text
-        self.held = held
-        return True
+        self.pieces.append(text)
+        self.room -= len(text)
 
     def window(self, *, final: bool) -> TextWindow:
+        self._text += "".join(self.pieces)
+        self.pieces.clear()
         return TextWindow(
             text=self._text,
             begin=self._begin,
             offset=self._offset,
             final=final,
             channel=self._channel,
-            choice=self._choice,
+            choice=self.choice,
         )
 
     def release(
@@ -78,6 +74,8 @@ class HeldText:
 
         verdict: on the current window; a Block is not for here.
         """
+        if type(verdict) is not Mask and not (final or everything) and self._begin >= self._sent:
+            return self._passed(), ()
         text, end = self._text, len(self._text)
         spans = merged(verdict.spans) if isinstance(verdict, Mask) else []
         stop = end if final or everything else max(self._sent, end - self._characters)
@@ -108,6 +106,24 @@ class HeldText:
         self._keep(stop, begin, at, everything=everything)
         return "".join(pieces), tuple(new)
 
+    def _passed(self) -> str:
+        """`release` of a text in which nothing was found: the common case, in few steps."""
+        text, stop, begin = self._text, len(self._text) - self._characters, self._begin
+        sent = self._sent
+        if stop < sent:
+            stop = sent
+        cut = stop
+        if begin <= stop:
+            begin = stop
+            if stop:
+                cut = stop - 1  # context: whether a word ends there
+        self._text = text[cut:]
+        self._offset += cut
+        self._sent, self._begin = stop - cut, begin - cut
+        self._counted -= cut
+        self.room = self._full - len(text) + stop
+        return text[sent:stop]
+
     def _keep(self, stop: int, begin: int, decided: int, *, everything: bool) -> None:
         """Forget what is neither held nor context. decided: the end of the last finding."""
         if everything:
@@ -122,7 +138,7 @@ class HeldText:
         self._offset += cut
         self._sent, self._begin = stop - cut, begin - cut
         self._counted -= cut
-        self.held = len(self._text) - self._sent
+        self.room = self._full - len(self._text) + self._sent
 
 
 def decided(window: TextWindow, verdict: Verdict) -> tuple[Span, ...]:

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final, TypeVar, cast
 
+from msgspec import Struct
+
 _T = TypeVar("_T")
 _A = TypeVar("_A")
 _log = logging.getLogger("strowger.guardrails")
@@ -33,6 +35,16 @@ def result_of_now(function: "Callable[[_A], _T]", argument: _A) -> _T:
         return function(argument)
     except Exception as exc:
         raise HookFailed("error") from exc
+
+
+def result_at_once(function: "Callable[[_A], _T | Awaitable[_T]]", argument: _A) -> _T:
+    """Call a hook that does not wait. Raises HookFailed, also if there is something to wait for."""
+    called = result_of_now(function, argument)
+    if isinstance(called, Struct):
+        return cast("_T", called)
+    if inspect.iscoroutine(called):
+        called.close()
+    raise HookFailed("error") from TypeError("a hook without I/O has to return at once")
 
 
 async def result_of(

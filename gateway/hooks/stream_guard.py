@@ -1,13 +1,22 @@
 """One guardrail over the events of one streamed answer, without I/O."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Raw
 from msgspec.structs import replace
 
-from gateway.hooks.answer_pieces import Key, Piece, carries_more, only_text, place_of, with_text
+from gateway.hooks.answer_pieces import (
+    Key,
+    Piece,
+    carries_more,
+    only_text,
+    place_of,
+    text_key,
+    with_text,
+)
 from gateway.hooks.contract import PASS, Block, Channel, Mask, TextWindow, Verdict
-from gateway.hooks.guards import Rail, RequestGuards
+from gateway.hooks.guards import DIRECT, Rail, RequestGuards
 from gateway.hooks.held_text import HeldText, decided
 from gateway.hooks.request_text import json_texts, json_with_texts
 from gateway.hooks.text_hook import masked
@@ -27,6 +36,8 @@ from schemas.events import (
 )
 
 ANSWER = "answer"
+_NO_TEXT: Final = HeldText(0, "text", -1)
+"""Of no choice."""
 
 
 class StreamGuard:
@@ -35,15 +46,14 @@ class StreamGuard:
     Its coroutines wait only for a hook that waits.
     """
 
-    __slots__ = ("_guards", "_held", "_open", "_text", "_text_of", "rail")
+    __slots__ = ("_guards", "_held", "_open", "_text", "rail")
 
     def __init__(self, guards: RequestGuards, rail: Rail) -> None:
         self.rail = rail
         self._guards = guards
         self._held: dict[Key, tuple[HeldText, Piece]] = {}
         self._open: dict[tuple[int, bool], Key] = {}
-        self._text: HeldText | None = None
-        self._text_of = 0
+        self._text = _NO_TEXT
 
     @property
     def waiting(self) -> bool:
@@ -52,17 +62,31 @@ class StreamGuard:
 
     def absorb(self, events: Sequence[Event]) -> bool:
         """Hold back a piece of text that needs no examination yet; false if it is anything else."""
-        if len(events) != 1 or (held := self._text) is None:
+        # Most events of a stream pass here: unpacking is cheaper than `len`, and `add` is inlined.
+        try:
+            (event,) = events
+        except ValueError:
             return False
-        event = events[0]
-        if type(event) is not TextDelta or event.index != self._text_of:
-            return False
-        return held.absorb(event.text)
+        held = self._text
+        if type(event) is TextDelta and event.index == held.choice:
+            text = event.text
+            room = held.room - len(text)
+            if room > 0:
+                held.room = room
+                held.pieces.append(text)
+                return True
+        return False
 
     async def take(self, events: Sequence[Event]) -> list[Event]:
         """Return the events that may leave."""
         out: list[Event] = []
         for event in events:
+            held = self._text
+            if type(event) is TextDelta and event.index == held.choice and event.text:
+                held.add(event.text)
+                if held.room <= 0:
+                    await self._release(text_key(held.choice), out)
+                continue
             match event:
                 case TextDelta() | ReasoningDelta() | RefusalDelta() | ToolDelta():
                     await self._piece(event, out)
@@ -130,9 +154,9 @@ class StreamGuard:
         held = HeldText(size, channel, event.index) if found is None else found[0]
         self._held[key] = (held, event)
         if type(event) is TextDelta:
-            self._text, self._text_of = held, event.index
+            self._text = held
         held.add(text)
-        if held.full:
+        if held.room <= 0:
             await self._release(key, out)
 
     async def _pause(self, choice: int, out: list[Event], *, native: bool = False) -> None:
@@ -140,10 +164,10 @@ class StreamGuard:
         if key is not None:
             await self._release(key, out, everything=True)
         if not native:
-            self._text = None
+            self._text = _NO_TEXT
 
     async def _end(self, choice: int, out: list[Event]) -> None:
-        self._text = None
+        self._text = _NO_TEXT
         for key in [key for key in self._held if key[0] == choice]:
             await self._release(key, out, final=True)
             del self._held[key]
@@ -177,7 +201,11 @@ class StreamGuard:
         if not (held.held or final):
             return
         window = held.window(final=final)
-        verdict = await verdict_of(self._guards, self.rail, window)
+        if self.rail.waits or len(window.text) > DIRECT:
+            verdict = await verdict_of(self._guards, self.rail, window)
+        else:
+            found = self._guards.call_now(self.rail, ANSWER, self.rail.hook.chunk, window)
+            verdict = PASS if found is None else found
         if isinstance(verdict, Block):
             self._guards.report(self.rail, ANSWER, (verdict.rule,), blocks=True)
             verdict = PASS
@@ -186,7 +214,8 @@ class StreamGuard:
             self._guards.report(self.rail, ANSWER, [span.rule for span in sure])
             verdict = PASS if final or not isinstance(verdict, Mask) else verdict
         text, rules = held.release(verdict, final=final, everything=everything)
-        self._guards.report(self.rail, ANSWER, rules)
+        if rules:
+            self._guards.report(self.rail, ANSWER, rules)
         if text:
             out.append(only_text(piece, text))
 

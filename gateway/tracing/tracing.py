@@ -42,6 +42,8 @@ class Tracing:
         self._metrics: GenAiMetrics | None = None
         self._pusher: MetricPusher | None = None
         self._ending: set[asyncio.Task[None]] = set()
+        self._awaited = 0
+        """Requests that are sampled and have not ended, so that a batch without any is skipped."""
 
     def configure(self, config: Config) -> None:
         """Export the requests that begin from now on as a generation's `telemetry.otlp` says.
@@ -60,20 +62,24 @@ class Tracing:
         self._threshold = 0 if otlp is None else round(otlp.sample * 2**DECIDING_BITS)
 
     def join(self, exchange: HotExchange, route: HotRoute) -> RequestTrace:
-        """Join the caller's trace, or begin one."""
-        fields = exchange.fields
-        parent = fields.get(b"traceparent")
+        """Join the caller's trace, or begin one. Only POSTs have spans: others have no record."""
+        parent = exchange.fields.get(b"traceparent")
         if parent is None:
             trace = begin_trace(self._threshold)
         else:
             trace = join_trace(exchange.scope["headers"], parent, self._threshold)
         sampled = trace.sampled
-        if sampled is not None:
-            sampled.sink = self._sink
-            sampled.route, sampled.path = route.path, exchange.scope["path"]
-            sampled.scheme = exchange.scope["scheme"]
-            if b"baggage" in fields:
-                sampled.baggage = baggage_of(exchange.scope["headers"])
+        if sampled is None:
+            return trace
+        if exchange.scope["method"] != "POST":
+            trace.sampled = None
+            return trace
+        self._awaited += 1
+        sampled.sink = self._sink
+        sampled.route, sampled.path = route.path, exchange.scope["path"]
+        sampled.scheme = exchange.scope["scheme"]
+        if b"baggage" in exchange.fields:
+            sampled.baggage = baggage_of(exchange.scope["headers"])
         return trace
 
     def add(
@@ -88,10 +94,13 @@ class Tracing:
         """
         if self._otlp is not None and self._otlp.metrics_interval_s is not None:
             observe_all(self._pushed(self._otlp), finished)
+        if not self._awaited:
+            return
         for (record, _, ended, _), line in zip(finished, lines, strict=True):
             trace = record.trace
             if trace is None or (sampled := trace.sampled) is None:
                 continue
+            self._awaited -= 1
             sink = sampled.sink
             if sink is None:
                 continue

@@ -242,14 +242,12 @@ class HttpUpstream:
     async def _exchange(
         self, outbound: Outbound, started: float, head_by: float, call: Call
     ) -> Reply:
-        if call.trace is not None:
-            outbound = replace(outbound, trace=call.trace.lines + call.pool)
-        elif call.pool:
-            outbound = replace(outbound, trace=call.pool)
+        trace = call.trace
         return await self._transport.exchange(
             outbound,
             connect_by=min(started + self._timeouts.connect_s, head_by),
             head_by=head_by,
+            lines=call.pool if trace is None else trace.lines + call.pool,
         )
 
     async def _check(self, reply: Reply, by: float) -> str:

@@ -84,7 +84,7 @@ class HttpxTransport:
         return f"HttpxTransport({self._name!r})"
 
     async def exchange(
-        self, outbound: Outbound, *, connect_by: float, head_by: float
+        self, outbound: Outbound, *, connect_by: float, head_by: float, lines: bytes = b""
     ) -> "HttpxReply":
         """See Transport."""
         if self._closed:
@@ -92,7 +92,7 @@ class HttpxTransport:
         check(outbound)
         self._busy += 1
         try:
-            response = await self._send(outbound, connect_by, head_by)
+            response = await self._send(outbound, connect_by, head_by, lines)
         except BaseException:
             await self._done()
             raise
@@ -115,25 +115,28 @@ class HttpxTransport:
         if self._closed:
             await self.aclose()
 
-    async def _send(self, outbound: Outbound, connect_by: float, head_by: float) -> httpx.Response:
+    async def _send(
+        self, outbound: Outbound, connect_by: float, head_by: float, lines: bytes
+    ) -> httpx.Response:
         await in_task()
         scope = asyncio.timeout_at(min(connect_by, head_by))
         progress = _Progress(scope, head_by)
         try:
             async with scope:
-                return await self._httpx.handle_async_request(self._request(outbound, progress))
+                request = self._request(outbound, lines, progress)
+                return await self._httpx.handle_async_request(request)
         except (httpx.HTTPError, OSError) as exc:
             if isinstance(exc, TimeoutError) and scope.expired():
                 raise self._late(progress) from exc
             kind = UpstreamBroken if progress.sent else UpstreamUnreachable
             raise kind(FAILED, upstream=self._name, detail=_reason(exc)) from exc
 
-    def _request(self, outbound: Outbound, progress: "_Progress") -> httpx.Request:
+    def _request(self, outbound: Outbound, lines: bytes, progress: "_Progress") -> httpx.Request:
         origin = self._origin
         fixed = (
             ("host", origin.authority),
             *outbound.headers,
-            *_trace_headers(outbound),
+            *_pairs(lines),
             ("accept-encoding", "identity"),
             ("content-length", str(len(outbound.body))),
         )
@@ -258,8 +261,8 @@ def _reason(exc: Exception) -> str:
     return f"{FAILED}: {exc}" if str(exc) else f"{FAILED}: {type(exc).__name__}"
 
 
-def _trace_headers(outbound: Outbound) -> Iterator[tuple[str, str]]:
-    """Yield the header lines of the trace as names and values."""
-    for line in outbound.trace.decode("latin-1").split("\r\n")[:-1]:
+def _pairs(lines: bytes) -> Iterator[tuple[str, str]]:
+    """Yield header lines as names and values."""
+    for line in lines.decode("latin-1").split("\r\n")[:-1]:
         name, _, value = line.partition(": ")
         yield name, value

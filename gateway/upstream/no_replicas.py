@@ -14,7 +14,9 @@ class NoReplicas:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    async def exchange(self, outbound: Outbound, *, connect_by: float, head_by: float) -> Reply:
+    async def exchange(
+        self, outbound: Outbound, *, connect_by: float, head_by: float, lines: bytes = b""
+    ) -> Reply:
         """See Transport."""
         error = UpstreamUnreachable("no replica is known", upstream=self._name)
         error.counts = False

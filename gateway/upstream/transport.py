@@ -52,8 +52,14 @@ class Reply(Protocol):
 class Transport(Protocol):
     """Connections to one provider."""
 
-    async def exchange(self, outbound: Outbound, *, connect_by: float, head_by: float) -> Reply:
+    async def exchange(
+        self, outbound: Outbound, *, connect_by: float, head_by: float, lines: bytes = b""
+    ) -> Reply:
         """Send a request and wait for the head of its answer.
+
+        lines: of the head besides `outbound.headers`, each with CRLF: the trace, and hints for an
+        endpoint picker. They differ with each request and are not signed, because proxies on the
+        way may replace them.
 
         Raises UpstreamUnreachable when nothing of the request was sent, UpstreamTimeout past
         `connect_by` or `head_by`, UpstreamBroken when the connection is lost after sending.

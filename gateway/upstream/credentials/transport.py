@@ -26,20 +26,22 @@ class AuthorizedTransport:
         self._transport = transport
         self._credentials = credentials
 
-    async def exchange(self, outbound: Outbound, *, connect_by: float, head_by: float) -> Reply:
+    async def exchange(
+        self, outbound: Outbound, *, connect_by: float, head_by: float, lines: bytes = b""
+    ) -> Reply:
         """See Transport. Waiting for credentials does not count towards the time to connect.
 
         The body of an error is read here, until `head_by`.
         """
         to_connect = connect_by - now()
-        reply, sent = await self._send(outbound, to_connect, head_by)
+        reply, sent = await self._send(outbound, to_connect, head_by, lines)
         reply = await _shown(reply, sent, head_by)
         if reply.status not in REFUSALS:
             return reply
         body = await reply.body(head_by, ERROR_BODY_BYTES)
         if not self._credentials.rejected(sent, reply.status, body):
             return reply
-        reply, sent = await self._send(outbound, to_connect, head_by)
+        reply, sent = await self._send(outbound, to_connect, head_by, lines)
         return await _shown(reply, sent, head_by)
 
     async def aclose(self) -> None:
@@ -48,13 +50,14 @@ class AuthorizedTransport:
         await self._transport.aclose()
 
     async def _send(
-        self, outbound: Outbound, to_connect: float, head_by: float
+        self, outbound: Outbound, to_connect: float, head_by: float, lines: bytes
     ) -> tuple[Reply, Headers]:
         headers = await self._credentials.headers(outbound, by=head_by)
         reply = await self._transport.exchange(
             with_headers(outbound, headers),
             connect_by=min(now() + to_connect, head_by),
             head_by=head_by,
+            lines=lines,
         )
         return reply, headers
 

@@ -120,8 +120,12 @@ class RequestHeads:
         self._authority = authority
         self._kept: dict[str, tuple[str, _Sent, bytes]] = {}
 
-    def render(self, outbound: Outbound) -> bytes:
-        """Return head and body in one piece. Raises as `check`."""
+    def render(self, outbound: Outbound, lines: bytes = b"") -> bytes:
+        """Return head and body in one piece. Raises as `check`.
+
+        lines: further ones of the head, each with CRLF. They differ with each request, so they are
+        not in the head that is kept.
+        """
         # Headers rarely change between requests to a target, so comparing them is cheaper than
         # checking and encoding them again.
         kept = self._kept.get(outbound.target)
@@ -130,10 +134,7 @@ class RequestHeads:
         else:
             head = self._head(outbound)
         body = outbound.body
-        if outbound.trace:
-            # Not in the head that is kept: it differs with each request.
-            return b"%b%d\r\n%b\r\n%b" % (head, len(body), outbound.trace, body)
-        return b"%b%d\r\n\r\n%b" % (head, len(body), body)
+        return b"%b%d\r\n%b\r\n%b" % (head, len(body), lines, body)
 
     def _head(self, outbound: Outbound) -> bytes:
         check(outbound)

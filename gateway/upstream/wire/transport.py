@@ -121,9 +121,11 @@ class WireTransport:
     def __repr__(self) -> str:
         return f"WireTransport({self._name!r})"
 
-    async def exchange(self, outbound: Outbound, *, connect_by: float, head_by: float) -> WireReply:
+    async def exchange(
+        self, outbound: Outbound, *, connect_by: float, head_by: float, lines: bytes = b""
+    ) -> WireReply:
         """See Transport."""
-        request = self._heads.render(outbound)
+        request = self._heads.render(outbound, lines)
         head_only = outbound.method == "HEAD"
         # The common case first, without a coroutine: an idle connection.
         connection = self._pool.take_idle() or await self._pool.acquire(connect_by)

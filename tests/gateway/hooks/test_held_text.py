@@ -1,20 +1,23 @@
 """Held text: a finding is masked whole at every split of its text."""
 
 from collections.abc import Sequence
+from typing import cast
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.config.schema.guardrails import GuardrailConfig, HoldBack
 from gateway.guardrails.patterns import Pattern, PatternHook
 from gateway.guardrails.secrets import secret_hook
-from gateway.hooks.contract import Hook
+from gateway.hooks.contract import Hook, TextWindow, Verdict
 from gateway.hooks.counts import GuardCounts
 from gateway.hooks.guards import Rail, RequestGuards
 from gateway.hooks.held_text import HeldText
 from gateway.hooks.stream_guard import StreamGuard
 from gateway.hooks.stream_sink import now
 from gateway.hooks.text_hook import masked, merged
+from schemas.errors import ContentBlocked
 from schemas.events import Event, Finished, TextDelta
 
 HOOK = PatternHook(
@@ -87,6 +90,19 @@ def test_no_more_text_waits_than_the_hold_back_and_one_step(size: int, character
     out, late = streamed(pieces, guard(HOOK, characters))
     assert out == text
     assert late <= characters + max(1, characters // 2)
+
+
+def test_a_hook_without_io_that_returns_something_to_wait_for_fails_and_passes_nothing() -> None:
+    class Late(PatternHook):
+        async def _wait(self, window: TextWindow) -> Verdict:
+            return super().chunk(window)
+
+        def chunk(self, window: TextWindow) -> Verdict:
+            return cast(Verdict, self._wait(window))
+
+    with pytest.raises(ContentBlocked) as failed:
+        streamed(["the key sk-abc123"], guard(Late([])))
+    assert (failed.value.code, failed.value.status) == ("guardrail_failed", 503)
 
 
 def test_a_secret_much_longer_than_the_hold_back_is_masked_to_its_end() -> None:

@@ -1,6 +1,10 @@
 """W3C Trace Context: which headers of a caller are joined, and which begin a new trace."""
 
+import re
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from gateway.trace_context import join_trace
 
@@ -65,3 +69,20 @@ def test_a_request_with_two_traceparents_begins_a_trace() -> None:
 
     assert trace.trace_id != int(CALLER[3:35], 16)
     assert (trace.lines, trace.sampled) == (b"", None)
+
+
+@given(st.integers(1, 2**128 - 1), st.sampled_from((b"00", b"01")))
+@example(1, b"00")
+@example(1, b"01")
+@example(1 << 124, b"00")
+@example((1 << 124) - 1, b"00")
+def test_attempts_of_a_joined_trace_have_its_id_and_spans_of_their_own(
+    trace_id: int, flags: bytes
+) -> None:
+    trace = join_trace([], b"00-%032x-b7ad6b7169203331-%b" % (trace_id, flags), 0)
+    lines = [trace.start_attempt(0.0).lines for _ in range(3)]
+    found = [re.fullmatch(rb"traceparent: 00-(\w{32})-(\w{16})-(\d\d)\r\n", one) for one in lines]
+
+    parts = [one.groups() for one in found if one is not None]
+    assert [(int(one, 16), flag) for one, _, flag in parts] == [(trace_id, flags)] * 3
+    assert len({span for _, span, _ in parts}) == 3

@@ -263,13 +263,17 @@ async def test_what_is_not_sampled_is_not_exported_but_passed_on(tmp_path: Path)
     async def use(gateway: Serving) -> None:
         await ask(gateway)
         await ask(gateway, {"traceparent": f"{CALLER[:-2]}00"})
+        await ask(gateway)
+        await ask(gateway, {"traceparent": CALLER})
 
     async with listening(one, two, collector):
         await traced(config(one, two, collector, more="sample: 0,"), tmp_path, use)
 
-    assert collector.bodies == []
-    assert [head["traceparent"][-2:] for head in one.heads] == ["00", "00"]
-    assert one.heads[1]["traceparent"].startswith(CALLER[:35])
+    sent = [head["traceparent"] for head in one.heads]
+    assert [one[-2:] for one in sent] == ["00", "00", "00", "01"]
+    assert [one.startswith(CALLER[:35]) for one in sent] == [False, True, False, True]
+    assert {one.trace_id.hex() for one in collector.spans()} == {CALLER[3:35]}
+    assert len(collector.spans()) == 2
 
 
 @in_a_loop
