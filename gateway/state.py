@@ -18,6 +18,7 @@ from gateway.asgi.large_bodies import LargeBodyQueue
 from gateway.asgi.sse_keepalive import SseKeepAlive
 from gateway.audit.log import AuditLog, NoAudit
 from gateway.budgets.bank import BudgetBank
+from gateway.budgets.by_place import RulesByPlace
 from gateway.budgets.leases import BudgetLeases
 from gateway.budgets.metrics import BudgetCollector
 from gateway.clock import now
@@ -68,8 +69,8 @@ class Gateway:
 
     runtime: the generation in force, replaced as a whole; a request keeps the one it began with.
     admission, shares: the requests in flight, and those of each API key. rules: the operator's
-    limits and budgets in force. limits, budgets, end_users: over all generations. log: the ended
-    ones.
+    limits and budgets in force. limits, budgets, end_users: over all generations. by_place: what of
+    them applies to which requests. log: the ended ones.
     refused: the configuration file, as it is now, is invalid, and an older one is in force.
     differing_replicas: that run another configuration, as far as Redis shows.
     worker: this process's number among the workers. sessions: those of browsers at /admin.
@@ -98,14 +99,14 @@ class Gateway:
         self.shares = KeyShares()
         self.log.metrics.registry.register(IssuerCollector(lambda: self.runtime.issuers))
         self.rules = RulesInForce(lambda: self.runtime.config, lambda: self.runtime.issued.keys)
-        self.limits = RequestLimits(self.rules.limits())
-        self.budgets = self.log.budgets
+        self.limits, self.budgets = RequestLimits(self.rules.limits()), self.log.budgets
         self.budgets.configure(self.rules.budgets())
+        self.by_place = RulesByPlace(self.limits, self.budgets)
         self.end_users = EndUserFinder()
         self._configure_end_users()
-        for own in (LimitCollector(self.limits), EndUserCollector(self.end_users)):
+        limits, budgets = LimitCollector(self.limits), BudgetCollector(self.budgets)
+        for own in (limits, EndUserCollector(self.end_users), budgets):
             self.log.metrics.registry.register(own)
-        self.log.metrics.registry.register(BudgetCollector(self.budgets))
         bank = BudgetBank(self.rules.budgets)
         leases = BudgetLeases(self.budgets, partial(bank.on_message, 0), self.log.flush)
         bank.join(0, leases.on_message)

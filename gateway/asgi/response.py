@@ -42,18 +42,18 @@ class ClientNames(Protocol):
 class ResponseWriter:
     """The answer to one request. `begun` is true once a status line was sent.
 
-    extra: headers for every answer of this request (CORS). expose: send x-gateway-* headers.
+    own_headers: those of every answer to this request, to add to. expose: send x-gateway-* headers.
     names: the client's names of dropped fields. request: `None` until it has been read.
     """
 
     __slots__ = (
-        "_exchange",
         "_expose",
-        "_extra",
         "_names",
         "_record",
         "busy",
+        "exchange",
         "last_sent",
+        "own_headers",
         "request",
         "started",
     )
@@ -62,7 +62,7 @@ class ResponseWriter:
         self,
         exchange: HotExchange,
         record: RequestRecord,
-        extra: Headers,
+        own_headers: Headers,
         names: ClientNames,
         *,
         expose: bool,
@@ -72,18 +72,14 @@ class ResponseWriter:
         self.started = False
         self.busy = False
         self.last_sent = 0.0
-        self._exchange = exchange
+        self.exchange = exchange
         self._record = record
-        self._extra = extra
+        self.own_headers = own_headers
         self._expose = expose
 
     @property
     def request_id(self) -> str:
         return self._record.request_id
-
-    def own_headers(self) -> Headers:
-        """The headers of every answer to this request, to add to."""
-        return self._extra
 
     async def whole(self, status: int, body: bytes, extra: Headers | None = None) -> None:
         """Send a complete answer, as JSON unless `extra` has another content-type."""
@@ -98,7 +94,7 @@ class ResponseWriter:
         self.started = True
         if self._record.payload is not None:
             self._record.payload.add(body, streamed=False)
-        await self._exchange.whole(status, headers, body)
+        await self.exchange.whole(status, headers, body)
 
     async def empty(self, status: int, extra: Headers) -> None:
         """Send a head without a body."""
@@ -134,7 +130,7 @@ class ResponseWriter:
 
     def frame_now(self, data: bytes) -> bool:
         """Send a frame, as most of them, without a coroutine; false if `frame` has to wait."""
-        if self.busy or not self._exchange.put_now(data):
+        if self.busy or not self.exchange.put_now(data):
             return False
         if self._record.payload is not None:
             self._record.payload.add(data, streamed=True)
@@ -146,14 +142,14 @@ class ResponseWriter:
 
     async def _start(self, status: int, headers: Headers) -> None:
         self.started = True
-        await self._exchange.start(status, headers)
+        await self.exchange.start(status, headers)
 
     async def _put(self, data: bytes, *, more: bool) -> None:
         self.busy = True
         if data and self._record.payload is not None:
             self._record.payload.add(data, streamed=True)
         try:
-            await self._exchange.put(data, more=more)
+            await self.exchange.put(data, more=more)
         finally:
             self.busy = False
             self.last_sent = now()
@@ -190,8 +186,8 @@ class ResponseWriter:
             headers.append((b"x-gateway-dropped-params", ", ".join(names).encode()))
         if record.defaulted:
             headers.append((b"x-gateway-defaulted-params", ", ".join(record.defaulted).encode()))
-        if self._extra:
-            headers += self._extra
+        if self.own_headers:
+            headers += self.own_headers
         return headers
 
 

@@ -1,6 +1,6 @@
 """The budgets in force in one process: which apply to a request, and what its lease has left."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from gateway.budgets.ledger import Cost, Purse, Purses, Reservation, Short
@@ -47,12 +47,14 @@ class Budgets:
     holds: what the requests have reserved that are not settled yet, by their ids.
     refused, moved: requests refused, and sent to a cheaper model, by budget.
     writer: of this process's records.
+    on_change: called when what `of` has returned must not be used any more.
     """
 
     asker: BudgetAsker
 
     def __init__(self, budgets: tuple[Budget, ...], writer: str) -> None:
         self.writer = writer
+        self.on_change: Callable[[], object] = tuple
         self.holds: dict[str, Reservation] = {}
         self.refused: dict[str, int] = {}
         self.moved: dict[str, int] = {}
@@ -70,7 +72,7 @@ class Budgets:
         self.any = bool(budgets)
         self._apart = any(budget.each == "end_user" for budget in budgets)
         self.named = self._budgets.named
-        self._found.clear()
+        self._forget()
         for place, purse in tuple(self._purses.items()):
             budget = self.named.get(purse.budget)
             if budget is None or (budget.usd is not None) != purse.usd:
@@ -125,29 +127,34 @@ class Budgets:
                 used = amount_of(row.cost_usd, row.prompt_tokens, row.completion_tokens)
                 several[row.request_id] = several.get(row.request_id, Amount()) + used
         slots: dict[int, _Totals] = {}
-        totals, end, holds = _Totals(), -1, self.holds
+        totals, end, pop = _Totals(), -1, self.holds.pop
+        total, purses = _Total(), None
         for line in lines:
             if line.time >= end:
                 end = slot_of(line.time) + SLOT_S
-                totals = slots.setdefault(end - SLOT_S, _Totals())
-            hold = holds.pop(line.request_id, None)
-            if hold is None or hold.needs is not None or several or not line.usage_source:
+                totals, purses = slots.setdefault(end - SLOT_S, _Totals()), None
+            hold = pop(line.request_id, None)
+            if (
+                hold is None
+                or hold.needs is not None
+                or several
+                or not line.usage_source
+                or len(line.attempts) != 1  # `is_complete`: one that was refused has used nothing
+            ):
                 self._finish(line, hold, several.get(line.request_id), totals)
                 continue
-            tried = line.attempts
-            if len(tried) != 1 or tried[0].refused:  # `is_complete` written out
-                self._finish(line, hold, None, totals)
-                continue
-            total = totals.get(hold.purses)
-            if total is None:
-                total = totals[hold.purses] = _Total()
-            cost = line.cost_usd
+            if hold.purses is not purses:
+                purses = hold.purses
+                total = totals.get(purses)
+                if total is None:
+                    total = totals[purses] = _Total()
+            cost = line.cost_usd  # `amount_of` written out
             used = (line.prompt_tokens or 0) + (line.completion_tokens or 0)
-            if cost is None:  # `amount_of` written out
+            if cost is None:
                 total.unpriced += 1
             else:
-                total.nanos += round((min(MOST_USD, cost)) * NANOS)
-            total.tokens += min(MOST_TOKENS, used)
+                total.nanos += round((cost if cost < MOST_USD else MOST_USD) * NANOS)  # noqa: FURB136
+            total.tokens += used if used < MOST_TOKENS else MOST_TOKENS  # noqa: FURB136  no call
             total.reserved_nanos += hold.nanos
             total.reserved_tokens += hold.tokens
         for totals in slots.values():
@@ -173,6 +180,11 @@ class Budgets:
     def count_moved(self, name: str) -> None:
         self.moved[name] = self.moved.get(name, 0) + 1
 
+    def _forget(self) -> None:
+        """Look purses up again."""
+        self._found.clear()
+        self.on_change()
+
     def _purse(self, budget: Budget, subject: str) -> Purse:
         place = budget.name, subject
         purse = self._purses.get(place)
@@ -189,7 +201,7 @@ class Budgets:
 
         The next time is when there are twice as many.
         """
-        self._found.clear()
+        self._forget()
         busy = {(one.budget, one.subject) for one in self.busy}
         self._purses = {place: one for place, one in self._purses.items() if place in busy}
         self._most = max(_MANY_PURSES, 2 * len(self._purses))

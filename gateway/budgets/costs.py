@@ -11,7 +11,8 @@ from gateway.routing.planning.enrolment import ExperimentRouter
 from gateway.routing.planning.prices import BackendPrice
 from gateway.routing.planning.route import Backend, Route, RouteTable
 
-_ATTOS: Final = 10**9
+ATTOS: Final = 10**9
+"""10⁻¹⁸ US dollars in 10⁻⁹."""
 _MOST_KEPT: Final = 4096
 """Model names whose prices are remembered; clients choose them behind wildcards."""
 
@@ -39,7 +40,7 @@ class RoutePrices(Struct, frozen=True):
             if prices is not None:
                 of_answer = prices.output + max(0, prices.reasoning)
                 found = max(found, prompt * prices.input + answer * of_answer)
-        return -(-found // _ATTOS)
+        return -(-found // ATTOS)
 
 
 class RouteCosts:
@@ -52,15 +53,17 @@ class RouteCosts:
 
     def of(self, route: Route, model: str, tokens: Estimate) -> Cost:
         """The most that a request may cost. model: the requested one."""
-        prices = self._known.get((route.name, model))
-        if prices is None:
-            prices = self._found(route, model)
+        prices = self.prices(route, model)
         prompt, answer = tokens.prompt or 1, tokens.answer
         if prices.is_one:
-            nanos = -(-(prompt * prices.input + answer * prices.output) // _ATTOS)
+            nanos = -(-(prompt * prices.input + answer * prices.output) // ATTOS)
         else:
             nanos = prices.most(prompt, answer)
         return Cost(nanos, prompt + answer, tokens.guessed, prices.unpriced)
+
+    def prices(self, route: Route, model: str) -> RoutePrices:
+        """The prices of all backends that may answer a request. model: the requested one."""
+        return self._known.get((route.name, model)) or self._found(route, model)
 
     def _found(self, route: Route, model: str) -> RoutePrices:
         if len(self._known) >= _MOST_KEPT:

@@ -61,9 +61,23 @@ class Purses:
 
     payer: whose requests they are. strict: the first budget that wants every price known.
     busy: purses to report, which gets those that are reserved of without a lease.
+    money, tokens: the only purses that count money and tokens, if `simple`; one that nothing
+    counts in is bottomless.
     """
 
-    __slots__ = ("_money", "_tokens", "all", "busy", "hard", "payer", "soft", "strict")
+    __slots__ = (
+        "_money",
+        "_tokens",
+        "all",
+        "busy",
+        "hard",
+        "money",
+        "payer",
+        "simple",
+        "soft",
+        "strict",
+        "tokens",
+    )
 
     def __init__(
         self,
@@ -78,6 +92,11 @@ class Purses:
         self.all = (*purses, *soft)
         self._money = tuple([one for one in self.hard if one.usd])
         self._tokens = tuple([one for one in self.hard if not one.usd])
+        self.simple = not self.soft and len(self._money) <= 1 and len(self._tokens) <= 1
+        self.money, self.tokens = (
+            (*self._money, _bottomless())[0],
+            (*self._tokens, _bottomless())[0],
+        )
         self.strict = next((one.budget for one in self._money if one.unpriced is None), "")
 
     def reserve(self, cost: Cost) -> "Reservation | None":
@@ -118,6 +137,13 @@ class Purses:
                 amount = used.tokens
                 purse.room += reserved.tokens - amount
             purse.spent += amount
+
+
+def _bottomless() -> Purse:
+    """A purse that never lacks room."""
+    purse = Purse("", "", 0, None, usd=False)
+    purse.room = 1 << 62
+    return purse
 
 
 class Reservation(Struct, eq=False, gc=False):

@@ -33,7 +33,6 @@ async def find_money(
     record: RequestRecord,
     route: Route,
     response: ResponseWriter,
-    exchange: HotExchange,
 ) -> tuple[Request, Route]:
     """Reserve `response.request`, for which the leases lack room; return it and its route.
 
@@ -57,7 +56,7 @@ async def find_money(
                 f"the budget {purses.strict!r} needs the price of {cost.unpriced}; the operator "
                 "can add it to prices, or set the budget's unknown_price"
             )
-        found = purses.reserve(cost) or await _find_room(gateway, purses, cost, exchange)
+        found = purses.reserve(cost) or await _find_room(gateway, purses, cost, response.exchange)
         if isinstance(found, Reservation):
             budgets.holds[record.request_id] = found
             return request, route
@@ -69,7 +68,7 @@ async def find_money(
         route, request = runtime.table.find(cheaper), replace(request, model=cheaper)
         record.route, response.request = route.name, request
         if runtime.config.server.expose_headers:
-            headers = response.own_headers()
+            headers = response.own_headers
             headers.append((b"x-gateway-budget", quote(record.budget).encode()))
             headers.append((b"x-gateway-budget-model", quote(cheaper, safe="/:@+").encode()))
 
@@ -107,7 +106,7 @@ def _refuse(
     if last.need > last.limit:
         wait_s = None
     if wait_s is None or wait_s > SOON_S:
-        response.own_headers().append((b"x-should-retry", b"false"))
+        response.own_headers.append((b"x-should-retry", b"false"))
     return BudgetExceeded(_message(budget, last), retry_after=wait_s)
 
 

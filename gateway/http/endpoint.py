@@ -25,7 +25,7 @@ from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
 from gateway.http.cross_site_refusal import refuse
 from gateway.http.error_fields import name_field
-from gateway.http.governed import reserve, reserve_at_once
+from gateway.http.governed import reserve, reserve_now
 from gateway.http.internal_error import internal_error
 from gateway.http.other_methods import answer_other_method
 from gateway.http.passage import Passage, examined, whole_answer
@@ -177,10 +177,10 @@ class Endpoint:
                     check_priority(caller, request.priority)
                 record.stream = request.stream
             if gateway.limits.any or gateway.budgets.any:
-                reserved = reserve_at_once(gateway, runtime, record, route, response, at, exchange)
+                reserved = reserve_now(gateway, runtime, record, request, route, response, at)
                 if reserved is None:
                     reserved, request, route = await reserve(
-                        gateway, runtime, record, request, route, response, at, exchange
+                        gateway, runtime, record, request, route, response, at
                     )
             if runtime.examines:
                 request, passage = await examined(gateway, runtime, record, response, exchange, at)

@@ -3,11 +3,13 @@
 from time import monotonic_ns
 from typing import Final
 
-from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
+from gateway.budgets.by_place import PlaceRules
+from gateway.budgets.costs import ATTOS
+from gateway.budgets.ledger import Reservation
 from gateway.http.budgeted import find_money
 from gateway.http.limited import find_room
-from gateway.limits.estimate import expected_tokens
+from gateway.limits.estimate import chat_tokens, expected_tokens
 from gateway.limits.headers import admitted_headers
 from gateway.limits.ledger import Accounts, Hold
 from gateway.routing.planning.route import Route
@@ -21,29 +23,25 @@ NO_HOLD: Final = Hold(Accounts(()), 0, ())
 """Of a request that no limit applies to."""
 
 
-def reserve_at_once(
+def reserve_now(
     gateway: Gateway,
     runtime: Runtime,
     record: RequestRecord,
+    request: Request,
     route: Route,
     response: ResponseWriter,
     at_route: HotRoute,
-    exchange: HotExchange,
 ) -> Hold | None:
-    """Reserve `response.request` under every limit and budget, and show its client what remains.
+    """Reserve a request under every limit and budget, and show its client what remains.
 
     Return what the limits hold, to be settled when the request has ended; `None`, and nothing is
     reserved, if one lacks room here. What budgets hold is settled when the request is recorded.
 
     at_route: the path; one that only counts tokens reserves none, and no money.
-
     Raises InvalidRequest if a rule needs the end user, and the request names none or a wrong one.
     """
-    request = response.request
-    assert request is not None
     if gateway.end_users.any:
-        record.end_user = gateway.end_users.find(record, request, exchange.fields)
-    limits, budgets, counts = gateway.limits, gateway.budgets, at_route.counts
+        record.end_user = gateway.end_users.find(record, request, response.exchange.fields)
     place = (
         record.caller,
         route.name,
@@ -53,13 +51,55 @@ def reserve_at_once(
         record.end_user,
         record.plan,
     )
-    accounts = limits.of(place) if limits.any else None
-    purses = budgets.of(place) if budgets.any and not counts else None
+    rules = gateway.by_place.known.get(place)
+    if rules is None or rules.costs is not runtime.costs:
+        rules = gateway.by_place.find(place, route, runtime.costs)
+    tokens = chat_tokens(request) if rules.simple and not at_route.counts else None
+    if tokens is None or gateway.limits.queue.waiting:
+        return _reserve_any(gateway, record, request, route, response, rules, at_route)
+    prompt, answer = tokens
+    needed, purses = prompt + answer, rules.purses
+    if needed > rules.most:
+        return _reserve_any(gateway, record, request, route, response, rules, at_route)
+    if purses is not None:
+        nanos = -(-(prompt * rules.input + answer * rules.output) // ATTOS)
+        money, counted = purses.money, purses.tokens
+        if money.room < nanos or counted.room < needed:
+            return _reserve_any(gateway, record, request, route, response, rules, at_route)
+        money.room -= nanos
+        counted.room -= needed
+        gateway.budgets.holds[record.request_id] = Reservation(purses, nanos, needed)
+    accounts = rules.accounts
+    if accounts is None:
+        return NO_HOLD
+    if accounts.leased or at_route.surface.name == "anthropic":
+        hold = accounts.reserve(needed, monotonic_ns())
+        if hold is not None:
+            anthropic = at_route.surface.name == "anthropic"
+            admitted_headers(accounts, response.own_headers, anthropic)
+    else:
+        hold = accounts.reserve(needed, monotonic_ns(), response.own_headers)
+    if hold is None and purses is not None:
+        gateway.budgets.holds.pop(record.request_id).settle(None)
+    return hold
+
+
+def _reserve_any(
+    gateway: Gateway,
+    record: RequestRecord,
+    request: Request,
+    route: Route,
+    response: ResponseWriter,
+    rules: PlaceRules,
+    at_route: HotRoute,
+) -> Hold | None:
+    """The same for a request of any kind, with all that may apply to it."""
+    accounts, purses = rules.accounts, None if at_route.counts else rules.purses
     needed, reservation = 0, None
-    if purses is not None or (accounts is not None and accounts.tokens and not counts):
+    if purses is not None or (accounts is not None and accounts.tokens and not at_route.counts):
         tokens = expected_tokens(request, route)
         if purses is not None:
-            cost = runtime.costs.of(route, request.model, tokens)
+            cost = rules.costs.of(route, request.model, tokens)
             reservation = None if cost.unpriced and purses.strict else purses.reserve(cost)
             if reservation is None:
                 return None
@@ -69,15 +109,16 @@ def reserve_at_once(
                 needed = tokens.within(accounts.least)
     hold = NO_HOLD
     if accounts is not None:
-        found = None if limits.queue.waiting else accounts.reserve(needed, monotonic_ns())
+        waiting = gateway.limits.queue.waiting
+        found = None if waiting else accounts.reserve(needed, monotonic_ns())
         if found is None:
             if reservation is not None:
                 reservation.settle(None)
             return None
         hold = found
-        admitted_headers(accounts, response.own_headers(), at_route.surface.name == "anthropic")
+        admitted_headers(accounts, response.own_headers, at_route.surface.name == "anthropic")
     if reservation is not None:
-        budgets.holds[record.request_id] = reservation
+        gateway.budgets.holds[record.request_id] = reservation
     return hold
 
 
@@ -89,7 +130,6 @@ async def reserve(
     route: Route,
     response: ResponseWriter,
     at_route: HotRoute,
-    exchange: HotExchange,
 ) -> tuple[Hold, Request, Route]:
     """The same for a request that may have to wait, or to be refused.
 
@@ -113,13 +153,13 @@ async def reserve(
         needed = 0
         if accounts.tokens and not at_route.counts:
             needed = expected_tokens(request, route).within(accounts.least)
-        hold = await find_room(limits, accounts, needed, record, response, exchange)
-        admitted_headers(accounts, response.own_headers(), at_route.surface.name == "anthropic")
+        hold = await find_room(limits, accounts, needed, record, response)
+        admitted_headers(accounts, response.own_headers, at_route.surface.name == "anthropic")
     if not gateway.budgets.any or at_route.counts:
         return hold, request, route
     held: Hold | None = hold
     try:
-        request, route = await find_money(gateway, runtime, record, route, response, exchange)
+        request, route = await find_money(gateway, runtime, record, route, response)
         held = None
     finally:
         if held is not None:

@@ -3,11 +3,11 @@
 from time import monotonic_ns
 
 from gateway.asgi.disconnect import DisconnectGuard
-from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
-from gateway.limits.headers import Headers, refused_headers
+from gateway.limits.headers import refused_headers
 from gateway.limits.ledger import Accounts, Hold, LimitRefusal
 from gateway.limits.limits import SECOND, RequestLimits
+from gateway.limits.shown import Headers
 from gateway.routing.request_record import RequestRecord
 from schemas.errors import LimitExceeded
 
@@ -23,7 +23,6 @@ async def find_room(
     tokens: int,
     record: RequestRecord,
     response: ResponseWriter,
-    exchange: HotExchange,
 ) -> Hold:
     """Reserve a request that lacks room here, or that others wait in front of.
 
@@ -35,7 +34,7 @@ async def find_room(
     hold = None if contended else accounts.reserve(tokens, monotonic_ns())
     if hold is not None:
         return hold
-    with DisconnectGuard(exchange):
+    with DisconnectGuard(response.exchange):
         found = await limits.find_room(accounts, tokens, record.caller, contended=contended)
     if isinstance(found, LimitRefusal):
         anthropic = record.surface == "anthropic"
@@ -57,7 +56,7 @@ def _refuse(
         shown.append((b"x-should-retry", b"false"))
     elif refusal.wait:
         shown.append((b"retry-after-ms", b"%d" % -(-refusal.wait // 1_000_000)))
-    headers = response.own_headers()
+    headers = response.own_headers
     headers += shown
     return _exceeded(refusal, tokens)
 

@@ -138,7 +138,7 @@ def _cached(
         use,
         resolved,
         record,
-        response.own_headers() if runtime.config.server.expose_headers else None,
+        response.own_headers if runtime.config.server.expose_headers else None,
         offload if record.large else None,
         lambda: guards is not None and bool(guards.findings),
     )

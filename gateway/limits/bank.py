@@ -270,7 +270,7 @@ def _lent(part: Window | Seats | None, need: int, share: int) -> int:
         return 0
     advance = min((part.room - need) // share, part.limit // PART) if share else 0
     amount = need + max(advance, 0)
-    part.room -= amount
+    part.lend(amount)
     return amount
 
 

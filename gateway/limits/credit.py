@@ -74,10 +74,10 @@ class LimitCredit:
                     return None
                 lent.append((window, amount, place))
         for window, amount, _ in lent:
-            window.room += amount
+            window.change(amount)
         hold = accounts.reserve(tokens, at)
         for window, amount, place in lent:
-            window.room -= amount
+            window.change(-amount)
             if hold is not None:
                 self._owe(place, at).add(at + window.period, amount, ask.id)
         return hold

@@ -1,5 +1,6 @@
 """How many tokens a request may use before it is answered, and how many it used."""
 
+from operator import attrgetter
 from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
@@ -18,7 +19,9 @@ GUESS: Final = 1024
 """Tokens reserved for an answer whose length nothing limits; `settle` corrects it."""
 
 
-_TEXTS: Final = {str}
+_content: Final = attrgetter("content")
+_length: Final = str.__len__
+"""Raises TypeError for what is not a text."""
 
 
 class Estimate(Struct, frozen=True, gc=False):
@@ -45,28 +48,9 @@ def expected_tokens(request: Request, route: Route) -> Estimate:
 
     The route's `defaults` and `overrides` decide where they would for the backend.
     """
-    if type(request) is ChatRequest and request.tools is UNSET:
-        contents = [message.content for message in request.messages]
-        if set(map(type, contents)) == _TEXTS:  # `estimated_tokens` written out for texts
-            characters = sum(map(len, contents))  # pyright: ignore[reportArgumentType]  all are str
-            prompt = round(characters / CHARACTERS_PER_TOKEN) + 4 * len(contents)
-        else:
-            prompt = estimated_tokens(request)
-        sampling = request.sampling
-        if (
-            sampling.n is UNSET
-            and sampling.best_of is UNSET
-            and route.defaults is NO_VALUES
-            and route.overrides is NO_VALUES
-        ):
-            longest = sampling.max_tokens
-            if type(longest) is int:
-                return Estimate(prompt, longest, False)
-            return Estimate(prompt, GUESS, True)
-    else:
-        prompt = estimated_tokens(request)
-        if type(request) is EmbeddingsRequest:
-            return Estimate(prompt, 0, False)
+    prompt = estimated_tokens(request)
+    if type(request) is EmbeddingsRequest:
+        return Estimate(prompt, 0, False)
     sampling = request.sampling
     longest, n, best_of = sampling.max_tokens, sampling.n, sampling.best_of
     if route.defaults is not NO_VALUES or route.overrides is not NO_VALUES:
@@ -79,6 +63,26 @@ def expected_tokens(request: Request, route: Route) -> Estimate:
     if type(longest) is int:
         return Estimate(prompt, answers * longest, False)
     return Estimate(prompt, answers * GUESS, True)
+
+
+def chat_tokens(request: Request) -> tuple[int, int] | None:
+    """The prompt and the answer, as `expected_tokens`, of a chat that has one answer.
+
+    `None` for other requests, and for a chat that is more than texts. The route has neither
+    `defaults` nor `overrides`.
+    """
+    if type(request) is not ChatRequest or request.tools is not UNSET:
+        return None
+    messages, sampling = request.messages, request.sampling
+    if sampling.n is not UNSET or sampling.best_of is not UNSET:
+        return None
+    try:
+        characters = sum(map(_length, map(_content, messages)))
+    except TypeError:
+        return None
+    prompt = round(characters / CHARACTERS_PER_TOKEN) + 4 * len(messages)
+    longest = sampling.max_tokens
+    return prompt, longest if type(longest) is int else GUESS
 
 
 def _decided(

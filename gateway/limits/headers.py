@@ -10,13 +10,16 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from msgspec import Struct
-
 from gateway.limits.ledger import Accounts
 from gateway.limits.limits import SECOND
+from gateway.limits.shown import (
+    REQUESTS_LEFT,
+    TOKENS_LEFT,
+    Headers,
+    duration,
+    show,
+)
 from gateway.limits.window import Window
-
-Headers = list[tuple[bytes, bytes]]
 
 _KINDS: Final = (b"requests", b"tokens")
 _OPENAI: Final = tuple(
@@ -30,18 +33,6 @@ _ANTHROPIC: Final = tuple(
     for kind in _KINDS
 )
 
-_Part = tuple[Window, tuple[bytes, bytes], tuple[bytes, bytes]]
-"""A window, and the two of its headers that are the same for all admitted requests."""
-
-_Kind = tuple[bytes, _Part, tuple[_Part, ...]]
-"""The name of the third header, the first window and the others."""
-
-
-class HeaderParts(Struct, frozen=True):
-    """What of OpenAI's headers is the same for all admitted requests of some accounts."""
-
-    kinds: tuple[_Kind, ...]
-
 
 def admitted_headers(accounts: Accounts, headers: Headers, anthropic: bool) -> None:
     """Add the limit, what remains, and when everything is free again, after `reserve`.
@@ -52,29 +43,8 @@ def admitted_headers(accounts: Accounts, headers: Headers, anthropic: bool) -> N
     if anthropic:
         _add_anthropic(accounts, headers, None)
         return
-    known = accounts.header_parts
-    if type(known) is not HeaderParts:
-        known = accounts.header_parts = _parts(accounts)
-    for remaining, (window, limit, reset), others in known.kinds:
-        room = window.room + window.elsewhere
-        for other, other_limit, other_reset in others:
-            least = other.room + other.elsewhere
-            if least < room:
-                room, limit, reset = least, other_limit, other_reset
-        headers += (limit, (remaining, b"%d" % room if room > 0 else b"0"), reset)
-
-
-def _parts(accounts: Accounts) -> HeaderParts:
-    kinds: list[_Kind] = []
-    for windows, (limit, remaining, reset) in zip(
-        (accounts.requests, accounts.tokens), _OPENAI, strict=True
-    ):
-        parts = [
-            (one, (limit, b"%d" % one.limit), (reset, duration(one.period))) for one in windows
-        ]
-        if parts:
-            kinds.append((remaining, parts[0], tuple(parts[1:])))
-    return HeaderParts(tuple(kinds))
+    show(accounts.shown_requests, REQUESTS_LEFT, headers)
+    show(accounts.shown_tokens, TOKENS_LEFT, headers)
 
 
 def refused_headers(accounts: Accounts, at: int, *, anthropic: bool) -> Headers:
@@ -109,18 +79,6 @@ def _add_anthropic(accounts: Accounts, headers: Headers, at: int | None) -> None
                 (remaining, b"%d" % max(0, _room(window))),
                 (reset, _timestamp(math.ceil(time.time() + free / SECOND))),
             )
-
-
-def duration(nanoseconds: int) -> bytes:
-    """A duration as Go writes it, to the millisecond: 12ms, 1.5s, 6m0s, 1h0m0s."""
-    ms = -(-nanoseconds // 1_000_000)
-    if ms < 1000:
-        return b"%dms" % ms
-    minutes, ms = divmod(ms, 60_000)
-    hours, minutes = divmod(minutes, 60)
-    seconds = f"{ms / 1000:.3f}".rstrip("0").rstrip(".")
-    text = f"{hours}h{minutes}m{seconds}s" if hours else f"{minutes}m{seconds}s"
-    return (text if hours or minutes else f"{seconds}s").encode()
 
 
 @lru_cache(maxsize=8)

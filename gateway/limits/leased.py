@@ -27,7 +27,7 @@ class LeasedWindow(Window):
 
     def __init__(self, limit: int, period: int, busy: set[Account] | None = None) -> None:
         super().__init__(limit, period)
-        self.room = 0
+        self.change(-limit)
         self.account: Account | None = None
         self.busy = set[Account]() if busy is None else busy
         self._unreported: list[Entry] = []
@@ -35,9 +35,7 @@ class LeasedWindow(Window):
 
     def resize(self, limit: int) -> None:
         """Change the limit: the leader changes the room."""
-        room = self.room
-        super().resize(limit)
-        self.room = room
+        self._rescale(limit)
 
     def expire(self, at: int) -> bool:
         """Nothing: uses expire at the leader."""
@@ -54,12 +52,13 @@ class LeasedWindow(Window):
         expires = entry[2]
         if expires > at:
             self._unreported.append([expires, -amount, expires])
-            self.room += amount
+            self.change(amount)
             self._wake()
 
     @property
     def unused(self) -> bool:
         """Whether there is neither a lease nor anything to report."""
+        self.note()
         return not self.room and not any(amount for _, amount, _ in self._unreported)
 
     def reset(self, at: int) -> int:
@@ -87,6 +86,7 @@ class LeasedWindow(Window):
 
     def report(self, *, recalled: bool) -> tuple[tuple[Use, ...], int, int]:
         """What was used since the last report, what is given back, and what was overdrawn."""
+        self.note()
         uses: dict[int, int] = {}
         for entry in self._unreported:
             if entry[1]:
@@ -96,9 +96,10 @@ class LeasedWindow(Window):
         self._idle = 0 if uses else self._idle + 1
         room, returned, overdrawn = self.room, 0, 0
         if room < 0:
-            overdrawn, self.room = -room, 0
+            overdrawn = -room
         elif room and (recalled or self._idle >= IDLE_REPORTS):
-            returned, self.room = room, 0
+            returned = room
+        self.change(overdrawn - returned)
         # What returned to the lease comes first, because later uses have used it again.
         used = tuple(sorted([use for use in uses.items() if use[1]], key=_amount))
         return used, returned, overdrawn

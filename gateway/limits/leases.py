@@ -156,10 +156,10 @@ class LimitLeases:
                 continue
             self._limits.busy.add(account)
             if isinstance(account.requests, LeasedWindow):
-                account.requests.room += one.requests
+                account.requests.change(one.requests)
                 account.requests.elsewhere = left.requests
             if isinstance(account.tokens, LeasedWindow):
-                account.tokens.room += one.tokens
+                account.tokens.change(one.tokens)
                 account.tokens.elsewhere = left.tokens
             if isinstance(account.seats, LeasedSeats):
                 account.seats.add(one.seats)

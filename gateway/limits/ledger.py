@@ -5,6 +5,16 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from gateway.limits.shown import (
+    REQUESTS,
+    REQUESTS_LEFT,
+    TOKENS,
+    TOKENS_LEFT,
+    Headers,
+    Shown,
+    show,
+    shown_of,
+)
 from gateway.limits.window import PIECES, Entry, Seats, Window
 
 Quantity = Literal["requests", "tokens", "concurrent"]
@@ -61,88 +71,147 @@ class Account(Struct, eq=False):
 
 
 _Open = tuple[tuple[Window, Entry], ...]
-"""Windows, each with the entry to which uses are added now."""
+"""Windows, each with its newest entry, of which uses are part now."""
+
+
+_Part = Window | Seats
+_Few = tuple[_Part, _Part, _Part, _Part, _Part]
+"""Two windows of requests, two of tokens, and seats. A single window is there twice; what does not
+exist has a room that nothing uses up, and nothing depends on that: see `reserve`."""
+
+
+def _two(parts: Sequence[_Part]) -> tuple[_Part, _Part]:
+    one = parts[0] if parts else Seats(NEVER)
+    return one, parts[-1] if parts else one
+
+
+def _shown(windows: Sequence[tuple[Window, Shown]]) -> tuple[Shown | None, Shown | None]:
+    return (windows[0][1], windows[-1][1]) if windows else (None, None)
 
 
 class Accounts:
     """All accounts that apply to a request; `reserve` takes from all of them or from none.
 
     requests, tokens, seats: their windows and seats. least: the smallest limit of tokens, 0
-    without one. header_parts: what `gateway.limits.headers` remembers.
+    without one. leased: other processes may have room, too. shown_requests, shown_tokens: the
+    windows with what is shown of them.
     """
 
     __slots__ = (
         "_each",
-        "_open_requests",
+        "_few",
         "_open_tokens",
         "_open_until",
+        "_pooled",
+        "_shown",
         "all",
-        "header_parts",
+        "leased",
         "least",
         "requests",
         "seats",
+        "shown_requests",
+        "shown_tokens",
         "tokens",
     )
 
     def __init__(self, accounts: Sequence[Account]) -> None:
         self.all = tuple(accounts)
-        self.header_parts: object = None
         self.requests = tuple([one.requests for one in accounts if one.requests is not None])
         self.tokens = tuple([one.tokens for one in accounts if one.tokens is not None])
         self.seats = tuple([one.seats for one in accounts if one.seats is not None])
         self.least = min([one.limit for one in self.tokens], default=0)
+        self.leased = not {type(one) for one in (*self.requests, *self.tokens)} <= {Window}
+        self.shown_requests = tuple([(one, shown_of(one, REQUESTS)) for one in self.requests])
+        self.shown_tokens = tuple([(one, shown_of(one, TOKENS)) for one in self.tokens])
         self._each = tuple([one for one in self.requests if one.limit <= PIECES])
-        self._open_requests: _Open = ()
+        self._pooled = tuple([one for one in self.requests if one.limit > PIECES])
+        self._few: _Few | None = None
+        if not self._each and max(len(self.requests), len(self.tokens), 2 * len(self.seats)) <= 2:
+            self._few = *_two(self.requests), *_two(self.tokens), _two(self.seats)[0]
+        self._shown = *_shown(self.shown_requests), *_shown(self.shown_tokens)
         self._open_tokens: _Open = ()
         self._open_until = -1
 
-    def reserve(self, tokens: int, at: int) -> "Hold | None":
+    def reserve(self, tokens: int, at: int, headers: Headers | None = None) -> "Hold | None":
         """Reserve a request with so many tokens; `None` if an account lacks room.
 
-        at: the clock, nanoseconds.
+        at: the clock, nanoseconds. headers: gets OpenAI's headers of an admitted request, if no
+        account is leased: see `gateway.limits.headers`, which adds all others.
         """
-        for window in self.requests:
-            if window.room < 1:
-                return self._reserve_late(tokens, at)
-        for window in self.tokens:
-            if window.room < tokens:
-                return self._reserve_late(tokens, at)
+        few = self._few
+        if few is None or at > self._open_until:
+            return self._reserve_many(tokens, at, headers)
+        # `_reserve_many` written out for windows whose entries are open: no loops.
+        one, two, first, second, seats = few
+        requests, others = one.room - 1, two.room - 1
+        left, rest, seated = first.room - tokens, second.room - tokens, seats.room - 1
+        if requests < 0 or others < 0 or left < 0 or rest < 0 or seated < 0:
+            return self._reserve_many(tokens, at, headers)
+        one.room, two.room, first.room, second.room = requests, others, left, rest
+        seats.room = seated
+        if headers is not None:
+            shown, other, of_first, of_second = self._shown
+            if others < requests:
+                requests, shown = others, other
+            if rest < left:
+                left, of_first = rest, of_second
+            if of_first is None:
+                if shown is not None:
+                    headers += (shown[0], (REQUESTS_LEFT, b"%d" % requests), shown[1])
+            elif shown is None:
+                headers += (of_first[0], (TOKENS_LEFT, b"%d" % left), of_first[1])
+            else:
+                headers += (
+                    shown[0],
+                    (REQUESTS_LEFT, b"%d" % requests),
+                    shown[1],
+                    of_first[0],
+                    (TOKENS_LEFT, b"%d" % left),
+                    of_first[1],
+                )
+        return Hold(self, tokens, self._open_tokens)
+
+    def _reserve_many(self, tokens: int, at: int, headers: Headers | None) -> "Hold | None":
+        """The same for windows of any number and size."""
+        if self._lacking(tokens):
+            # What has stopped to count is freed only when room is needed.
+            freed = [window.expire(at) for window in (*self.requests, *self.tokens)]
+            if not any(freed) or self._lacking(tokens):
+                return None
         for seats in self.seats:
             if seats.room < 1:
                 return None
         if at > self._open_until:
             self._open(at)
-        for window, entry in self._open_requests:
+        for window in self._each:
+            window.take(1, at)
+        for window in self._pooled:
             window.room -= 1
-            entry[1] += 1
-        if self._each:
-            for window in self._each:
-                window.take(1, at)
+        for window in self.tokens:
+            window.room -= tokens
         for seats in self.seats:
             seats.room -= 1
-        reserved = self._open_tokens
-        for window, entry in reserved:
-            window.room -= tokens
-            entry[1] += tokens
-        return Hold(self, tokens, reserved)
+        if headers is not None:
+            show(self.shown_requests, REQUESTS_LEFT, headers)
+            show(self.shown_tokens, TOKENS_LEFT, headers)
+        return Hold(self, tokens, self._open_tokens)
 
-    def _reserve_late(self, tokens: int, at: int) -> "Hold | None":
-        """Reserve after all: what has stopped to count is freed only when room is needed."""
-        freed = [window.expire(at) for window in (*self.requests, *self.tokens)]
-        return self.reserve(tokens, at) if any(freed) else None
+    def _lacking(self, tokens: int) -> list[Window]:
+        """Windows that lack room."""
+        short = [window for window in self.requests if window.room < 1]
+        return short or [window for window in self.tokens if window.room < tokens]
 
     def _open(self, at: int) -> None:
-        """Remember the entries of uses that begin now.
+        """Begin the entries of uses that begin now.
 
         They serve until the first window begins another one: large limits have an entry per 1024th
         of their period. With one that has an entry per use, they serve only now.
         """
-        each = self._each
-        windows = [window for window in self.requests if window not in each]
-        self._open_requests = tuple([(window, window.entry(at)) for window in windows])
-        self._open_tokens = tuple([(window, window.entry(at)) for window in self.tokens])
-        ends = [window.last_until for window in (*windows, *self.tokens)]
-        self._open_until = min(ends, default=NEVER)
+        windows = (*self._pooled, *self.tokens)
+        for window in windows:
+            window.entry(at)
+        self._open_tokens = tuple([(window, window.last) for window in self.tokens])
+        self._open_until = min([window.last_until for window in windows], default=NEVER)
 
     def refusal(self, tokens: int, at: int) -> "LimitRefusal":
         """Why `reserve` returned `None`: of all reasons the one that lasts longest."""
@@ -181,11 +250,10 @@ class Hold(Struct, eq=False, gc=False):
         unused = self.tokens - used
         if unused > 0:
             for window, entry in self.reserved:
-                if entry[0] > at:
-                    entry[1] -= unused
+                if window.last is entry:
                     window.room += unused
                 else:
-                    window.free_late(entry, unused, at)
+                    window.free(entry, unused, at)
         elif unused:
             for window, _ in self.reserved:
                 window.take(-unused, at)

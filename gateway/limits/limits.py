@@ -34,6 +34,7 @@ class RequestLimits:
 
     configured: all of them. any: whether there are some.
     refused: requests refused so far, by limit and quantity.
+    on_change: called when what `of` has returned must not be used any more.
     asker: where a request that lacks room asks for more; `None` if this process has all accounts.
     busy: with an asker, the accounts with leases or something to report.
     queue: the requests that wait for room.
@@ -41,6 +42,7 @@ class RequestLimits:
 
     def __init__(self, limits: tuple[Limit, ...], clock: Callable[[], int] = monotonic_ns) -> None:
         """clock: nanoseconds."""
+        self.on_change: Callable[[], object] = tuple
         self._accounts: dict[tuple[str, str], tuple[Limit, Account]] = {}
         self._found: dict[Place, Accounts | None] = {}
         self.refused: dict[tuple[str, str], int] = {}
@@ -57,7 +59,7 @@ class RequestLimits:
         self.configured = limits
         self._limits = RuleIndex(limits)
         self.any = bool(limits)
-        self._found.clear()
+        self._forget()
         before, self._accounts = self._accounts, {}
         for place, (old, account) in before.items():
             limit = self._limits.named.get(place[0])
@@ -93,7 +95,7 @@ class RequestLimits:
         """Limit with what another process leases to this one. Call it before the first request."""
         self.asker = asker
         self._leased = True
-        self._found.clear()
+        self._forget()
         self._accounts.clear()
 
     def account(self, name: str, subject: str) -> Account | None:
@@ -143,6 +145,11 @@ class RequestLimits:
             return accounts.refusal(tokens, at)
         return await self.asker.ask(accounts, tokens)
 
+    def _forget(self) -> None:
+        """Look accounts up again."""
+        self._found.clear()
+        self.on_change()
+
     def _find(self, limit: Limit, subject: str) -> Account:
         place = limit.name, subject
         known = self._accounts.get(place)
@@ -160,7 +167,7 @@ class RequestLimits:
         The next time is when there are twice as many, so that looking at all of them costs an
         account that is added little.
         """
-        self._found.clear()
+        self._forget()
         at, waiting = self._clock(), self.queue.accounts()
         for place, (_, one) in tuple(self._accounts.items()):
             one.expire(at)

@@ -9,7 +9,10 @@ PIECES: Final = 1024
 """Entries of a window with a large limit: each use counts up to a 1024th of the period longer."""
 
 Entry = list[int]
-"""When uses stop to count (nanoseconds; 0 once they have), and their amount."""
+"""When uses stop to count (nanoseconds; 0 once they have), and their amount.
+
+The amount of a window's newest entry is known after `note`: until then, it is in `room` alone.
+"""
 
 _expiry = itemgetter(0)
 
@@ -23,12 +26,16 @@ class Window:
 
     limit: the most that a period may hold. room: what can still be taken; negative if requests
     used more than they had reserved. elsewhere: what other processes could take.
-    last: the newest entry, to which uses until `last_until` are added.
+    last: the newest entry; uses until `last_until` are part of it.
+
+    A request changes `room` and nothing else, if its uses are part of the newest entry. All other
+    changes of the room go through `change`, so the entry's amount can be computed when it is read.
     """
 
     __slots__ = (
         "_entries",
         "_grain",
+        "_noted",
         "elsewhere",
         "last",
         "last_until",
@@ -39,7 +46,7 @@ class Window:
 
     def __init__(self, limit: int, period: int) -> None:
         """period: nanoseconds. With at most PIECES as a limit, every use counts exactly as long."""
-        self.limit = self.room = limit
+        self.limit = self.room = self._noted = limit
         self.period = period
         self.elsewhere = 0
         self.last: Entry = []
@@ -49,38 +56,54 @@ class Window:
 
     def resize(self, limit: int) -> None:
         """Change the limit; what was used still counts."""
-        self.room += limit - self.limit
+        self.change(limit - self.limit)
+        self._rescale(limit)
+
+    def _rescale(self, limit: int) -> None:
         self.limit = limit
         self.last_until = -1
         self._grain = 1 if limit <= PIECES else self.period // PIECES
+
+    def change(self, amount: int) -> None:
+        """Change the room for another reason than uses of the newest entry."""
+        self.room += amount
+        self._noted += amount
+
+    def note(self) -> None:
+        """Bring the amount of the newest entry up to date."""
+        if self.last:
+            self.last[1] += self._noted - self.room
+        self._noted = self.room
 
     def expire(self, at: int) -> bool:
         """Free what stops to count at this time or before; return whether there was something."""
         entries = self._entries
         if not entries or entries[0][0] > at:
             return False
+        self.note()
         while entries and entries[0][0] <= at:
             entry = entries.popleft()
-            self.room += entry[1]
+            self.change(entry[1])
             entry[0] = 0
         if not entries:
             self.last_until = -1
+            self.last = []
         return True
 
     def take(self, amount: int, at: int) -> Entry:
         """Use an amount from now on, whether or not there is room for it."""
         entry = self.entry(at)
         self.room -= amount
-        entry[1] += amount
         return entry
 
     def entry(self, at: int) -> Entry:
-        """The entry of uses that begin now. What is added to it has to be taken from `room`.
+        """The entry of uses that begin now, which is the newest: take them from `room`.
 
         A clock that steps back makes uses count longer, never shorter.
         """
         if at > self.last_until:
             self.expire(at)
+            self.note()
             grain = self._grain
             until = self.last_until = -(-at // grain) * grain
             self.last = [until + self.period, 0]
@@ -90,6 +113,14 @@ class Window:
     def _keep(self, entry: Entry) -> None:
         """Remember a new entry, which ends later than all others."""
         self._entries.append(entry)
+
+    def free(self, entry: Entry, amount: int, at: int) -> None:
+        """Free a part of a use; of the newest entry, adding to `room` does the same."""
+        if entry[0] > at:
+            entry[1] -= amount
+            self.change(amount)
+        else:
+            self.free_late(entry, amount, at)
 
     def free_late(self, entry: Entry, amount: int, at: int) -> None:
         """Free a part of a use whose entry is closed: it has stopped to count."""
@@ -104,6 +135,7 @@ class Window:
         room = self.room
         if room >= amount:
             return 0
+        self.note()
         for expires, freed in self._entries:
             room += freed
             if room >= amount:
@@ -121,11 +153,11 @@ class Window:
 
     def lend(self, amount: int) -> None:
         """Give an amount away, to be used elsewhere; it counts until it is given back."""
-        self.room -= amount
+        self.change(-amount)
 
     def give_back(self, amount: int) -> None:
         """Take back what was lent and not used."""
-        self.room += amount
+        self.change(amount)
 
     def book(self, expires: int, amount: int, at: int) -> None:
         """Let a part of what was lent count as used until then.
@@ -133,7 +165,7 @@ class Window:
         amount: negative to correct a use booked before; its lender still holds what it frees.
         """
         if expires <= at:
-            self.room += amount
+            self.change(amount)
             return
         entries = self._entries
         place = bisect_left(entries, expires, key=_expiry)
@@ -145,12 +177,13 @@ class Window:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """The uses that count, as of the last `expire`, the oldest first."""
+        self.note()
         return tuple(self._entries)
 
     @property
     def used(self) -> int:
         """What counts, as of the last `expire`, without what is lent."""
-        return sum(amount for _, amount in self._entries)
+        return sum(amount for _, amount in self.entries)
 
 
 class Seats:
@@ -164,6 +197,10 @@ class Seats:
     def resize(self, limit: int) -> None:
         self.room += limit - self.limit
         self.limit = limit
+
+    def lend(self, amount: int) -> None:
+        """Give so many away, to be used elsewhere."""
+        self.room -= amount
 
     @property
     def unused(self) -> bool:

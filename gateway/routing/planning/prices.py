@@ -20,6 +20,7 @@ _MOST_WILD = 4096
 """Backends whose prices are remembered that a wildcard gives; clients choose models behind one."""
 _ATTOS = 10**9
 """10⁻¹⁸ US dollars in 10⁻⁹."""
+_HALF = _ATTOS // 2
 
 
 class TokenPrices(Struct, frozen=True, gc=False):
@@ -56,6 +57,7 @@ class BackendPrice(Struct, frozen=True):
     row, prices: `None` if only the vendor's answers state the cost.
     tiers:   (tokens, prices), the longest prompts first. modal: whether any price is.
     reports: the vendor's answers state their cost, which is truer than any price.
+    flat:    the price of tokens that are in no cache and of no reasoning depends on nothing else.
     """
 
     row: Price | None = None
@@ -63,6 +65,7 @@ class BackendPrice(Struct, frozen=True):
     tiers: tuple[tuple[int, TokenPrices], ...] = ()
     modal: bool = False
     reports: bool = False
+    flat: TokenPrices | None = None
 
     def at(self, prompt_tokens: int) -> TokenPrices | None:
         """The prices for a prompt of this length."""
@@ -78,7 +81,8 @@ def price_of(row: Price, *, reports: bool = False) -> BackendPrice:
     ordered = sorted(row.tiers, key=lambda tier: tier.above, reverse=True)
     tiers = tuple((tier.above, _token_prices(tier)) for tier in ordered)
     modal = any(one.modal for one in (prices, *(tier for _, tier in tiers)))
-    return BackendPrice(row, prices, tiers, modal, reports)
+    flat = None if tiers or modal or reports else prices
+    return BackendPrice(row, prices, tiers, modal, reports, flat)
 
 
 class Prices:
@@ -123,6 +127,14 @@ UNPRICED = Prices(())
 
 def cost_of(usage: Usage, price: BackendPrice) -> float | None:
     """The cost in US dollars, as `nanos_of`."""
+    flat = price.flat
+    if flat is not None and not (
+        usage.cached_tokens or usage.cache_write_tokens or usage.reasoning_tokens
+    ):  # `nanos_of` written out for most answers
+        prompt = usage.prompt_tokens
+        if prompt is not None:
+            cost = prompt * flat.input + (usage.completion_tokens or 0) * flat.output
+            return (cost + _HALF) // _ATTOS / NANOS
     nanos = nanos_of(usage, price)
     return None if nanos is None else nanos / NANOS
 
@@ -154,7 +166,7 @@ def nanos_of(usage: Usage, price: BackendPrice) -> int | None:
     cost += prompt * prices.input + answer * prices.output
     if price.modal:
         cost += _modal_cost(usage, prices)
-    return (cost + _ATTOS // 2) // _ATTOS
+    return (cost + _HALF) // _ATTOS
 
 
 def _modal_cost(usage: Usage, prices: TokenPrices) -> int:

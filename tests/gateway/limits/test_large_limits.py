@@ -5,6 +5,7 @@ STROWGER_LIMIT_HISTORIES: how many histories the nightly run tries.
 
 import os
 import random
+from operator import ge
 from typing import Final
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from gateway.limits.bank import settled
 from gateway.limits.leased import LeasedWindow
 from gateway.limits.ledger import Account, Accounts, Hold
+from gateway.limits.shown import Headers
 from gateway.limits.window import PIECES, Seats, Window
 
 HISTORIES = 1500
@@ -42,6 +44,10 @@ class Use:
         return own + (self.more if self.more and at < self.late + period else 0)
 
 
+Need = tuple[Window, list[Use], int]
+"""A window, what the test knows of its uses, and what a request takes from it."""
+
+
 class Shared:
     """Two keys: each has limits of its own, and both share a limit of requests and of tokens."""
 
@@ -68,7 +74,7 @@ class Shared:
         self.open: list[tuple[Hold, list[Use]]] = []
         self.seated = 0
 
-    def needs(self, key: int, tokens: int) -> list[tuple[Window, list[Use], int]]:
+    def needs(self, key: int, tokens: int) -> list[Need]:
         amounts = (1, tokens, tokens, None) if key == 0 else (1, tokens, None, 1)
         found = zip(self.windows, amounts, strict=True)
         return [(window, uses, need) for (window, uses), need in found if need is not None]
@@ -76,8 +82,13 @@ class Shared:
     def request(self) -> None:
         key, tokens, at = self.draws.randrange(2), self.draws.randrange(1500), self.at
         needs = self.needs(key, tokens)
-        hold = self.keys[key].reserve(tokens, at)
+        shown: Headers = []
+        before = [window.room for window, _ in self.windows] + [self.seats.room]
+        hold = self.keys[key].reserve(tokens, at, shown)
         if hold is None:
+            assert not shown
+            rooms = [window.room for window, _ in self.windows] + [self.seats.room]
+            assert all(map(ge, rooms, before)), "a refused request has reserved something"
             full = key == 0 and self.seated >= self.seats.limit
             longer = [
                 sum(use.counted(at, window.period + window.period // PIECES) for use in uses) + need
@@ -94,9 +105,23 @@ class Shared:
             uses.append(Use(at, need))
             if window in (self.all_tokens, self.own_tokens):
                 own.append(uses[-1])
+        self.check_shown(dict(shown), needs)
         self.seated += key == 0
         assert key == 1 or self.seated <= self.seats.limit
         self.open.append((hold, own))
+
+    def check_shown(self, shown: dict[bytes, bytes], needs: list[Need]) -> None:
+        """The headers are those of the window with the least room, of requests and of tokens."""
+        for kind, mine in (
+            (b"requests", (self.all_requests, self.own_requests)),
+            (b"tokens", (self.all_tokens, self.own_tokens)),
+        ):
+            rooms = [window.room for window, _, _ in needs if window in mine]
+            assert int(shown[b"x-ratelimit-remaining-" + kind]) == min(rooms)
+            least = [
+                window for window, _, _ in needs if window in mine and window.room == min(rooms)
+            ]
+            assert int(shown[b"x-ratelimit-limit-" + kind]) in [one.limit for one in least]
 
     def end(self) -> None:
         hold, own = self.open.pop(self.draws.randrange(len(self.open)))
@@ -152,7 +177,7 @@ class Leased:
                 return
             self.leader.lend(lease)
             self.held += lease
-            self.window.room += lease
+            self.window.change(lease)
             hold = self.accounts.reserve(tokens, self.at)
             assert hold is not None, "a lease does not cover its request"
         self.uses.append(Use(self.at, tokens))

@@ -236,6 +236,25 @@ def test_a_client_that_sends_exactly_at_the_rate_is_never_refused() -> None:
         window.take(1, turn * second)
 
 
+def test_what_is_freed_after_a_limit_has_changed_counts_no_longer_and_no_shorter() -> None:
+    """The change begins another entry: the request is part of the one before it."""
+    window = Window(5000, PIECES * 100)
+    accounts = Accounts((Account("l", "minute", "", None, window, None),))
+    before, after = window.period, window.period + 200
+    hold = accounts.reserve(1000, 10)
+    window.resize(6000)
+    later = accounts.reserve(500, 150)
+    assert hold is not None
+    assert later is not None
+    hold.settle(400, 160)
+
+    assert (window.room, window.used) == (6000 - 900, 900)
+    window.expire(before + 100)
+    assert (window.room, window.used) == (6000 - 500, 500)
+    window.expire(after)
+    assert (window.room, window.used) == (6000, 0)
+
+
 def test_a_window_of_any_limit_keeps_at_most_about_a_thousand_entries() -> None:
     window = Window(10**9, 60_000_000_000)
     for turn in range(20_000):

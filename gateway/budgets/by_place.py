@@ -1,0 +1,66 @@
+"""What applies to a request, looked up once for all limits, budgets and prices."""
+
+from typing import Final
+
+from gateway.budgets.budgets import Budgets
+from gateway.budgets.costs import RouteCosts
+from gateway.budgets.ledger import Purses
+from gateway.limits.ledger import NEVER, Accounts
+from gateway.limits.limits import RequestLimits
+from gateway.limits.scope import Place
+from gateway.routing.planning.route import NO_VALUES, Route
+
+_MOST_KEPT: Final = 4096
+"""Combinations of key and model that are remembered; clients choose model names."""
+
+
+class PlaceRules:
+    """What applies to the requests of one place.
+
+    accounts, purses: `None` if no limit or budget applies. costs: that the prices are of.
+    simple: the tokens of a chat are those that it names, and there is one price, known, and no
+    more than one budget of each unit. input, output: that price, 10⁻¹⁸ US dollars per token.
+    most: tokens that are reserved as they are; limits reserve fewer for a guess that is larger.
+    """
+
+    __slots__ = ("accounts", "costs", "input", "most", "output", "purses", "simple")
+
+    def __init__(
+        self,
+        accounts: Accounts | None,
+        purses: Purses | None,
+        costs: RouteCosts,
+        route: Route,
+        model: str,
+    ) -> None:
+        self.accounts, self.purses, self.costs = accounts, purses, costs
+        self.simple = route.defaults is NO_VALUES and route.overrides is NO_VALUES
+        self.most = NEVER if accounts is None or not accounts.tokens else accounts.least
+        self.input = self.output = 0
+        if purses is not None:
+            prices = costs.prices(route, model)
+            self.input, self.output = prices.input, prices.output
+            self.simple &= purses.simple and prices.is_one and not prices.unpriced
+
+
+class RulesByPlace:
+    """The rules of one process, until the limits or budgets change.
+
+    known: by place, of one generation of the configuration, or of an earlier one.
+    """
+
+    def __init__(self, limits: RequestLimits, budgets: Budgets) -> None:
+        self.known: dict[Place, PlaceRules] = {}
+        self._limits = limits
+        self._budgets = budgets
+        limits.on_change = budgets.on_change = self.known.clear
+
+    def find(self, place: Place, route: Route, costs: RouteCosts) -> PlaceRules:
+        """Look everything up, and remember it."""
+        limits, budgets = self._limits, self._budgets
+        accounts = limits.of(place) if limits.any else None
+        purses = budgets.of(place) if budgets.any else None
+        if len(self.known) >= _MOST_KEPT:
+            self.known.clear()
+        found = self.known[place] = PlaceRules(accounts, purses, costs, route, place[2])
+        return found
