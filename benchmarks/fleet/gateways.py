@@ -13,7 +13,13 @@ from benchmarks.fleet.redis import Connection, Redis
 from benchmarks.fleet.replicas import Server
 from benchmarks.fleet.virtual_time import VirtualLoop
 from gateway.config.schema.config import Config
-from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
+from gateway.coordination.breaker_messages import (
+    BreakerUpdate,
+    LoadUpdate,
+    OutcomeWatch,
+    ToWorker,
+)
+from gateway.coordination.outcome_reports import OutcomeReports
 from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.replica_sync import ReplicaSync
 from gateway.coordination.shared_limits import SharedLimits
@@ -87,6 +93,7 @@ class Gateway:
         self.servers: dict[str, Server] = {}
         self.found: list[Candidate] = []
         self._by_key: dict[str, Backend] = {}
+        self._outcomes = OutcomeReports(lambda key: self._by_key[key].breaker)
         holders: dict[str, LocalLeases] = {}
         own = LocalLeases(holders)
         self.hub = StateHub()
@@ -96,6 +103,7 @@ class Gateway:
                 backend = _backend(f"{pool}/m", server.address, self.retries)
                 backend.breaker.lease = own.lease(key)
                 backend.breaker.changed = partial(self._changed, key)
+                backend.breaker.on_failure = partial(self._outcomes.on_failure, key)
                 self._by_key[key] = backend
                 self.servers[server.address] = server
                 self.found.append(
@@ -155,8 +163,10 @@ class Gateway:
         snapshot = self._by_key[key].breaker.snapshot()
         self.hub.on_message(0, BreakerUpdate(health={key: snapshot}))
 
-    def _receive(self, message: BreakerUpdate | LoadUpdate) -> None:
+    def _receive(self, message: ToWorker) -> None:
         match message:
+            case OutcomeWatch():
+                self._outcomes.watch(message.since, self._loop.time())
             case BreakerUpdate():
                 for key, one in message.health.items():
                     self._by_key[key].breaker.merge(one)
@@ -170,6 +180,8 @@ class Gateway:
         sent: dict[str, int] = {}
         while True:
             await asyncio.sleep(SEND_INTERVAL_S)
+            if outcomes := self._outcomes.changes(self._loop.time()):
+                self.hub.on_message(0, outcomes)
             loads = {key: one.load.in_flight for key, one in self._by_key.items()}
             changed = {key: count for key, count in loads.items() if count != sent.get(key, 0)}
             if changed:

@@ -1,8 +1,8 @@
-"""Messages about backends between processes and replicas: breakers and load."""
+"""Messages about backends between processes and replicas: breakers, outcomes and load."""
 
 from msgspec import Struct
 
-from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
+from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 
 
 class BreakerUpdate(Struct, frozen=True, kw_only=True, tag=True):
@@ -23,3 +23,34 @@ class LoadUpdate(Struct, frozen=True, kw_only=True, tag=True):
     buffered: int
     processes: int = 1
     differing: int = 0
+
+
+class NewOutcomes(Struct, frozen=True, kw_only=True, array_like=True):
+    """How attempts at one backend ended in one process since its last message.
+
+    recent: the change of how many ended within the breaker's window; may be negative.
+    """
+
+    failed: int
+    succeeded: int
+    recent: int
+
+
+class OutcomeUpdate(Struct, frozen=True, kw_only=True, tag=True):
+    """Outcomes of backends that fail or are watched, by breaker; from a worker to the leader."""
+
+    outcomes: dict[str, NewOutcomes]
+
+
+class OutcomeWatch(Struct, frozen=True, kw_only=True, tag=True):
+    """The breakers of which every process reports outcomes, and since when; to all workers.
+
+    since: monotonic seconds of this machine. Replaces the previous list. A worker that has not
+    received one reports nothing: no other replica would read it.
+    """
+
+    since: dict[str, float]
+
+
+FromWorker = BreakerUpdate | LoadUpdate | OutcomeUpdate
+ToWorker = BreakerUpdate | LoadUpdate | OutcomeWatch

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.coordination.replica_sync import ReplicaSync
@@ -34,4 +34,14 @@ class ReplicaCollector(Collector):
             "strowger_replicas_differing",
             "Live replicas whose configuration file differs from this one's, secrets aside.",
             value=self._sync.differing,
+        )
+        yield GaugeMetricFamily(
+            "strowger_backends_suspected",
+            "Backends that fail on several replicas, whose outcomes all of them add up.",
+            value=self._sync.watched,
+        )
+        yield CounterMetricFamily(
+            "strowger_circuits_opened_by_replicas_total",
+            "Circuits that this replica has opened on the failures of several replicas.",
+            value=self._sync.opened,
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from gateway.coordination.replica_transport import Ask, ReplicaTransport
-from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
+from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 
 AHEAD_S = 1.0
 """Time before the probe is due at which a replica takes the lease."""

@@ -7,30 +7,40 @@ clock, because the monotonic clocks of two machines never agree.
 
 import socket
 import struct
+from collections.abc import Mapping
 from hashlib import blake2b
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gateway.config.checks.access import is_loopback
 from gateway.config.schema.config import Config, Provider
-from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
+from gateway.config.schema.failover import BreakerRule
+from gateway.coordination.evidence_sum import Reported
+from gateway.routing.resilience.breaker_per_model import MOST
+from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 from local_engine.protocol.address import parse_address
 from schemas.secret import Secret
 
 _CLOCK = struct.Struct("!d")
+_Value = TypeVar("_Value")
 
 
 class ReplicaState(Struct, frozen=True, kw_only=True):
     """The body of a notice: breakers and attempts in flight, by provider (`Shared`) and backend.
 
-    keys: the version of the list of issued keys that the replica knows; -1: none.
+    outcomes: of backends that fail, or are watched because they fail elsewhere. places: all
+    providers, so that a missing report shows. keys: the version of the list of issued keys that
+    the replica knows; -1: none.
     processes: that serve requests. digest: of the configuration in force; "": unknown.
     """
 
     health: dict[str, dict[str, BreakerSnapshot]] = {}
     busy: dict[str, dict[str, int]] = {}
+    outcomes: dict[str, dict[str, Reported]] = {}
+    places: tuple[str, ...] = ()
     keys: int = -1
     processes: int = 1
     digest: str = ""
@@ -73,10 +83,10 @@ def body_in(data: bytes) -> bytes:
 
 def shifted(health: BreakerSnapshot, seconds: float) -> BreakerSnapshot:
     """Return the snapshot on a clock that is `seconds` ahead."""
-    return BreakerSnapshot(
+    return structs.replace(
+        health,
         at=health.at + seconds,
         open_until=None if health.open_until is None else health.open_until + seconds,
-        cooldown_s=health.cooldown_s,
         retry_after_until=health.retry_after_until + seconds,
         last_failure=health.last_failure + seconds,
         deprioritised_until=health.deprioritised_until + seconds,
@@ -92,12 +102,13 @@ class Shared:
     """
 
     def __init__(self, config: Config) -> None:
-        self._models = tuple(model.name for model in config.models)
+        self._rules = {model.name: model.breaker for model in config.models}
         self._places = {
             provider.name: _place(provider)
             for provider in config.providers
             if provider.engine is None
         }
+        self._found: dict[str, tuple[str, BreakerRule] | None] = {}
         self.places = frozenset(self._places.values())
 
     def place(self, key: str) -> str | None:
@@ -105,11 +116,35 @@ class Shared:
 
         key: `MODEL: PROVIDER/NAME`.
         """
-        for model in self._models:
+        found = self._of(key)
+        return None if found is None else found[0]
+
+    def rule(self, key: str) -> BreakerRule | None:
+        """Return the rule of a breaker that is shared, or `None`."""
+        found = self._of(key)
+        return None if found is None else found[1]
+
+    def by_place(self, values: Mapping[str, _Value]) -> dict[str, dict[str, _Value]]:
+        """Return the values of shared backends by provider. values: by key."""
+        found: dict[str, dict[str, _Value]] = {}
+        for key, value in values.items():
+            if place := self.place(key):
+                found.setdefault(place, {})[key] = value
+        return found
+
+    def _of(self, key: str) -> tuple[str, BreakerRule] | None:
+        if key not in self._found:
+            if len(self._found) >= 2 * MOST:
+                self._found.clear()
+            self._found[key] = self._search(key)
+        return self._found[key]
+
+    def _search(self, key: str) -> tuple[str, BreakerRule] | None:
+        for model, rule in self._rules.items():
             if key.startswith(f"{model}: "):
                 provider = key[len(model) + 2 :].partition("/")[0]
                 if provider in self._places:
-                    return self._places[provider]
+                    return self._places[provider], rule
         return None
 
 

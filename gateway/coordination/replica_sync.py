@@ -1,4 +1,4 @@
-"""Synchronise breakers and loads with other replicas; a peer of the hub, in the background.
+"""Synchronise breakers, outcomes and loads with other replicas; a peer of the hub, in background.
 
 It sends the updates of its own processes and forwards those of other replicas. Without the
 transport each replica continues with its own knowledge. No request waits for any of this.
@@ -8,14 +8,24 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeVar
 
 from msgspec import Struct
 
 from gateway.clock import now
 from gateway.config.schema.config import Config
-from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
+from gateway.config.schema.failover import BreakerRule
+from gateway.coordination.breaker_messages import (
+    BreakerUpdate,
+    LoadUpdate,
+    OutcomeUpdate,
+    OutcomeWatch,
+    ToWorker,
+)
+from gateway.coordination.evidence_sum import Reported
+from gateway.coordination.key_versions import KeyVersions, NoKeys
+from gateway.coordination.peer_loads import PeerLoads
 from gateway.coordination.probe_lease import LocalProbeBlocks, ProbeLeases
 from gateway.coordination.replica_messages import (
     ReplicaState,
@@ -30,9 +40,12 @@ from gateway.coordination.replica_messages import (
     state_in,
 )
 from gateway.coordination.replica_transport import ReplicaTransport, TransportUnavailable
-from gateway.coordination.state_hub import StateHub, later
-from gateway.routing.resilience.breaker_per_model import NAMED, bound
-from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
+from gateway.coordination.shared_circuits import SharedCircuits, bounded
+from gateway.coordination.shared_evidence import Rules, SharedEvidence
+from gateway.coordination.state_hub import StateHub
+from gateway.routing.resilience.breaker_per_model import NAMED
+from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from gateway.routing.resilience.circuit_breaker import jittered
 
 _log = logging.getLogger("strowger")
 
@@ -46,8 +59,7 @@ PEER_TIMEOUT_S = 3.0
 """Silence after which a replica counts as gone, with nothing in flight."""
 
 FORGET_S = 60.0
-"""A notice that has not changed for this long is removed; a breaker that has been closed for this
-long, without a cooldown, is not sent any more."""
+"""A notice that has not changed for this long is removed."""
 
 MAX_PAUSE_S = 1.0
 """Maximum interval between attempts while the transport is unavailable."""
@@ -56,32 +68,22 @@ _NEVER = float("-inf")
 
 
 class Peer(Struct, kw_only=True):
-    """Another replica as last seen. since: when its notice last changed."""
+    """Another replica as last seen. since: when its notice last changed.
+
+    ahead: our clock minus its clock when `state` was read, seconds. outcomes: of `state`, of
+    backends that are here too.
+    """
 
     clock: float
     since: float
     alive: bool = False
     body: bytes = b""
     state: ReplicaState = ReplicaState()
+    ahead: float = 0.0
+    outcomes: dict[str, Reported] = {}
 
 
-class KeyVersions(Protocol):
-    """The list of issued keys: replicas announce its version, and read it from the store."""
-
-    @property
-    def version(self) -> int: ...
-
-    def noticed(self, version: int) -> None:
-        """Another replica has this version."""
-        ...
-
-
-class NoKeys:
-    """No issued keys."""
-
-    version = -1
-
-    def noticed(self, version: int) -> None: ...
+_Told = TypeVar("_Told")
 
 
 class ReplicaSync:
@@ -89,6 +91,7 @@ class ReplicaSync:
 
     unavailable:     the last sync failed.
     last_success_at: time of the last successful sync, Unix seconds; 0: never.
+    opened: circuits that this replica has opened on what several have seen.
     """
 
     def __init__(
@@ -101,7 +104,7 @@ class ReplicaSync:
         *,
         keys: KeyVersions | None = None,
     ) -> None:
-        """bars: the leader's leases among the processes of this replica.
+        """blocks: the leader's leases among the processes of this replica.
 
         config: returns the current configuration, read at each sync.
         """
@@ -114,18 +117,20 @@ class ReplicaSync:
         self._keys = keys or NoKeys()
         self._for_config = config()
         self._shared = Shared(self._for_config)
-        self._own: dict[str, BreakerSnapshot] = {}
-        self._known: dict[str, BreakerSnapshot] = {}
+        self._circuits = SharedCircuits()
+        self._evidence = SharedEvidence(Rules(self._rule, self._circuits.known.get, self._expected))
+        self._watched: Collection[str] = ()
         self._busy: dict[str, int] = {}
         self._peers: dict[bytes, Peer] = {}
         self._unreadable: set[bytes] = set()
-        self._passed: dict[str, BreakerSnapshot] = {}
-        self._peer_loads: dict[str, int] = {}
+        self._peer_loads = PeerLoads()
         self.unavailable = False
         self.last_success_at = 0.0
+        self.opened = 0
         self._processes = 1
         self._peer_processes = self._differing = 0
         hub.join(PEER, self.on_message, processes=0)
+        hub.count(self._on_outcomes)
 
     @property
     def replicas(self) -> int:
@@ -139,16 +144,19 @@ class ReplicaSync:
         digests = (other.state.digest for other in self._peers.values() if other.alive)
         return sum(digest not in {"", own} for digest in digests)
 
-    def on_message(self, message: BreakerUpdate | LoadUpdate) -> None:
+    @property
+    def watched(self) -> int:
+        """The number of backends that are watched because they fail on several replicas."""
+        return len(self._watched)
+
+    def on_message(self, message: ToWorker) -> None:
         """Store an update of the processes of this replica."""
         match message:
             case BreakerUpdate(health=health):
                 for key, one in health.items():
-                    self._merge_known(key, one)
-                    own = _without(one, self._passed.get(key))
-                    known = self._own.get(key)
-                    self._own[key] = own if known is None else later(known, own)
-                bound(self._own)
+                    self._circuits.on_own(key, one)
+            case OutcomeWatch():
+                pass  # our own
             case LoadUpdate(attempts=attempts, processes=processes):
                 self._processes = max(1, processes)
                 merged = {**self._busy, **attempts}
@@ -180,40 +188,32 @@ class ReplicaSync:
         gone = [name for name, other in self._peers.items() if now - other.since > FORGET_S]
         for name in gone:
             del self._peers[name]
+            self._peer_loads.remove(name)
         notices = await self._transport.exchange(notice(now, self._body(now)), gone)
         self._read(notices, self._clock())
+        self._judge(self._clock())
+        known = self._circuits.known
         names = {
             key: lease_name(place, key)
-            for key in self._known
+            for key in known
             if NAMED not in key and (place := self._shared.place(key))
         }
-        await self._leases.update(self._known, names, self.replicas, self._clock())
+        await self._leases.update(known, names, self.replicas, self._clock())
 
     def _follow(self, config: Config) -> None:
         """Use a new configuration, with which other backends may match those of the peers."""
         self._for_config, self._shared = config, Shared(config)
+        self._peer_loads.remove_all()
         for other in self._peers.values():
-            other.body, other.state = b"", ReplicaState()
+            other.body, other.state, other.outcomes = b"", ReplicaState(), {}
 
     def _body(self, now: float) -> bytes:
-        self._own = {
-            key: one
-            for key, one in self._own.items()
-            if one.open_until is not None
-            or max(one.at, one.retry_after_until, one.deprioritised_until) > now - FORGET_S
-        }
-        health: dict[str, dict[str, BreakerSnapshot]] = {}
-        busy: dict[str, dict[str, int]] = {}
-        for key, one in self._own.items():
-            if place := self._shared.place(key):
-                health.setdefault(place, {})[key] = one
-        for key, count in self._busy.items():
-            if place := self._shared.place(key):
-                busy.setdefault(place, {})[key] = count
         return body_of(
             ReplicaState(
-                health=health,
-                busy=busy,
+                health=self._shared.by_place(self._circuits.published(now)),
+                busy=self._shared.by_place(self._busy),
+                outcomes=self._shared.by_place(self._evidence.report(now)),
+                places=tuple(sorted(self._shared.places)),
                 keys=self._keys.version,
                 processes=self._processes,
                 digest=self._for_config.digest,
@@ -229,6 +229,7 @@ class ReplicaSync:
         for name, other in self._peers.items():
             if name not in notices or now - other.since > PEER_TIMEOUT_S:
                 other.alive = False
+                self._peer_loads.remove(name)
         if changes:
             self._hub.on_message(PEER, BreakerUpdate(health=changes))
         self._forward_loads()
@@ -246,38 +247,104 @@ class ReplicaSync:
                 return {}
             if theirs == other.clock:
                 return {}
-            other.clock, other.since, other.alive = theirs, now, True
+            other.clock, other.since = theirs, now
             body = body_in(data)
-            if body == other.body:
+            if body == other.body and other.alive:
                 return {}
+            other.alive = True
             before, other.body = other.state, body
-            other.state = state_in(body)
+            other.state, other.ahead = state_in(body), now - theirs
+            other.outcomes = dict(self._here(other.state.outcomes))
+            self._peer_loads.put(name, self._here(other.state.busy))
             self._keys.noticed(other.state.keys)
         except Unreadable:
             if name not in self._unreadable:
                 self._unreadable.add(name)
                 _log.warning("cannot decode a replica's notice; it may run another version")
             return {}
-        return self._changed(before, other.state, now - theirs)
+        return self._changed(before, other, now)
 
-    def _changed(
-        self, before: ReplicaState, after: ReplicaState, ahead: float
-    ) -> dict[str, BreakerSnapshot]:
-        """Return changes of backends that exist here too, on our clock.
+    def _changed(self, before: ReplicaState, other: Peer, now: float) -> dict[str, BreakerSnapshot]:
+        """Return changes of backends that exist here too, on our clock."""
+        known = dict(self._here(before.health))
+        return {
+            key: self._circuits.adopt(key, self._ours(other, key, one, now), self._published(key))
+            for key, one in self._here(other.state.health)
+            if known.get(key) != one
+        }
 
-        ahead: our clock minus theirs, seconds.
+    def _published(self, key: str) -> Iterator[BreakerSnapshot]:
+        """Yield what each live replica publishes of a breaker, on our clock."""
+        place, now = self._shared.place(key) or "", self._clock()
+        for other in self._peers.values():
+            one = other.state.health.get(place, {}).get(key)
+            if other.alive and one is not None:
+                yield self._ours(other, key, one, now)
+
+    def _ours(self, other: Peer, key: str, one: BreakerSnapshot, now: float) -> BreakerSnapshot:
+        """Return a snapshot of a replica on our clock, within what our rule allows."""
+        ours, rule = shifted(one, other.ahead), self._shared.rule(key)
+        return ours if rule is None else bounded(ours, rule, now)
+
+    def _here(self, by_place: Mapping[str, Mapping[str, _Told]]) -> Iterator[tuple[str, _Told]]:
+        """Yield what a replica publishes about backends that exist here too."""
+        for place in self._shared.places & by_place.keys():
+            for key, one in by_place[place].items():
+                if self._shared.place(key) == place:
+                    yield key, one
+
+    def _rule(self, key: str) -> BreakerRule | None:
+        """Return the rule of a breaker that is shared."""
+        return self._shared.rule(key)
+
+    def _on_outcomes(self, message: OutcomeUpdate) -> None:
+        """Outcomes of a process of this replica."""
+        self._evidence.count(message.outcomes, self._clock())
+
+    def _expected(self, key: str) -> Collection[bytes]:
+        """Return the live replicas with this configuration that have the backend.
+
+        An older version has no `places`. It never reports, so its successes would be missing.
         """
-        changes: dict[str, BreakerSnapshot] = {}
-        for place in self._shared.places & after.health.keys():
-            old = before.health.get(place, {})
-            for key, one in after.health[place].items():
-                if old.get(key) != one and self._shared.place(key) == place:
-                    changes[key] = shifted(one, ahead)
-                    self._merge_known(key, changes[key])
-                    passed = self._passed.get(key)
-                    self._passed[key] = later(passed, changes[key]) if passed else changes[key]
-        bound(self._passed)
-        return changes
+        place, digest = self._shared.place(key), self._for_config.digest
+        return [
+            name
+            for name, other in self._peers.items()
+            if other.alive
+            and (
+                not other.state.places
+                or (other.state.digest == digest and place in other.state.places)
+            )
+        ]
+
+    def _judge(self, now: float) -> None:
+        """Open the circuits of backends that fail on several replicas, and watch those that may."""
+        peers = {name: other.outcomes for name, other in self._peers.items() if other.alive}
+        opened: dict[str, BreakerSnapshot] = {}
+        for key, evidence in self._evidence.update(peers, now).items():
+            cooldown_s = evidence.rule.cooldown_s
+            opened[key] = BreakerSnapshot(
+                at=now,
+                open_until=now + jittered(cooldown_s, random.random()),
+                cooldown_s=cooldown_s,
+                retry_after_until=_NEVER,
+                last_failure=evidence.failed_at,
+                seen_by=evidence.seen_by,
+            )
+            self._circuits.on_own(key, opened[key])
+            _log.info(
+                "%s: circuit opened, because %d replicas have seen %.0f failures more than it may",
+                key,
+                evidence.seen_by,
+                evidence.value,
+            )
+        self.opened += len(opened)
+        if opened:
+            self._hub.on_message(PEER, BreakerUpdate(health=opened))
+        watched = self._evidence.watched
+        if watched.keys() != self._watched:
+            self._hub.watch(OutcomeWatch(since=dict(watched)))
+        self._watched = frozenset(watched)
 
     def _forward_loads(self) -> None:
         """Send the loads of all live peers to the hub: changed counts, and 0 for ended ones.
@@ -289,31 +356,18 @@ class ReplicaSync:
             processes = sum(one.state.processes for one in self._peers.values() if one.alive)
         changed = (processes, differing) != (self._peer_processes, self._differing)
         self._peer_processes, self._differing = processes, differing
-        total: dict[str, int] = {}
-        for other in self._peers.values():
-            if other.alive:
-                for place in self._shared.places & other.state.busy.keys():
-                    for key, count in other.state.busy[place].items():
-                        if self._shared.place(key) == place:
-                            total[key] = total.get(key, 0) + count
-        if changed or total != self._peer_loads:
-            ended = dict.fromkeys(self._peer_loads.keys() - total.keys(), 0)
-            self._peer_loads = total
+        attempts = self._peer_loads.changes()
+        if changed or attempts:
             self._hub.on_message(
                 PEER,
                 LoadUpdate(
-                    attempts={**ended, **total},
+                    attempts=attempts,
                     in_flight=0,
                     buffered=0,
                     processes=processes,
                     differing=differing,
                 ),
             )
-
-    def _merge_known(self, key: str, health: BreakerSnapshot) -> None:
-        known = self._known.get(key)
-        self._known[key] = later(known, health) if known else health
-        bound(self._known)
 
     def _on_unavailable(self, why: TransportUnavailable) -> None:
         if not self.unavailable:
@@ -329,6 +383,7 @@ class ReplicaSync:
         """Go on alone, until the next sync succeeds."""
         self.unavailable = True
         self._peers.clear()
+        self._peer_loads.remove_all()
         self._leases.release_all()
         self._forward_loads()
 
@@ -338,28 +393,3 @@ class ReplicaSync:
             message = "Redis at %s reachable again; synchronising with other replicas"
             _log.info(message, self._transport.where)
         self.unavailable = False
-
-
-def _without(health: BreakerSnapshot, passed: BreakerSnapshot | None) -> BreakerSnapshot:
-    """Return the part of a process's snapshot that did not come from another replica.
-
-    Sending that part back would add up to one sync interval to its times on each round trip.
-    """
-    if passed is None:
-        return health
-    new = health.at != passed.at
-    return BreakerSnapshot(
-        at=health.at if new else _NEVER,
-        open_until=health.open_until if new else None,
-        cooldown_s=health.cooldown_s,
-        retry_after_until=health.retry_after_until
-        if health.retry_after_until != passed.retry_after_until
-        else _NEVER,
-        last_failure=health.last_failure if health.last_failure != passed.last_failure else _NEVER,
-        deprioritised_until=health.deprioritised_until
-        if health.deprioritised_until != passed.deprioritised_until
-        else _NEVER,
-        rate_limited_until=health.rate_limited_until
-        if health.rate_limited_until != passed.rate_limited_until
-        else _NEVER,
-    )

@@ -18,8 +18,8 @@ from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 
 if TYPE_CHECKING:
+    from gateway.coordination.key_versions import KeyVersions
     from gateway.coordination.redis_transport import RedisTransport
-    from gateway.coordination.replica_sync import KeyVersions
     from gateway.coordination.shared_limits import SharedLimits
 
 

@@ -6,14 +6,23 @@ A peer is anything that has joined: a worker, or the synchronisation with other 
 import asyncio
 from collections.abc import Callable
 
-from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
+from msgspec import structs
+
+from gateway.coordination.breaker_messages import (
+    BreakerUpdate,
+    FromWorker,
+    LoadUpdate,
+    OutcomeUpdate,
+    OutcomeWatch,
+    ToWorker,
+)
 from gateway.routing.resilience.breaker_per_model import bound
-from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
+from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot, later
 
 GATHER_S = 0.05
 """Minimum interval between load updates, in which the updates of several peers are added up."""
 
-Send = Callable[[BreakerUpdate | LoadUpdate], None]
+Send = Callable[[ToWorker], None]
 
 
 class StateHub:
@@ -25,6 +34,8 @@ class StateHub:
         self._processes: dict[int, int] = {}
         self._sent: dict[int, LoadUpdate] = {}
         self._health: dict[str, BreakerSnapshot] = {}
+        self._count: Callable[[OutcomeUpdate], None] | None = None
+        self._watch: OutcomeWatch | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def join(self, peer: int, send: Send, processes: int = 1) -> None:
@@ -33,7 +44,20 @@ class StateHub:
         self._processes[peer] = processes
         if self._health:
             send(BreakerUpdate(health=dict(self._health)))
+        if self._watch is not None:
+            send(self._watch)
         self._soon()
+
+    def count(self, on_outcomes: Callable[[OutcomeUpdate], None]) -> None:
+        """Let the peers report outcomes: to the synchronisation with other replicas."""
+        self._count = on_outcomes
+        self.watch(OutcomeWatch(since={}))
+
+    def watch(self, watch: OutcomeWatch) -> None:
+        """Send all peers the list of what to report, also those that join later."""
+        self._watch = watch
+        for send in self._peers.values():
+            send(watch)
 
     def leave(self, peer: int) -> None:
         """Remove a peer; its requests in flight have ended."""
@@ -43,9 +67,12 @@ class StateHub:
         self._sent.pop(peer, None)
         self._soon()
 
-    def on_message(self, peer: int, message: BreakerUpdate | LoadUpdate) -> None:
+    def on_message(self, peer: int, message: FromWorker) -> None:
         """Store and forward an update of a peer."""
         match message:
+            case OutcomeUpdate():
+                if self._count is not None:
+                    self._count(message)
             case BreakerUpdate(health=health):
                 for key, one in health.items():
                     known = self._health.get(key)
@@ -72,14 +99,20 @@ class StateHub:
             self._timer = asyncio.get_running_loop().call_later(GATHER_S, self._send_loads)
 
     def _send_loads(self) -> None:
-        """Send each peer the sum of the others: the current counts, and 0 for those that ended."""
+        """Send each peer the sums of the others that have changed; 0 for those that ended."""
         self._timer = None
+        total: dict[str, int] = {}
+        for busy in self._busy.values():
+            for key, count in busy.attempts.items():
+                total[key] = total.get(key, 0) + count
         for peer, send in self._peers.items():
+            own = self._busy.get(peer, _IDLE)
             others = [busy for other, busy in self._busy.items() if other != peer]
-            attempts: dict[str, int] = {}
-            for busy in others:
-                for key, count in busy.attempts.items():
-                    attempts[key] = attempts.get(key, 0) + count
+            attempts = {
+                key: left
+                for key, count in total.items()
+                if (left := count - own.attempts.get(key, 0))
+            }
             whole = LoadUpdate(
                 attempts=attempts,
                 in_flight=sum(busy.in_flight for busy in others),
@@ -91,27 +124,10 @@ class StateHub:
             if whole == before:
                 continue
             self._sent[peer] = whole
-            ended = before.attempts.keys() - attempts.keys() if before else ()
-            send(
-                LoadUpdate(
-                    attempts={**attempts, **dict.fromkeys(ended, 0)},
-                    in_flight=whole.in_flight,
-                    buffered=whole.buffered,
-                    processes=whole.processes,
-                    differing=whole.differing,
-                )
-            )
+            known = before.attempts if before else {}
+            changed = {key: count for key, count in attempts.items() if known.get(key) != count}
+            ended = dict.fromkeys(known.keys() - attempts.keys(), 0)
+            send(structs.replace(whole, attempts={**changed, **ended}))
 
 
-def later(one: BreakerSnapshot, other: BreakerSnapshot) -> BreakerSnapshot:
-    """Merge two snapshots of one breaker: the later state, the later of each time."""
-    last = one if one.at > other.at else other
-    return BreakerSnapshot(
-        at=last.at,
-        open_until=last.open_until,
-        cooldown_s=last.cooldown_s,
-        retry_after_until=max(one.retry_after_until, other.retry_after_until),
-        last_failure=max(one.last_failure, other.last_failure),
-        deprioritised_until=max(one.deprioritised_until, other.deprioritised_until),
-        rate_limited_until=max(one.rate_limited_until, other.rate_limited_until),
-    )
+_IDLE = LoadUpdate(attempts={}, in_flight=0, buffered=0)

@@ -1,18 +1,27 @@
-"""Send the breaker and load updates of a serving process, and apply those of the others."""
+"""Send the breaker, outcome and load updates of a process that serves, and apply others'."""
 
 import asyncio
 from collections.abc import Callable, Collection, Set
 from functools import partial
 from typing import Protocol
 
-from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
+from gateway.clock import now
+from gateway.coordination.breaker_messages import (
+    BreakerUpdate,
+    FromWorker,
+    LoadUpdate,
+    OutcomeWatch,
+    ToWorker,
+)
+from gateway.coordination.outcome_reports import OutcomeReports
 from gateway.routing.resilience.breaker_per_model import NAMED
-from gateway.routing.resilience.circuit_breaker import Breaker, BreakerSnapshot, Lease
+from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from gateway.routing.resilience.circuit_breaker import Breaker, Lease
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 
 SEND_INTERVAL_S = 0.1
-"""Interval between load updates. A breaker's change is sent immediately."""
+"""Interval between updates of load and outcomes. A breaker's change is sent immediately."""
 
 
 class Leases(Protocol):
@@ -29,11 +38,12 @@ class StateSharing:
     """The sharing of one process; `follow` each generation of its configuration."""
 
     def __init__(
-        self, gateway: Gateway, leases: Leases, send: Callable[[BreakerUpdate | LoadUpdate], None]
+        self, gateway: Gateway, leases: Leases, send: Callable[[FromWorker], None]
     ) -> None:
         self._gateway = gateway
         self._leases = leases
         self._send = send
+        self._outcomes = OutcomeReports(self._breaker)
         self._updates: dict[str, BreakerSnapshot] = {}
         self._attempts: dict[str, int] = {}
         self._received: dict[str, int] = {}
@@ -53,13 +63,14 @@ class StateSharing:
         for key, backend in runtime.backends.items():
             breaker = backend.breaker
             breaker.changed = partial(self._changed, key)
+            breaker.on_failure = partial(self._outcomes.on_failure, key)
             breaker.lease = self._leases.lease(key)
             for name, one in backend.breakers:
                 self._share(key, name, one)
             backend.breakers.made = partial(self._share, key)
             backend.load.other_processes = self._received.get(key, 0)
 
-    def on_message(self, message: BreakerUpdate | LoadUpdate) -> None:
+    def on_message(self, message: ToWorker) -> None:
         """Apply an update of the other processes."""
         backends = self._gateway.runtime.backends
         match message:
@@ -68,6 +79,8 @@ class StateSharing:
                     place, _, name = key.partition(NAMED)
                     if (backend := backends.get(place)) is not None:
                         (backend.breakers.of(name) if name else backend.breaker).merge(one)
+            case OutcomeWatch(since=since):
+                self._outcomes.watch(since, now())
             case LoadUpdate(attempts=attempts):
                 for key, count in attempts.items():
                     if count or key in backends:
@@ -81,9 +94,11 @@ class StateSharing:
                 self._gateway.runtime.divide_budgets(self._processes)
 
     async def send_updates(self) -> None:
-        """Send changed loads every SEND_INTERVAL_S until cancelled."""
+        """Send changed loads and outcomes every SEND_INTERVAL_S until cancelled."""
         while True:
             await asyncio.sleep(SEND_INTERVAL_S)
+            if outcomes := self._outcomes.changes(now()):
+                self._send(outcomes)
             gateway = self._gateway
             attempts = {
                 key: backend.load.in_flight
@@ -106,17 +121,24 @@ class StateSharing:
         are never removed.
         """
         breaker.changed = partial(self._changed, key, name)
+        breaker.on_failure = partial(self._outcomes.on_failure, key + NAMED + name)
+
+    def _breaker(self, key: str) -> Breaker | None:
+        """Return the breaker of a key, if it exists."""
+        place, _, name = key.partition(NAMED)
+        backend = self._gateway.runtime.backends.get(place)
+        if backend is None:
+            return None
+        return backend.breakers.get(name) if name else backend.breaker
 
     def _changed(self, key: str, name: str = "") -> None:
-        backend = self._gateway.runtime.backends.get(key)
-        if backend is None:
-            return
-        breaker = backend.breakers.get(name) if name else backend.breaker
+        whole = key + NAMED + name if name else key
+        breaker = self._breaker(whole)
         if breaker is None:
             return
         if not self._updates:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._updates[key + NAMED + name if name else key] = breaker.snapshot()
+        self._updates[whole] = breaker.snapshot()
 
     def _flush(self) -> None:
         changes, self._updates = self._updates, {}

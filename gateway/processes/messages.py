@@ -5,7 +5,12 @@ from msgspec import Struct
 
 from gateway.budgets import messages as budgets
 from gateway.config.schema.config import Config
-from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
+from gateway.coordination.breaker_messages import (
+    BreakerUpdate,
+    LoadUpdate,
+    OutcomeUpdate,
+    OutcomeWatch,
+)
 from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from gateway.engine_process.process import EngineView, State
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
@@ -185,6 +190,7 @@ ToWorker = (
     | PeerAnswers
     | BreakerUpdate
     | LoadUpdate
+    | OutcomeWatch
     | limits.ToWorker
     | budgets.ToWorker
     | KeyList
@@ -203,6 +209,7 @@ ToLeader = (
     | AskPeers
     | BreakerUpdate
     | LoadUpdate
+    | OutcomeUpdate
     | limits.ToLeader
     | budgets.ToLeader
     | KeysApplied

@@ -45,6 +45,7 @@ from gateway.processes.messages import (
     Idle,
     LoadUpdate,
     MetricsRequest,
+    OutcomeWatch,
     PeerAnswers,
     Prepare,
     Prepared,
@@ -205,7 +206,7 @@ class Worker:
 
     async def _on_message(self, message: ToWorker) -> None:
         match message:
-            case BreakerUpdate() | LoadUpdate():
+            case BreakerUpdate() | LoadUpdate() | OutcomeWatch():
                 self._sharing.on_message(message)
             case LimitGrant() | LimitDenial() | LimitOutage() | LimitRecall():
                 self._limits.on_message(message)

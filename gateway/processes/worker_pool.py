@@ -38,6 +38,7 @@ from gateway.processes.messages import (
     Idle,
     LoadUpdate,
     MetricsRequest,
+    OutcomeUpdate,
     PeerAnswers,
     Prepared,
     Preparing,
@@ -317,7 +318,7 @@ class WorkerPool:
                 worker.missed_heartbeats = -PREPARE_EXTENSIONS * HEARTBEATS
             case Prepared() | Committed() | Idle() | Answer():
                 worker.on_message(message)
-            case BreakerUpdate() | LoadUpdate():
+            case BreakerUpdate() | LoadUpdate() | OutcomeUpdate():
                 self.hub.on_message(worker.number, message)
             case LimitAsk() | LimitReport():
                 self.limits.on_message(worker.number, message)

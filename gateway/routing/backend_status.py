@@ -21,6 +21,8 @@ class BackendStatus(Struct, frozen=True, kw_only=True):
     time_to_first_token_s: of streams, a moving average as of the last one.
     latency_s:       of answers in one piece, a moving average as of the last one.
     failed_s_ago:    since its last failure; `None` without one.
+    failures_seen_by: the number of gateways whose failures opened the circuit; 0 while it is
+                     closed.
     """
 
     available: bool
@@ -34,6 +36,7 @@ class BackendStatus(Struct, frozen=True, kw_only=True):
     time_to_first_token_s: float | None
     latency_s: float | None
     failed_s_ago: float | None
+    failures_seen_by: int
 
 
 def status_of(backend: Backend, now: float, of: Breaker | None = None) -> BackendStatus:
@@ -54,21 +57,32 @@ def status_of(backend: Backend, now: float, of: Breaker | None = None) -> Backen
         time_to_first_token_s=load.first_content.measured,
         latency_s=load.answer.measured,
         failed_s_ago=None if isinf(breaker.last_failure) else now - breaker.last_failure,
+        failures_seen_by=breaker.seen_by,
     )
 
 
 def describe(health: BackendStatus) -> str:
-    """`healthy`, `circuit open, probe in 12 s`, `rate-limited, retry in 3 s`."""
+    """`healthy`, `circuit open, probe in 12 s`, `rate-limited, retry in 3 s`.
+
+    A circuit that several gateways have opened: `circuit open on failures of 3 gateways, probe …`.
+    """
     wait = f"{_seconds(health.available_in_s)} s"
     if health.honouring_retry_after:
         return f"rate-limited, retry in {wait}"
     if health.breaker == "open":
-        return f"circuit open, probe in {wait}"
+        return f"circuit open{seen_by(health)}, probe in {wait}"
     if health.breaker == "half_open":
-        return f"circuit half-open, {'probe in flight' if health.probing else 'probe due'}"
+        probe = "probe in flight" if health.probing else "probe due"
+        return f"circuit half-open{seen_by(health)}, {probe}"
     if health.deprioritised_for_s:
         return f"deprioritised for {_seconds(health.deprioritised_for_s)} s: it was overloaded"
     return "healthy"
+
+
+def seen_by(health: BackendStatus) -> str:
+    """Return ` on failures of 3 gateways`; nothing if this gateway's own opened the circuit."""
+    many = health.failures_seen_by
+    return f" on failures of {many} gateways" if many > 1 else ""
 
 
 def _seconds(left: float) -> int:

@@ -44,6 +44,11 @@ def test_one_request_at_a_time_probes_a_replica_that_was_gone(figures: Figures) 
     assert figures.back_s < 12.0
 
 
+def test_a_fleet_opens_circuits_on_the_failures_of_all_gateways(figures: Figures) -> None:
+    """Each gateway has a fourth of them; alone they need most of the outage."""
+    assert figures.open_s < 5.0
+
+
 def test_the_same_seed_gives_the_same_figures() -> None:
     size = Size(gateways=2, replicas=4, seconds=6.0)
 

@@ -9,7 +9,7 @@ from gateway.admin.backends import BackendView, ModelView
 from gateway.admin.page.formatting import count, ms, number, share, span
 from gateway.admin.page.line_chart import COLOURS
 from gateway.admin.page.traffic import Traffic
-from gateway.routing.backend_status import BackendStatus
+from gateway.routing.backend_status import BackendStatus, seen_by
 from gateway.telemetry.engine_reports import EngineReport
 from gateway.telemetry.time_series import QuantileSketch, TrafficCell, total
 
@@ -171,7 +171,7 @@ def _state(backend: BackendView, served: ServedModels) -> tuple[str, str]:
         case "closed":
             return "good", "healthy"
         case "open":
-            return "bad", f"circuit open · probe in {wait} s"
+            return "bad", f"circuit open{seen_by(health)} · probe in {wait} s"
         case "half_open":
             return "warn", "half-open · probing" if health.probing else "half-open · probe due"
 

@@ -17,7 +17,9 @@ If no other backend is left, a request may be sent to one whose circuit is open 
 a few at a time. Its success closes the circuit; its failure changes nothing.
 
 Breakers of the same backend in several processes act as one: each sends its `snapshot` when it
-changes, the others `merge` it, and a lease lets one process probe at a time.
+changes, the others `merge` it, and a lease lets one process probe at a time. Between gateways,
+evidence is added up first, and what opens a circuit here is never one other gateway's word
+(`gateway/coordination/shared_evidence.py`).
 
 E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954), 100-115.
 """
@@ -25,9 +27,8 @@ E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954), 100-115.
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from msgspec import Struct
-
 from gateway.config.schema.failover import BreakerRule
+from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
 from gateway.routing.resilience.recent_activity import SlidingCount
 
 State = Literal["closed", "open", "half_open"]
@@ -48,25 +49,6 @@ open, and how many of them may be in flight, per process."""
 
 JITTER = 0.2
 """The random part of a cooldown, so that gateways do not probe at the same time."""
-
-
-class BreakerSnapshot(Struct, frozen=True, kw_only=True):
-    """The state that breakers of one backend exchange. Times are seconds of the one clock.
-
-    at: when the circuit last opened or closed; of two snapshots, the later one is right.
-    open_until, cooldown_s: of the open circuit; `open_until` is `None` while it is closed.
-    retry_after_until: the end of the cooldown that the backend asked for.
-    rate_limited_until: the part of `retry_after_until` that a 429 set, and not a 503.
-    The last two fields are absent from snapshots of replicas that do not know them.
-    """
-
-    at: float
-    open_until: float | None
-    cooldown_s: float
-    retry_after_until: float
-    last_failure: float
-    deprioritised_until: float = float("-inf")
-    rate_limited_until: float = float("-inf")
 
 
 class Lease(Protocol):
@@ -110,6 +92,8 @@ class Breaker:
 
     open_until: when the circuit becomes half-open; `None` while it is closed.
     changed:    called when `snapshot` has changed. lease: must be held to probe.
+    failed:     failures ever. on_failure: called after each.
+    seen_by:    see BreakerSnapshot.
     deprioritised_count: how often the backend was deprioritised since the last success.
     outcomes:   counts the attempts that ended within the window. If the circuit is closed and
                 `deprioritised_count` is 0, a success changes nothing else.
@@ -132,12 +116,15 @@ class Breaker:
         "_seen",
         "changed",
         "deprioritised_count",
+        "failed",
         "impaired_until",
         "last_failure",
         "lease",
+        "on_failure",
         "open_until",
         "outcomes",
         "rule",
+        "seen_by",
         "waiting",
     )
 
@@ -146,7 +133,7 @@ class Breaker:
         self.last_failure = float("-inf")
         self.outcomes = SlidingCount(rule.window_s)
         self._evidence = 0.0
-        self._seen = 0
+        self._seen = self.failed = self.seen_by = 0
         self._failed_at = self._begun_at = float("-inf")
         self.open_until: float | None = None
         self._cooldown = rule.cooldown_s
@@ -156,6 +143,7 @@ class Breaker:
         self.deprioritised_count = 0
         self._at = self.impaired_until = float("-inf")
         self.changed: Callable[[], None] = _no_listener
+        self.on_failure: Callable[[], None] = _no_listener
         self.lease = UNCONTENDED
 
     def snapshot(self) -> BreakerSnapshot:
@@ -168,6 +156,7 @@ class Breaker:
             last_failure=self.last_failure,
             deprioritised_until=self._deprioritised_until,
             rate_limited_until=self._rate_limited_until,
+            seen_by=self.seen_by,
         )
 
     def merge(self, health: BreakerSnapshot) -> None:
@@ -178,6 +167,8 @@ class Breaker:
         self.last_failure = max(self.last_failure, health.last_failure)
         if health.at > self._at:
             self._at = health.at
+            stays_open = self.open_until is not None and health.open_until is not None
+            self.seen_by = max(self.seen_by, health.seen_by) if stays_open else health.seen_by
             self.open_until = health.open_until
             self._cooldown = health.cooldown_s
             if health.open_until is None:
@@ -278,6 +269,8 @@ class Breaker:
                 self._open(now, draw)
         if probe:
             self._end_probe()
+        self.failed += 1
+        self.on_failure()
 
     def cool_down(self, now: float, seconds: float, *, probe: bool, limited: bool = True) -> None:
         """The backend asked for a pause (429 or 503 with retry-after); a longer one is kept.
@@ -322,6 +315,10 @@ class Breaker:
         self.deprioritised_count = 0
         self._close(now)
 
+    def failed_within(self, seconds: float, now: float) -> bool:
+        """Whether a request of this process has failed within so many seconds."""
+        return now - self._failed_at <= seconds
+
     def _add_evidence(self, now: float, before: float) -> None:
         """Add one failure to the cumulative sum. before: the time of the previous failure.
 
@@ -340,7 +337,8 @@ class Breaker:
 
     def _open(self, now: float, draw: float) -> None:
         self._at = now
-        self.open_until = now + self._cooldown * (1.0 - JITTER + JITTER * draw)
+        self.open_until = now + jittered(self._cooldown, draw)
+        self.seen_by = max(1, self.seen_by)
         self._update_impaired_until()
         self.changed()
 
@@ -351,7 +349,7 @@ class Breaker:
         self._end_probe()
 
     def _close(self, now: float) -> None:
-        self._at, self.open_until = now, None
+        self._at, self.open_until, self.seen_by = now, None, 0
         self._clear_evidence()
         self._update_impaired_until()
         self.changed()
@@ -359,7 +357,7 @@ class Breaker:
     def _clear_evidence(self) -> None:
         """Forget failures and doubled cooldowns: a closed circuit starts from zero."""
         self._cooldown = self.rule.cooldown_s
-        self._evidence, self._seen = 0.0, 0
+        self._evidence, self._seen = 0.0, self.outcomes.ever
         self.outcomes.clear()
 
     def _update_impaired_until(self) -> None:
@@ -372,3 +370,8 @@ class Breaker:
         self._probes -= 1
         if not self._probes:
             self.lease.release()
+
+
+def jittered(cooldown_s: float, draw: float) -> float:
+    """Return the time from opening to the probe. draw: uniform in [0, 1)."""
+    return cooldown_s * (1.0 - JITTER + JITTER * draw)

@@ -26,11 +26,14 @@ class SlidingCount:
 
     def __init__(self, window_s: float) -> None:
         self._slice_s = window_s / _SLICES
+        self._over = self.current = 0
         self.clear()
 
     def clear(self) -> None:
+        """Empty the window; `ever` stays."""
         self._counts = [0] * _SLICES
-        self._past = self.current = self._over = 0
+        self._over += self.current
+        self._past = self.current = 0
         self._last = 0
         self.over_at = float("-inf")
 
@@ -41,8 +44,16 @@ class SlidingCount:
 
     @property
     def ever(self) -> int:
-        """The count since `clear`, including events that have left the window."""
+        """The count since the beginning, including events that have left the window."""
         return self._over + self.current
+
+    def since(self, then: float, now: float) -> int:
+        """An upper bound of the events from `then` to `now`: of all slices that overlap."""
+        if now >= self.over_at:
+            self.advance(now)
+        slices = min(self._last - int(then / self._slice_s), _SLICES - 1)
+        past = (self._counts[(self._last - step) % _SLICES] for step in range(1, slices + 1))
+        return self.current + sum(past)
 
     def add(self, now: float) -> None:
         """Count one event at `now`; times must not go backwards."""

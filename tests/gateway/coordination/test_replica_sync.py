@@ -1,179 +1,105 @@
 """Messages between replicas, on values: different clocks, lost peers, shared backends."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
 
 import pytest
-from msgspec import Struct
 
-from gateway.config.load import read_config
-from gateway.config.schema.config import Config
 from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
 from gateway.coordination.probe_lease import UNUSED_S
-from gateway.coordination.probe_locks import LocalLeases
 from gateway.coordination.replica_messages import Shared
-from gateway.coordination.replica_sync import FORGET_S, PEER_TIMEOUT_S, ReplicaSync
-from gateway.coordination.replica_transport import Ask
-from gateway.coordination.state_hub import GATHER_S, StateHub
-from gateway.routing.resilience.circuit_breaker import BreakerSnapshot
+from gateway.coordination.replica_sync import FORGET_S, PEER_TIMEOUT_S
+from gateway.coordination.state_hub import GATHER_S
+from tests.gateway.coordination.board import (
+    CONFIG,
+    KEY,
+    NEVER,
+    Board,
+    Replica,
+    config,
+    health,
+    look,
+    pair,
+)
 
 pytestmark = pytest.mark.anyio
-
-KEY = "chat: one/m"
-CONFIG = """
-providers: [{name: one, adapter: openai, base_url: "https://one.test/v1", api_key: sk-1}]
-models: [{name: chat, backends: [{provider: one, model: m}]}]
-"""
-NEVER = float("-inf")
-
-
-def config(text: str = CONFIG) -> Config:
-    return read_config(text, source="config.yaml", env={})
-
-
-def health(
-    at: float,
-    open_until: float | None = None,
-    rest_until: float = NEVER,
-    spare_until: float = NEVER,
-) -> BreakerSnapshot:
-    return BreakerSnapshot(
-        at=at,
-        open_until=open_until,
-        cooldown_s=9,
-        retry_after_until=rest_until,
-        last_failure=NEVER,
-        deprioritised_until=spare_until,
-    )
-
-
-class Board:
-    """The transport of a test's replicas. Leases last until they are released."""
-
-    def __init__(self) -> None:
-        self.notices: dict[bytes, bytes] = {}
-        self.leases: dict[str, str] = {}
-        self.asked = 0
-
-
-class BoardTransport:
-    """See Link."""
-
-    def __init__(self, board: Board, name: str) -> None:
-        self._board = board
-        self.name = name
-        self.where = "the board"
-
-    async def exchange(self, own: bytes, gone: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        self._board.notices[self.name.encode()] = own
-        for name in gone:
-            self._board.notices.pop(name, None)
-        return dict(self._board.notices)
-
-    async def leases(self, asks: Sequence[tuple[Ask, str]]) -> list[bool]:
-        self._board.asked += 1
-        return [self._done(*ask) for ask in asks]
-
-    async def leave(self) -> None:
-        del self._board.notices[self.name.encode()]
-
-    def _done(self, ask: Ask, place: str) -> bool:
-        mine = self._board.leases.get(place) == self.name
-        match ask:
-            case "take":
-                return self._board.leases.setdefault(place, self.name) == self.name
-            case "keep":
-                return mine
-            case "give":
-                if mine:
-                    del self._board.leases[place]
-                return mine
-
-
-class Clock(Struct, kw_only=True):
-    now: float
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Keys(Struct, kw_only=True):
-    """The version of a replica's issued keys, and those that it noticed."""
-
-    version: int
-    seen: list[int]
-
-    def noticed(self, version: int) -> None:
-        self.seen.append(version)
-
-
-class Replica:
-    """A replica with its own clock and one worker, which the test plays."""
-
-    def __init__(self, board: Board, name: str, now: float, text: str = CONFIG) -> None:
-        self.clock = Clock(now=now)
-        self.told: list[BreakerUpdate | LoadUpdate] = []
-        self.hub = StateHub()
-        holders: dict[str, LocalLeases] = {}
-        self.probe = LocalLeases(holders).lease(KEY)
-        served = config(text)
-        self.keys = Keys(version=1, seen=[])
-        self.exchange = ReplicaSync(
-            self.hub,
-            BoardTransport(board, name),
-            LocalLeases(holders),
-            lambda: served,
-            self.clock,
-            keys=self.keys,
-        )
-        self.hub.join(0, self.told.append)
-
-    def say(self, message: BreakerUpdate | LoadUpdate) -> None:
-        self.hub.on_message(0, message)
-
-    @property
-    def news(self) -> list[BreakerSnapshot]:
-        return [one.health[KEY] for one in self.told if isinstance(one, BreakerUpdate)]
-
-
-def pair(board: Board, text: str = CONFIG) -> tuple[Replica, Replica]:
-    """Two replicas whose clocks are a thousand seconds apart."""
-    return Replica(board, "a", 5000.0), Replica(board, "b", 6000.0, text)
-
-
-async def look(*replicas: Replica, seconds: float = 0.25) -> None:
-    """Each looks once, and then time passes."""
-    for replica in replicas:
-        await replica.exchange.sync()
-    for replica in replicas:
-        replica.clock.now += seconds
 
 
 async def test_times_arrive_on_the_clock_of_the_receiver() -> None:
     one, other = pair(Board())
     await look(one, other)
 
-    one.say(
-        BreakerUpdate(health={KEY: health(5000.0, 5010.0, rest_until=5020.0, spare_until=5002.0)})
-    )
+    one.say(BreakerUpdate(health={KEY: health(5000.0, rest_until=5020.0, spare_until=5002.0)}))
     await look(one, other)
 
-    assert other.news == [health(6000.0, 6010.0, rest_until=6020.0, spare_until=6002.0)]
+    assert other.news == [health(6000.0, rest_until=6020.0, spare_until=6002.0)]
     assert one.news == []
 
 
 async def test_received_state_is_not_sent_again_or_back() -> None:
     one, other = pair(Board())
     await look(one, other)
-    one.say(BreakerUpdate(health={KEY: health(5000.0, 5010.0)}))
+    one.say(BreakerUpdate(health={KEY: health(5000.0, spare_until=5002.0)}))
     await look(one, other)
 
     heard = other.news[0]
-    other.say(BreakerUpdate(health={KEY: health(heard.at, heard.open_until, rest_until=6030.0)}))
+    other.say(
+        BreakerUpdate(
+            health={KEY: health(heard.at, rest_until=6030.0, spare_until=heard.deprioritised_until)}
+        )
+    )
     await look(other, one)
 
     assert one.news == [health(NEVER, None, rest_until=5030.0)]
     assert len(other.news) == 1
+
+
+async def test_one_replicas_word_opens_no_circuit_elsewhere_and_two_agreeing_ones_do() -> None:
+    board = Board()
+    one, other = pair(board)
+    third = Replica(board, "c", 7000.0)
+    await look(one, other, third)
+
+    one.say(BreakerUpdate(health={KEY: health(5000.25, 5010.0, seen_by=5)}))
+    other.say(BreakerUpdate(health={KEY: health(6000.25, 6009.0, seen_by=1)}))
+    await look(one, other, third)
+    alone = third.news[-1]
+    other.say(BreakerUpdate(health={KEY: health(6000.5, 6008.0, seen_by=2)}))
+    await look(one, other, third)
+
+    assert alone.open_until is None
+    assert third.news[-1] == health(7000.5, 7008.0, seen_by=2)
+
+
+async def test_what_has_closed_since_is_not_news_for_a_replica_that_comes_later() -> None:
+    board = Board()
+    one, other = pair(board)
+    await look(one, other)
+    for replica, now in ((one, 5000.25), (other, 6000.25)):
+        replica.say(BreakerUpdate(health={KEY: health(now, now + 9.0, seen_by=2)}))
+    await look(one, other)
+    one.say(BreakerUpdate(health={KEY: health(one.clock.now)}))
+    for _ in range(round((FORGET_S + 1) / 0.25)):
+        await look(one, other)
+
+    late = Replica(board, "c", 7000.0)
+    for _ in range(4):
+        await look(one, other, late)
+
+    assert late.news == []
+
+
+async def test_no_replica_sets_a_time_beyond_what_the_rule_here_allows() -> None:
+    one, other = pair(Board())
+    await look(one, other)
+    other.say(BreakerUpdate(health={KEY: health(6000.0, 6009.0, seen_by=1)}))
+
+    one.say(BreakerUpdate(health={KEY: health(9e9, 9e9, rest_until=9e9, spare_until=9e9)}))
+    await look(one, other)
+
+    (heard,) = other.news
+    now = 6000.25
+    assert (heard.at, heard.open_until) == (now, now + 10.0)
+    assert (heard.retry_after_until, heard.deprioritised_until) == (now + 300.0, now + 60.0)
 
 
 async def test_a_new_version_of_the_issued_keys_is_noticed_with_the_next_round() -> None:
@@ -284,6 +210,7 @@ async def test_the_one_probe_of_an_open_breaker_is_passed_on_while_unused() -> N
     one, other = pair(board)
     await look(one, other)
     one.say(BreakerUpdate(health={KEY: health(5000.0, 5005.0)}))
+    other.say(BreakerUpdate(health={KEY: health(6000.0, 6005.0)}))
     await look(one, other)
     barred = (one.probe.available(), other.probe.available(), dict(board.leases))
 
@@ -303,6 +230,7 @@ async def test_a_probe_under_way_keeps_the_lease_and_its_news_give_it_back() -> 
     one, other = pair(board)
     await look(one, other)
     one.say(BreakerUpdate(health={KEY: health(5000.0, 5000.5)}))
+    other.say(BreakerUpdate(health={KEY: health(6000.0, 6000.5)}))
     for _ in range(4):
         await look(one, other)
     taken = one.probe.acquire()

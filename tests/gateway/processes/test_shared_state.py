@@ -10,11 +10,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gateway.config.load import read_config
 from gateway.config.schema.failover import BreakerRule as Rule
-from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate
+from gateway.coordination.breaker_messages import BreakerUpdate, LoadUpdate, ToWorker
 from gateway.coordination.probe_locks import FileLeases
 from gateway.coordination.state_hub import GATHER_S, StateHub
 from gateway.processes.messages import WorkerInit, frame, to_worker
-from gateway.routing.resilience.circuit_breaker import Breaker, BreakerSnapshot
+from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from gateway.routing.resilience.circuit_breaker import Breaker
 from gateway.telemetry.metric_snapshot import merge, render, snapshot, without_gauges
 from local_engine.protocol.frames import HEAD_BYTES
 from tests.gateway.config.configs import GOOD
@@ -109,7 +110,7 @@ def test_a_lease_is_one_processs_and_free_again_when_that_is_killed(tmp_path: Pa
 @pytest.mark.anyio
 async def test_each_peer_receives_the_sum_of_the_others_and_their_end() -> None:
     hub = StateHub()
-    told: dict[int, list[BreakerUpdate | LoadUpdate]] = {0: [], 1: [], 2: []}
+    told: dict[int, list[ToWorker]] = {0: [], 1: [], 2: []}
     for peer, heard in told.items():
         hub.join(peer, heard.append)
 
@@ -129,7 +130,7 @@ async def test_each_peer_receives_the_sum_of_the_others_and_their_end() -> None:
 async def test_a_peer_that_joins_later_receives_the_current_state() -> None:
     hub = StateHub()
     one, other, late = Breaker(RULE), Breaker(RULE), Breaker(RULE)
-    told = list[BreakerUpdate | LoadUpdate]()
+    told = list[ToWorker]()
     one.cool_down(1.0, 60.0, probe=False)
     other.deprioritise(1.0, 0.5, probe=False)
 

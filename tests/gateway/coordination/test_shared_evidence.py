@@ -1,0 +1,356 @@
+"""Circuits that open on the failures of several gateways, each of which has seen too few."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+
+import msgspec
+import pytest
+
+from gateway.clock import now
+from gateway.config.schema.failover import BreakerRule
+from gateway.coordination.breaker_messages import (
+    BreakerUpdate,
+    NewOutcomes,
+    OutcomeUpdate,
+    OutcomeWatch,
+    ToWorker,
+)
+from gateway.coordination.evidence_sum import Reported
+from gateway.coordination.outcome_reports import OutcomeReports
+from gateway.coordination.probe_locks import LocalLeases
+from gateway.coordination.redis_transport import RedisTransport
+from gateway.coordination.replica_messages import notice
+from gateway.coordination.replica_sync import FORGET_S, PEER_TIMEOUT_S, ReplicaSync
+from gateway.coordination.shared_evidence import (
+    MOST_REPORTED,
+    MOST_WATCHED,
+    Rules,
+    SharedEvidence,
+)
+from gateway.coordination.state_hub import StateHub
+from gateway.routing.resilience.circuit_breaker import Breaker
+from schemas.secret import Secret
+from tests.gateway.commanded import SOON_S
+from tests.gateway.coordination.board import (
+    CONFIG,
+    KEY,
+    Board,
+    Replica,
+    config,
+    health,
+    look,
+)
+from tests.stand_ins.redis_server import RedisServer, running_redis
+
+pytestmark = pytest.mark.anyio
+
+FLEET = 6
+WINDOW_S = 30.0
+
+
+def fleet(board: Board, text: str = CONFIG, size: int = FLEET) -> list[Replica]:
+    return [Replica(board, f"r{n}", 1000.0 * (n + 5), text) for n in range(size)]
+
+
+def ends(replica: Replica, failed: int, succeeded: int = 0, key: str = KEY) -> None:
+    """Attempts of the replica's worker have ended."""
+    one = NewOutcomes(failed=failed, succeeded=succeeded, recent=failed + succeeded)
+    replica.say(OutcomeUpdate(outcomes={key: one}))
+
+
+def obey(replica: Replica) -> None:
+    """The worker reports what is watched, as OutcomeReports does."""
+    for message in replica.told:
+        if isinstance(message, OutcomeWatch):
+            for key in message.since:
+                ends(replica, 0, key=key)
+
+
+async def pass_time(replicas: list[Replica], seconds: float) -> None:
+    for _ in range(round(seconds / 0.25)):
+        for replica in replicas:
+            obey(replica)
+        await look(*replicas)
+
+
+def opened(replica: Replica) -> bool:
+    return any(one.open_until is not None for one in replica.news)
+
+
+async def test_two_failures_of_each_of_six_replicas_open_the_circuit_everywhere() -> None:
+    replicas = fleet(Board())
+    await pass_time(replicas, 1.0)
+
+    for replica in replicas:
+        ends(replica, 2)
+    await pass_time(replicas, 2.0)
+
+    assert all(opened(replica) for replica in replicas)
+    last = [replica.news[-1] for replica in replicas]
+    assert {one.seen_by for one in last} == {FLEET}
+    assert all(one.open_until is not None and one.cooldown_s == 5.0 for one in last)
+    assert sum(replica.exchange.opened for replica in replicas) >= 1
+
+
+async def test_a_replica_whose_own_network_is_broken_opens_no_circuit_elsewhere() -> None:
+    replicas = fleet(Board())
+    broken, others = replicas[0], replicas[1:]
+    await pass_time(replicas, 1.0)
+
+    for turn in range(40):
+        ends(broken, 25)
+        if turn == 4:
+            now_ = broken.clock.now
+            broken.say(BreakerUpdate(health={KEY: health(now_, now_ + 9, seen_by=FLEET)}))
+        for other in others:
+            ends(other, 1 if turn % 10 == 0 else 0, 1)
+        await pass_time(replicas, 0.5)
+
+    assert not any(opened(other) for other in others)
+
+
+async def test_successes_of_replicas_without_failures_count_before_a_circuit_opens() -> None:
+    """Two of six have only failures, and the backend serves the others."""
+    replicas = fleet(Board())
+    await pass_time(replicas, 1.0)
+
+    for _ in range(20):
+        for place, replica in enumerate(replicas):
+            if place < 2:
+                ends(replica, 1)
+            else:
+                ends(replica, 0, 1)
+        await pass_time(replicas, 0.5)
+
+    assert not any(opened(replica) for replica in replicas)
+
+
+async def test_a_circuit_stays_closed_while_a_replica_does_not_report_its_successes() -> None:
+    replicas = fleet(Board())
+    silent, others = replicas[0], replicas[1:]
+    await pass_time(replicas, 1.0)
+
+    for other in others:
+        ends(other, 4)
+    for _ in range(8):
+        for other in others:
+            obey(other)
+        await look(*replicas)
+    before = [opened(other) for other in others]
+    ends(silent, 0)
+    await pass_time(replicas, 2.0)
+
+    assert before == [False] * len(others)
+    assert all(opened(replica) for replica in replicas)
+
+
+async def test_beside_a_replica_of_an_older_version_each_goes_by_its_own_failures() -> None:
+    """It reports no outcomes, so its successes would be missing."""
+    board = Board()
+    replicas = fleet(board)
+    old = msgspec.msgpack.encode({"health": {}, "busy": {}, "processes": 1})
+
+    for turn in range(16):
+        if turn == 4:
+            for replica in replicas:
+                ends(replica, 3)
+        board.notices[b"old"] = notice(float(turn), old)
+        await pass_time(replicas, 0.25)
+
+    assert all(replica.exchange.replicas == FLEET + 1 for replica in replicas)
+    assert not any(opened(replica) for replica in replicas)
+
+
+async def test_evidence_of_a_replica_that_is_gone_does_not_count() -> None:
+    replicas = fleet(Board(), size=3)
+    await pass_time(replicas, 1.0)
+    for replica in replicas[1:]:
+        ends(replica, 5)
+    await pass_time(replicas, 1.0)
+
+    left = replicas[:2]
+    await pass_time(left, PEER_TIMEOUT_S + 1.0)
+    ends(left[0], 2)
+    await pass_time(left, 2.0)
+
+    assert not any(opened(replica) for replica in left)
+
+
+async def test_evidence_older_than_the_window_does_not_count() -> None:
+    replicas = fleet(Board(), size=2)
+    await pass_time(replicas, 1.0)
+    for replica in replicas:
+        ends(replica, 5)
+    await pass_time(replicas, WINDOW_S + 1.0)
+
+    for replica in replicas:
+        ends(replica, 1)
+    await pass_time(replicas, 2.0)
+
+    assert not any(opened(replica) for replica in replicas)
+
+
+async def test_a_circuit_that_a_probe_has_closed_starts_without_evidence() -> None:
+    replicas = fleet(Board())
+    await pass_time(replicas, 1.0)
+    for replica in replicas:
+        ends(replica, 2)
+    await pass_time(replicas, 2.0)
+    opened_before = [opened(replica) for replica in replicas]
+
+    replicas[0].say(BreakerUpdate(health={KEY: health(replicas[0].clock.now)}))
+    await pass_time(replicas, 1.0)
+    for replica in replicas:
+        replica.told.clear()
+        ends(replica, 1)
+    await pass_time(replicas, 2.0)
+
+    assert all(opened_before)
+    assert not any(opened(replica) for replica in replicas)
+
+
+async def test_a_replica_that_comes_later_knows_which_circuits_are_open() -> None:
+    board = Board()
+    replicas = fleet(board)
+    await pass_time(replicas, 1.0)
+    for replica in replicas:
+        ends(replica, 2)
+    await pass_time(replicas, 2.0)
+
+    late = Replica(board, "late", 90.0)
+    await pass_time([*replicas, late], 1.0)
+
+    assert opened(late)
+
+
+async def test_a_backend_without_failures_costs_no_byte_of_a_notice() -> None:
+    board = Board()
+    replicas = fleet(board, size=2)
+    await pass_time(replicas, 1.0)
+    quiet = {name: len(body) for name, body in board.notices.items()}
+
+    ends(replicas[0], 1)
+    await pass_time(replicas, 1.0)
+    suspected = {name: len(body) for name, body in board.notices.items()}
+    await pass_time(replicas, WINDOW_S + FORGET_S)
+
+    assert suspected[b"r0"] > quiet[b"r0"]
+    assert suspected[b"r1"] == quiet[b"r1"]
+    assert {name: len(body) for name, body in board.notices.items()} == quiet
+
+
+def test_notices_are_bounded_however_many_backends_fail_anywhere() -> None:
+    rule = BreakerRule()
+    evidence = SharedEvidence(Rules(lambda _: rule, lambda _: None, lambda _: ()))
+    keys = [f"chat: one/m @ 10.0.0.{n}:80" for n in range(2 * MOST_REPORTED)]
+    fails: Mapping[str, Reported] = {key: Reported(failed=3, succeeded=0) for key in keys}
+    evidence.count({key: NewOutcomes(failed=1, succeeded=0, recent=1) for key in keys}, 0.0)
+
+    for turn in range(5):
+        evidence.update({b"a": fails, b"b": fails}, turn * 0.25)
+
+    assert len(evidence.watched) == MOST_WATCHED
+    assert len(evidence.report(1.25)) == MOST_REPORTED
+
+
+class Process:
+    """A replica with one process on a real Redis, whose breaker is the product's."""
+
+    def __init__(self, redis: RedisServer, name: str) -> None:
+        served = config(CONFIG.replace("name: chat,", "name: chat, breaker: {cooldown_s: 2},"))
+        self.breaker = Breaker(served.models[0].breaker)
+        self.reports = OutcomeReports(lambda key: self.breaker if key == KEY else None)
+        self.breaker.on_failure = partial(self.reports.on_failure, KEY)
+        self.breaker.changed = self._changed
+        self.hub = StateHub()
+        holders: dict[str, LocalLeases] = {}
+        self.breaker.lease = LocalLeases(holders).lease(KEY)
+        transport = RedisTransport(Secret(redis.url), name)
+        self.sync = ReplicaSync(self.hub, transport, LocalLeases(holders), lambda: served)
+        self.hub.join(0, self._receive)
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(0.02)
+            if outcomes := self.reports.changes(now()):
+                self.hub.on_message(0, outcomes)
+
+    def probe(self) -> bool:
+        """Send a request if the open circuit lets it through; it succeeds."""
+        if not self.breaker.is_available(now()):
+            return False
+        self.breaker.succeed(now(), probe=self.breaker.begin(now()))
+        return True
+
+    def _changed(self) -> None:
+        self.hub.on_message(0, BreakerUpdate(health={KEY: self.breaker.snapshot()}))
+
+    def _receive(self, message: ToWorker) -> None:
+        match message:
+            case OutcomeWatch(since=since):
+                self.reports.watch(since, now())
+            case BreakerUpdate(health=told):
+                self.breaker.merge(told[KEY])
+            case _:
+                pass
+
+
+@asynccontextmanager
+async def processes(redis: RedisServer, count: int) -> AsyncGenerator[list[Process]]:
+    """So many replicas that know each other."""
+    found = [Process(redis, f"replica-{number}") for number in range(count)]
+    tasks = [asyncio.create_task(work) for one in found for work in (one.run(), one.sync.run())]
+    await until(lambda: all(one.sync.replicas == count for one in found))
+    try:
+        yield found
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SOON_S):
+        while not condition():  # noqa: ASYNC110  it comes through Redis
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def redis() -> Generator[RedisServer]:
+    with running_redis() as server:
+        yield server
+
+
+async def test_over_a_real_redis_three_replicas_open_a_circuit_on_what_all_have_seen(
+    redis: RedisServer,
+) -> None:
+    async with processes(redis, 3) as replicas:
+        for one in replicas:
+            one.breaker.succeed(now(), probe=False)
+            for _ in range(5):
+                one.breaker.fail(now(), probe=False)
+        await until(lambda: all(one.breaker.open_until is not None for one in replicas))
+        seen_by = {one.breaker.seen_by for one in replicas}
+        await until(lambda: any(one.probe() for one in replicas))
+        await until(lambda: all(one.breaker.open_until is None for one in replicas))
+
+    assert seen_by == {3}
+
+
+async def test_over_a_real_redis_the_failures_of_one_replica_stay_its_own(
+    redis: RedisServer,
+) -> None:
+    async with processes(redis, 3) as (broken, *others):
+        for _ in range(12):
+            broken.breaker.fail(now(), probe=False)
+        for other in others:
+            for _ in range(2):
+                other.breaker.fail(now(), probe=False)
+        await until(lambda: all(other.sync.watched == 1 for other in others))
+        await asyncio.sleep(1.5)
+
+        assert broken.breaker.open_until is not None
+        assert broken.breaker.seen_by == 1
+        assert [other.breaker.open_until for other in others] == [None, None]
