@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -25,6 +26,9 @@ from tests import forked
 
 PYTEST = (sys.executable, "-m", "pytest")
 ENVIRONMENT_BYTES = 1 << 20
+END_S = 10.0
+"""For the workers to exit after pytest: by then execnet has ended those that hang."""
+
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """A fork has none of its parent's threads, and the pools that wait for them would hang."""
 
@@ -95,8 +99,16 @@ def _run(workers: int, arguments: list[str]) -> int | None:
                     return None
                 connection.close()
                 children.add(child)
-            children -= {child for child in children if os.waitpid(child, os.WNOHANG)[0]}
+            children -= _exited(children)
+        deadline = time.monotonic() + END_S
+        while children and time.monotonic() < deadline:
+            time.sleep(0.05)
+            children -= _exited(children)
         return controller.returncode
+
+
+def _exited(children: set[int]) -> set[int]:
+    return {child for child in children if os.waitpid(child, os.WNOHANG)[0]}
 
 
 def _serve() -> None:

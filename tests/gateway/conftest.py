@@ -9,6 +9,7 @@ import pytest
 
 from tests.gateway.serving import Serving, serving
 from tests.gateway.shared_engine import SharedEngine
+from tests.stand_ins.postgres import Postgres, running_postgres
 
 LEAVE_CONNECTIONS = {"test_databricks_clients", "test_databricks_failures", "test_databricks_sdk"}
 """Files whose clients (Databricks' SDK, MLflow's) never close a connection."""
@@ -24,6 +25,13 @@ def collected(request: pytest.FixtureRequest) -> Generator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Generator[Postgres]:
+    """For all files that need no server of their own."""
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from gateway.store.open import open_existing
 from schemas.secret import Secret
 from tests.gateway.cli.command_line import run
 from tests.gateway.commanded import SOON_S, Commanded, commanded
-from tests.stand_ins.postgres import Postgres, running_postgres
+from tests.stand_ins.postgres import Postgres
 
 pytestmark = pytest.mark.anyio
 
@@ -44,12 +44,6 @@ def config(folder: Path, url: str, name: str = "one", version: int = 1, requests
         provider=f"sk-provider-{version}",
         requests=requests,
     )
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Generator[Postgres]:
-    with running_postgres() as server:
-        yield server
 
 
 def rows_of(url: str) -> list[AuditRow]:

@@ -22,7 +22,7 @@ from gateway.store.sql import SqlStore
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 from tests.gateway.store.rows import attempt_row
-from tests.stand_ins.postgres import Postgres, running_postgres
+from tests.stand_ins.postgres import Postgres
 from tests.stand_ins.webhook_receiver import Receiver, receiver, verified
 
 pytestmark = pytest.mark.anyio
@@ -51,12 +51,6 @@ class Clock:
         return self.at
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Generator[Postgres]:
-    with running_postgres() as server:
-        yield server
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Generator[SqlStore]:
     found = open_store(Secret(f"sqlite:///{tmp_path / 'store.db'}"))
@@ -70,7 +64,7 @@ def either(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[SqlStore
     url = f"sqlite:///{tmp_path / 'either.db'}"
     if request.param == "postgresql":
         server: Postgres = request.getfixturevalue("postgres")
-        url = server.new_database()
+        url = server.empty_database()
     found = open_store(Secret(url))
     yield found
     found.close()

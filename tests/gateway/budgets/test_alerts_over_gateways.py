@@ -1,7 +1,6 @@
 """Two gateways on one PostgreSQL, one of which is killed: each alert arrives exactly once."""
 
 import asyncio
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from tests.gateway.budgets.test_budgeted_requests import PRICES
 from tests.gateway.commanded import SOON_S, Commanded, commanded
 from tests.gateway.limits.test_limited_requests import HELLO
-from tests.stand_ins.postgres import Postgres, running_postgres
+from tests.stand_ins.postgres import Postgres
 from tests.stand_ins.provider import provider
 from tests.stand_ins.webhook_receiver import receiver, verified
 
@@ -31,12 +30,6 @@ webhooks:
   - {{name: hook, url: "{hook}", secret: {secret}}}
 """
 """A request costs 13 USD: the first, the third and the fourth one pass a threshold."""
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Generator[Postgres]:
-    with running_postgres() as server:
-        yield server
 
 
 async def answered(up: Commanded) -> None:

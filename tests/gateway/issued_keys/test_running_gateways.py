@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, commanded, connected, pid_of
-from tests.stand_ins.postgres import Postgres, running_postgres
+from tests.stand_ins.postgres import Postgres
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
@@ -182,12 +182,6 @@ async def test_a_revoked_key_is_refused_by_every_worker_and_no_secret_is_on_disk
         assert files_with(tmp_path, secret) == []
         assert secret not in logs
     assert files_with(tmp_path, kept[-4:])  # what is searched does hold the last four characters
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Generator[Postgres]:
-    with running_postgres() as server:
-        yield server
 
 
 async def test_replicas_share_revocations_and_keep_the_last_list_while_the_store_is_away(

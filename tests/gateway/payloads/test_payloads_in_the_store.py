@@ -24,7 +24,7 @@ from schemas.secret import Secret
 from tests.gateway.cli.command_line import run, table
 from tests.gateway.commanded import commanded, connected
 from tests.gateway.serving import Serving, one_model, serving
-from tests.stand_ins.postgres import Postgres, running_postgres
+from tests.stand_ins.postgres import Postgres
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
@@ -41,18 +41,12 @@ NOON = 20_000.5 * DAY_S
 WIDE = 1 << 40
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Generator[Postgres]:
-    with running_postgres() as server:
-        yield server
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Secret:
     if request.param == "sqlite":
         return Secret(f"sqlite:///{tmp_path / 'store.db'}")
     server: Postgres = request.getfixturevalue("postgres")
-    return Secret(server.new_database())
+    return Secret(server.empty_database())
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 """A store on each database."""
 
-from tests.gateway.store.conftest import pgbouncer, postgres, store, url
+from tests.gateway.store.conftest import pgbouncer, store, url
 
-__all__ = ["pgbouncer", "postgres", "store", "url"]
+__all__ = ["pgbouncer", "store", "url"]

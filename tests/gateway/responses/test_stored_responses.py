@@ -21,7 +21,7 @@ async def up(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[A
     url = None
     if request.param == "postgresql":
         server: Postgres = request.getfixturevalue("postgres")
-        url = Secret(server.new_database())
+        url = Secret(server.empty_database())
     async with archived(tmp_path, url=url) as found:
         yield found
 

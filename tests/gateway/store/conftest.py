@@ -9,13 +9,7 @@ from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.stand_ins.pgbouncer.server import PgBouncer, running_pgbouncer
-from tests.stand_ins.postgres import Postgres, running_postgres
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Generator[Postgres]:
-    with running_postgres() as server:
-        yield server
+from tests.stand_ins.postgres import Postgres
 
 
 @pytest.fixture(scope="session")
@@ -31,10 +25,11 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Secret:
     """Of an empty database."""
     if request.param == "sqlite":
         return Secret(f"sqlite:///{tmp_path / 'store.db'}")
-    server: Postgres | PgBouncer = request.getfixturevalue(
-        "postgres" if request.param == "postgresql" else "pgbouncer"
-    )
-    return Secret(server.new_database())
+    if request.param == "postgresql":
+        postgres: Postgres = request.getfixturevalue("postgres")
+        return Secret(postgres.empty_database())
+    pool: PgBouncer = request.getfixturevalue("pgbouncer")
+    return Secret(pool.new_database())
 
 
 @pytest.fixture
