@@ -123,7 +123,7 @@ class ReplicaSync:
         self._busy: dict[str, int] = {}
         self._peers: dict[bytes, Peer] = {}
         self._unreadable: set[bytes] = set()
-        self._peer_loads = PeerLoads()
+        self._peer_loads = PeerLoads(self._place)
         self.unavailable = False
         self.last_success_at = 0.0
         self.opened = 0
@@ -195,8 +195,10 @@ class ReplicaSync:
         known = self._circuits.known
         names = {
             key: lease_name(place, key)
-            for key in known
-            if NAMED not in key and (place := self._shared.place(key))
+            for key, one in known.items()
+            if one.open_until is not None
+            and NAMED not in key
+            and (place := self._shared.place(key))
         }
         await self._leases.update(known, names, self.replicas, self._clock())
 
@@ -255,7 +257,7 @@ class ReplicaSync:
             before, other.body = other.state, body
             other.state, other.ahead = state_in(body), now - theirs
             other.outcomes = dict(self._here(other.state.outcomes))
-            self._peer_loads.put(name, self._here(other.state.busy))
+            self._peer_loads.put(name, other.state.busy)
             self._keys.noticed(other.state.keys)
         except Unreadable:
             if name not in self._unreadable:
@@ -293,8 +295,10 @@ class ReplicaSync:
                 if self._shared.place(key) == place:
                     yield key, one
 
+    def _place(self, key: str) -> str | None:
+        return self._shared.place(key)
+
     def _rule(self, key: str) -> BreakerRule | None:
-        """Return the rule of a breaker that is shared."""
         return self._shared.rule(key)
 
     def _on_outcomes(self, message: OutcomeUpdate) -> None:

@@ -32,6 +32,7 @@ async def count_tokens(
         raise GatewayError("only conversations are counted")
     record.task, record.usage, record.participation = "count_tokens", NOTHING, NO_PARTICIPATION
     candidate, at = (*plan.candidates, *plan.unavailable)[0], now()
+    pool = candidate.backend.pool
     call = Call(
         model=candidate.model,
         deadline=record.started + plan.deadline_s,
@@ -39,6 +40,7 @@ async def count_tokens(
         tenant=record.caller,
         large=record.large,
         trace=None if record.trace is None else record.trace.start_attempt(at),
+        pool=b"" if pool is None else pool.lines(request, candidate.request, record),
     )
     probe = candidate.breaker.begin(at)
     entry = start_attempt(candidate, record, at)

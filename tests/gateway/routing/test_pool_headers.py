@@ -10,7 +10,7 @@ import pytest
 from gateway.explain.query import Query, explain_query
 from tests.gateway.config.configs import faults_of_provider, warnings
 from tests.gateway.serving import Serving, serving
-from tests.stand_ins.provider import Answer, Provider, Received, provider
+from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 
 pytestmark = pytest.mark.anyio
 
@@ -73,9 +73,15 @@ class Rig:
     ) -> dict[str, str]:
         """The headers of the request that reaches the model server, each of which came once."""
         body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], **fields}
+        return await self.posted("/v1/chat/completions", body, key, headers)
+
+    async def posted(
+        self, path: str, body: Mapping[str, object], key: str, headers: Mapping[str, str] | None
+    ) -> dict[str, str]:
+        """See `sent`."""
         own = {"authorization": f"Bearer key-of-{key}", **(headers or {})}
         async with httpx.AsyncClient() as client:
-            url = f"{self.up.url}/v1/chat/completions"
+            url = f"{self.up.url}{path}"
             raw = [(name.encode(), value.encode("latin-1")) for name, value in own.items()]
             answer = await client.post(url, json=body, headers=raw)
         assert answer.status_code == 200, answer.text
@@ -104,6 +110,22 @@ async def test_the_picker_learns_team_session_and_urgency(rig: Rig) -> None:
 
     assert (sent[FAIRNESS], sent[OBJECTIVE]) == ("red", "batch")
     assert HASH.fullmatch(sent[SESSION])
+
+
+async def test_a_request_that_only_counts_tokens_has_the_same_headers(rig: Rig) -> None:
+    async def counts(request: Received, answer: Answer) -> None:
+        await answer.json({"count": 7, "max_model_len": 4096, "tokens": [0] * 7})
+
+    session = {"x-session-id": "s-1"}
+    chatted = await rig.sent(headers=session)
+    body = {"model": "chat", "messages": [{"role": "user", "content": "Hi"}]}
+    rig.upstream.behaviour = counts
+    counted = await rig.posted("/v1/messages/count_tokens", body, "ann", session)
+    rig.upstream.behaviour = answers
+
+    assert rig.upstream.requests[-1].path.endswith("/tokenize")
+    names = (FAIRNESS, OBJECTIVE, SESSION)
+    assert [counted[name] for name in names] == [chatted[name] for name in names]
 
 
 async def test_a_session_has_one_id_wherever_its_client_puts_it(rig: Rig) -> None:
