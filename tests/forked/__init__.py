@@ -1,9 +1,4 @@
 """Runs the suite in forks of one process that has imported and collected all tests."""
 
-import socket
-
 collected: int | None = None
 """In a worker that is a fork: the number of tests that the process it comes from has collected."""
-
-connection: socket.socket | None = None
-"""In a worker: open until the process exits, which is what worker.py waits for."""

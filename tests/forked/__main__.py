@@ -95,7 +95,7 @@ def _run(workers: int, arguments: list[str]) -> int | None:
             with contextlib.suppress(TimeoutError):
                 connection, _ = listener.accept()
                 if not (child := _fork(connection)):
-                    forked.connection = connection
+                    connection.detach()  # open until this process exits
                     return None
                 connection.close()
                 children.add(child)
