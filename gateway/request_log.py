@@ -110,7 +110,7 @@ class RequestLog:
         self._recent.add(encoded, list(map(_reasons, records)))
         self._batch += 1
         if self.budgets.any or self.budgets.holds:
-            self.budgets.finished(lines, attempts, self._batch)
+            self.budgets.finished(groups, attempts, self._batch)
         self.access_log.add(lines, encoded)
         if self.recorder is not None:
             self.recorder.add(request_batch(records, encoded, attempts, self.writer, self._batch))

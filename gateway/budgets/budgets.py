@@ -14,7 +14,6 @@ from gateway.store.spend_rows import (
     MOST_TOKENS,
     MOST_USD,
     NANOS,
-    SLOT_S,
     Amount,
     Payer,
     Spend,
@@ -22,6 +21,7 @@ from gateway.store.spend_rows import (
     slot_of,
 )
 from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.line_groups import LineGroup
 
 _MANY_PURSES: Final = 10_000
 """From this number on, purses without a lease are dropped before one is added."""
@@ -114,12 +114,11 @@ class Budgets:
         self.busy.update(purses.all)
 
     def finished(
-        self, lines: Sequence[AccessLine], attempts: Iterable[AttemptRow], batch: int
+        self, groups: Iterable[LineGroup], attempts: Iterable[AttemptRow], batch: int
     ) -> None:
         """Settle requests by what their records say.
 
-        lines: in the order in which the requests ended. attempts: of those with several. batch: the
-        number of the batch of records.
+        attempts: of those with several. batch: the number of the batch of records.
         """
         several: dict[str, Amount] = {}
         for row in attempts:
@@ -127,36 +126,16 @@ class Budgets:
                 used = amount_of(row.cost_usd, row.prompt_tokens, row.completion_tokens)
                 several[row.request_id] = several.get(row.request_id, Amount()) + used
         slots: dict[int, _Totals] = {}
-        totals, end, pop = _Totals(), -1, self.holds.pop
-        total, purses = _Total(), None
-        for line in lines:
-            if line.time >= end:
-                end = slot_of(line.time) + SLOT_S
-                totals, purses = slots.setdefault(end - SLOT_S, _Totals()), None
-            hold = pop(line.request_id, None)
-            if (
-                hold is None
-                or hold.needs is not None
-                or several
-                or not line.usage_source
-                or len(line.attempts) != 1  # `is_complete`: one that was refused has used nothing
-            ):
-                self._finish(line, hold, several.get(line.request_id), totals)
-                continue
-            if hold.purses is not purses:
-                purses = hold.purses
-                total = totals.get(purses)
-                if total is None:
-                    total = totals[purses] = _Total()
-            cost = line.cost_usd  # `amount_of` written out
-            used = (line.prompt_tokens or 0) + (line.completion_tokens or 0)
-            if cost is None:
-                total.unpriced += 1
-            else:
-                total.nanos += round((cost if cost < MOST_USD else MOST_USD) * NANOS)  # noqa: FURB136
-            total.tokens += used if used < MOST_TOKENS else MOST_TOKENS  # noqa: FURB136  no call
-            total.reserved_nanos += hold.nanos
-            total.reserved_tokens += hold.tokens
+        pop = self.holds.pop
+        for group in groups:
+            lines, first = group.lines, group.lines[0]
+            totals = slots.setdefault(slot_of(first.time), _Totals())
+            holds = [pop(line.request_id, None) for line in lines]
+            if several or not first.usage_source or len(first.attempts) != 1:
+                for line, hold in zip(lines, holds, strict=True):
+                    self._finish(line, hold, several.get(line.request_id), totals)
+            else:  # the lines cover their attempts: one that was refused has used nothing
+                self._finish_alike(group, holds, totals)
         for totals in slots.values():
             for place in totals:
                 if isinstance(place, Purses):
@@ -211,6 +190,28 @@ class Budgets:
         budget = self.named.get(purse.budget)
         return budget is not None and (budget.usd is not None) == purse.usd
 
+    def _finish_alike(
+        self, group: LineGroup, holds: Sequence[Reservation | None], to: "_Totals"
+    ) -> None:
+        """Settle requests whose lines cover their attempts. holds: of the lines."""
+        simple = [hold for hold in holds if hold is not None and hold.needs is None]
+        if len(simple) == len(holds) and len({hold.purses for hold in simple}) == 1:
+            _add(group.lines, simple, group.prompt_tokens + group.completion_tokens, to)
+            return
+        alike: dict[Purses, tuple[list[AccessLine], list[Reservation]]] = {}
+        for line, hold in zip(group.lines, holds, strict=True):
+            if hold is None or hold.needs is not None:
+                self._finish(line, hold, None, to)
+                continue
+            found = alike.get(hold.purses)
+            if found is None:
+                found = alike[hold.purses] = [], []
+            found[0].append(line)
+            found[1].append(hold)
+        for lines, own in alike.values():
+            tokens = sum([(one.prompt_tokens or 0) + (one.completion_tokens or 0) for one in lines])
+            _add(lines, own, tokens, to)
+
     def _finish(
         self, line: AccessLine, hold: Reservation | None, used: Amount | None, to: "_Totals"
     ) -> None:
@@ -242,6 +243,32 @@ class _Total:
 
 
 _Totals = dict[Purses | Payer, _Total]
+
+
+def _add(
+    lines: Sequence[AccessLine], holds: Sequence[Reservation], tokens: int, to: _Totals
+) -> None:
+    """Add what requests that have reserved of the same purses have used: `amount_of` written out.
+
+    tokens: of all of them.
+    """
+    purses = holds[0].purses
+    total = to.get(purses)
+    if total is None:
+        total = to[purses] = _Total()
+    known = [
+        round((cost if cost < MOST_USD else MOST_USD) * NANOS)  # noqa: FURB136  no call
+        for line in lines
+        if (cost := line.cost_usd) is not None
+    ]
+    if tokens > MOST_TOKENS:
+        used = [(line.prompt_tokens or 0) + (line.completion_tokens or 0) for line in lines]
+        tokens = sum([min(one, MOST_TOKENS) for one in used])
+    total.nanos += sum(known)
+    total.unpriced += len(lines) - len(known)
+    total.tokens += tokens
+    total.reserved_nanos += sum([hold.nanos for hold in holds])
+    total.reserved_tokens += sum([hold.tokens for hold in holds])
 
 
 def _finish(line: AccessLine, hold: Reservation | None, used: Amount | None, to: _Totals) -> None:

@@ -1,9 +1,10 @@
 """What applies to a request, looked up once for all limits, budgets and prices."""
 
+from math import gcd
 from typing import Final
 
 from gateway.budgets.budgets import Budgets
-from gateway.budgets.costs import RouteCosts
+from gateway.budgets.costs import ATTOS, RouteCosts
 from gateway.budgets.ledger import Purses
 from gateway.limits.ledger import NEVER, Accounts
 from gateway.limits.limits import RequestLimits
@@ -19,11 +20,12 @@ class PlaceRules:
 
     accounts, purses: `None` if no limit or budget applies. costs: that the prices are of.
     simple: the tokens of a chat are those that it names, and there is one price, known, and no
-    more than one budget of each unit. input, output: that price, 10⁻¹⁸ US dollars per token.
+    more than one budget of each unit. input, output: that price per token, in the largest unit in
+    which both are whole. unit: how many of these are 10⁻⁹ US dollars.
     most: tokens that are reserved as they are; limits reserve fewer for a guess that is larger.
     """
 
-    __slots__ = ("accounts", "costs", "input", "most", "output", "purses", "simple")
+    __slots__ = ("accounts", "costs", "input", "most", "output", "purses", "simple", "unit")
 
     def __init__(
         self,
@@ -37,9 +39,13 @@ class PlaceRules:
         self.simple = route.defaults is NO_VALUES and route.overrides is NO_VALUES
         self.most = NEVER if accounts is None or not accounts.tokens else accounts.least
         self.input = self.output = 0
+        self.unit = 1
         if purses is not None:
             prices = costs.prices(route, model)
-            self.input, self.output = prices.input, prices.output
+            # Small numbers are multiplied faster, and most prices are whole 10⁻⁹ dollars.
+            whole = gcd(prices.input, prices.output, ATTOS)
+            self.input, self.output = prices.input // whole, prices.output // whole
+            self.unit = ATTOS // whole
             self.simple &= purses.simple and prices.is_one and not prices.unpriced
 
 

@@ -7,7 +7,6 @@ only. Everything that Litestar's layers would do is done here.
 import asyncio
 from contextlib import aclosing, suppress
 from functools import partial
-from time import monotonic_ns
 from typing import Final
 
 from litestar.types import Receive, Scope, Send
@@ -196,7 +195,7 @@ class Endpoint:
         finally:
             held.close()
             if reserved is not None:
-                reserved.settle(tokens_used(record), monotonic_ns())
+                reserved.settle_once(tokens_used(record))
 
     async def _request(
         self,

@@ -5,7 +5,6 @@ from typing import Final
 
 from gateway.asgi.response import ResponseWriter
 from gateway.budgets.by_place import PlaceRules
-from gateway.budgets.costs import ATTOS
 from gateway.budgets.ledger import Reservation
 from gateway.http.budgeted import find_money
 from gateway.http.limited import find_room
@@ -62,7 +61,7 @@ def reserve_now(
     if needed > rules.most:
         return _reserve_any(gateway, record, request, route, response, rules, at_route)
     if purses is not None:
-        nanos = -(-(prompt * rules.input + answer * rules.output) // ATTOS)
+        nanos = -(-(prompt * rules.input + answer * rules.output) // rules.unit)
         money, counted = purses.money, purses.tokens
         if money.room < nanos or counted.room < needed:
             return _reserve_any(gateway, record, request, route, response, rules, at_route)

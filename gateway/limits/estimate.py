@@ -1,11 +1,10 @@
 """How many tokens a request may use before it is answered, and how many it used."""
 
-from operator import attrgetter
 from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from gateway.routing.planning.request_facts import CHARACTERS_PER_TOKEN, estimated_tokens
+from gateway.routing.planning.request_facts import estimated_tokens
 from gateway.routing.planning.route import NO_VALUES, Route
 from gateway.routing.request_record import RequestRecord
 from schemas.requests import (
@@ -17,11 +16,6 @@ from schemas.requests import (
 
 GUESS: Final = 1024
 """Tokens reserved for an answer whose length nothing limits; `settle` corrects it."""
-
-
-_content: Final = attrgetter("content")
-_length: Final = str.__len__
-"""Raises TypeError for what is not a text."""
 
 
 class Estimate(Struct, frozen=True, gc=False):
@@ -76,11 +70,14 @@ def chat_tokens(request: Request) -> tuple[int, int] | None:
     messages, sampling = request.messages, request.sampling
     if sampling.n is not UNSET or sampling.best_of is not UNSET:
         return None
-    try:
-        characters = sum(map(_length, map(_content, messages)))
-    except TypeError:
-        return None
-    prompt = round(characters / CHARACTERS_PER_TOKEN) + 4 * len(messages)
+    characters = 0
+    for message in messages:  # faster than `map` and `sum`
+        content = message.content
+        if type(content) is not str:
+            return None
+        characters += len(content)
+    # `estimated_tokens` in integers: a quarter, rounded to the even one of two that are as near.
+    prompt = (characters + 1 + (characters >> 2 & 1) >> 2) + 4 * len(messages)
     longest = sampling.max_tokens
     return prompt, longest if type(longest) is int else GUESS
 

@@ -1,6 +1,7 @@
 """Reserve what a request may use under all limits that apply to it, or nothing at all."""
 
 from collections.abc import Sequence
+from time import monotonic_ns
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -242,9 +243,12 @@ class Hold(Struct, eq=False, gc=False):
 
         What it did not use is free again; an excess counts from now on.
         """
-        if not self.open:
-            return
-        self.open = False
+        if self.open:
+            self.open = False
+            self.settle_once(used, at)
+
+    def settle_once(self, used: int, at: int | None = None) -> None:
+        """As `settle`, if nothing else calls either. at: `None`, if it is the time of this call."""
         for seats in self.accounts.seats:
             seats.room += 1
         unused = self.tokens - used
@@ -253,8 +257,9 @@ class Hold(Struct, eq=False, gc=False):
                 if window.last is entry:
                     window.room += unused
                 else:
-                    window.free(entry, unused, at)
+                    window.free(entry, unused, monotonic_ns() if at is None else at)
         elif unused:
+            at = monotonic_ns() if at is None else at
             for window, _ in self.reserved:
                 window.take(-unused, at)
 

@@ -6,6 +6,7 @@ rounded once. The costs in logs, records and reports are these integers as float
 
 from collections.abc import Collection, Sequence
 from decimal import Decimal
+from math import gcd
 
 from msgspec import Struct
 
@@ -20,7 +21,6 @@ _MOST_WILD = 4096
 """Backends whose prices are remembered that a wildcard gives; clients choose models behind one."""
 _ATTOS = 10**9
 """10⁻¹⁸ US dollars in 10⁻⁹."""
-_HALF = _ATTOS // 2
 
 
 class TokenPrices(Struct, frozen=True, gc=False):
@@ -57,7 +57,8 @@ class BackendPrice(Struct, frozen=True):
     row, prices: `None` if only the vendor's answers state the cost.
     tiers:   (tokens, prices), the longest prompts first. modal: whether any price is.
     reports: the vendor's answers state their cost, which is truer than any price.
-    flat:    the price of tokens that are in no cache and of no reasoning depends on nothing else.
+    flat:    the prices of a token of the prompt and of the answer, and how many of their unit are
+             10⁻⁹ US dollars; `None` if they depend on anything but caching and reasoning.
     """
 
     row: Price | None = None
@@ -65,7 +66,7 @@ class BackendPrice(Struct, frozen=True):
     tiers: tuple[tuple[int, TokenPrices], ...] = ()
     modal: bool = False
     reports: bool = False
-    flat: TokenPrices | None = None
+    flat: tuple[int, int, int] | None = None
 
     def at(self, prompt_tokens: int) -> TokenPrices | None:
         """The prices for a prompt of this length."""
@@ -81,7 +82,11 @@ def price_of(row: Price, *, reports: bool = False) -> BackendPrice:
     ordered = sorted(row.tiers, key=lambda tier: tier.above, reverse=True)
     tiers = tuple((tier.above, _token_prices(tier)) for tier in ordered)
     modal = any(one.modal for one in (prices, *(tier for _, tier in tiers)))
-    flat = None if tiers or modal or reports else prices
+    # Small numbers are multiplied faster, and most prices are whole 10⁻⁹ dollars.
+    unit = gcd(prices.input, prices.output, _ATTOS)
+    flat = prices.input // unit, prices.output // unit, _ATTOS // unit
+    if tiers or modal or reports:
+        flat = None
     return BackendPrice(row, prices, tiers, modal, reports, flat)
 
 
@@ -133,8 +138,9 @@ def cost_of(usage: Usage, price: BackendPrice) -> float | None:
     ):  # `nanos_of` written out for most answers
         prompt = usage.prompt_tokens
         if prompt is not None:
-            cost = prompt * flat.input + (usage.completion_tokens or 0) * flat.output
-            return (cost + _HALF) // _ATTOS / NANOS
+            one, other, unit = flat
+            cost = prompt * one + (usage.completion_tokens or 0) * other
+            return (cost + unit // 2) // unit / NANOS
     nanos = nanos_of(usage, price)
     return None if nanos is None else nanos / NANOS
 
@@ -166,7 +172,7 @@ def nanos_of(usage: Usage, price: BackendPrice) -> int | None:
     cost += prompt * prices.input + answer * prices.output
     if price.modal:
         cost += _modal_cost(usage, prices)
-    return (cost + _HALF) // _ATTOS
+    return (cost + _ATTOS // 2) // _ATTOS
 
 
 def _modal_cost(usage: Usage, prices: TokenPrices) -> int:

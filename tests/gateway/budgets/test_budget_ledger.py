@@ -19,6 +19,7 @@ from gateway.config.schema.budgets import Budget, CountUsd
 from gateway.config.schema.limits import LimitWho
 from gateway.routing.request_record import AttemptRecord
 from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.line_groups import grouped
 
 pytestmark = pytest.mark.anyio
 
@@ -186,7 +187,7 @@ class World:
             prompt_tokens=tokens // 3, completion_tokens=tokens - tokens // 3,
             cost_usd=None if unpriced else nanos / 1e9,
         )  # fmt: skip
-        self.workers[sent.worker][0].finished([line], [], 0)
+        self.workers[sent.worker][0].finished(grouped([line]), [], 0)
         if used:
             spent = None if unpriced else nanos
             paid = Paid(self.now, sent.key, sent.model, spent, tokens)

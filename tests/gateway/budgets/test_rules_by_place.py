@@ -4,14 +4,28 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, UnsetType
 
 from gateway.budgets.budgets import Budgets
 from gateway.budgets.by_place import PlaceRules, RulesByPlace
+from gateway.budgets.ledger import Reservation
 from gateway.config.load import read_config
-from gateway.config.schema.budgets import Budget
+from gateway.config.schema.budgets import Budget, CountUsd
 from gateway.config.schema.limits import Limit, LimitWho
+from gateway.limits.estimate import chat_tokens, expected_tokens
 from gateway.limits.limits import RequestLimits
+from gateway.routing.planning.policies import POLICIES
+from gateway.routing.planning.route import Route
+from gateway.routing.request_record import AttemptRecord
 from gateway.runtime import Runtime
+from gateway.store.spend_rows import MOST_TOKENS, Amount, Payer
+from gateway.telemetry.access_log import AccessLine
+from gateway.telemetry.line_groups import grouped
+from schemas.messages import Message
+from schemas.requests import ChatRequest
+from schemas.sampling import Sampling
 from tests.gateway.limits.test_limited_requests import AUTH, HELLO, send
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import provider
@@ -19,6 +33,7 @@ from tests.stand_ins.provider import provider
 PLACE = ("web", "chat", "chat", "", "", "", "")
 ANYONE = LimitWho(any=True)
 PRICES = "prices: [{{match: remote/m-1, input: {0}, output: {0}}}]"
+ROUTE = Route(name="chat", backends=(), weights=(), policy=POLICIES["in_order"])
 RULES = """
 limits:
   - {name: minute, who: {any: true}, requests: 2000, tokens: 100000}
@@ -77,7 +92,7 @@ def test_another_configuration_has_other_prices(world: World) -> None:
     after = world.find()
 
     assert (before.simple, after.simple) == (True, True)
-    assert after.input == 3 * before.input > 0
+    assert (before.input / before.unit, after.input / after.unit) == (1000, 3000)
 
 
 def test_accounts_that_are_dropped_as_unused_are_looked_up_again(tmp_path: Path) -> None:
@@ -92,6 +107,78 @@ def test_accounts_that_are_dropped_as_unused_are_looked_up_again(tmp_path: Path)
     assert again.accounts is not None
     assert again.accounts.all[0] is world.limits.account("l", "web/ann")
     assert again.accounts.all[0] is not first.accounts.all[0]
+
+
+@given(
+    texts=st.lists(st.text(max_size=9), min_size=1, max_size=4),
+    longest=st.one_of(st.none(), st.integers(1, 5000)),
+    n=st.sampled_from([UNSET, 1, 3]),
+)
+def test_a_plain_chat_is_estimated_as_every_other_request(
+    texts: list[str], longest: int | None, n: int | UnsetType
+) -> None:
+    request = ChatRequest(
+        model="chat",
+        messages=tuple([Message(role="user", content=text) for text in texts]),
+        sampling=Sampling(max_tokens=UNSET if longest is None else longest, n=n),
+    )
+    tokens = chat_tokens(request)
+    expected = expected_tokens(request, ROUTE)
+
+    assert (tokens is None) == (n is not UNSET)
+    assert tokens in (None, (expected.prompt, expected.answer))
+
+
+@given(
+    ended=st.lists(
+        st.tuples(
+            st.sampled_from("abc"),
+            st.booleans(),
+            st.one_of(st.none(), st.integers(0, 10**12)),
+            st.sampled_from([0, 7, 500, MOST_TOKENS, 3 * MOST_TOKENS]),
+        ),
+        max_size=20,
+    )
+)
+def test_a_batch_of_requests_is_settled_as_one_after_the_other(
+    ended: list[tuple[str, bool, int | None, int]],
+) -> None:
+    """Per request: its key, whether budgets have reserved it, its cost and its tokens."""
+    rules = (
+        Budget(name="all", who=ANYONE, usd=9.0, per="day", unknown_price=CountUsd(count_usd=1.0)),
+        Budget(name="own", who=ANYONE, each="key", tokens=5000, per="day"),
+    )
+    together, apart = Budgets(rules, "writer"), Budgets(rules, "writer")
+    lines: list[AccessLine] = []
+    for number, (key, held, nanos, tokens) in enumerate(ended):
+        lines.append(
+            AccessLine(
+                time=1e9, request_id=str(number), surface="openai", status=200, ms=1.0, key=key,
+                model="chat", route="chat", backend="r/m", usage_source="reported",
+                attempts=(AttemptRecord(backend="r/m", outcome="ok"),), prompt_tokens=tokens,
+                cost_usd=None if nanos is None else nanos / 1e9,
+            )
+        )  # fmt: skip
+        for budgets in (together, apart) if held else ():
+            purses = budgets.of((key, "chat", "chat", "", "", "", ""))
+            assert purses is not None
+            budgets.holds[str(number)] = Reservation(purses, 10, 100)
+    together.finished(grouped(lines), [], 1)
+    for line in lines:
+        apart.finished(grouped([line]), [], 1)
+
+    assert not together.holds
+    assert state(together) == state(apart)
+
+
+def state(budgets: Budgets) -> tuple[object, object]:
+    """What the purses have left and have spent, and what was recorded by payer."""
+    purses = {(one.budget, one.subject): (one.room, one.spent) for one in budgets.busy}
+    recorded: dict[Payer, Amount] = {}
+    for batch in budgets.take_recorded():
+        for one in batch.spend:
+            recorded[one.payer] = recorded.get(one.payer, Amount()) + one.amount
+    return purses, recorded
 
 
 @pytest.mark.anyio

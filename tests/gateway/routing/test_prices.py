@@ -4,6 +4,8 @@ from decimal import ROUND_HALF_UP, Decimal
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Raw
 
 from gateway.config.schema.prices import Price, PriceTier
@@ -74,6 +76,21 @@ def test_a_cost_is_rounded_to_hide_binary_fractions() -> None:
     cost = cost_of(Usage(prompt_tokens=1, completion_tokens=1), price)
 
     assert repr(cost) == "3e-07"
+
+
+_usd = st.one_of(st.just(0.0), st.decimals("0.000001", 500, places=6).map(float))
+
+
+@given(prompt=_usd, answer=_usd, tokens=st.tuples(st.integers(0, 10**7), st.integers(0, 10**7)))
+def test_plain_tokens_are_priced_by_the_same_rule_as_all_others(
+    prompt: float, answer: float, tokens: tuple[int, int]
+) -> None:
+    price = price_of(Price(match="a/m", input=prompt, output=answer))
+    usage = Usage(prompt_tokens=tokens[0], completion_tokens=tokens[1])
+    nanos = nanos_of(usage, price)
+
+    assert nanos is not None
+    assert cost_of(usage, price) == nanos / 10**9
 
 
 def test_a_prompt_above_a_tier_prices_the_whole_request_by_it() -> None:
