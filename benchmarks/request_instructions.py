@@ -3,9 +3,11 @@
 `python -m benchmarks.request_instructions [--against CHECKOUT]` (needs valgrind; a minute per
 row): the gateway runs under callgrind with one provider on loopback, a client key, the access log
 and usage records in SQLite. Microseconds vary with the load of the machine; instructions do not, so
-a change of one percent is visible. Each row runs with few requests and with many; the difference
-gives the cost of one. `--against` counts the same requests in another checkout of the project, for
-example in a `git worktree` of an older commit, and prints the ratio.
+a change of one percent is visible. Callgrind's counters are read after a warm-up, after the
+requests that count, and after an idle phase of the same length, whose instructions are subtracted:
+they are what the gateway does per second, used or not, and under valgrind seconds pass for requests
+that take milliseconds otherwise. `--against` counts the same requests in another checkout of the
+project, for example in a `git worktree` of an older commit, and prints the ratio.
 """
 
 import argparse
@@ -25,12 +27,15 @@ from typing import Final, cast
 from benchmarks.gateway.contenders import free_port
 from benchmarks.gateway.mock import BODY
 
-FEW: Final = 500
-"""All lazy imports are done and all caches are filled by then."""
-MANY: Final = 1_500
+WARM_UP: Final = 500
+"""Requests that do not count. All lazy imports are done and all caches are filled by then."""
+COUNTED: Final = 1_000
+SETTLE_S: Final = 1.0
+"""Until what ended requests leave behind is written."""
 KEY: Final = "bench-key"
 ROOT: Final = Path(__file__).parent.parent
-_TOTAL: Final = re.compile(r"Collected : (\d+)")
+_TOTAL: Final = re.compile(rb"^(?:summary|totals): (\d+)", re.MULTILINE)
+_DUMPS: Final = "callgrind.out"
 _TEXT: Final = "Explain in one paragraph why the sky is blue, for a child of ten. " * 18
 _CONFIG: Final = """
 server: {{port: {port}}}
@@ -176,16 +181,22 @@ def request_of(row: str, port: int, number: int = 0) -> bytes:
     return (head + body).encode()
 
 
-async def _send(port: int, provider: int, row: str, requests: int, seconds: float) -> None:
-    """Send them over so many seconds. Raises RuntimeError unless every answer is a 200."""
-    began = time.monotonic()
-    loop = asyncio.get_running_loop()
-    async with await loop.create_server(Provider, "127.0.0.1", provider):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for place in range(requests):
-            if (early := seconds * place / requests - time.monotonic() + began) > 0:
-                await asyncio.sleep(early)
-            writer.write(request_of(row, port, place))
+class _Client:
+    """One connection to the gateway; the next request follows the answer to the last one."""
+
+    def __init__(self, row: str, port: int) -> None:
+        self._row = row
+        self._port = port
+        self._sent = 0
+
+    async def connect(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+
+    async def send(self, requests: int) -> None:
+        """Raises RuntimeError unless every answer is a 200."""
+        reader = self._reader
+        for number in range(self._sent, self._sent + requests):
+            self._writer.write(request_of(self._row, self._port, number))
             found = await reader.readuntil(b"\r\n\r\n")
             if not found.startswith(b"HTTP/1.1 200"):
                 raise RuntimeError(found.decode())
@@ -194,24 +205,54 @@ async def _send(port: int, provider: int, row: str, requests: int, seconds: floa
                 await reader.readexactly(int(length[1]))
             else:
                 await reader.readuntil(b"0\r\n\r\n")
-        writer.close()
+        self._sent += requests
+
+    def close(self) -> None:
+        self._writer.close()
 
 
-def counted(checkout: Path, row: str, requests: int, seconds: float = 0.0) -> tuple[int, float]:
-    """Instructions of a whole gateway process, and the seconds that the requests took.
+async def _dump(pid: int) -> None:
+    """Write callgrind's counters to the next file, and begin at zero. Raises RuntimeError."""
+    process = await asyncio.create_subprocess_exec(
+        *("callgrind_control", "--dump", str(pid)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    printed, _ = await process.communicate()
+    if process.returncode or b"OK" not in printed:
+        raise RuntimeError(printed.decode())
 
-    seconds: the least that they take. Raises RuntimeError if valgrind gives no number.
-    """
-    took = 0.0
+
+async def _count(pid: int, port: int, provider: int, row: str) -> None:
+    """Dump the counters three times: of the warm-up, of the requests, of an idle phase."""
+    client = _Client(row, port)
+    async with await asyncio.get_running_loop().create_server(Provider, "127.0.0.1", provider):
+        await client.connect()
+        await client.send(WARM_UP)
+        await asyncio.sleep(SETTLE_S)
+        await _dump(pid)
+        began = time.monotonic()
+        await client.send(COUNTED)
+        await asyncio.sleep(SETTLE_S)
+        took = time.monotonic() - began
+        await _dump(pid)
+        await asyncio.sleep(took)
+        await _dump(pid)
+        client.close()
+
+
+def each(checkout: Path, row: str) -> float:
+    """Instructions per request. Raises RuntimeError if valgrind gives no numbers."""
     port, provider = free_port(), free_port()
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "bench.yaml"
-        config.write_text(config_of(row, port, provider, Path(folder)))
-        errors = Path(folder) / "stderr"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        config = folder / "bench.yaml"
+        config.write_text(config_of(row, port, provider, folder))
+        errors = folder / "stderr"
         with errors.open("wb") as stderr:
             process = subprocess.Popen(
                 [
-                    *("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"),
+                    *("valgrind", "--tool=callgrind", f"--callgrind-out-file={folder / _DUMPS}"),
                     *(sys.executable, "-m", "gateway.cli", "serve", "--config", str(config)),
                 ],
                 stdout=subprocess.DEVNULL,
@@ -221,16 +262,15 @@ def counted(checkout: Path, row: str, requests: int, seconds: float = 0.0) -> tu
             )
         try:
             _await_ready(port, process)
-            began = time.monotonic()
-            asyncio.run(_send(port, provider, row, requests, seconds))
-            took = time.monotonic() - began
+            asyncio.run(_count(process.pid, port, provider, row))
         finally:
             process.terminate()
             process.wait()
-        found = _TOTAL.search(errors.read_text())
-        if found is None:
+        found = [_TOTAL.search((folder / f"{_DUMPS}.{n}").read_bytes()) for n in (2, 3)]
+        totals = [int(one[1]) for one in found if one is not None]
+        if len(totals) < len(found):
             raise RuntimeError(errors.read_text())
-        return int(found[1]), took
+        return (totals[0] - totals[1]) / COUNTED
 
 
 def _await_ready(port: int, process: subprocess.Popen[bytes]) -> None:
@@ -241,17 +281,6 @@ def _await_ready(port: int, process: subprocess.Popen[bytes]) -> None:
                 return
         time.sleep(0.2)
     raise RuntimeError("the gateway does not start under valgrind")
-
-
-def each(checkout: Path, row: str) -> float:
-    """Instructions per request.
-
-    Under valgrind, seconds pass for requests that take milliseconds otherwise. Both runs take the
-    same time, so what a gateway does per second, used or not, is in neither.
-    """
-    many, seconds = counted(checkout, row, MANY)
-    few, _ = counted(checkout, row, FEW, seconds)
-    return (many - few) / (MANY - FEW)
 
 
 def main() -> None:

@@ -127,11 +127,6 @@ def _cached(
     use = runtime.cache.use(record.route, resolved, exchange.fields)
     if use is None:
         return None
-
-    async def offload(call: Callable[[], str | None]) -> str | None:
-        async with gateway.large_bodies.slot(record.caller):
-            return await gateway.large_bodies.run(call)
-
     return CachedRequest(
         gateway.cache,
         runtime.cache,
@@ -139,6 +134,12 @@ def _cached(
         resolved,
         record,
         response.own_headers if runtime.config.server.expose_headers else None,
-        offload if record.large else None,
+        partial(_offload, gateway, record.caller) if record.large else None,
         lambda: guards is not None and bool(guards.findings),
     )
+
+
+async def _offload(gateway: Gateway, caller: str, call: Callable[[], str | None]) -> str | None:
+    """Run a call in a thread, when it is its caller's turn."""
+    async with gateway.large_bodies.slot(caller):
+        return await gateway.large_bodies.run(call)
