@@ -22,6 +22,10 @@ MOST_WATCHED, MOST_REPORTED = 128, 256
 SETTLE_S = 0.5
 """Time for this gateway's own processes to report a backend that is watched."""
 
+OPENED_S = 2.0
+"""Time after opening a circuit during which this gateway still reports what opened it, so that
+those that poll later come to the same result."""
+
 OWN = b""
 """This gateway, among those that report."""
 
@@ -38,13 +42,15 @@ class _Own(Struct, kw_only=True):
 
 
 class _Suspect(Struct, kw_only=True):
-    """One backend. changed_at: when its circuit last opened or closed, as of the last update.
+    """One backend. changed_at: when its circuit last opened or closed, as of the last update;
+    is_open: whether it was open then.
 
     suspicious_until: see Reported.suspects. watched_at: since when it has been watched.
     """
 
     evidence: EvidenceSum
     changed_at: float = _NEVER
+    is_open: bool = False
     suspicious_until: float = _NEVER
     watched_at: float | None = None
 
@@ -137,10 +143,13 @@ class SharedEvidence:
             reports.pop(OWN, None)
         if is_open or changed_at > suspect.changed_at:
             suspect.evidence.start_over(reports)
-            suspect.suspicious_until = _NEVER
+            if not is_open:
+                suspect.suspicious_until = _NEVER
+            elif not suspect.is_open:
+                suspect.suspicious_until = now + OPENED_S
         else:
             suspect.evidence.read(reports, now)
-        suspect.changed_at = changed_at
+        suspect.changed_at, suspect.is_open = changed_at, is_open
         if suspect.evidence.suspicious:
             suspect.suspicious_until = now + rule.window_s
 

@@ -94,6 +94,25 @@ async def test_two_failures_of_each_of_six_replicas_open_the_circuit_everywhere(
     assert sum(replica.exchange.opened for replica in replicas) >= 1
 
 
+async def test_a_replica_that_polls_late_opens_the_circuit_too() -> None:
+    """Two do not agree yet when it reads, so it needs the evidence of the first."""
+    replicas = fleet(Board(), size=2)
+    late, first = replicas
+    await pass_time(replicas, 1.0)
+    ends(late, 6)
+    ends(first, 4)
+    await pass_time(replicas, 1.0)
+
+    ends(first, 2)
+    for _ in range(3):
+        await look(first, seconds=0.25)
+    late.clock.now += 0.75
+    assert (opened(first), opened(late)) == (True, False)
+    await look(late)
+
+    assert opened(late)
+
+
 async def test_a_replica_whose_own_network_is_broken_opens_no_circuit_elsewhere() -> None:
     replicas = fleet(Board())
     broken, others = replicas[0], replicas[1:]
