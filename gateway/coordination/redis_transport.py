@@ -86,6 +86,8 @@ class RedisTransport:
         pipeline = self._client.pipeline()
         for command in commands:
             pipeline.execute_command(*command)
+        task = asyncio.current_task()
+        cancelled = 0 if task is None else task.cancelling()
         try:
             async with asyncio.timeout(ROUND_S if self._connected else self._client.connect_s):
                 answers = await pipeline.execute(raise_on_error=False)
@@ -95,6 +97,11 @@ class RedisTransport:
         except (RedisError, RedisClusterException, OSError, RuntimeError) as exc:
             await self._hang_up()
             raise TransportUnavailable(reason_of(exc)) from exc
+        finally:
+            # redis-py waits by `wait_for`, which in Python 3.11 drops a cancellation that comes
+            # when it is done: https://github.com/python/cpython/issues/86296
+            if task is not None and task.cancelling() > cancelled:
+                raise asyncio.CancelledError
         self._connected = True
         for answer in answers:
             if isinstance(answer, Exception):

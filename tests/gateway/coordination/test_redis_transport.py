@@ -227,3 +227,27 @@ def test_missing_files_of_an_address_are_named_by_the_check(tmp_path: Path) -> N
     assert [one.partition(":")[0] for one in found] == ["store.redis_url"] * 2
     assert "ssl_certfile: no such file" in found[1]
     assert "pass-w0rd" not in str(found)
+
+
+@pytest.mark.parametrize("steps", range(16))
+async def test_a_task_that_is_cancelled_ends_at_whatever_step_of_a_round_it_is(
+    steps: int, redis: RedisServer
+) -> None:
+    transport = RedisTransport(Secret(redis.url), "cancelled")
+    await transport.run([("PING",)])
+
+    async def rounds() -> None:
+        while True:
+            await transport.run([("PING",)])
+
+    task = asyncio.create_task(rounds())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    ended, _ = await asyncio.wait([task], timeout=5.0)
+    while not task.done():
+        task.cancel()
+        await asyncio.sleep(0.01)
+    await transport.leave()
+
+    assert ended
