@@ -1,7 +1,7 @@
 """Agents as they come from their packages do a task through the gateway, as in docs/agents.md.
 
-`make nightly-agents` installs them and runs all with every backend; each run of the tests has the
-streaming tool runner of OpenAI's SDK for Python, with four.
+`make nightly-agents` installs them and runs all with every backend, and before that the tool
+runners of the installed SDKs with four; tests/clients has those SDKs' requests in each run.
 """
 
 import asyncio
@@ -19,13 +19,7 @@ from tests.gateway.vendors.rows import Vendor
 
 pytestmark = pytest.mark.anyio
 
-INSTALLED = [
-    pytest.param(
-        one, id=one.name, marks=[] if one.name == "openai-python" else [pytest.mark.nightly]
-    )
-    for one in AGENTS
-    if one.package is None
-]
+INSTALLED = [one for one in AGENTS if one.package is None]
 FEW = [one for one in BACKENDS if one.name in ("openai", "anthropic", "gemini", "mindie")]
 WANTED = named(os.environ.get("STROWGER_AGENTS", "").split())
 """The agents of a nightly run."""
@@ -45,7 +39,8 @@ async def does_the_task(agent: Agent, on: Stage, backend: Vendor) -> None:
     assert told == note(outcome), "docs/agents.md is out of date: run `make agents`"
 
 
-@pytest.mark.parametrize("agent", INSTALLED)
+@pytest.mark.nightly
+@pytest.mark.parametrize("agent", INSTALLED, ids=lambda one: one.name)
 async def test_the_tool_runners_of_the_sdks_do_the_task(on: Stage, agent: Agent) -> None:
     await asyncio.gather(*(does_the_task(agent, on, backend) for backend in FEW))
 
