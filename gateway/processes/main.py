@@ -9,10 +9,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 
+from gateway.code_on_disk import CodeChanged
 from gateway.config.schema.config import Config
 from gateway.listener_tls.watch import TlsWatch
 from gateway.processes.audit_events import recorded_run
-from gateway.processes.code_on_disk import CodeChanged
 from gateway.processes.listening_socket import listen
 from gateway.recording.setup import import_running
 from gateway.telemetry.access_log import AccessLog

@@ -14,6 +14,7 @@ import msgspec
 from gateway.background import keep_running
 from gateway.budgets.bank import BudgetBank
 from gateway.budgets.messages import BudgetAsk, BudgetReport
+from gateway.code_on_disk import CodeChanged, CodeOnDisk
 from gateway.config.schema.config import Config
 from gateway.coordination.state_hub import StateHub
 from gateway.discovery.discovered import Discovered
@@ -25,7 +26,6 @@ from gateway.issued_keys.sync import KeySync, latest_keys
 from gateway.limits.bank import LimitBank
 from gateway.limits.messages import LimitAsk, LimitReport
 from gateway.listener_tls.watch import TlsWatch
-from gateway.processes.code_on_disk import CodeChanged, CodeOnDisk
 from gateway.processes.messages import (
     Answer,
     AskPeers,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.processes.code_on_disk import PACKAGES, CodeOnDisk
+from gateway.code_on_disk import PACKAGES, CodeOnDisk
 from tests.gateway.commanded import Commanded, commanded, connected, pid_of
 from tests.stand_ins.provider import provider
 
