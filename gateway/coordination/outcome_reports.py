@@ -1,4 +1,4 @@
-"""What one process reports of the outcomes of its attempts, for the evidence of all replicas.
+"""Reports of one process: outcomes of its attempts, which all replicas add up as evidence.
 
 It reports backends that have failed here within the window, and those that the leader watches
 because they fail elsewhere. A backend without failures costs nothing.

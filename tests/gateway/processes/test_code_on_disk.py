@@ -90,7 +90,7 @@ def test_the_first_file_that_differs_is_named(tmp_path: Path) -> None:
 
     (tmp_path / "gateway" / "new.py").touch()
     os.utime(one, ns=(0, 0))
-    assert code.changed() == "", "a new file or another time alone is no other code"
+    assert code.changed() == "", "a new file or another time alone is not a change of code"
 
     two.write_text("a = 2\n")
     assert code.changed() == "schemas/deep/two.py"
