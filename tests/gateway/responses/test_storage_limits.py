@@ -107,7 +107,8 @@ async def test_a_conversation_with_too_many_responses_cannot_be_continued(tmp_pa
         first = await ask(up.ann)
         row = up.store.stored_responses.find("ann", first.id)
         assert row is not None
-        ids = [first.id, *(f"{first.id[:-4]}{number:04x}" for number in range(64_000, 65_000))]
+        others = (f"{first.id[:-4]}{number:04x}" for number in range(response_rows.MOST_ROWS + 1))
+        ids = [first.id, *[id for id in others if id != first.id][: response_rows.MOST_ROWS]]
         rows = [replace(row, id=id, previous=before) for before, id in pairwise(ids)]
         up.store.stored_responses.add(rows, 1 << 30)
 
