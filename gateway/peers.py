@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.experiments.service.history import ExperimentHistory
+from gateway.limits.standing import LimitPlace, LimitStanding
 from gateway.telemetry.metric_snapshot import MetricFamilies
 from gateway.telemetry.recent_requests import RecentRequest
 from gateway.telemetry.time_series import BackendSeries, Window
@@ -30,6 +31,12 @@ class Peers(Protocol):
         """The history of experiments, as the leader has recorded it."""
         ...
 
+    async def limit_standings(
+        self, places: Sequence[LimitPlace]
+    ) -> tuple[LimitStanding, ...] | None:
+        """What is used of limits, as the leader knows it; `None`: this process has all accounts."""
+        ...
+
 
 class NoPeers:
     """The peers of a process that runs by itself."""
@@ -47,3 +54,8 @@ class NoPeers:
 
     async def experiment_history(self) -> ExperimentHistory:
         return ExperimentHistory()
+
+    async def limit_standings(
+        self, places: Sequence[LimitPlace]
+    ) -> tuple[LimitStanding, ...] | None:
+        return None

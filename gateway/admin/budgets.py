@@ -1,26 +1,40 @@
 """`GET /admin/budgets`: what each budget has spent, reserved and left, with a forecast."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
 
 from gateway.admin.access import SCHEME
+from gateway.admin.whose import (
+    EndUserParameter,
+    KeyParameter,
+    TeamParameter,
+    UserParameter,
+    whose_in,
+)
 from gateway.budgets.report import BudgetOverview, budget_report
+from gateway.config.schema.budgets import Budget
+from gateway.limits.scope import Whose
 from gateway.state import Gateway
 from schemas.errors import Unavailable
 
 _UNCACHED = {"cache-control": "no-store"}
 
 
-async def read_budgets(gateway: Gateway) -> BudgetOverview:
-    """Read the budgets in force. Raises Unavailable, StoreUnavailable."""
+async def read_budgets(
+    gateway: Gateway, whose: Whose | None = None, only: Sequence[Budget] | None = None
+) -> BudgetOverview:
+    """Read the budgets in force: all of them, or those that apply to a caller. only: of these.
+
+    Raises Unavailable, StoreUnavailable.
+    """
     if gateway.experiments is None:
         raise Unavailable("budgets are read from the store, and this gateway has none")
-    budgets, store = gateway.rules.budgets(), gateway.experiments.store
-    return await gateway.experiments.ask(partial(budget_report, budgets, store, time.time()))
+    budgets, store = gateway.rules.budgets() if only is None else only, gateway.experiments.store
+    return await gateway.experiments.ask(partial(budget_report, budgets, store, time.time(), whose))
 
 
 def budgets_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
@@ -30,7 +44,14 @@ def budgets_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
         role="viewer",
         security=[{SCHEME: []}],
     )
-    async def budgets() -> Response[BudgetOverview]:
-        return Response(await read_budgets(current()), headers=_UNCACHED)
+    async def budgets(
+        key: KeyParameter = "",
+        end_user: EndUserParameter = "",
+        team: TeamParameter = "",
+        user: UserParameter = "",
+    ) -> Response[BudgetOverview]:
+        gateway = current()
+        whose = whose_in(gateway, key, end_user, team=team, user=user)
+        return Response(await read_budgets(gateway, whose), headers=_UNCACHED)
 
     return budgets

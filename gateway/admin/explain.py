@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from litestar import Request, post
 from litestar.datastructures import State
@@ -12,10 +13,15 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Sche
 from litestar.params import QueryParameter
 
 from gateway.admin.access import SCHEME
+from gateway.admin.budgets import read_budgets
+from gateway.admin.limits import limit_standings
 from gateway.clock import now
 from gateway.explain.explanation import Explanation
 from gateway.state import Gateway
-from schemas.errors import InvalidRequest
+from schemas.errors import InvalidRequest, Unavailable
+
+if TYPE_CHECKING:
+    from gateway.explain.query import Explained, Query
 
 _Request = Request[object, object, State]
 _NOT_THE_CLIENTS = (b"authorization", b"content-length", b"host")
@@ -76,6 +82,30 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             ),
             down=tuple(down or ()),
         )
-        return await asyncio.to_thread(explain_query, query, current().runtime, now())
+        gateway = current()
+        seen = await asyncio.to_thread(explain_query, query, gateway.runtime, now())
+        return await _with_limits(gateway, seen, query)
 
     return explained
+
+
+async def _with_limits(gateway: Gateway, seen: "Explained", query: "Query") -> Explanation:
+    """Add what is used of the limits and budgets of the request, as far as it is known."""
+    from gateway.explain.held_to import held_to, with_limits
+
+    key, headers = seen.caller.name, dict(query.headers)
+    held = held_to(
+        seen,
+        gateway.limits.rules_of(key),
+        gateway.budgets.rules_of(key),
+        gateway.runtime.costs,
+        lambda place: gateway.end_users.would_find(place, seen.parsed.request, headers),
+    )
+    limits, budgets = None, None
+    with suppress(Unavailable):
+        limits = await limit_standings(gateway, held.places)
+    with suppress(Unavailable):
+        if held.budgets:
+            named = tuple(budget for budget, _ in held.budgets)
+            budgets = (await read_budgets(gateway, held.whose, named)).budgets
+    return with_limits(seen.explanation, held, limits, budgets)

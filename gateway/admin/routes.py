@@ -13,6 +13,7 @@ from gateway.admin.experiments import experiment_routes
 from gateway.admin.explain import explain_route
 from gateway.admin.governance.routes import governance_routes
 from gateway.admin.keys import key_routes
+from gateway.admin.limits import limits_route
 from gateway.admin.page.routes import live_route, page_routes
 from gateway.admin.page.sign_in import sign_in_routes
 from gateway.admin.payloads import payload_routes
@@ -32,6 +33,7 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
             series_route(current),
             usage_route(current),
             budgets_route(current),
+            limits_route(current),
             explain_route(current),
             live_route(current),
             backends_route(current),

@@ -104,6 +104,10 @@ class Budgets:
         purses = self._found[place] = Purses(payer, hard, soft, self.busy) if hard or soft else None
         return purses
 
+    def rules_of(self, key: str) -> Sequence[Budget]:
+        """The budgets that may be about a key, in their order."""
+        return self._budgets.of_key(key)
+
     def purse(self, name: str, subject: str) -> Purse | None:
         """The purse of an account; `None` if the budget does not exist."""
         budget = self.named.get(name)

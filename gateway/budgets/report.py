@@ -11,11 +11,15 @@ from gateway.budgets.alert_rows import AlertMark, AlertRows
 from gateway.budgets.calendar import FOREVER, Period
 from gateway.budgets.rules import allowed, counted, period_at, subject_for, unit_of
 from gateway.config.schema.budgets import Budget, Per
+from gateway.limits.scope import Whose, subjects_of
 from gateway.store.database import Database
 from gateway.store.spend_rows import NANOS, SpendRows
 
 MOST_SUBJECTS: Final = 1000
 """Subjects of one budget in a report: those that have used the largest part of it."""
+
+_EVERY: Final = ("", True)
+"""All subjects: each begins so."""
 
 LEAST_PART: Final = 1 / 24
 """Of a period, before which there is no forecast: an hour of a day, 30 hours of a month."""
@@ -73,9 +77,19 @@ class BudgetStore(Protocol):
     def database(self) -> Database: ...
 
 
-def budget_report(budgets: Sequence[Budget], store: BudgetStore, at: float) -> BudgetOverview:
-    """Read the store. at: Unix seconds. Raises StoreUnavailable."""
-    periods = sorted({period_at(budget, at) for budget in budgets}, key=lambda one: one.begin)
+def budget_report(
+    budgets: Sequence[Budget], store: BudgetStore, at: float, whose: Whose | None = None
+) -> BudgetOverview:
+    """Read the store. at: Unix seconds. Raises StoreUnavailable.
+
+    whose: the caller to whose requests the budgets apply; `None`: all subjects of all budgets.
+    """
+    chosen = [
+        (budget, subjects)
+        for budget in budgets
+        if (subjects := _EVERY if whose is None else subjects_of(budget, whose)) is not None
+    ]
+    periods = sorted({period_at(budget, at) for budget, _ in chosen}, key=lambda one: one.begin)
     reading = store.spend.read(-1, [(one.begin, one.end) for one in periods], "")
     marks = AlertRows(store.database).current(at)
     found: list[BudgetStanding] = []
@@ -85,21 +99,33 @@ def budget_report(budgets: Sequence[Budget], store: BudgetStore, at: float) -> B
     for (_, name, subject), amount in reading.held.items():
         of_budget = held.setdefault(name, {})
         of_budget[subject] = of_budget.get(subject, 0) + amount
-    for budget in budgets:
+    for budget, subjects in chosen:
         period = period_at(budget, at)
-        spent = _spent(budget, read[period])
-        found += _states(budget, period, spent, held.get(budget.name, {}), marks, at)
+        spent = _spent(budget, read[period], subjects)
+        own = {
+            subject: amount
+            for subject, amount in held.get(budget.name, {}).items()
+            if _is_chosen(subject, subjects)
+        }
+        found += _states(budget, period, spent, own, marks, at)
         if len(spent) > MOST_SUBJECTS:
             omitted[budget.name] = len(spent) - MOST_SUBJECTS
     return BudgetOverview(at=at, budgets=tuple(found), omitted=omitted)
 
 
-def _spent(budget: Budget, sums: PeriodSums) -> dict[str, int]:
-    """Add up the budget's period by subject."""
-    spent: dict[str, int] = {} if budget.each else {"": 0}
-    for payer, amount in sums.of(budget, None):
+def _is_chosen(subject: str, subjects: tuple[str, bool]) -> bool:
+    """subjects: see subjects_of."""
+    name, begins = subjects
+    return subject.startswith(name) if begins else subject == name
+
+
+def _spent(budget: Budget, sums: PeriodSums, subjects: tuple[str, bool]) -> dict[str, int]:
+    """Add up the budget's period by subject. subjects: see subjects_of."""
+    name, begins = subjects
+    spent: dict[str, int] = {} if budget.each and begins else {name: 0}
+    for payer, amount in sums.of(budget, None if begins else name):
         subject = subject_for(budget, payer)
-        if subject is not None:
+        if subject is not None and _is_chosen(subject, subjects):
             spent[subject] = spent.get(subject, 0) + counted(budget, amount)
     return spent
 

@@ -1,6 +1,7 @@
 """`strowger budgets`: what each budget has spent, reserved and left."""
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -14,42 +15,77 @@ from gateway.cli.config_loading import config_option, faults_shown, load
 from gateway.cli.tables import show, table_of
 from gateway.config.schema.budgets import Budget
 from gateway.config.schema.config import Config
+from gateway.end_users.table import hashed
+from gateway.end_users.whose import whose_of
 from gateway.issued_keys.rules_in_force import budgets_in_force
+from gateway.limits.scope import Whose
 from gateway.store.errors import StoreUnavailable
+from gateway.store.key_rows import IssuedKey
 from gateway.store.open import open_existing
-from schemas.errors import InvalidConfig
+from schemas.errors import InvalidConfig, InvalidRequest
 
 
 @click.command()
 @config_option
+@click.option("--key", default="", metavar="NAME", help="Only what applies to this key.")
+@click.option(
+    "--end-user",
+    default="",
+    metavar="TEXT",
+    help="Only this end user of it, as clients send it.",
+)
+@click.option("--team", default="", metavar="NAME", help="The team, if --key is of a token.")
+@click.option("--user", default="", metavar="NAME", help="The user, if --key is of a token.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def budgets(path: Path, as_json: bool) -> None:
+def budgets(path: Path, key: str, end_user: str, team: str, user: str, as_json: bool) -> None:
     """Show the budgets of the configuration and of issued keys, from the store.
 
     RESERVED is held by running gateways, for requests in flight and records not stored yet.
     FORECAST is what will be spent at the end of the period at its average rate so far.
     """
     config = load(path)
-    budgets, report = _read(config)
+    budgets, report = _read(config, Whose(key=key, team=team, user=user, end_user=end_user))
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report)))
     elif not budgets:
         click.echo(f"{path}: has no budgets, and no issued key has one")
+    elif not report.budgets:
+        click.echo(f"{path}: has no budget that applies")
     else:
         _table(report, budgets)
 
 
-def _read(config: Config) -> tuple[tuple[Budget, ...], BudgetOverview]:
+def _read(config: Config, asked: Whose) -> tuple[tuple[Budget, ...], BudgetOverview]:
+    """asked: with the end user's text."""
     with faults_shown():
         store = open_existing(config.store.url)
         try:
             issued = store.issued_keys.current().keys if config.auth.mode == "keys" else ()
             budgets = budgets_in_force(config, issued)
-            return budgets, budget_report(budgets, store, time.time())
+            return budgets, budget_report(
+                budgets, store, time.time(), _whose(config, issued, asked)
+            )
         except StoreUnavailable as exc:
             raise InvalidConfig((f"store.url: {exc}",)) from exc
         finally:
             store.close()
+
+
+def _whose(config: Config, issued: Sequence[IssuedKey], asked: Whose) -> Whose | None:
+    keys = {key.name: (key.team, key.user) for key in issued if key.revoked is None}
+    keys |= {key.name: (key.team or "", "") for key in config.auth.keys}
+    try:
+        return whose_of(
+            config,
+            asked.key,
+            asked.end_user,
+            keys.get,
+            lambda: keys,
+            lambda _, end_user: hashed(end_user),
+            Whose(key=asked.key, team=asked.team, user=asked.user),
+        )
+    except InvalidRequest as exc:
+        raise click.UsageError(exc.message) from exc
 
 
 def _table(report: BudgetOverview, budgets: tuple[Budget, ...]) -> None:

@@ -13,9 +13,9 @@ from time import monotonic_ns
 from typing import Final, cast
 
 import msgspec
-from msgspec import Struct
 
 from gateway.config.schema.limits import Limit
+from gateway.coordination.limit_calls import LimitCall, MissedUses
 from gateway.coordination.limit_script import (
     SCRIPT,
     SILENT_MS,
@@ -23,14 +23,22 @@ from gateway.coordination.limit_script import (
     ScriptItem,
     ScriptRequest,
 )
-from gateway.coordination.limit_shards import KEY, Place, given_back, key_of, merged, shards
+from gateway.coordination.limit_shards import (
+    KEY,
+    Place,
+    amounts_at,
+    given_back,
+    key_of,
+    merged,
+    shards,
+)
 from gateway.coordination.replica_transport import ScriptRunner, TransportUnavailable
+from gateway.coordination.shared_standings import TurnTaker, shared_standings
 from gateway.limits.bank import LimitBank, Send
 from gateway.limits.ledger import Account, Quantity
 from gateway.limits.limits import PERIODS
 from gateway.limits.messages import (
     PART,
-    LimitAmounts,
     LimitAsk,
     LimitDenial,
     LimitGrant,
@@ -40,33 +48,16 @@ from gateway.limits.messages import (
     ToLeader,
     Use,
 )
+from gateway.limits.standing import QUANTITIES, LimitPlace, LimitStanding
 
 HEARTBEAT_S: Final = 1.0
 """Interval at which Redis learns what each process holds, and is tried while it does not answer."""
 
 _MS: Final = 1_000_000
-_QUANTITIES: Final[tuple[Quantity, ...]] = ("requests", "tokens", "concurrent")
 
 _log = logging.getLogger("strowger")
 _encode = msgspec.json.Encoder().encode
 _answer: msgspec.json.Decoder[ScriptAnswer] = msgspec.json.Decoder(ScriptAnswer)
-
-
-class _Call(Struct, eq=False):
-    """One call of the script, and what becomes of its answer. ask: `None` for a report."""
-
-    worker: int
-    holder: str
-    places: tuple[Place, ...]
-    items: tuple[ScriptItem, ...]
-    ask: LimitAsk | None
-
-
-class _Missed(Struct, eq=False):
-    """What was used of one place while Redis did not answer: by expiry, and beyond the leases."""
-
-    uses: dict[int, int] = {}
-    over: int = 0
 
 
 class SharedLimits:
@@ -80,7 +71,7 @@ class SharedLimits:
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         """name: of this replica. limits: the current configuration's. clock: nanoseconds."""
-        self._runner = runner
+        self._runner = TurnTaker(runner)
         self._sharded = runner.sharded
         self._name = name
         self._limits = limits
@@ -92,8 +83,8 @@ class SharedLimits:
         self._holders: dict[int, str] = {}
         self._starts = count(1)
         self._held: dict[tuple[str, Place], int] = {}
-        self._calls: list[_Call] = []
-        self._missed: dict[tuple[str, Place], _Missed] = {}
+        self._calls: list[LimitCall] = []
+        self._missed: dict[tuple[str, Place], MissedUses] = {}
         self._wake = asyncio.Event()
         self._due = False
         self.unavailable = False
@@ -119,6 +110,13 @@ class SharedLimits:
     def accounts(self) -> list[Account]:
         """What the processes of this replica have used, see LimitBank.accounts."""
         return self._local.accounts()
+
+    async def standings(self, places: Sequence[LimitPlace]) -> tuple[LimitStanding, ...]:
+        """What is used over all replicas, see LimitBank.standings; of this one without Redis."""
+        own = await self._local.standings(places)
+        if self.unavailable:
+            return own
+        return await shared_standings(self._runner, self._named(), places, own)
 
     def on_message(self, worker: int, message: ToLeader) -> None:
         match message:
@@ -154,15 +152,15 @@ class SharedLimits:
             await asyncio.sleep(HEARTBEAT_S)
             self._due = True
             if self.unavailable:
-                self._calls.append(_Call(0, "", (), (), None))
+                self._calls.append(LimitCall(0, "", (), (), None))
             self._wake.set()
 
-    def _holdings(self) -> list[_Call]:
+    def _holdings(self) -> list[LimitCall]:
         """One call per process with what it holds, as this leader knows it.
 
         It differs from what Redis knows if calls were lost, or answered after they were given up.
         """
-        found: list[_Call] = []
+        found: list[LimitCall] = []
         for worker, holder in self._holders.items():
             if worker not in self._workers:
                 continue
@@ -172,7 +170,7 @@ class SharedLimits:
             known = [(place, item) for place, item in items if item is not None]
             if known:
                 parts = tuple(place for place, _ in known), tuple(item for _, item in known)
-                found.append(_Call(worker, holder, *parts, None))
+                found.append(LimitCall(worker, holder, *parts, None))
         return found
 
     def _ask(self, worker: int, ask: LimitAsk) -> None:
@@ -182,7 +180,7 @@ class SharedLimits:
         places, items = list[Place](), list[ScriptItem | None]()
         for one in ask.lacking:
             for quantity, need in zip(
-                _QUANTITIES, (one.requests, one.tokens, one.seats), strict=True
+                QUANTITIES, (one.requests, one.tokens, one.seats), strict=True
             ):
                 if need:
                     places.append((one.limit, one.subject, quantity))
@@ -256,10 +254,10 @@ class SharedLimits:
         known = [(place, item) for place, item in zip(places, items, strict=True) if item]
         if known or ask is not None:
             parts = tuple(place for place, _ in known), tuple(one for _, one in known)
-            self._calls.append(_Call(worker, self._holders[worker], *parts, ask))
+            self._calls.append(LimitCall(worker, self._holders[worker], *parts, ask))
             self._wake.set()
 
-    async def _send(self, calls: Sequence[_Call]) -> None:
+    async def _send(self, calls: Sequence[LimitCall]) -> None:
         """Send calls in order. What was used is kept for Redis if it does not answer."""
         named = self._named()
         commands: list[tuple[str | bytes, ...]] = []
@@ -307,21 +305,21 @@ class SharedLimits:
             if call.ask is not None and self._alive(call):
                 self._ask_locally(call.worker, call.ask)
 
-    def _give_back(self, call: _Call, unused: Sequence[int]) -> None:
+    def _give_back(self, call: LimitCall, unused: Sequence[int]) -> None:
         """Give back what some limits granted to a request that another one refused."""
         back = [at for at, amount in enumerate(unused) if amount]
         if back:
             places = tuple([call.places[at] for at in back])
             items = tuple([given_back(call.items[at], unused[at]) for at in back])
-            self._calls.append(_Call(call.worker, call.holder, places, items, None))
+            self._calls.append(LimitCall(call.worker, call.holder, places, items, None))
             self._wake.set()
 
-    def _keep_uses(self, call: _Call) -> None:
+    def _keep_uses(self, call: LimitCall) -> None:
         """Redis may not have carried out this report: it counts again later, never not at all."""
         at = self._clock()
         for place, item in zip(call.places, call.items, strict=True):
             if item.uses or item.over:
-                missed = self._missed.setdefault((call.holder, place), _Missed())
+                missed = self._missed.setdefault((call.holder, place), MissedUses())
                 missed.over += item.over
                 for left, amount in item.uses:
                     expires = at + left * _MS
@@ -335,7 +333,9 @@ class SharedLimits:
             uses = [(expires, amount) for expires, amount in one.uses.items() if expires > at]
             item = self._item(place, uses=uses, over=one.over)
             if item is not None:
-                self._calls.append(_Call(workers.get(holder, -1), holder, (place,), (item,), None))
+                self._calls.append(
+                    LimitCall(workers.get(holder, -1), holder, (place,), (item,), None)
+                )
                 self._wake.set()
 
     def _lost(self, why: str) -> None:
@@ -343,7 +343,7 @@ class SharedLimits:
             self.unavailable = True
             _log.warning("Redis is unreachable, limits hold per replica: %s", why)
 
-    def _answered(self, call: _Call, answer: ScriptAnswer) -> None:
+    def _answered(self, call: LimitCall, answer: ScriptAnswer) -> None:
         alive = self._alive(call)
         for place, mine in zip(call.places, answer.mine, strict=True):
             if mine and alive:
@@ -374,13 +374,13 @@ class SharedLimits:
         left = dict(zip(call.places, answer.left, strict=True))
         grant = LimitGrant(
             id=ask.id,
-            granted=tuple([_amounts(one, granted) for one in ask.lacking]),
-            left=tuple([_amounts(one, left) for one in ask.lacking]),
+            granted=tuple([amounts_at(one, granted) for one in ask.lacking]),
+            left=tuple([amounts_at(one, left) for one in ask.lacking]),
         )
         self._local.lend(call.worker, grant)
         self._reply(call.worker, grant)
 
-    def _alive(self, call: _Call) -> bool:
+    def _alive(self, call: LimitCall) -> bool:
         """Return whether the process that made the call still runs."""
         return call.worker in self._workers and self._holders[call.worker] == call.holder
 
@@ -388,8 +388,3 @@ class SharedLimits:
         send = self._workers.get(worker)
         if send is not None:
             send(message)
-
-
-def _amounts(one: LimitAmounts, found: dict[Place, int]) -> LimitAmounts:
-    place = one.limit, one.subject
-    return LimitAmounts(*place, *[found.get((*place, quantity), 0) for quantity in _QUANTITIES])

@@ -11,7 +11,7 @@ from gateway.config.schema.budgets import Budget
 from gateway.config.schema.limits import EndUsers, Limit
 from gateway.end_users.table import OTHERS, EndUserTable
 from gateway.limits.limits import PERIODS, SECOND
-from gateway.limits.scope import RuleIndex, covers, subject_of
+from gateway.limits.scope import RuleIndex, covers, plan_of, subject_of
 from gateway.routing.request_record import RequestRecord
 from schemas.errors import InvalidRequest
 from schemas.requests import Request
@@ -33,6 +33,9 @@ _MOST_KEPT: Final = 4096
 """Combinations of key and model of which it is remembered whether a rule applies."""
 
 _text: Final[msgspec.json.Decoder[str | None]] = msgspec.json.Decoder(str | None)
+
+ApplyPlace = tuple[str, str, str, str, str, str]
+"""Where a request counts: see `gateway.limits.scope.Place`, which has the end user, too."""
 
 Find = Callable[[Request, Mapping[bytes, bytes]], str]
 """Return the end user's text in one place of a request, "" without one."""
@@ -63,7 +66,7 @@ class EndUserFinder:
         self._settings = EndUsers()
         self._finders: tuple[Find, ...] = ()
         self._rules: RuleIndex[Limit | Budget] = RuleIndex(())
-        self._applies: dict[tuple[str, str, str, str, str], bool] = {}
+        self._applies: dict[ApplyPlace, bool] = {}
 
     def configure(
         self, settings: EndUsers, limits: Sequence[Limit], budgets: Sequence[Budget]
@@ -86,7 +89,14 @@ class EndUserFinder:
         record: with its caller and its route. Raises InvalidRequest for a text that is too long,
         and for none if one is needed.
         """
-        place = record.caller, record.route, request.model, record.team, record.user
+        place = (
+            record.caller,
+            record.route,
+            request.model,
+            record.team,
+            record.user,
+            record.plan,
+        )
         applies = self._applies.get(place)
         if not (self._find_rule(place) if applies is None else applies):
             return ""
@@ -95,30 +105,50 @@ class EndUserFinder:
             record.spender = name
         return name
 
+    def would_find(
+        self, place: ApplyPlace, request: Request, headers: Mapping[bytes, bytes]
+    ) -> str:
+        """What `find` would return now, without that anything changes. Raises InvalidRequest."""
+        if not self._any_applies(place):
+            return ""
+        text = self._text(request, headers)
+        return self.table.would_name(place[0], text) if text else NONE
+
     def _name(self, key: str, request: Request, headers: Mapping[bytes, bytes]) -> str:
+        text = self._text(request, headers)
+        if not text:
+            self.counts.missing += 1
+            return NONE
+        name = self.table.name(key, text)
+        if name is OTHERS:
+            self.counts.shared += 1
+        return name
+
+    def _text(self, request: Request, headers: Mapping[bytes, bytes]) -> str:
+        """The end user that the request names; "" if it names none and may."""
         for find in self._finders:
             if text := find(request, headers):
-                name = self.table.name(key, text)
-                if name is OTHERS:
-                    self.counts.shared += 1
-                return name
+                return text
         if self._settings.missing == "refuse":
             places = " or ".join(map(_shown, self._settings.sources))
             raise InvalidRequest(f"the end user is missing: send {places}", param=self._param())
-        self.counts.missing += 1
-        return NONE
+        return ""
 
-    def _find_rule(self, place: tuple[str, str, str, str, str]) -> bool:
-        """Whether a rule holds the request's end user apart."""
-        key, route, model, team, user = place
+    def _find_rule(self, place: ApplyPlace) -> bool:
+        """Whether a rule holds the request's end user apart; remember it."""
         if len(self._applies) >= _MOST_KEPT:
             self._applies.clear()
-        found = self._applies[place] = any(
+        found = self._applies[place] = self._any_applies(place)
+        return found
+
+    def _any_applies(self, place: ApplyPlace) -> bool:
+        key, route, model, team, user, plan = place
+        return any(
             subject_of(rule, key, team, user, NONE) is not None
             and covers(rule.models, route, model)
+            and plan_of(rule) in ("", plan)
             for rule in self._rules.of_key(key)
         )
-        return found
 
     def _param(self) -> str | None:
         """The first field of the body that may name it."""

@@ -6,6 +6,7 @@ The accounts themselves are created by the rules; what is bounded here is how ma
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
+from itertools import islice, takewhile
 from time import monotonic_ns
 from typing import Final
 
@@ -68,16 +69,26 @@ class EndUserTable:
         known = self._known[place] = _EndUser(hashed(end_user), at)
         return known.name
 
+    def would_name(self, key: str, end_user: str) -> str:
+        """What `name` would return now, without that anything changes."""
+        found = self._known.get((key, end_user))
+        if found is not None:
+            return found.name
+        idle = self._idle(self._clock())
+        count = self._of_key.get(key, 0) - sum(place[0] == key for place in idle)
+        room = count < self.most and len(self._known) - len(idle) < self.most * KEYS_IN_ALL
+        return hashed(end_user) if room else OTHERS
+
+    def _idle(self, at: int) -> list[tuple[str, str]]:
+        """Those that `_forget` would forget: they come first."""
+        before = at - self.idle
+        first = islice(self._known.items(), _MOST_FORGOTTEN)
+        return [place for place, _ in takewhile(lambda one: one[1].seen <= before, first)]
+
     def _forget(self, at: int) -> None:
-        """Forget those that are idle: they come first."""
-        known, before = self._known, at - self.idle
-        for _ in range(_MOST_FORGOTTEN):
-            if not known:
-                return
-            place = next(iter(known))
-            if known[place].seen > before:
-                return
-            del known[place]
+        """Forget those that are idle."""
+        for place in self._idle(at):
+            del self._known[place]
             left = self._of_key[place[0]] - 1
             if left:
                 self._of_key[place[0]] = left

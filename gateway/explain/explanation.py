@@ -142,6 +142,31 @@ class ExplainedMirror(Struct, frozen=True, kw_only=True):
     unsupported_reason: str = ""
 
 
+class ExplainedLimit(Struct, frozen=True, kw_only=True):
+    """A limit or a budget that the request is held to, with one quantity of it.
+
+    subject:  whose account counts; "" for a common one.
+    quantity: requests, tokens, concurrent (at the same time) or usd.
+    per:      its period; "" without one.
+    needs:    what the request reserves. allowed: in a period.
+    left:     of it; `None` if that is not known.
+    refuses:  it would refuse the request now. waits_s: it would hold it for room, about so long.
+    moves_to: the cheaper model to which the budget would send it.
+    """
+
+    kind: Literal["limit", "budget"]
+    name: str
+    subject: str
+    quantity: Literal["requests", "tokens", "concurrent", "usd"]
+    per: str
+    needs: float
+    allowed: float
+    left: float | None = None
+    refuses: bool = False
+    waits_s: float | None = None
+    moves_to: str = ""
+
+
 class Refusal(Struct, frozen=True, kw_only=True):
     """The error that the client would get without any attempt."""
 
@@ -160,6 +185,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     rule:       the index in `rules` of the one that decides, from 0.
     candidates: in the order in which they would most likely be tried.
     down:       backends that were assumed down.
+    end_user:   the account of the request's end user; "" if no limit or budget needs one.
+    limits:     limits and budgets that it is held to, in the order in which they are checked.
     """
 
     path: str
@@ -181,6 +208,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     bounds: Bounds | None = None
     mirror: ExplainedMirror | None = None
     down: tuple[str, ...] = ()
+    end_user: str = ""
+    limits: tuple[ExplainedLimit, ...] = ()
     refused: Refusal | None = None
 
 

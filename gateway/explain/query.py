@@ -10,8 +10,9 @@ from gateway.explain.explain import explain
 from gateway.explain.explanation import Explanation
 from gateway.explain.simulated_outage import is_named
 from gateway.routing.planning.request_facts import RequestFacts
+from gateway.routing.planning.route import Route
 from gateway.runtime import Runtime
-from gateway.surfaces.routes import parse_any
+from gateway.surfaces.routes import ParsedRequest, parse_any
 from schemas.errors import InvalidRequest
 
 
@@ -34,7 +35,16 @@ class Query(Struct, frozen=True, kw_only=True):
     down: tuple[str, ...] = ()
 
 
-def explain_query(query: Query, runtime: Runtime, now: float) -> Explanation:
+class Explained(Struct, frozen=True, kw_only=True):
+    """An explanation, and what it is of. route: `None` if the request names no model."""
+
+    explanation: Explanation
+    parsed: ParsedRequest
+    caller: Caller
+    route: Route | None
+
+
+def explain_query(query: Query, runtime: Runtime, now: float) -> Explained:
     """Explain the query. now: the clock's seconds. Takes milliseconds, because it makes many plans.
 
     Raises RouteNotFound and InvalidRequest for a body that no route accepts, and InvalidRequest
@@ -54,7 +64,9 @@ def explain_query(query: Query, runtime: Runtime, now: float) -> Explanation:
     facts = RequestFacts(
         now=now, caller=caller.name, headers=query.headers, request_id="this request"
     )
-    return explain(runtime.planner, request, facts, caller, down=query.down)
+    found = explain(runtime.planner, request, facts, caller, down=query.down)
+    route = runtime.table.routes[found.route] if found.route else None
+    return Explained(explanation=found, parsed=request, caller=caller, route=route)
 
 
 def _caller(runtime: Runtime, name: str) -> Caller:

@@ -6,15 +6,11 @@ from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.response import ResponseWriter
 from gateway.limits.headers import refused_headers
 from gateway.limits.ledger import Accounts, Hold, LimitRefusal
-from gateway.limits.limits import SECOND, RequestLimits
+from gateway.limits.limits import RequestLimits
+from gateway.limits.refusals import exceeded
 from gateway.limits.shown import Headers
 from gateway.routing.request_record import RequestRecord
 from schemas.errors import LimitExceeded
-
-NAMES = {"requests": "requests", "tokens": "tokens", "concurrent": "concurrent requests"}
-
-CONCURRENT_RETRY_S = 1.0
-"""When to retry if a request in flight has to end first, which nothing can predict."""
 
 
 async def find_room(
@@ -58,18 +54,4 @@ def _refuse(
         shown.append((b"retry-after-ms", b"%d" % -(-refusal.wait // 1_000_000)))
     headers = response.own_headers
     headers += shown
-    return _exceeded(refusal, tokens)
-
-
-def _exceeded(refusal: LimitRefusal, tokens: int) -> LimitExceeded:
-    per = "" if refusal.quantity == "concurrent" else f" per {refusal.per}"
-    allowed = f"{refusal.allowed} {NAMES[refusal.quantity]}{per}"
-    what = f"the limit {refusal.limit!r} allows {allowed}"
-    if refusal.wait is None:
-        return LimitExceeded(
-            f"{what}, and this request may use {tokens}; lower max_tokens or shorten the prompt"
-        )
-    if not refusal.wait:
-        return LimitExceeded(what, retry_after=CONCURRENT_RETRY_S)
-    wait_s = refusal.wait / SECOND
-    return LimitExceeded(f"{what}; retry in {wait_s:.3g} s", retry_after=wait_s)
+    return exceeded(refusal, tokens)

@@ -28,6 +28,7 @@ from gateway.limits.messages import (
     ToWorker,
     Use,
 )
+from gateway.limits.standing import LimitPlace, LimitStanding, standings
 from gateway.limits.window import Seats, Window
 
 RECALL_S: Final = 0.25
@@ -131,6 +132,11 @@ class LimitBank:
         """All accounts that were ever needed, by the current configuration."""
         self._refresh()
         return self._accounts.accounts()
+
+    async def standings(self, places: Sequence[LimitPlace]) -> tuple[LimitStanding, ...]:
+        """What is used of the limits in force at these places, by all workers."""
+        self._refresh()
+        return standings(self._accounts, places, self._clock())
 
     def _refresh(self) -> None:
         limits = self._current()

@@ -1,6 +1,6 @@
 """The limits in force in one process: which of them apply to a request, and what was used."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Final, Protocol
 
@@ -105,6 +105,15 @@ class RequestLimits:
             return known[1]
         limit = self._limits.named.get(name)
         return None if limit is None else self._find(limit, subject)
+
+    def rules_of(self, key: str) -> Sequence[Limit]:
+        """The limits that may be about a key, in their order."""
+        return self._limits.of_key(key)
+
+    def known(self, name: str, subject: str) -> Account | None:
+        """The account of a limit's subject, if it was needed already."""
+        found = self._accounts.get((name, subject))
+        return None if found is None else found[1]
 
     def accounts(self) -> list[Account]:
         """All accounts that were ever needed."""

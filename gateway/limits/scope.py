@@ -1,14 +1,33 @@
 """Which requests a limit or a budget applies to."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-from gateway.config.schema.limits import Each, LimitWho
+from msgspec import Struct
+
+from gateway.config.schema.limits import Each, Limit, LimitWho
 
 Place = tuple[str, str, str, str, str, str, str]
 """Where a request counts: the name of its key, the model's own name and the requested one, the team
 and the user of the key, the end user as `gateway.end_users` names it, and the caller's plan; "" for
 none."""
+
+
+_ANY_END_USER: Final = "*"
+"""In place of an end user, where all of them are meant. No account is named so."""
+
+
+class Whose(Struct, frozen=True, kw_only=True):
+    """A caller, and the account of one of its end users, as `gateway.end_users` names it.
+
+    end_user: "" for all of the caller's end users.
+    """
+
+    key: str
+    team: str = ""
+    user: str = ""
+    plan: str = ""
+    end_user: str = ""
 
 
 class Scoped(Protocol):
@@ -74,6 +93,25 @@ def subject_of(rule: Scoped, key: str, team: str, user: str, end_user: str = "")
             return user or None
         case "end_user":
             return (f"{key}/{end_user}" if key else end_user) if end_user else None
+
+
+def subjects_of(rule: Scoped, whose: Whose) -> tuple[str, bool] | None:
+    """The subject of a rule, and whether it is only how the subjects of all end users begin.
+
+    `None` if the rule does not apply.
+    """
+    end_user = whose.end_user or _ANY_END_USER
+    subject = subject_of(rule, whose.key, whose.team, whose.user, end_user)
+    if subject is None or plan_of(rule) not in ("", whose.plan):
+        return None
+    if rule.each != "end_user" or whose.end_user:
+        return subject, False
+    return subject.removesuffix(_ANY_END_USER), True
+
+
+def plan_of(rule: Scoped) -> str:
+    """The plan that a caller needs for the rule to apply; "" is any. Budgets have none."""
+    return rule.plan if isinstance(rule, Limit) else ""
 
 
 def end_user_of(subject: str) -> str:

@@ -15,6 +15,7 @@ from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from gateway.engine_process.process import EngineView, State
 from gateway.issued_keys.messages import KeysApplied, KeysChanged, KeysUsed
 from gateway.limits import messages as limits
+from gateway.limits.standing import LimitPlace
 from gateway.listener_tls.files import TlsFiles
 from gateway.replica_gauges.readings import ReplicaReadings
 from gateway.store.key_rows import KeyList
@@ -56,6 +57,12 @@ class RecentRequestsQuery(Struct, frozen=True, kw_only=True, tag=True):
 
 class HistoryRequest(Struct, frozen=True, kw_only=True, tag=True):
     """Request the history of the experiments; the leader answers with ExperimentHistory."""
+
+
+class LimitsRequest(Struct, frozen=True, kw_only=True, tag=True):
+    """Request what is used of limits; the leader answers with a tuple of LimitStanding."""
+
+    places: tuple[LimitPlace, ...]
 
 
 Question = MetricsRequest | SeriesRequest | RecentRequestsQuery
@@ -170,10 +177,10 @@ class Answer(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class AskPeers(Struct, frozen=True, kw_only=True, tag=True):
-    """Ask all other workers a question; answered by PeerAnswers."""
+    """Ask all other workers a question, or the leader; answered by PeerAnswers."""
 
     id: int
-    question: Question | HistoryRequest
+    question: Question | HistoryRequest | LimitsRequest
 
 
 ToWorker = (

@@ -23,6 +23,7 @@ from gateway.issued_keys.rules_in_force import RulesInForce
 from gateway.issued_keys.sync import KeySync, latest_keys
 from gateway.limits.leases import LimitLeases
 from gateway.limits.metrics import LimitUseCollector
+from gateway.limits.standing import LimitPlace, LimitStanding
 from gateway.listener_tls.watch import TlsWatch
 from gateway.peers import NoPeers
 from gateway.processes.closing import close_all
@@ -50,11 +51,20 @@ STARTED_S = 0.5
 class LeaderCounters(NoPeers):
     """The leader's counters of this process, presented as a peer's."""
 
-    def __init__(self, metrics: ProcessMetrics) -> None:
+    def __init__(self, metrics: ProcessMetrics, limits: "SharedLimits | None") -> None:
         self._metrics = metrics
+        self._limits = limits
 
     async def counted(self) -> Sequence[MetricFamilies]:
         return (snapshot(self._metrics.registry),)
+
+    async def limit_standings(
+        self, places: Sequence[LimitPlace]
+    ) -> tuple[LimitStanding, ...] | None:
+        if self._limits is None:
+            return None
+        # A client that leaves must not break off a call that others wait behind.
+        return await asyncio.shield(asyncio.ensure_future(self._limits.standings(places)))
 
 
 async def run_single_process(
@@ -87,7 +97,7 @@ async def run_single_process(
         records.store, lambda: reload.config, records.audit, crashed
     )
     keys = KeySync(records.store.issued_keys, lambda: reload.config)
-    _connect(serving, metrics, tls, replicas, keys)
+    _connect(serving, tls, replicas, keys)
     guards, issued = GuardrailCollector(jobs.monitor), IssuedKeyCollector(keys)
     for collector in (*records.metrics, guards, issued, tls):
         metrics.registry.register(collector)
@@ -119,11 +129,8 @@ async def run_single_process(
         await close_all(beside, (reload,), (keys, budgets, replicas), (engines,))
 
 
-def _connect(
-    serving: Server, metrics: ProcessMetrics, tls: TlsWatch, replicas: ReplicaWatch, keys: KeySync
-) -> None:
+def _connect(serving: Server, tls: TlsWatch, replicas: ReplicaWatch, keys: KeySync) -> None:
     """Send what this process finds as the leader to itself as the worker."""
-    serving.gateway.peers = LeaderCounters(metrics)
     tls.send, keys.send = serving.use_tls, serving.use_keys
     replicas.send_to(serving.use_replicas, serving.use_readings)
     serving.on_keys = partial(keys.on_message, 0)
@@ -140,7 +147,8 @@ def _spending(bank: BudgetBank, serving: Server, crashed: OnCrash) -> list[async
 def _limiting(
     limits: "SharedLimits | None", serving: Server, metrics: ProcessMetrics, crashed: OnCrash
 ) -> list[asyncio.Task[None]]:
-    """Measure the limits, and lease from those of all replicas until the tasks are cancelled."""
+    """Measure and show the limits; lease from all replicas' ones until the tasks are cancelled."""
+    serving.gateway.peers = LeaderCounters(metrics, limits)
     accounts = serving.gateway.limits.accounts if limits is None else limits.accounts
     metrics.registry.register(LimitUseCollector(accounts))
     if limits is None:

@@ -11,6 +11,7 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from gateway.discovery.discovered import Discovered
 from gateway.experiments.service.history import ExperimentHistory
 from gateway.limits.leases import LimitLeases
 from gateway.limits.messages import LimitDenial, LimitGrant, LimitOutage, LimitRecall
+from gateway.limits.standing import LimitPlace, LimitStanding
 from gateway.listener_tls.files import TlsFiles
 from gateway.processes.channel import Channel
 from gateway.processes.main import loop_factory
@@ -43,6 +45,7 @@ from gateway.processes.messages import (
     Heartbeat,
     HistoryRequest,
     Idle,
+    LimitsRequest,
     LoadUpdate,
     MetricsRequest,
     OutcomeWatch,
@@ -88,6 +91,9 @@ _series: msgspec.msgpack.Decoder[tuple[BackendSeries, ...]] = msgspec.msgpack.De
     tuple[BackendSeries, ...]
 )
 _history: msgspec.msgpack.Decoder[ExperimentHistory] = msgspec.msgpack.Decoder(ExperimentHistory)
+_standings: msgspec.msgpack.Decoder[tuple[LimitStanding, ...]] = msgspec.msgpack.Decoder(
+    tuple[LimitStanding, ...]
+)
 _recent: msgspec.msgpack.Decoder[list[RecentRequest]] = msgspec.msgpack.Decoder(list[RecentRequest])
 
 
@@ -118,12 +124,19 @@ class OtherWorkers:
         (body,) = await self._ask_all(HistoryRequest())
         return _history.decode(body)
 
+    async def limit_standings(self, places: Sequence[LimitPlace]) -> tuple[LimitStanding, ...]:
+        """See Peers.limit_standings."""
+        (body,) = await self._ask_all(LimitsRequest(places=tuple(places)))
+        return _standings.decode(body)
+
     def on_message(self, answers: PeerAnswers) -> None:
         waiting = self._pending.get(answers.id)
         if waiting is not None and not waiting.done():
             waiting.set_result(answers.bodies)
 
-    async def _ask_all(self, question: Question | HistoryRequest) -> tuple[bytes, ...]:
+    async def _ask_all(
+        self, question: Question | HistoryRequest | LimitsRequest
+    ) -> tuple[bytes, ...]:
         number = next(self._ids)
         waiting = self._pending[number] = asyncio.get_running_loop().create_future()
         self._channel.send(AskPeers(id=number, question=question))

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from gateway.issued_keys.rules_in_force import RulesInForce
 from gateway.issued_keys.sync import KeySync, latest_keys
 from gateway.limits.bank import LimitBank
 from gateway.limits.messages import LimitAsk, LimitReport
+from gateway.limits.standing import LimitPlace
 from gateway.listener_tls.watch import TlsWatch
 from gateway.processes.messages import (
     Answer,
@@ -36,6 +37,7 @@ from gateway.processes.messages import (
     Heartbeat,
     HistoryRequest,
     Idle,
+    LimitsRequest,
     LoadUpdate,
     MetricsRequest,
     OutcomeUpdate,
@@ -330,10 +332,10 @@ class WorkerPool:
             case AskPeers(question=HistoryRequest()):
                 history = packed(self._history())
                 worker.send(PeerAnswers(id=message.id, bodies=(history,)))
+            case AskPeers(question=LimitsRequest(places=places)):
+                self._begin(self._answer_limits(worker, message.id, places))
             case AskPeers():
-                task = asyncio.create_task(self._ask_peers(worker, message))
-                self._asking.add(task)
-                task.add_done_callback(self._asking.discard)
+                self._begin(self._ask_peers(worker, message))
             case WorkerReady():
                 worker.serving.set()
                 self._count_serving()
@@ -341,10 +343,21 @@ class WorkerPool:
     def _count_serving(self) -> None:
         self._metrics.workers.set(sum(one.serving.is_set() for one in self.workers.values()))
 
+    def _begin(self, asking: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(asking)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _answer_limits(
+        self, asking: WorkerHandle, number: int, places: tuple[LimitPlace, ...]
+    ) -> None:
+        body = packed(await self.limits.standings(places))
+        asking.send(PeerAnswers(id=number, bodies=(body,)))
+
     async def _ask_peers(self, asking: WorkerHandle, message: AskPeers) -> None:
         """Ask all other workers concurrently; add the counters of workers that have exited."""
         question = message.question
-        assert not isinstance(question, HistoryRequest)
+        assert not isinstance(question, HistoryRequest | LimitsRequest)
         others = [one for one in self.workers.values() if one is not asking]
         answers = await asyncio.gather(*(one.ask(question) for one in others))
         bodies = [answer for answer in answers if answer is not None]

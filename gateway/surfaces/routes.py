@@ -74,11 +74,12 @@ _fields: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, R
 
 
 class ParsedRequest(Struct, frozen=True, kw_only=True):
-    """A request, and its path."""
+    """A request, and its path. counts: it only counts tokens."""
 
     path: str
     surface: str
     request: Request
+    counts: bool = False
 
 
 def parse_any(
@@ -112,7 +113,10 @@ def parse_any(
         stores=stores and route.stores,
     )
     return ParsedRequest(
-        path=place, surface=route.surface.name, request=route.surface.parse(inbound)
+        path=place,
+        surface=route.surface.name,
+        request=route.surface.parse(inbound),
+        counts=route.counts,
     )
 
 

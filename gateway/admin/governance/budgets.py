@@ -12,6 +12,7 @@ from gateway.store.spend_rows import NANOS
 _SECTION = Markup("""
 <section id="budgets" aria-labelledby="h-budgets">
 <h2 id="h-budgets">Budgets</h2>
+{form}
 <div class="card table plain">{table}</div>
 {more}
 </section>
@@ -40,17 +41,20 @@ _BAR = Markup(
 )
 _OVER = Markup('<span class="state {}">{}</span>')
 _MORE = Markup('<p class="quiet">{:,} more subjects, which used less, are not shown.</p>')
+_NONE_OF_ONE = Markup('<p class="empty">No budget applies.</p>')
 _NONE = Markup(
     '<p class="empty">There are no budgets. <code>budgets</code> in the configuration caps what '
     "keys, teams and users spend.</p>"
 )
 
 
-def budgets_section(overview: BudgetOverview) -> Markup:
+def budgets_section(overview: BudgetOverview, form: str = "", *, of_one: bool = False) -> Markup:
+    """of_one: of one caller only."""
     rows = Markup().join(_row(one, overview.at) for one in overview.budgets)
     omitted = sum(overview.omitted.values())
     return _SECTION.format(
-        table=_TABLE.format(rows=rows) if overview.budgets else _NONE,
+        form=form,
+        table=_TABLE.format(rows=rows) if overview.budgets else _NONE_OF_ONE if of_one else _NONE,
         more=_MORE.format(omitted) if omitted else "",
     )
 

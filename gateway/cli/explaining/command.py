@@ -14,10 +14,13 @@ from gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from gateway.cli.explaining.output import print_explanation
 from gateway.cli.http_client import admin_key_option, fetch
 from gateway.clock import now
+from gateway.config.own_rules import configured_budgets, configured_limits
 from gateway.config.schema.config import Config, Tls
+from gateway.end_users.end_users import EndUserFinder
 from gateway.explain.experiment_view import assume_running
 from gateway.explain.explanation import Explanation
-from gateway.explain.query import Query, explain_query
+from gateway.explain.held_to import held_to, with_limits
+from gateway.explain.query import Explained, Query, explain_query
 from gateway.runtime import Runtime
 from gateway.surfaces.routes import SURFACES
 from schemas.errors import GatewayError
@@ -107,11 +110,27 @@ def _from_configuration(question: Query, config: Config) -> Explanation:
         runtime = Runtime(config, run_dir=Path(folder))
         assume_running(runtime)
         try:
-            return explain_query(question, runtime, now())
+            return _with_limits(explain_query(question, runtime, now()), question, runtime)
         except GatewayError as exc:
             raise Faults((f"{exc.status}: {exc.message}",)) from exc
         finally:
             asyncio.run(runtime.close())
+
+
+def _with_limits(seen: Explained, question: Query, runtime: Runtime) -> Explanation:
+    """Add the limits and budgets of the configuration; what is used of them is not known."""
+    config, headers = runtime.config, dict(question.headers)
+    limits, budgets = configured_limits(config), configured_budgets(config)
+    finder = EndUserFinder()
+    finder.configure(config.end_users, limits, budgets)
+    held = held_to(
+        seen,
+        limits,
+        budgets,
+        runtime.costs,
+        lambda place: finder.would_find(place, seen.parsed.request, headers),
+    )
+    return with_limits(seen.explanation, held, None, None)
 
 
 def _from_gateway(question: Query, address: Address, admin_key: str) -> Explanation:

@@ -10,6 +10,7 @@ from gateway.cli.tables import show, table_of
 from gateway.explain.explanation import (
     ExplainedCandidate,
     ExplainedExperiment,
+    ExplainedLimit,
     ExplainedRule,
     Explanation,
     Reason,
@@ -37,6 +38,9 @@ def print_explanation(found: Explanation) -> None:
     if found.fallback_by_error:
         _gap("tried instead after a failure with this code")
         show(_fallback_by_error(found))
+    if found.limits:
+        _gap("limits and budgets")
+        show(_limits(found))
     if found.refused is not None:
         refused = found.refused
         click.echo(f"\nrejected with {refused.status} {refused.code}: {refused.message}")
@@ -53,6 +57,8 @@ def _facts(found: Explanation) -> Table:
     table.add_row("model", escape(repr(found.model)))
     if found.key:
         table.add_row("key", escape(found.key))
+    if found.end_user:
+        table.add_row("end user", escape(found.end_user))
     if found.found is not None:
         how = _FOUND[found.found]
         table.add_row("route", escape(f"{found.route}, {how}; policy {found.policy}"))
@@ -157,6 +163,35 @@ def _ruled_out(found: Explanation) -> Table:
 
 def _reason(reason: Reason) -> str:
     return f"{reason.field} {reason.words}".strip()
+
+
+def _limits(found: Explanation) -> Table:
+    table = table_of("NAME", "SUBJECT", "OF", "NEEDS", "LEFT", "ALLOWED", "")
+    for one in found.limits:
+        what = "requests at once" if one.quantity == "concurrent" else one.quantity
+        table.add_row(
+            escape(one.name),
+            escape(one.subject),
+            f"{what} per {one.per}" if one.per else what,
+            _amount(one.needs),
+            "?" if one.left is None else _amount(one.left),
+            _amount(one.allowed),
+            escape(_verdict(one)),
+        )
+    return table
+
+
+def _amount(value: float) -> str:
+    """With the six decimals that small prices need."""
+    return f"{value:,.6f}".rstrip("0").rstrip(".")
+
+
+def _verdict(one: ExplainedLimit) -> str:
+    if one.refuses:
+        return "refuses"
+    if one.moves_to:
+        return f"sends it to {one.moves_to}"
+    return "" if one.waits_s is None else f"holds it up to {one.waits_s:.3g} s"
 
 
 def _fallback_by_error(found: Explanation) -> Table:

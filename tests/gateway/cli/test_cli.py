@@ -339,6 +339,7 @@ def test_only_commands_that_work_are_listed() -> None:
         "usage",
         "audit",
         "budgets",
+        "limits",
         "models",
         "doctor",
         "health",

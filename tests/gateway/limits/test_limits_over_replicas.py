@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 CONFIG = """
 store: {{redis_url: "{redis}"}}
 server: {{drain_delay_s: 0}}
-auth: {{mode: keys, keys: [{keys}]}}
+auth: {{mode: keys, admin_key: key-of-the-operator, keys: [{keys}]}}
 providers:
   - {{name: one, adapter: openai, base_url: {url}, api_key: sk-of-the-operator}}
 models:
@@ -113,10 +113,19 @@ async def test_three_processes_of_two_replicas_admit_together_exactly_the_limit(
 
 
 async def test_two_replicas_hold_each_end_user_to_exactly_the_limit(two: Replicas) -> None:
-    """Redis knows them by hashes."""
+    """Redis knows them by hashes; each process shows what all of them have used."""
     two.remote.behaviour = says_hello
     users = ("ann@example.com", "ben@example.com")
     answers = {user: [await two.send(turn, "f", user=user) for turn in range(8)] for user in users}
+    query = {"key": "f", "end_user": users[0]}
+    headers = {"authorization": "Bearer key-of-the-operator"}
+    while True:
+        shown = [
+            (await one.get("/admin/limits", params=query, headers=headers)).json()["limits"][0]
+            for one in two.clients
+        ]
+        if all((one["used"], one["left"]) == (5, 0) for one in shown):
+            break
     transport = RedisTransport(Secret(two.redis.url), "test")
     (keys,) = await transport.run([("KEYS", "strowger:limit:*:people:*")])
     await transport.leave()

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.anyio
 CONFIG = """
 auth:
   mode: keys
+  admin_key: key-of-the-operator
   keys:
     - {{name: a, key: key-of-a-00000000}}
     - {{name: b, key: key-of-b-00000000}}
@@ -94,7 +95,21 @@ async def test_two_workers_hold_each_end_user_to_exactly_the_limit(two: TwoWorke
             ]
             for user in ("ann", "ben")
         }
+        query = {"key": "f", "end_user": "ann"}
+        for client in clients:
+            client.headers["authorization"] = "Bearer key-of-the-operator"
+        while True:
+            shown = [await one.get("/admin/limits", params=query) for one in clients]
+            standings = [one.json()["limits"][0] for one in shown]
+            if all(one["used"] == 5 for one in standings):
+                break
+        explained = await clients[1].post("/admin/explain?key=f", json={**HELLO, "user": "ann"})
 
+    assert explained.json()["refused"]["code"] == "limit_exceeded"
+    for standing in standings:
+        assert standing["limit"] == "people"
+        assert (standing["left"], standing["reserved"]) == (0, 0)
+        assert 3500 < standing["resets_s"] <= 3600
     for found in answers.values():
         assert [one.status_code for one in found] == [200] * 5 + [429] * 3
         assert found[0].headers["x-ratelimit-remaining-requests"] == "4"

@@ -202,7 +202,7 @@ async def test_explain_shows_the_headers_that_would_be_sent(rig: Rig) -> None:
         headers=((b"x-session-id", b"s-1"),),
     )
 
-    found = explain_query(query, rig.up.state.runtime, 0.0)
+    found = explain_query(query, rig.up.state.runtime, 0.0).explanation
 
     expected = {name: sent[name] for name in (SESSION, FAIRNESS, OBJECTIVE)}
     assert found.candidates[0].headers == expected

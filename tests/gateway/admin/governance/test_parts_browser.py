@@ -17,7 +17,17 @@ pytestmark = [
 ]
 SLOW_MS = 5000
 LONG = "x" * 120
-PARTS = ("keys", "keys/crawler", "spend", "spend?by=tag&per=month", "budgets", "limits", "audit")
+PARTS = (
+    "keys",
+    "keys/crawler",
+    "spend",
+    "spend?by=tag&per=month",
+    "budgets",
+    "budgets?key=crawler",
+    "limits",
+    "limits?key=crawler&end_user=ann",
+    "audit",
+)
 
 
 @pytest.fixture(scope="module")

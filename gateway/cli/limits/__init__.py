@@ -1,0 +1,1 @@
+"""`strowger limits`: what is used of each limit now."""
