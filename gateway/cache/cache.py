@@ -1,14 +1,17 @@
 """The cache of one process: its store, the requests that wait for each other, and its counts."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Final
 
+from gateway.cache.cached_request import CachedRequest, Headers, Offload
 from gateway.cache.counts import CacheCounts, StoreSize
 from gateway.cache.flights import Flights
-from gateway.cache.rules import CacheRules
-from gateway.cache.stores import AnswerStore, CacheUnavailable, MemoryStore
+from gateway.cache.rules import CacheRules, Use
+from gateway.cache.stores import CacheUnavailable, MemoryStore, RemoteStore
 from gateway.config.schema.config import Config
+from gateway.routing.request_record import RequestRecord
+from schemas.requests import Request
 from schemas.secret import Secret
 
 MOST_WRITES: Final = 64
@@ -16,25 +19,29 @@ MOST_WRITES: Final = 64
 
 
 class AnswerCache:
-    """It outlives reloads; each generation has rules of its own."""
+    """It outlives reloads; each generation has rules of its own.
+
+    memory: of this process; empty if entries are in `remote`.
+    """
 
     def __init__(self) -> None:
         self.counts = CacheCounts()
         self.flights = Flights()
-        self.store: AnswerStore = MemoryStore(0)
+        self.memory = MemoryStore(0)
+        self.remote: RemoteStore | None = None
         self._where: Secret | None = None
-        self._writes: set[asyncio.Task[None]] = set()
-        self._lost = 0
+        self._running: set[asyncio.Task[None]] = set()
+        """Writes, and the ends of former stores."""
+        self._failed = 0
+        """Uses of former stores, and writes that were too many."""
 
     def configure(self, rules: CacheRules, config: Config) -> None:
         """Use this generation's store. Raises InvalidConfig for an unusable address of Redis."""
         settings = rules.config
         if settings.store == "memory":
-            if isinstance(self.store, MemoryStore):
-                self.store.resize(settings.max_bytes)
-            else:
-                self._replace(MemoryStore(settings.max_bytes))
+            self._replace(None)
             self._where = None
+            self.memory.resize(settings.max_bytes)
             return
         url = config.store.redis_url
         assert url is not None, "checked"
@@ -43,44 +50,70 @@ class AnswerCache:
 
             self._replace(RedisStore(url))
             self._where = url
+            self.memory.clear()
+            self.memory.resize(0)
 
     def size(self) -> StoreSize:
         """What this process keeps."""
-        store = self.store
-        if isinstance(store, MemoryStore):
-            return StoreSize(bytes=store.bytes, entries=len(store), evicted=store.evicted)
-        return StoreSize(failed=getattr(store, "failed", 0) + self._lost)
+        memory = self.memory
+        return StoreSize(
+            bytes=memory.bytes,
+            entries=len(memory),
+            evicted=memory.evicted,
+            failed=self._failed + (0 if self.remote is None else self.remote.failed),
+        )
+
+    def begin(
+        self,
+        rules: CacheRules,
+        use: Use,
+        request: Request,
+        record: RequestRecord,
+        headers: Headers | None,
+        offload: Offload | None,
+        flagged: Callable[[], bool],
+    ) -> CachedRequest:
+        """Return the part of one request, whose arguments are `CachedRequest`'s."""
+        return CachedRequest(self, rules, use, request, record, headers, offload, flagged)
 
     def put(self, key: str, data: bytes, ttl_s: float, done: Callable[[], None]) -> None:
-        """Write an entry in the background. done: called afterwards, however it went."""
-        if len(self._writes) >= MOST_WRITES:
-            self._lost += 1
+        """Keep an entry, in the background if not in memory. done: called afterwards."""
+        if self.remote is None:
+            self.memory.put(key, data, ttl_s)
             done()
-            return
-        task = asyncio.create_task(self._put(key, data, ttl_s, done))
-        self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
+        elif len(self._running) >= MOST_WRITES:
+            self._failed += 1
+            done()
+        else:
+            self._run(_put(self.remote, key, data, ttl_s, done))
 
     async def close(self) -> None:
         """End writes, and close the store."""
-        for task in self._writes:
+        for task in self._running:
             task.cancel()
-        await asyncio.gather(*self._writes, return_exceptions=True)
-        await self.store.aclose()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        if self.remote is not None:
+            await self.remote.aclose()
+        self.memory.clear()
 
-    async def _put(self, key: str, data: bytes, ttl_s: float, done: Callable[[], None]) -> None:
-        try:
-            await self.store.put(key, data, ttl_s)
-        except CacheUnavailable:
-            return  # counted and logged by the store
-        finally:
-            done()
+    def _replace(self, remote: RemoteStore | None) -> None:
+        former, self.remote = self.remote, remote
+        if former is not None:
+            self._failed += former.failed
+            self._run(former.aclose())
 
-    def _replace(self, store: AnswerStore) -> None:
-        former, self.store = self.store, store
-        task = (
-            asyncio.ensure_future(former.aclose()) if not isinstance(former, MemoryStore) else None
-        )
-        if task is not None:
-            self._writes.add(task)
-            task.add_done_callback(self._writes.discard)
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+
+async def _put(
+    store: RemoteStore, key: str, data: bytes, ttl_s: float, done: Callable[[], None]
+) -> None:
+    try:
+        await store.put(key, data, ttl_s)
+    except CacheUnavailable:
+        return  # counted and logged by the store
+    finally:
+        done()

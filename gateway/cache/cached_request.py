@@ -1,26 +1,24 @@
 """One request at the cache: find its answer, or keep the one that its backend gives."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from gateway.cache.cache import AnswerCache
 from gateway.cache.entry import (
     Entry,
     decoded,
     entry_of_answer,
     entry_of_events,
+    entry_of_plain,
     entry_of_vectors,
 )
-from gateway.cache.flights import MOST_LEADERS, Flight, Landing
+from gateway.cache.flights import MOST_LEADERS, Flight
 from gateway.cache.key import KeyPlace, cache_key
 from gateway.cache.recording import Recording
 from gateway.cache.rules import CacheRules, Use
-from gateway.cache.stores import CacheUnavailable
+from gateway.cache.stores import CacheUnavailable, RemoteStore
 from gateway.clock import now
-from gateway.eventloop.inline_task import in_task
 from gateway.routing.participation import NO_PARTICIPATION
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import CacheUse, RequestRecord
@@ -28,12 +26,19 @@ from schemas.answers import Answer, Embeddings
 from schemas.errors import DeadlineExceeded
 from schemas.event_source import EventSink, EventSource
 from schemas.events import Event
+from schemas.plain_answer import PlainAnswer
 from schemas.requests import Request
+
+if TYPE_CHECKING:
+    from gateway.cache.cache import AnswerCache
 
 Headers = list[tuple[bytes, bytes]]
 Offload = Callable[[Callable[[], str | None]], Awaitable[str | None]]
 """Runs a call in a thread, when it is its caller's turn."""
 
+_SAYS: Final[Mapping[str, tuple[bytes, bytes]]] = {
+    outcome: (b"x-gateway-cache", outcome.encode()) for outcome in ("hit", "miss", "bypass")
+}
 PASSED = "the request's deadline has passed while it waited for an equal request"
 
 
@@ -61,7 +66,7 @@ class CachedRequest:
 
     def __init__(
         self,
-        cache: AnswerCache,
+        cache: "AnswerCache",
         rules: CacheRules,
         use: Use,
         request: Request,
@@ -107,6 +112,19 @@ class CachedRequest:
                 sink = None if client is None else partial(self._add_and_pass, recording, client)
             if recording.complete:
                 self._note(entry_of_events(recording.events(), self._record))
+
+    async def chat(
+        self, plan: Plan, call: Callable[[], Awaitable[Answer | PlainAnswer]]
+    ) -> Answer | PlainAnswer:
+        """A kept answer to a chat, or what `call` returns; plain answers are kept as such."""
+        entry = await self._find(plan)
+        found = None if entry is None else entry.chat()
+        answer = await call() if found is None else found
+        if self._flight is not None:
+            plain = type(answer) is PlainAnswer
+            record = self._record
+            self._note(entry_of_plain(answer, record) if plain else entry_of_answer(answer, record))
+        return answer
 
     async def answer(self, plan: Plan, call: Callable[[], Awaitable[Answer]]) -> Answer:
         """A kept answer, or what `call` returns."""
@@ -170,14 +188,22 @@ class CachedRequest:
             self._say("bypass")
             return None
         self._key = key
-        fresh = self._use.oldest_s <= 0
+        data = None if self._use.oldest_s <= 0 else self._cache.memory.get(key)
+        entry = None if data is None else self._usable(data)
+        if entry is not None:
+            return self._hit(entry)
         for _ in range(MOST_LEADERS):
             flight = self._cache.flights.of(key)
             if flight is None:
-                return await self._lead(key)
-            if fresh:
+                self._flight = self._cache.flights.begin(key)
+                if self._cache.remote is not None:
+                    return await self._fetch(self._flight, self._cache.remote)
                 break
-            landing = await self._landing(flight, record.started + plan.deadline_s)
+            if self._use.oldest_s <= 0:
+                break
+            landing = await flight.landing(record.started + plan.deadline_s - now())
+            if landing is None:
+                raise DeadlineExceeded(PASSED)
             if landing == "failed":
                 continue
             entry = None if landing == "alone" else self._usable(landing)
@@ -198,16 +224,16 @@ class CachedRequest:
             fingerprint=rules.fingerprints[record.route],
             rule=plan.rule,
         )
-        call = partial(cache_key, place, self._request)
-        return call() if self._offload is None else await self._offload(call)
+        if self._offload is None:
+            return cache_key(place, self._request)
+        return await self._offload(partial(cache_key, place, self._request))
 
-    async def _lead(self, key: str) -> Entry | None:
-        """Look for an entry, and otherwise let equal requests wait for this one."""
-        self._flight = flight = self._cache.flights.begin(key)
+    async def _fetch(self, flight: Flight, remote: RemoteStore) -> Entry | None:
+        """Look for an entry that is not in memory, while equal requests wait for this one."""
         outcome: Literal["miss", "bypass"] = "miss"
         if self._use.oldest_s > 0:
             try:
-                data = await self._cache.store.get(key)
+                data = await remote.get(self._key)
             except CacheUnavailable:
                 outcome, self._unwritable = "bypass", True
             else:
@@ -218,14 +244,6 @@ class CachedRequest:
                     return self._hit(entry)
         self._say(outcome)
         return None
-
-    async def _landing(self, flight: Flight, deadline: float) -> Landing:
-        if not flight.landing.done():
-            await in_task()
-            await asyncio.wait({flight.landing}, timeout=max(0.0, deadline - now()))
-            if not flight.landing.done():
-                raise DeadlineExceeded(PASSED)
-        return flight.landing.result()
 
     def _usable(self, data: bytes) -> Entry | None:
         entry = decoded(data)
@@ -241,10 +259,10 @@ class CachedRequest:
 
     def _say(self, outcome: Literal["hit", "miss", "bypass"], entry: Entry | None = None) -> None:
         record = self._record
-        record.cache = CacheUse(outcome, None if entry is None else entry.usage)
+        record.cache = CacheUse(outcome, None if entry is None else entry.counts)
         self._cache.counts.requests[record.route, outcome] += 1
         if self._headers is not None:
-            self._headers.append((b"x-gateway-cache", outcome.encode()))
+            self._headers.append(_SAYS[outcome])
             if entry is not None:
                 self._headers.append((b"age", b"%d" % entry.age_s))
 

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from gateway.routing.request_record import RequestRecord
-from schemas.answers import Answer, Embeddings
+from gateway.routing.request_record import RequestRecord, counts_of
+from schemas.answers import Answer, Choice, Embeddings
 from schemas.events import (
     Event,
     Finished,
@@ -23,6 +23,7 @@ from schemas.events import (
     ToolDelta,
     Usage,
 )
+from schemas.plain_answer import PlainAnswer
 
 COMPLETE: Final[frozenset[FinishReason]] = frozenset(
     {"stop", "length", "tool_calls", "function_call"}
@@ -52,7 +53,7 @@ _Event = (
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One of stream, whole and vectors is set: events, a whole answer, embeddings.
+    """One of stream, whole, plain and vectors is set: events, a whole answer, embeddings.
 
     at: when it was made, in Unix seconds. backend: which made it.
     counts: the answer's, which is without. raw: of them. early: counts that a stream begins with.
@@ -63,6 +64,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     backend: str
     stream: tuple[_Event, ...] | None = None
     whole: Answer | None = None
+    plain: PlainAnswer | None = None
     vectors: Embeddings | None = None
     counts: Usage | None = None
     raw: Raw | UnsetType = UNSET
@@ -89,7 +91,15 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         usage = self.usage
         return found if usage is None else [*found, usage]
 
+    def chat(self) -> Answer | PlainAnswer | None:
+        """A whole answer, plain if it was kept as such."""
+        if self.plain is None:
+            return self.answer()
+        return replace(self.plain, usage=self.usage)
+
     def answer(self) -> Answer | None:
+        if self.plain is not None:
+            return as_answer(replace(self.plain, usage=self.usage))
         return None if self.whole is None else replace(self.whole, usage=self.usage)
 
     def embeddings(self) -> Embeddings | None:
@@ -110,6 +120,11 @@ def entry_of_answer(answer: Answer, record: RequestRecord) -> bytes | None:
     return _encoded(record, answer.usage, whole=replace(answer, usage=None))
 
 
+def entry_of_plain(answer: PlainAnswer, record: RequestRecord) -> bytes | None:
+    """Return the bytes of a plain answer; `None` if it is not kept."""
+    return _encoded(record, answer.usage, plain=replace(answer, usage=None))
+
+
 def entry_of_events(events: tuple[Event, ...], record: RequestRecord) -> bytes | None:
     """Return the bytes of a stream that has ended; `None` if it is not kept."""
     choices = {one.index for one in events if not isinstance(one, Started | Usage)}
@@ -127,6 +142,23 @@ def entry_of_vectors(vectors: Embeddings, record: RequestRecord) -> bytes | None
     return _encoded(record, vectors.usage, vectors=replace(vectors, usage=Usage()))
 
 
+def as_answer(plain: PlainAnswer) -> Answer:
+    """Return what the events of the same answer would add up to."""
+    extra: dict[str, Raw] = {}
+    if plain.system_fingerprint is not None:
+        extra["system_fingerprint"] = Raw(msgspec.json.encode(plain.system_fingerprint))
+    if plain.service_tier is not None:
+        extra["service_tier"] = Raw(msgspec.json.encode(plain.service_tier))
+    choice = Choice(
+        index=0,
+        text=plain.text,
+        opaque={"annotations": Raw(b"[]")} if plain.annotated else {},
+        finish=Finished(reason=plain.finish, stop_match=plain.stop_match),
+    )
+    started = Started(model=plain.model, extra=extra)
+    return Answer(started=started, choices=[choice], usage=plain.usage)
+
+
 def decoded(data: bytes) -> Entry | None:
     """Return an entry; `None` if it cannot be read, as one with a number that is not finite."""
     try:
@@ -142,18 +174,23 @@ def _encoded(
     stream: tuple[_Event, ...] | None = None,
     early: Usage | None = None,
     whole: Answer | None = None,
+    plain: PlainAnswer | None = None,
     vectors: Embeddings | None = None,
 ) -> bytes | None:
-    if record.error or any(attempt.continued for attempt in record.attempts):
+    if record.error:
         return None
+    for attempt in record.attempts:
+        if attempt.continued:
+            return None
     entry = Entry(
         at=time.time(),
         backend=record.backend,
         stream=stream,
         early=early,
         whole=whole,
+        plain=plain,
         vectors=vectors,
-        counts=None if usage is None else replace(usage, raw=None),
+        counts=counts_of(usage),
         raw=UNSET if usage is None or usage.raw is None else usage.raw,
         dropped=record.dropped,
         defaulted=record.defaulted,

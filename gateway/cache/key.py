@@ -1,7 +1,7 @@
 """The key of an answer: a digest of everything that decides it."""
 
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
@@ -10,9 +10,16 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
+from schemas.messages import Message
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+    TokenRequest,
+)
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """Of the key and of entries; another one finds nothing that was kept before."""
 
 _READ_EXACTLY: Final = frozenset(
@@ -51,13 +58,19 @@ def cache_key(place: KeyPlace, request: Request) -> str | None:
     if not _is_kept(request):
         return None
     try:
-        resolved = _encoder.encode(_decoder.decode(msgspec.json.encode(_own(request))))
+        said = _chat(request) if type(request) is ChatRequest else _other(request)
     except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
         return None  # lone surrogates, numbers beyond any type
-    digest = blake2b(_encoder.encode((_FORMAT, _version(), place)), digest_size=32)
-    digest.update(b"\n")  # JSON without line breaks: no two pairs give the same bytes
-    digest.update(resolved)
+    digest = _begun(place).copy()
+    digest.update(said)
     return digest.hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _begun(place: KeyPlace) -> blake2b:
+    """Return the digest of a place, to be copied: most requests have the same few."""
+    # JSON without line breaks, so that what follows cannot begin earlier.
+    return blake2b(_encoder.encode((_FORMAT, _version(), place)) + b"\n", digest_size=32)
 
 
 def _is_kept(request: Request) -> bool:
@@ -74,17 +87,70 @@ def _is_kept(request: Request) -> bool:
     return all(one is UNSET for one in bulky) and True not in wants
 
 
-def _own(request: Request) -> tuple[object, ...]:
-    """The request without what does not decide its answer, and its client's own JSON."""
-    if isinstance(request, EmbeddingsRequest):
-        return (replace(request, timeout_s=UNSET),)
-    if type(request) is not ChatRequest or request.original is None:
-        return (replace(request, timeout_s=UNSET, priority=UNSET),)
+def _chat(request: ChatRequest) -> bytes:
+    """Everything that a chat says: JSON in one line, and its texts.
+
+    A message that is nothing but text has its role and its length in the JSON; any other is there
+    as a whole. So a long prompt is neither written as JSON nor digested twice, as it was read and
+    as its client wrote it.
+    """
+    heads: list[tuple[str, int, bool] | Message] = []
+    texts: list[bytes] = []
+    others = 0
+    for message in request.messages:
+        role, content, raw = message.role, message.content, message.raw
+        # The whole message is compared, so that a field that is new is never left out.
+        if (
+            type(content) is str
+            and message == Message(role=role, content=content, raw=raw)
+            and (raw is UNSET or _decoder.decode(raw) == {"role": role, "content": content})
+        ):
+            text = content.encode()
+            texts.append(text)
+            heads.append((role, len(text), raw is UNSET))
+        else:
+            heads.append(message)
+            others += 1
     original = request.original
-    bare = replace(request, timeout_s=UNSET, priority=UNSET, original=None)
-    fields = {name: raw for name, raw in original.fields.items() if name not in _READ_EXACTLY}
-    unsent = Raw(b"null") if original.unsent is UNSET else original.unsent
-    return bare, original.dialect, fields, unsent
+    bare = replace(request, messages=(), timeout_s=UNSET, priority=UNSET, original=None)
+    if original is not None:
+        fields = {name: raw for name, raw in original.fields.items() if name not in _READ_EXACTLY}
+        unsent = Raw(b"null") if original.unsent is UNSET else original.unsent
+        said = _normal((bare, heads, original.dialect, fields, unsent))
+    elif (
+        others
+        or request.extra
+        or request.tools is not UNSET
+        or request.tool_choice is not UNSET
+        or request.response_format is not UNSET
+        or request.metadata is not UNSET
+    ):
+        said = _normal((bare, heads))
+    else:
+        said = _exact((bare, heads))
+    return b"%b\n%b" % (said, b"".join(texts))
+
+
+def _other(request: CompletionRequest | EmbeddingsRequest | TokenRequest) -> bytes:
+    """Everything that a request says which is no chat, as JSON."""
+    if isinstance(request, EmbeddingsRequest):
+        bare: Request = replace(request, timeout_s=UNSET)
+    else:
+        bare = replace(request, timeout_s=UNSET, priority=UNSET)
+    return _normal((bare,)) if request.extra else _exact((bare,))
+
+
+def _exact(parts: tuple[object, ...]) -> bytes:
+    """JSON of values that have one spelling: there is no client's own JSON among them."""
+    try:
+        return _encoder.encode(parts)
+    except TypeError:  # names of fields that are numbers cannot be sorted
+        return _normal(parts)
+
+
+def _normal(parts: tuple[object, ...]) -> bytes:
+    """JSON of values in one spelling, whichever their client has chosen."""
+    return _encoder.encode(_decoder.decode(msgspec.json.encode(parts)))
 
 
 @cache

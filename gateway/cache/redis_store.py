@@ -16,7 +16,7 @@ from gateway.redis_client import open_client
 from gateway.redis_faults import reason_of
 from schemas.secret import Secret
 
-PREFIX: Final = "strowger:cache:1:"
+PREFIX: Final = "strowger:cache:2:"
 """Of all keys, with the version of the format."""
 
 CONNECTIONS: Final = 16
@@ -32,7 +32,7 @@ _log = logging.getLogger("strowger.cache")
 
 
 class RedisStore:
-    """See AnswerStore. failed: how often Redis could not be used."""
+    """See RemoteStore."""
 
     def __init__(self, url: Secret) -> None:
         """Raises InvalidConfig for an address that cannot be read."""
@@ -45,12 +45,12 @@ class RedisStore:
         self._is_down = False
 
     async def get(self, key: str) -> bytes | None:
-        """See AnswerStore."""
+        """See RemoteStore."""
         found = await self._run("GET", PREFIX + key)
         return found if isinstance(found, bytes) else None
 
     async def put(self, key: str, data: bytes, ttl_s: float) -> None:
-        """See AnswerStore."""
+        """See RemoteStore."""
         await self._run("SET", PREFIX + key, data, "PX", str(max(1, round(ttl_s * 1000))))
 
     async def aclose(self) -> None:

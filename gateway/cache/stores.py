@@ -14,8 +14,14 @@ class CacheUnavailable(Exception):
     """Entries can be neither read nor written now."""
 
 
-class AnswerStore(Protocol):
-    """Entries by key. All methods raise CacheUnavailable if the store cannot be used."""
+class RemoteStore(Protocol):
+    """Entries by key, elsewhere. Methods raise CacheUnavailable if the store cannot be used.
+
+    failed: how often it could not be used.
+    """
+
+    @property
+    def failed(self) -> int: ...
 
     async def get(self, key: str) -> bytes | None: ...
 
@@ -44,8 +50,8 @@ class MemoryStore:
         self._max_bytes = max_bytes
         self._make_room()
 
-    async def get(self, key: str) -> bytes | None:
-        """See AnswerStore. It never waits."""
+    def get(self, key: str) -> bytes | None:
+        """Return an entry that has not expired."""
         found = self._entries.get(key)
         if found is None:
             return None
@@ -56,8 +62,8 @@ class MemoryStore:
         self._entries.move_to_end(key)
         return data
 
-    async def put(self, key: str, data: bytes, ttl_s: float) -> None:
-        """See AnswerStore. An entry larger than the memory is not kept."""
+    def put(self, key: str, data: bytes, ttl_s: float) -> None:
+        """Keep an entry, unless it is larger than the memory."""
         if key in self._entries:
             self._drop(key)
         if len(data) + ENTRY_BYTES > self._max_bytes:
@@ -66,7 +72,8 @@ class MemoryStore:
         self.bytes += len(data) + ENTRY_BYTES
         self._make_room()
 
-    async def aclose(self) -> None:
+    def clear(self) -> None:
+        """Forget all entries."""
         self._entries.clear()
         self.bytes = 0
 

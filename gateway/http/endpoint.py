@@ -48,7 +48,7 @@ from gateway.surfaces.base import Inbound, Renderer, plain
 from gateway.surfaces.hot_route import HotRoute, TemplatedPaths
 from gateway.surfaces.sse import frame
 from gateway.surfaces.stored_items import EarlierItemsNeeded
-from schemas.answers import Answer, Embeddings, Fold
+from schemas.answers import Embeddings, Fold
 from schemas.errors import Forbidden, GatewayError, ModelNotFound
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
@@ -190,7 +190,7 @@ class Endpoint:
                 name_field(exc, request, self._names, planned, record.backend)
                 raise
             finally:
-                if record.usage is None:
+                if record.usage is None and record.attempts:
                     record.estimated_prompt_tokens = estimated_tokens(request)
         finally:
             held.close()
@@ -258,11 +258,14 @@ class Endpoint:
         if self._route.counts:
             await count_tokens(planned, request, record, response, exchange)
             return
-        real: Answer | Embeddings
-        plain = self._plain if planned.mirror is None and passage is None else None
+        plainly = planned.mirror is None and (passage is None or passage.plainly)
+        plain = self._plain if plainly else None
         if plain is not None and type(request) is ChatRequest and not request.stream:
             with DisconnectGuard(exchange):
-                chat = await collect_plain(planned, request, record, tenant=record.caller)
+                if passage is None:
+                    chat = await collect_plain(planned, request, record, tenant=record.caller)
+                else:
+                    chat = await passage.chat(planned, request, record)
             if self._stores and wants_storage(request):
                 body = await stored_body(chat, request, self._surface, record, gateway)
             elif type(chat) is PlainAnswer:

@@ -8,6 +8,7 @@ from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
 from gateway.http.guarded import guarded
 from gateway.routing.execution import pipeline
+from gateway.routing.execution.plain_chat import collect_plain
 from gateway.routing.planning.capability_match import with_operator_values
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
@@ -16,7 +17,8 @@ from gateway.state import Gateway
 from gateway.surfaces.hot_route import HotRoute
 from schemas.answers import Answer, Embeddings
 from schemas.event_source import EventSource
-from schemas.requests import EmbeddingsRequest, GenerateRequest, Request
+from schemas.plain_answer import PlainAnswer
+from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
 
 if TYPE_CHECKING:
     from gateway.cache.cached_request import CachedRequest
@@ -40,6 +42,25 @@ class Passage:
     def __init__(self, guards: "GuardedRequest | None", cached: "CachedRequest | None") -> None:
         self._guards = guards
         self._cached = cached
+
+    @property
+    def plainly(self) -> bool:
+        """Whether plain answers pass as they are: guardrails examine others."""
+        return self._guards is None
+
+    async def chat(
+        self, plan: Plan, request: ChatRequest, record: RequestRecord
+    ) -> Answer | PlainAnswer:
+        """Return the whole answer to a chat, if `plainly`: the cache's, or a backend's."""
+        cached = self._cached
+        assert cached is not None
+        try:
+            collect = partial(collect_plain, plan, request, record, tenant=record.caller)
+            answer = await cached.chat(plan, collect)
+            cached.keep()
+        finally:
+            cached.close()
+        return answer
 
     def events(self, source: EventSource, plan: Plan) -> EventSource:
         """Return the events as the client may receive them. Closing it closes the source.
@@ -119,16 +140,13 @@ def _cached(
     guards: "GuardedRequest | None",
 ) -> "CachedRequest | None":
     """Return the request's part in the cache; `None` if neither side asks for one."""
-    from gateway.cache.cached_request import CachedRequest  # late: only with a cache
-
     assert runtime.cache is not None
     assert gateway.cache is not None
     resolved = with_operator_values(runtime.table.routes[record.route], request)
     use = runtime.cache.use(record.route, resolved, exchange.fields)
     if use is None:
         return None
-    return CachedRequest(
-        gateway.cache,
+    return gateway.cache.begin(
         runtime.cache,
         use,
         resolved,

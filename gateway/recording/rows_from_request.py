@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.routing.participation import NO_PARTICIPATION
 from gateway.routing.planning.prices import Prices, cost_of, is_reported
-from gateway.routing.request_record import AttemptRecord, CacheUse, RequestRecord
+from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.store.rows import AttemptRow, RequestBatch, RequestRow, Row, Source, SpoolEntry
 from gateway.telemetry.access_log import AccessLine, in_one_line
 from schemas.events import Usage
@@ -27,11 +27,13 @@ def access_line(
         record.usage, record.deltas, record.task, record.estimated_prompt_tokens
     )
     price = prices.of(record.backend) if prices.any and source else None
-    first, part = record.first_content_at, record.participation
+    first, part, cache, free = record.first_content_at, record.participation, record.cache, None
+    if cache is not None and cache.outcome == "hit":
+        usage, free = cache.usage or Usage(), 0.0  # as counted when the answer was made
     home = part.assigned_backend
     # By position, in the order of the fields: a call with more than 15 keywords goes through a
     # dictionary, which costs more than the rest of this function.
-    line = AccessLine(
+    return AccessLine(
         ended + offset,
         record.request_id,
         record.surface,
@@ -65,7 +67,7 @@ def access_line(
         usage.cache_write_1h_tokens,
         usage.reasoning_tokens,
         source,
-        None if price is None else cost_of(usage, price),
+        free if price is None else cost_of(usage, price),
         prices.priced and bool(source) and price is None,  # unpriced
         price is not None and price.reports and is_reported(usage),  # cost_reported
         record.team,
@@ -75,25 +77,7 @@ def access_line(
         record.certificate,
         tuple(record.findings) if record.findings else (),
         record.spender,
-    )
-    return line if record.cache is None else _with_cache(line, record.cache)
-
-
-def _with_cache(line: AccessLine, cache: CacheUse) -> AccessLine:
-    """The line of a request that asked for an answer from the cache. A hit costs nothing."""
-    if cache.outcome != "hit":
-        return msgspec.structs.replace(line, cache=cache.outcome)
-    usage = cache.usage or Usage()
-    return msgspec.structs.replace(
-        line,
-        cache="hit",
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        cached_tokens=usage.cached_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        cache_write_1h_tokens=usage.cache_write_1h_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        cost_usd=0.0,
+        "" if cache is None else cache.outcome,
     )
 
 

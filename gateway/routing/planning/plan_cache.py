@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Final, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, msgpack, to_builtins
+from msgspec.structs import replace
 
 from adapters.base import Range
 from adapters.capabilities import fits, offered, outside
@@ -167,8 +168,11 @@ class PlanCache:
                 return None
             if message.reasoning is not UNSET or message.signature is not UNSET:
                 return None
+        given = request.sampling
+        if given.seed is not UNSET and given.seed is not None:
+            given = replace(given, seed=0)  # evaluations have a seed each, and all are alike
         try:
-            sampling = _encode(request.sampling)
+            sampling = _encode(given)
         except (OverflowError, UnicodeEncodeError):
             sampling = b""
         # The fields one by one: that is faster than any expression that lists them.

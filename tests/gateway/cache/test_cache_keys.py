@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.cache.key import KeyPlace, cache_key
 from gateway.config.load import read_config
@@ -15,6 +17,8 @@ from gateway.routing.planning.route import Route
 from gateway.runtime import Runtime
 from gateway.surfaces.base import Inbound, Surface
 from gateway.surfaces.routes import HOT_ROUTES
+from schemas.messages import Message
+from schemas.requests import ChatRequest
 from tests.gateway.serving import one_model
 
 Json = dict[str, object]
@@ -26,17 +30,19 @@ CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
 
 numbers = st.one_of(st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False))
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+_no = st.just(list[int]())
 trees = st.recursive(
     st.one_of(st.none(), st.booleans(), numbers, texts),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)),
     max_leaves=6,
 )
 _Fields = dict[str, st.SearchStrategy[object]]
+_said = texts.map("x".__add__)
 _MESSAGE: _Fields = {
-    "role": st.sampled_from(["user", "system"]),
-    "content": texts.map("x".__add__),
+    "role": st.sampled_from(["user", "system", "assistant"]),
+    "content": st.one_of(_said, _said.map(lambda text: [{"type": "text", "text": text}])),
 }
-_NAME: _Fields = {"name": st.sampled_from(["x", "y"])}
+_NAME: _Fields = {"name": st.sampled_from(["x", "y", None]), "x_more": trees}
 _CHAT: _Fields = {
     "model": st.just("chat"),
     "messages": st.lists(st.fixed_dictionaries(_MESSAGE, optional=_NAME), min_size=1, max_size=2),
@@ -47,6 +53,9 @@ _FURTHER: _Fields = {
     "stream": st.booleans(),
     "user": st.sampled_from(["u", "v"]),
     "max_tokens": st.integers(1, 3),
+    "logit_bias": st.dictionaries(
+        st.sampled_from(["3", "5"]), st.sampled_from([0, 0.0, 1]), min_size=1
+    ),
     "metadata": st.dictionaries(texts, texts, max_size=2),
     "x_vendor": trees,
 }
@@ -66,7 +75,8 @@ def typed(value: object) -> object:
     """The value in a form in which 1, 1.0 and true differ, except where the API has floats."""
     if isinstance(value, dict):
         items = cast(Json, value).items()
-        return {name: typed(float(one) if name == "temperature" else one) for name, one in items}  # pyright: ignore[reportArgumentType]
+        floats = {"temperature", "3", "5"}
+        return {name: typed(float(one) if name in floats else one) for name, one in items}  # pyright: ignore[reportArgumentType]
     if isinstance(value, list):
         return [typed(one) for one in cast("list[object]", value)]
     return type(value).__name__, repr(value)
@@ -112,7 +122,9 @@ def test_spelling_and_order_never_matter(
 
 
 @given(
-    chats, chats, st.sets(st.sampled_from(["temperature", "seed", "stream", "x_vendor", "user"]))
+    chats,
+    chats,
+    st.sets(st.sampled_from([*_CHAT, "temperature", "seed", "stream", "x_vendor", "user"])),
 )
 def test_keys_are_equal_exactly_if_the_resolved_requests_are(
     one: Json, other: Json, changed: set[str]
@@ -134,6 +146,34 @@ def test_each_field_changes_the_key(body: Json, field: str) -> None:
     other = {"temperature": 1.5, "seed": 99, "stream": not body.get("stream", False)}
     changed = {**body, field: {**other, "user": "w", "max_tokens": 9}[field]}
     assert key_of(json.dumps(body).encode()) != key_of(json.dumps(changed).encode())
+
+
+@given(st.lists(texts.map("x".__add__), min_size=1, max_size=4), st.data())
+def test_where_one_message_ends_and_the_next_begins_is_part_of_the_key(
+    contents: list[str], data: st.DataObject
+) -> None:
+    whole = "".join(contents)
+    places = data.draw(st.lists(st.integers(1, len(whole) - 1), unique=True) if whole[1:] else _no)
+    cuts = [0, *sorted(places), len(whole)]
+    others = [whole[a:b] for a, b in pairwise(cuts)]
+    keys = [
+        key_of(json.dumps({"model": "chat", "messages": _conversation(one)}).encode())
+        for one in (contents, others)
+    ]
+    assert (keys[0] == keys[1]) is (contents == others)
+
+
+def _conversation(contents: list[str]) -> list[Json]:
+    return [{"role": "user", "content": content} for content in contents]
+
+
+def test_a_message_of_the_operator_is_not_one_of_the_client() -> None:
+    request = SURFACES[CHAT].parse(
+        Inbound(body=b'{"model":"chat","messages":[{"role":"user","content":"x"}]}', max_choices=1)
+    )
+    assert isinstance(request, ChatRequest)
+    own = replace(request, messages=(Message(role="user", content="x"),))
+    assert cache_key(PLACE, request) != cache_key(PLACE, own)
 
 
 def test_when_an_answer_is_wanted_does_not_change_which() -> None:

@@ -71,6 +71,7 @@ SAMPLED: dict[str, tuple[object, ...]] = {
     "stop": (UNSET, (), ("a",), ("a", "b")),
     "logit_bias": (UNSET, {}, {5: 1.0}),
     "do_sample": (UNSET, True, False),
+    "seed": (UNSET, 1, 2**64 - 1, None),
 }
 OWN: dict[type[Request], dict[str, tuple[object, ...]]] = {
     ChatRequest: {

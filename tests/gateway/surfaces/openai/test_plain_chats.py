@@ -12,6 +12,7 @@ from msgspec import Struct
 from adapters.base import Endpoint
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.plain_answer import read_plain
+from gateway.cache.entry import as_answer
 from gateway.routing.planning.prices import is_reported
 from gateway.routing.request_record import counts_of
 from gateway.surfaces.anthropic.surface import MESSAGES
@@ -293,6 +294,10 @@ def test_a_plain_answer_is_what_its_events_would_be(name: str, body: bytes) -> N
     assert msgspec.structs.replace(plain, body=b"") == msgspec.structs.replace(expected, body=b"")
     if b"\\" not in body:
         assert plain.body == expected.body
+    answer = read_plain(body)
+    assert answer is not None
+    whole = SURFACES[name].renderer(REQUEST, ID).answer(as_answer(answer))
+    assert whole == plain.body, "as an answer it is written in the same bytes"
 
 
 def values(body: bytes) -> object:
