@@ -212,9 +212,11 @@ class Provider:
         await asyncio.sleep(0)
 
     async def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Wait until a condition of this provider is true."""
-        async with self.changed:
-            await asyncio.wait_for(self.changed.wait_for(condition), seconds)
+        """Wait until a condition is true, of this provider or of what nobody announces."""
+        async with asyncio.timeout(seconds), self.changed:
+            while not condition():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.changed.wait(), 0.02)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._stopped:

@@ -67,7 +67,6 @@ async def test_wrong_keys_are_slowed_and_right_ones_are_not(
     if path.startswith("/v1"):
         assert found[-1].json()["error"]["code"] == "too_many_wrong_keys"
     assert right.status_code == 200
-    assert right.elapsed.total_seconds() < found[-1].elapsed.total_seconds() + 1
     logged = [one for one in caplog.records if "wrong API keys from 127.0.0.1" in one.message]
     assert len(logged) == 1
 

@@ -170,8 +170,11 @@ class StandIns:
         return sum(one.model == model for one in self.asked)
 
     async def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        async with self.changed:
-            await asyncio.wait_for(self.changed.wait_for(condition), seconds)
+        """Wait until a condition is true, of these engines or of what nobody announces."""
+        async with asyncio.timeout(seconds), self.changed:
+            while not condition():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.changed.wait(), 0.02)
 
     async def start(self) -> list[asyncio.Server]:
         return [

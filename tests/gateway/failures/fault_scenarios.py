@@ -8,6 +8,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import Mapping
+from itertools import count
 
 from msgspec import Struct
 
@@ -15,6 +16,9 @@ from tests.gateway.failures.fault_dialects import NO_END, dialect_of
 from tests.stand_ins.provider import Answer, Behaviour, Received, silent
 
 TRITON_STREAMS = "triton-tokens-decoupled"
+MOST_TOKENS = 20
+"""Of any client here: MindIE's default."""
+
 NEVER_COMPLETE = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n"
 )
@@ -186,13 +190,14 @@ async def stalls(request: Received, answer: Answer) -> None:
 
 
 async def endless(request: Received, answer: Answer) -> None:
+    """Has sent all that a client may ask for long before its time is over."""
     await begin(request, answer)
-    while True:
-        await asyncio.sleep(0.02)
+    for sent in count():
         if streamed(request):
             await dialect_of(request).more(answer)
         else:
             await answer.raw(b" ")
+        await asyncio.sleep(0.02 if sent > MOST_TOKENS else 0)
 
 
 async def web_page(request: Received, answer: Answer) -> None:

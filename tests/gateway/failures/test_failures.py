@@ -229,7 +229,7 @@ async def test_an_overloaded_service_is_a_503_and_cools_down_for_its_retry_after
 
 @pytest.mark.parametrize(
     ("reported", "least", "most"),
-    [("1893456000", 86_400, 86_400), (formatdate(time.time() + 3600, usegmt=True), 3000, 3600)],
+    [("1893456000", 86_400, 86_400), ("in an hour", 3000, 3600)],
     ids=["a wait of years is not believed", "a date without the server's own"],
 )
 async def test_an_unusual_retry_after_is_still_a_bound(
@@ -238,6 +238,8 @@ async def test_an_unusual_retry_after_is_still_a_bound(
     async def busy(request: Received, answer: Answer) -> None:
         await answer.json({"error": {"message": "slow down"}}, 429, {"retry-after": reported})
 
+    if reported == "in an hour":
+        reported = formatdate(time.time() + 3600, usegmt=True)
     async with provider(busy) as a, serving(one_model(a.base_url), tmp_path) as gateway:
         found = [await post(gateway.url) for _ in range(2)]
 

@@ -40,6 +40,11 @@ models:
 """
 
 
+def patient(config: str) -> str:
+    """Wait for longer cooldowns than this machine needs for any request."""
+    return config.replace("max_backoff_s: 1", "max_backoff_s: 60")
+
+
 async def ask(gateway: Serving, task: str = "chat") -> httpx.Response:
     return await TASKS[task].ask(gateway.url, "chat")
 
@@ -63,26 +68,41 @@ def works_from(times: int, status: int, headers: Mapping[str, object] | None = N
     return behave
 
 
+def timed(behaviour: Behaviour, times: list[float]) -> Behaviour:
+    """Note when each request comes."""
+
+    async def behave(request: Received, answer: Answer) -> None:
+        times.append(time.monotonic())
+        await behaviour(request, answer)
+
+    return behave
+
+
+def cooling(gateway: Serving) -> bool:
+    """Whether the gateway has read that its first backend is busy."""
+    at = asyncio.get_running_loop().time()
+    return gateway.state.runtime.backends["chat: a/m"].breaker.cooling_down(at)
+
+
 SOON = {"retry-after-ms": "300"}
+LATER = {"retry-after-ms": "20000"}
 
 
 @pytest.mark.parametrize("task", TEXT)
 async def test_others_wait_for_the_end_of_a_short_cooldown(task: str, tmp_path: Path) -> None:
+    times: list[float] = []
     async with (
-        provider(works_from(1, 429, SOON)) as a,
+        provider(timed(works_from(1, 429, SOON), times)) as a,
         serving(chain(a.base_url), tmp_path) as gateway,
     ):
         first = asyncio.create_task(ask(gateway, task))
-        await a.until(lambda: len(a.requests) == 1)
-        await asyncio.sleep(0.05)
-        begun = time.monotonic()
+        await a.until(lambda: cooling(gateway))
         later = await asyncio.gather(*(ask(gateway, task) for _ in range(5)))
-        took = time.monotonic() - begun
         found = [await first, *later]
 
     for one in found:
         client_sees(TASKS[task], one, Sees(asked=(1, 0)))
-    assert took >= 0.2
+    assert times[1] - times[0] >= 0.3
     assert {one.headers["x-gateway-attempts"] for one in later} == {"1"}
 
 
@@ -149,16 +169,16 @@ async def test_a_busy_backend_is_waited_for_before_a_broken_one_takes_the_deadli
 async def test_a_cooldown_that_is_longer_than_the_deadline_is_not_waited_for(
     tmp_path: Path,
 ) -> None:
-    config = chain("{url}", more="    deadline_s: 0.4")
-    async with provider(fails(429, {"retry-after-ms": "800"})) as a:
+    config = patient(chain("{url}", more="    deadline_s: 15"))
+    async with provider(fails(429, LATER)) as a:
         async with serving(config.replace("{url}", a.base_url), tmp_path) as gateway:
             found = [await ask(gateway), await ask(gateway)]
             lines = gateway.access_lines()
 
     assert [one.status_code for one in found] == [429, 429]
-    assert found[1].headers["retry-after"] == "1"
+    assert 0 < int(found[1].headers["retry-after"]) <= 20
     assert "rate-limited" in found[1].text
-    assert lines[1].ms < 400
+    assert lines[1].ms < 15_000
     assert len(a.requests) == 1
 
 
@@ -167,22 +187,19 @@ async def test_a_client_that_disconnects_during_the_wait_ends_it(
     stream: bool, tmp_path: Path
 ) -> None:
     async with (
-        provider(works_from(1, 429, {"retry-after-ms": "900"})) as a,
-        serving(chain(a.base_url), tmp_path) as gateway,
+        provider(works_from(1, 429, LATER)) as a,
+        serving(patient(chain(a.base_url)), tmp_path) as gateway,
     ):
         first = asyncio.create_task(ask(gateway))
-        await a.until(lambda: len(a.requests) == 1)
-        await asyncio.sleep(0.05)
+        await a.until(lambda: cooling(gateway))
         await leave_when(gateway, a, stream=stream)
-        async with asyncio.timeout(5):
-            while not gateway.access_lines():  # noqa: ASYNC110  no event to wait for
-                await asyncio.sleep(0.01)
+        await a.until(lambda: bool(gateway.access_lines()))
         (line,) = gateway.access_lines()
+        assert not first.done()
+        first.cancel()
         sent = len(a.requests)
-        assert (await first).status_code == 200
 
     assert (line.status, line.error, line.attempts) == (499, "client_closed_request", ())
-    assert line.ms < 900
     assert sent == 1
 
 

@@ -40,7 +40,7 @@ async def vertex(server: Provider, google: Google) -> AsyncGenerator[AuthorizedT
 
 
 async def ask(transport: AuthorizedTransport) -> int:
-    reply = await transport.exchange(ASK, connect_by=soon(2), head_by=soon())
+    reply = await transport.exchange(ASK, connect_by=soon(), head_by=soon())
     try:
         await reply.body(soon(), 10_000)
         return reply.status

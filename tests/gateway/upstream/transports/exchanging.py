@@ -7,6 +7,7 @@ from adapters.base import Outbound
 from gateway.config.schema.config import Tls
 from gateway.upstream.transport import Reply, Transport
 from gateway.upstream.wire import WireTransport
+from tests.stand_ins.doubles import SOON_S
 
 SECRET = "sk-very-secret"
 HEADERS = (("content-type", "application/json"), ("authorization", f"Bearer {SECRET}"))
@@ -41,7 +42,7 @@ class Nowhere(asyncio.Transport):
         return
 
 
-def soon(seconds: float = 5.0) -> float:
+def soon(seconds: float = SOON_S) -> float:
     """A deadline that far away."""
     return asyncio.get_running_loop().time() + seconds
 
@@ -50,8 +51,8 @@ async def post(
     transport: Transport,
     body: bytes = b"{}",
     *,
-    connect: float = 5.0,
-    head: float = 5.0,
+    connect: float = SOON_S,
+    head: float = SOON_S,
     target: str = "/v1/chat",
     method: str = "POST",
 ) -> Reply:

@@ -6,11 +6,11 @@ import pytest
 
 from schemas.errors import UpstreamTimeout
 from tests.gateway.upstream.transports.exchanging import Open, fetch, post, soon
-from tests.stand_ins.doubles import Peer, answering, full_backlog, raw_server, sized
+from tests.stand_ins.doubles import SOON_S, Peer, answering, full_backlog, raw_server, sized
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 3.0
+PATIENCE_S = SOON_S / 2
 """Far above every deadline here, far below what a missed one would take."""
 
 
