@@ -12,7 +12,7 @@ from gateway.budgets.alerts import BudgetAlerts
 from gateway.budgets.bank import BudgetBank
 from gateway.budgets.budgets import Budgets
 from gateway.budgets.sync import BudgetSync
-from gateway.limits.metrics import MOST_END_USERS
+from gateway.limits.metrics import MOST_ACCOUNTS, MOST_END_USERS
 from gateway.store.spend_rows import NANOS
 
 
@@ -78,15 +78,21 @@ class AccountCollector(Collector):
 
 
 def _shown(accounts: Iterable[BudgetAccount]) -> Iterator[BudgetAccount]:
-    """Yield all accounts, but of the end users of a budget only those that have spent most."""
+    """Yield all accounts, but of end users only those that have spent most: MOST_END_USERS of each
+    budget, and MOST_ACCOUNTS in all, because each of many keys may have such a budget.
+    """
     of_end_users: dict[str, list[BudgetAccount]] = {}
     for one in accounts:
         if one.budget.each == "end_user":
             of_end_users.setdefault(one.budget.name, []).append(one)
         else:
             yield one
-    for found in of_end_users.values():
-        yield from nlargest(MOST_END_USERS, found, key=attrgetter("spent"))
+    most = [
+        one
+        for found in of_end_users.values()
+        for one in nlargest(MOST_END_USERS, found, key=attrgetter("spent"))
+    ]
+    yield from nlargest(MOST_ACCOUNTS, most, key=lambda one: one.spent / one.limit)
 
 
 class AlertCollector(Collector):

@@ -19,6 +19,7 @@ def limit_of(who: LimitWho, own: OwnLimit) -> Limit:
     return Limit(
         name=f"{_owner(who)}/{own.name or own.per}",
         who=who,
+        each=own.each,
         models=own.models,
         requests=own.requests,
         tokens=own.tokens,
@@ -35,6 +36,7 @@ def budget_of(who: LimitWho, own: OwnBudget) -> Budget:
     return Budget(
         name=f"{_owner(who)}/{own.name or own.per}",
         who=who,
+        each=own.each,
         models=own.models,
         usd=own.usd,
         tokens=own.tokens,
@@ -52,12 +54,12 @@ def limits_of_teams(teams: Iterable[Team]) -> tuple[Limit, ...]:
 
 
 def limits_of_plans(plans: Iterable[CallerPlan]) -> tuple[Limit, ...]:
-    """Return the limits of plans: of each of their callers for itself."""
+    """Return the limits of plans: of each of their callers, or its end users, for itself."""
     return tuple(
         replace(
             limit_of(LimitWho(any=True), own),
             name=f"plan:{plan.name}/{own.name or own.per}",
-            each="key",
+            each=own.each or "key",
             plan=plan.name,
         )
         for plan in plans

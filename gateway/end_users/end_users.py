@@ -30,7 +30,7 @@ _LONGEST_JSON: Final = 6 * LONGEST + 2
 """Bytes of the text in JSON, with an escape of six characters for each byte."""
 
 _MOST_KEPT: Final = 4096
-"""Combinations of key and model of which it is remembered whether a rule applies."""
+"""Combinations of key and model of which it is remembered what applies."""
 
 _text: Final[msgspec.json.Decoder[str | None]] = msgspec.json.Decoder(str | None)
 
@@ -62,24 +62,20 @@ class EndUserFinder:
         self.any = False
         self.counts = EndUserCounts()
         self.table = EndUserTable(clock=clock)
-        self._spend = False
         self._settings = EndUsers()
         self._finders: tuple[Find, ...] = ()
         self._rules: RuleIndex[Limit | Budget] = RuleIndex(())
-        self._applies: dict[ApplyPlace, bool] = {}
+        self._applies: dict[ApplyPlace, tuple[int, bool]] = {}
 
     def configure(
         self, settings: EndUsers, limits: Sequence[Limit], budgets: Sequence[Budget]
     ) -> None:
         """Apply these from now on; end users that are known stay."""
-        limited = [one for one in limits if one.each == "end_user"]
-        paying = [one for one in budgets if one.each == "end_user"]
-        self.any, self._spend = bool(limited or paying), bool(paying)
-        self._rules = RuleIndex[Limit | Budget]((*limited, *paying))
+        rules = [one for one in (*limits, *budgets) if one.each == "end_user"]
+        self.any = bool(rules)
+        self._rules = RuleIndex[Limit | Budget](rules)
         self._applies.clear()
         self.table.most = settings.max_per_key
-        periods = [PERIODS[one.per] for one in limited]
-        self.table.idle = max([*periods, *[_IDLE_OF_BUDGETS[one.per] for one in paying]], default=0)
         self._settings = settings
         self._finders = tuple([_finder(source) for source in settings.sources])
 
@@ -97,11 +93,12 @@ class EndUserFinder:
             record.user,
             record.plan,
         )
-        applies = self._applies.get(place)
-        if not (self._find_rule(place) if applies is None else applies):
+        found = self._applies.get(place)
+        idle, pays = self._find_rules(place) if found is None else found
+        if not idle:
             return ""
-        name = self._name(record.caller, request, headers)
-        if self._spend:
+        name = self._name(record.caller, request, headers, idle)
+        if pays:
             record.spender = name
         return name
 
@@ -109,17 +106,17 @@ class EndUserFinder:
         self, place: ApplyPlace, request: Request, headers: Mapping[bytes, bytes]
     ) -> str:
         """What `find` would return now, without that anything changes. Raises InvalidRequest."""
-        if not self._any_applies(place):
+        if not self._needs(place)[0]:
             return ""
         text = self._text(request, headers)
         return self.table.would_name(place[0], text) if text else NONE
 
-    def _name(self, key: str, request: Request, headers: Mapping[bytes, bytes]) -> str:
+    def _name(self, key: str, request: Request, headers: Mapping[bytes, bytes], idle: int) -> str:
         text = self._text(request, headers)
         if not text:
             self.counts.missing += 1
             return NONE
-        name = self.table.name(key, text)
+        name = self.table.name(key, text, idle)
         if name is OTHERS:
             self.counts.shared += 1
         return name
@@ -134,21 +131,32 @@ class EndUserFinder:
             raise InvalidRequest(f"the end user is missing: send {places}", param=self._param())
         return ""
 
-    def _find_rule(self, place: ApplyPlace) -> bool:
-        """Whether a rule holds the request's end user apart; remember it."""
+    def _find_rules(self, place: ApplyPlace) -> tuple[int, bool]:
+        """The same as `_needs`, which is remembered."""
         if len(self._applies) >= _MOST_KEPT:
             self._applies.clear()
-        found = self._applies[place] = self._any_applies(place)
+        found = self._applies[place] = self._needs(place)
         return found
 
-    def _any_applies(self, place: ApplyPlace) -> bool:
+    def _needs(self, place: ApplyPlace) -> tuple[int, bool]:
+        """How long the end user is remembered, and whether records need it.
+
+        Nanoseconds, or 0 if no rule holds it apart: as long as the caller's rules need, whichever
+        models they are for.
+        """
         key, route, model, team, user, plan = place
-        return any(
-            subject_of(rule, key, team, user, NONE) is not None
-            and covers(rule.models, route, model)
-            and plan_of(rule) in ("", plan)
+        rules = [
+            rule
             for rule in self._rules.of_key(key)
-        )
+            if subject_of(rule, key, team, user, NONE) is not None and plan_of(rule) in ("", plan)
+        ]
+        if not any(covers(rule.models, route, model) for rule in rules):
+            return 0, False
+        idle = [
+            PERIODS[one.per] if isinstance(one, Limit) else _IDLE_OF_BUDGETS[one.per]
+            for one in rules
+        ]
+        return max(idle), any(isinstance(one, Budget) for one in rules)
 
     def _param(self) -> str | None:
         """The first field of the body that may name it."""

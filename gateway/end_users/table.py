@@ -6,7 +6,7 @@ The accounts themselves are created by the rules; what is bounded here is how ma
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
-from itertools import islice, takewhile
+from itertools import islice
 from time import monotonic_ns
 from typing import Final
 
@@ -18,6 +18,9 @@ OTHERS: Final = "others"
 
 _MOST_FORGOTTEN: Final = 64
 """Idle end users that one new one replaces at most, so that no request waits for a long sweep."""
+
+_Place = tuple[str, str]
+"""A key, and the text of its end user."""
 
 
 class _EndUser:
@@ -31,64 +34,90 @@ class _EndUser:
 
 
 class EndUserTable:
-    """Names end users of keys. One that has sent nothing for `idle` nanoseconds is forgotten.
+    """Names end users of keys. One that has sent nothing for a while is forgotten.
 
-    An account is named by a hash, because Redis and records keep it. A key whose table is full
-    takes no place from other keys, until ten keys are full.
+    How long depends on the rules of its key, so a key whose rules have long periods does not
+    lengthen the memory of others. An account is named by a hash, because Redis and records keep it.
+    A key whose table is full takes no place from other keys, until ten keys are full.
 
     most: end users of one key.
     """
 
-    def __init__(
-        self, most: int = 1, idle: int = 0, clock: Callable[[], int] = monotonic_ns
-    ) -> None:
+    def __init__(self, most: int = 1, clock: Callable[[], int] = monotonic_ns) -> None:
         """clock: nanoseconds."""
         self.most = most
-        self.idle = idle
         self._clock = clock
-        self._known: OrderedDict[tuple[str, str], _EndUser] = OrderedDict()
+        self._known: dict[int, OrderedDict[_Place, _EndUser]] = {}
         self._of_key: dict[str, int] = {}
+        self._count = 0
 
     def __len__(self) -> int:
         """How many have a name of their own."""
-        return len(self._known)
+        return self._count
 
-    def name(self, key: str, end_user: str) -> str:
-        """Name the account of a key's end user: a hash, or OTHERS beyond the bound."""
+    def name(self, key: str, end_user: str, idle: int) -> str:
+        """Name the account of a key's end user: a hash, or OTHERS beyond the bound.
+
+        idle: nanoseconds without a request after which it is forgotten; one of the few periods that
+        rules have.
+        """
         place, at = (key, end_user), self._clock()
-        found = self._known.get(place)
+        alike = self._known.get(idle)
+        if alike is None:
+            alike = self._known[idle] = OrderedDict()
+        found = alike.get(place)
         if found is not None:
             found.seen = at
-            self._known.move_to_end(place)
+            alike.move_to_end(place)
+            return found.name
+        found = self._moved(place, alike)
+        if found is not None:
+            found.seen = at
             return found.name
         self._forget(at)
         count = self._of_key.get(key, 0)
-        if count >= self.most or len(self._known) >= self.most * KEYS_IN_ALL:
+        if count >= self.most or self._count >= self.most * KEYS_IN_ALL:
             return OTHERS
         self._of_key[key] = count + 1
-        known = self._known[place] = _EndUser(hashed(end_user), at)
+        self._count += 1
+        known = alike[place] = _EndUser(hashed(end_user), at)
         return known.name
 
     def would_name(self, key: str, end_user: str) -> str:
         """What `name` would return now, without that anything changes."""
-        found = self._known.get((key, end_user))
-        if found is not None:
-            return found.name
+        for alike in self._known.values():
+            found = alike.get((key, end_user))
+            if found is not None:
+                return found.name
         idle = self._idle(self._clock())
-        count = self._of_key.get(key, 0) - sum(place[0] == key for place in idle)
-        room = count < self.most and len(self._known) - len(idle) < self.most * KEYS_IN_ALL
+        count = self._of_key.get(key, 0) - sum(place[0] == key for _, place in idle)
+        room = count < self.most and self._count - len(idle) < self.most * KEYS_IN_ALL
         return hashed(end_user) if room else OTHERS
 
-    def _idle(self, at: int) -> list[tuple[str, str]]:
-        """Those that `_forget` would forget: they come first."""
-        before = at - self.idle
-        first = islice(self._known.items(), _MOST_FORGOTTEN)
-        return [place for place, _ in takewhile(lambda one: one[1].seen <= before, first)]
+    def _moved(self, place: _Place, alike: OrderedDict[_Place, _EndUser]) -> _EndUser | None:
+        """Find one whose rules have changed their periods, and move it to those alike."""
+        for others in self._known.values():
+            found = others.pop(place, None)
+            if found is not None:
+                alike[place] = found
+                return found
+        return None
+
+    def _idle(self, at: int) -> list[tuple[int, _Place]]:
+        """Those that `_forget` would forget, and after how long: of those alike they come first."""
+        found: list[tuple[int, _Place]] = []
+        for idle, alike in self._known.items():
+            for place, one in islice(alike.items(), _MOST_FORGOTTEN - len(found)):
+                if one.seen > at - idle:
+                    break
+                found.append((idle, place))
+        return found
 
     def _forget(self, at: int) -> None:
         """Forget those that are idle."""
-        for place in self._idle(at):
-            del self._known[place]
+        for idle, place in self._idle(at):
+            del self._known[idle][place]
+            self._count -= 1
             left = self._of_key[place[0]] - 1
             if left:
                 self._of_key[place[0]] = left

@@ -19,7 +19,7 @@ class Team(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the keys of a team may use, at most.
 
     models: names, aliases or wildcards; a key may use a model if it and its team may.
-    limits, budgets: of all its keys together.
+    limits, budgets: of all its keys together, or of every end user of them.
     """
 
     name: Name
@@ -29,7 +29,10 @@ class Team(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CallerPlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What each caller may use whose token names the plan. limits: of every caller for itself."""
+    """What each caller may use whose token names the plan.
+
+    limits: of every caller for itself, or of every end user of it.
+    """
 
     name: Name
     limits: OwnLimits = ()

@@ -51,10 +51,11 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class OwnBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A budget of one issued key or one team: a Budget whose `who` is known.
 
-    name: `None` takes that of the period.
+    name: `None` takes that of the period. each: `end_user` gives every end user the whole budget.
     """
 
     name: RuleName | None = None
+    each: Literal["end_user"] | None = None
     models: tuple[Name, ...] = ("*",)
     usd: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     tokens: Count | None = None

@@ -49,10 +49,11 @@ class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class OwnLimit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A limit of one issued key, one team or one plan: a Limit whose `who` is known.
 
-    name: `None` takes that of the period.
+    name: `None` takes that of the period. each: `end_user` gives every end user the whole limit.
     """
 
     name: RuleName | None = None
+    each: Literal["end_user"] | None = None
     models: tuple[Name, ...] = ("*",)
     requests: Count | None = None
     tokens: Count | None = None

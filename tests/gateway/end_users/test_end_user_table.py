@@ -20,22 +20,28 @@ STEPS = st.lists(
 """Key, end user, and how long after the request before."""
 
 
+def idle_of(key: str) -> int:
+    return 40 if key >= "h" else 100
+
+
 @given(STEPS, st.integers(1, 4))
 def test_a_table_never_exceeds_its_bounds_and_forgets_the_idle_first(
     steps: list[tuple[str, int, int]], most: int
 ) -> None:
-    """A model that keeps everything decides alike."""
-    at, idle = 0, 100
-    table = EndUserTable(most, idle, lambda: at)
+    """A model that keeps everything decides alike. Keys from h on forget sooner."""
+    at = 0
+    table = EndUserTable(most, lambda: at)
     seen: dict[tuple[str, str], int] = {}
     for key, number, wait in steps:
         at += wait
         user = f"u{number}"
-        seen = {place: last for place, last in seen.items() if last > at - idle}
+        seen = {place: last for place, last in seen.items() if last > at - idle_of(place[0])}
         of_key = [place for place in seen if place[0] == key]
         known = (key, user) in seen
         room = len(of_key) < most and len(seen) < most * KEYS_IN_ALL
-        name = table.name(key, user)
+        expected = table.would_name(key, user)
+        name = table.name(key, user, idle_of(key))
+        assert name == expected
         if known or room:
             assert name == sha256(user.encode()).hexdigest()[:32]
             seen[key, user] = at
@@ -44,18 +50,35 @@ def test_a_table_never_exceeds_its_bounds_and_forgets_the_idle_first(
         assert len(table) <= most * KEYS_IN_ALL
 
 
+def test_an_end_user_keeps_its_place_when_the_period_of_its_rules_changes() -> None:
+    at = 0
+    table = EndUserTable(2, lambda: at)
+    names = [table.name("web", user, 60) for user in ("a", "b", "c")]
+    at = 50
+    again = [table.name("web", user, 100) for user in ("b", "c", "a")]
+    at = 120
+    later = table.name("web", "c", 100)
+    at = 151
+    last = table.name("web", "c", 100)
+
+    assert names[2] == again[1] == later == OTHERS
+    assert [again[0], again[2]] == [names[1], names[0]]
+    assert last == sha256(b"c").hexdigest()[:32]
+    assert len(table) == 1
+
+
 def test_random_end_users_leave_no_more_accounts_than_the_bound() -> None:
     """A hundred thousand end users of one key, of which each sends one request."""
     draws, at = random.Random(7), 0
     limit = Limit(
         name="l", who=LimitWho(any=True), each="end_user", requests=5, tokens=100, per="minute"
     )
-    table = EndUserTable(2_000, PERIODS["minute"], lambda: at)
+    table = EndUserTable(2_000, lambda: at)
     limits = RequestLimits((limit,), lambda: at)
     most = 0
     for number in range(100_000):
         at += draws.randrange(2_000_000)
-        name = table.name("web", f"user-{number}-{draws.random()}")
+        name = table.name("web", f"user-{number}-{draws.random()}", PERIODS["minute"])
         accounts = limits.of(("web", "chat", "chat", "", "", name, ""))
         assert accounts is not None
         hold = accounts.reserve(1, at)

@@ -41,6 +41,7 @@ LIMITS = st.builds(
     requests=COUNTS,
     tokens=COUNTS,
     concurrent=COUNTS,
+    each=st.sampled_from([None, "end_user"]),
     per=st.sampled_from(["minute", "hour", "day"]),
     exact=st.booleans(),
     wait_s=st.integers(0, 10_000).map(lambda one: one / 16),
@@ -52,6 +53,7 @@ BUDGETS = st.builds(
     models=MODELS.map(tuple),
     usd=st.none() | st.integers(1, 10**6).map(lambda one: one / 100),
     tokens=COUNTS,
+    each=st.sampled_from([None, "end_user"]),
     per=st.sampled_from(["day", "week", "month", "total"]),
     time_zone=st.sampled_from(["UTC", "Europe/Berlin"]),
     alerts=st.lists(st.sampled_from([0.1, 0.5, 1.0])).map(tuple),
@@ -89,6 +91,7 @@ def test_any_text_is_a_limit_or_refused(text: str) -> None:
         ("requests", "'requests' is not field=value"),
         ("requests=5,requests=6", "requests is given twice"),
         ("requests=5,per=year", "`$.per`"),
+        ("requests=5,each=key", "`$.each`"),
         ("name=a/b,requests=5", "`$.name`"),
     ],
 )

@@ -35,12 +35,14 @@ LATE_S = 300.0
 """What a busy machine may add to the time of one answer."""
 
 
-async def send(rig: Rig, process: int, secret: str, count: int) -> list[httpx.Response]:
+async def send(
+    rig: Rig, process: int, secret: str, count: int, **more: str
+) -> list[httpx.Response]:
     """Send requests in turn to all processes, beginning with this one."""
     headers = {"authorization": f"Bearer {secret}"}
     return [
         await rig.workers[(process + turn) % len(rig.workers)].post(
-            CHAT, json=HELLO, headers=headers
+            CHAT, json=HELLO | more, headers=headers
         )
         for turn in range(count)
     ]
@@ -96,6 +98,15 @@ async def test_a_key_issued_with_limits_and_a_budget_is_held_to_them_by_every_wo
             spender = await issue(rig, "spender", budgets=budgets)
             paid = await send(rig, 0, spender, 4)
             standing = await spent(rig, "key:spender/day", 10.0)
+            people = {"each": "end_user", "per": "hour"}
+            app = await issue(
+                rig, "app", limits=[people | {"requests": 2}],
+                budgets=[{"each": "end_user", "tokens": 50, "per": "total"}],
+            )  # fmt: skip
+            anns = await send(rig, 0, app, 3, user="ann")
+            await change(rig, "app", limits=[people | {"requests": 3}])
+            anns += await send(rig, 0, app, 2, user="ann")
+            bens = await send(rig, 1, app, 1, user="ben")
             audit = (
                 await rig.workers[0].get("/admin/audit?action=key.change", headers=OPERATOR)
             ).json()["rows"]
@@ -127,8 +138,11 @@ async def test_a_key_issued_with_limits_and_a_budget_is_held_to_them_by_every_wo
         "budget_exceeded",
         True,
     )
+    assert codes(anns) == [200, 200, 429, 200, 429]
+    assert "'key:app/hour' allows 2 requests per hour" in anns[2].json()["error"]["message"]
+    assert codes(bens) == [200]
     assert (standing["spent"], standing["limit"]) == (10.0, 30.0)
-    (row,) = audit
+    row = audit[-1]
     assert row["target"] == "ci"
     assert row["changes"] == [
         {
