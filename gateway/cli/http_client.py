@@ -13,7 +13,13 @@ from adapters.base import Outbound
 from gateway.cli.address import Address
 from gateway.cli.config_loading import Faults
 from gateway.upstream.wire import WireTransport
-from schemas.errors import InvalidConfig, UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from schemas.errors import (
+    InvalidConfig,
+    UpstreamBroken,
+    UpstreamError,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 
 CONNECT_S, RESPONSE_S = 5.0, 30.0
 LARGEST_BODY = 64 * 1024 * 1024
@@ -120,6 +126,11 @@ def upstream_faults(url: str) -> Generator[None, None, None]:
         ) from exc
     except UpstreamTimeout as exc:
         raise Faults((f"{url} did not answer in time",)) from exc
+    except UpstreamBroken as exc:
+        # With TLS 1.3 the client learns only afterwards that its certificate is missing.
+        https = url.startswith("https:")
+        hint = "; if it requires client certificates, give --client-cert" if https else ""
+        raise Faults((f"{url}: {exc.message}{hint}",)) from exc
     except UpstreamError as exc:
         raise Faults((f"{url}: {exc.message}",)) from exc
 

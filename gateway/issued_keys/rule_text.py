@@ -4,8 +4,9 @@
 as JSON is read, too.
 """
 
+import re
 from collections.abc import Iterator
-from typing import Final, TypeVar
+from typing import Final, TypeVar, get_args, get_type_hints
 
 import msgspec
 
@@ -17,6 +18,7 @@ _Rule = TypeVar("_Rule", OwnLimit, OwnBudget)
 _LISTS: Final = frozenset({"models", "alerts"})
 _SHORT: Final = {"use_model": "on_exceeded", "count_usd": "unknown_price"}
 """Fields that are written without the object around them."""
+_NOT_A_CHOICE: Final = re.compile(r"Invalid enum value (?P<given>.*) - at `\$\.(?P<field>\w+)`")
 
 
 def limit_from(text: str) -> OwnLimit:
@@ -43,9 +45,29 @@ def _read(text: str, into: type[_Rule]) -> _Rule:
             return msgspec.json.decode(text.encode(), type=into)
         return msgspec.convert(_given(text), into, strict=False)
     except (msgspec.DecodeError, UnicodeEncodeError) as exc:
-        message = str(exc).replace("Object contains unknown field", "unknown field")
         example = "requests=60,per=minute" if into is OwnLimit else "usd=100,per=month"
-        raise InvalidRequest(f"{text!r}: {message}; write it as {example}") from None
+        raise InvalidRequest(f"{text!r}: {_said(str(exc), into)}; write it as {example}") from None
+
+
+def _said(message: str, into: type[OwnLimit] | type[OwnBudget]) -> str:
+    """Name what may be written where msgspec names only what is wrong."""
+    if message.startswith("Object contains unknown field"):
+        known = ", ".join(into.__struct_fields__)
+        return message.replace("Object contains unknown", "unknown") + f" (known: {known})"
+    if (choice := _NOT_A_CHOICE.fullmatch(message)) is None:
+        return message
+    field = choice["field"]
+    allowed = ", ".join(_choices(get_type_hints(into)[field]))
+    return f"{field} is {choice['given']}, but must be one of {allowed}"
+
+
+def _choices(annotation: object) -> Iterator[str]:
+    """Yield the texts of a Literal, also of one among others."""
+    for one in get_args(annotation):
+        if isinstance(one, str):
+            yield one
+        else:
+            yield from _choices(one)
 
 
 def _given(text: str) -> dict[str, object]:

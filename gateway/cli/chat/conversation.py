@@ -77,7 +77,7 @@ class Conversation:
                     self.headers = _gateway_headers(reply.headers)
                     if reply.status != 200:
                         data = await reply.body(clock() + CONNECT_S, LARGEST_ERROR)
-                        raise Faults((error_text(reply.status, data),))
+                        raise Faults((error_text(reply.status, data) + self._remedy(reply.status),))
                     parser = SSEParser("gateway")
                     while data := await reply.chunk(clock() + CHUNK_TIMEOUT_S):
                         if _ended(self._api, parser.feed(data), on_text):
@@ -87,6 +87,9 @@ class Conversation:
                     await reply.aclose()
         finally:
             await site.transport.aclose()
+
+    def _remedy(self, status: int) -> str:
+        return "; give --key or STROWGER_API_KEY" if status == 401 and not self._key else ""
 
 
 def _gateway_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -44,7 +44,7 @@ def payloads(path: Path, key: str, model: str, limit: int) -> None:
     config = load(path)
     with faults_shown(), _opened(config) as store:
         found = store.payloads.page(PayloadQuery(key=key, model=model, limit=limit))
-    table = table_of("time", "request", "key", "model", "status", "bytes")
+    table = table_of("TIME", "REQUEST", "KEY", "MODEL", "STATUS", "BYTES")
     for one in found:
         at = datetime.fromtimestamp(one.time, UTC).isoformat(timespec="seconds")
         shown = (at, one.request_id, one.key, one.model, str(one.status), f"{one.size:,}")

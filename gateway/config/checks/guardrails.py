@@ -1,8 +1,14 @@
 """Cross-checks of `guardrails`: names, and whose requests they examine."""
 
+from urllib.parse import urlsplit
+
 from gateway.config.checks.limits import check_scope
+from gateway.config.checks.models import matches
 from gateway.config.problems import Found, Path, Problems
 from gateway.config.schema.config import Config
+from gateway.config.schema.guardrails import GuardrailConfig
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def check_guardrails(config: Config, problems: Problems) -> None:
@@ -14,3 +20,27 @@ def check_guardrails(config: Config, problems: Problems) -> None:
             text = f" is already the name of guardrails[{first}]"
             problems.add((*path, "name"), Found(guardrail.name), text)
         check_scope(guardrail, path, config, problems, "guardrail")
+        if _judges_itself(guardrail, config):
+            problems.warn(
+                (*path, "models"),
+                "include the judge's own model at this gateway, so each judgement is judged in its "
+                "turn until timeout_s; list only the other models",
+            )
+
+
+def _judges_itself(guardrail: GuardrailConfig, config: Config) -> bool:
+    """True if the judge is a model of this gateway whose requests the guardrail examines."""
+    url, judge = guardrail.settings.get("base_url"), guardrail.settings.get("model")
+    if guardrail.use != "judge" or not isinstance(url, str) or not isinstance(judge, str):
+        return False
+    try:
+        address = urlsplit(url)
+        own = address.hostname in _LOOPBACK and address.port == config.server.port
+    except ValueError:  # the guardrail itself names what is wrong with the URL
+        return False
+    names = {judge}
+    for model in config.models:
+        if judge == model.name or judge in model.aliases:
+            names |= {model.name, *model.aliases}
+    examined = any(matches(pattern, name) for pattern in guardrail.models for name in names)
+    return own and guardrail.who.any and examined

@@ -172,6 +172,7 @@ async def test_experiments_and_sticky_policies_can_use_a_user(up: Serving, p: Pr
         ("break", ("chat",), ENV, "the answer ended early: "),
         ("hi", ("cat",), ENV, "model 'cat' not found; did you mean 'chat'?"),
         ("hi", ("chat",), {}, "401: no API key in the request"),
+        ("hi", ("chat",), {}, "; give --key or STROWGER_API_KEY"),
         ("hi", (), {}, "401: no API key in the request"),
     ],
 )

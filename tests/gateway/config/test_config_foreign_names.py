@@ -194,3 +194,27 @@ def test_an_experiment_that_ends_a_failover_is_a_warning() -> None:
     )
     assert circular == told
     assert spared == []
+
+
+@pytest.mark.parametrize(
+    ("more", "port", "judged"),
+    [
+        ("", 8080, True),
+        ("models: [tiny], ", 8080, True),
+        ("models: [chat], ", 8080, False),
+        ("who: {key: web}, ", 8080, False),
+        ("", 8000, False),
+    ],
+)
+def test_a_judge_that_judges_its_own_requests_is_a_warning(
+    more: str, port: int, judged: bool
+) -> None:
+    url = f"http://127.0.0.1:{port}/v1"
+    keys = "auth: {mode: keys, keys: [{name: web, key: key-of-the-web}]}\n"
+    text = (
+        f"{{name: kind, use: judge, {more}settings: {{base_url: '{url}', model: tiny, policy: p}}}}"
+    )
+
+    told = [one for one in warnings(f"{GOOD}{keys}guardrails: [{text}]\n") if "judge" in one]
+
+    assert [one.partition(":")[0] for one in told] == ["guardrails[0].models"] * judged

@@ -87,11 +87,12 @@ def test_any_text_is_a_limit_or_refused(text: str) -> None:
     [
         ("requests=many", "`$.requests`"),
         ("requests=0", ">= 1"),
-        ("request=5", "unknown field `request`"),
+        ("request=5", "unknown field `request` (known: name, "),
+        ("requests=5,per=minuet", "per is 'minuet', but must be one of minute, hour, day;"),
         ("requests", "'requests' is not field=value"),
         ("requests=5,requests=6", "requests is given twice"),
-        ("requests=5,per=year", "`$.per`"),
-        ("requests=5,each=key", "`$.each`"),
+        ("requests=5,per=year", "per is 'year', but must be one of minute"),
+        ("requests=5,each=key", "each is 'key', but must be one of end_user;"),
         ("name=a/b,requests=5", "`$.name`"),
     ],
 )

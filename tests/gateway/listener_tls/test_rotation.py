@@ -157,12 +157,15 @@ async def test_commands_talk_to_a_gateway_that_requires_client_certificates(tmp_
         done = await asyncio.to_thread(command, *routes, "--ca-file", str(own.ca), *given)
         unknown = await asyncio.to_thread(command, *routes, *given)
         asked = await asyncio.to_thread(command, *chat, "chat", *given, typed="hi")
+        without = await asyncio.to_thread(command, *routes, "--ca-file", str(own.ca))
 
     assert done[0] == 0, done
     assert "remote/m-1" in done[1]
     assert unknown[0] == 1
     assert "certificate" in unknown[1]
     assert "--ca-file" in unknown[1]
+    assert without[0] == 1
+    assert "give --client-cert" in without[1]
     # The gateway was reached, and has answered that its provider is not there.
     assert "502" in asked[1]
 
