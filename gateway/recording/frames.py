@@ -20,12 +20,11 @@ from gateway.store.rows import (
     RequestRow,
     Row,
     SpoolEntry,
-    size_of,
 )
 
 HEAD = b"strowger rows 1\n"
 ROWS = 256
-"""Rows per frame."""
+"""Rows per frame, about."""
 
 _FRAME = struct.Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
@@ -45,16 +44,13 @@ class Read(Struct, frozen=True, kw_only=True):
     damaged: bool = False
 
 
-def packed(rows: Sequence[SpoolEntry]) -> bytes:
-    """Encode rows as frames. Raises ValueError for a text that is not valid Unicode."""
-    frames: list[bytes] = []
-    begin = size = 0
-    for place, row in enumerate(rows, 1):
-        size += size_of(row)
-        if size >= ROWS or place == len(rows):
-            frames.append(_frame(rows[begin:place]))
-            begin, size = place, 0
-    return b"".join(frames)
+def frame(rows: Sequence[SpoolEntry]) -> tuple[bytes, bytes]:
+    """Encode rows as one frame: its head and its payload.
+
+    Raises ValueError for a text that is not valid Unicode.
+    """
+    payload = _encode(rows)
+    return _FRAME.pack(len(payload), crc32(payload)), payload
 
 
 def unpacked(data: bytes, *, limit: int) -> Read:
@@ -75,8 +71,3 @@ def unpacked(data: bytes, *, limit: int) -> Read:
         rows += found
         at += _FRAME.size + length
     return Read(rows=tuple(rows), size=at)
-
-
-def _frame(rows: Sequence[SpoolEntry]) -> bytes:
-    payload = _encode(rows)
-    return _FRAME.pack(len(payload), crc32(payload)) + payload

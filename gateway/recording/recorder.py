@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Iterable
 from time import monotonic
 
-from gateway.recording.frames import packed
+from gateway.recording.frames import ROWS, frame
 from gateway.recording.spool import Spool, SpoolFile, SpoolFull
 from gateway.store.rows import SpoolEntry, size_of
 
 _log = logging.getLogger("strowger.records")
 _IDLE_FILE_S = 3600.0
-_BATCH_ROWS = 512
-"""Rows packed and written together; this many wake the thread early."""
+_WAKE_ROWS = 1024
+"""So many rows wake the thread early, which bounds their memory."""
 
 
 class FileRecorder:
@@ -40,13 +40,11 @@ class FileRecorder:
         self._limit = limit
         self._every_s = every_s
         self._rows: deque[SpoolEntry] = deque()
-        self._added = self._packing = 0  # rows, so far; each is counted by one thread alone
+        self._added = self._done = 0  # rows, so far; each is counted by one thread alone
         self._wake = threading.Event()
         self._closing = False
         self._file: SpoolFile | None = None
-        self._packed = b""
-        self._held = 0
-        self._unsynced: list[tuple[bytes, int]] = []
+        self._unsynced: list[SpoolEntry] = []
         self._failing = False
         self._dropped = 0
         self._unwritten = 0
@@ -67,7 +65,7 @@ class FileRecorder:
     @property
     def waiting(self) -> int:
         """The number of rows in memory."""
-        return self._added - self._packing + self._held
+        return self._added - self._done
 
     @property
     def lost(self) -> int:
@@ -86,7 +84,7 @@ class FileRecorder:
                 continue
             self._added += size
             self._rows.append(row)
-        if self._added - self._packing >= _BATCH_ROWS and not self._failing:
+        if self._added - self._done >= _WAKE_ROWS and not self._failing:
             self._wake.set()
 
     def hurry(self) -> None:
@@ -114,13 +112,12 @@ class FileRecorder:
 
     def _write_out(self) -> None:
         """Write all buffered rows to the disk; retry failed ones at the next call."""
-        if not (self._packed or self._rows):
+        if not self._rows:
             return
         try:
             self._check_room()
-            while self._packed or self._rows:
-                self._pack()
-                self._append()
+            while self._rows:
+                self._write_next()
             if self._unsynced and self._file is not None:
                 self._sync(self._file)
         except OSError as exc:
@@ -144,7 +141,7 @@ class FileRecorder:
     def _close_idle_file(self) -> None:
         """Finish a file without writes for an hour, so that it can be imported and removed."""
         file = self._file
-        if file is not None and not self._packed and monotonic() - file.written_at > _IDLE_FILE_S:
+        if file is not None and not self._rows and monotonic() - file.written_at > _IDLE_FILE_S:
             self._close_file()
 
     def _check_room(self) -> None:
@@ -157,53 +154,51 @@ class FileRecorder:
             self._close_file()
             raise
 
-    def _pack(self) -> None:
-        """Pack the next rows, unless packed rows are left from a failed write."""
-        if self._packed:
-            return
+    def _write_next(self) -> None:
+        """Write the next rows as one frame. After a failure they are the next ones again."""
+        file = self._file_with_room()
         rows: list[SpoolEntry] = []
-        held = 0
-        while self._rows and held < _BATCH_ROWS:
+        count = 0
+        while self._rows and count < ROWS:
             row = self._rows.popleft()
-            held += size_of(row)
+            count += size_of(row)
             rows.append(row)
-        self._held = held
-        self._packing += held
         try:
-            self._packed = packed(rows)
+            file.append(*frame(rows))
+        except OSError:
+            self._rows.extendleft(reversed(rows))
+            raise
         except ValueError:
-            _log.exception("%d %s lost: they cannot be encoded as MessagePack", held, self._what)
-            self._unwritten += held
-            self._reported_lost += held
-            self._held = 0
+            _log.exception("%d %s lost: they cannot be encoded as MessagePack", count, self._what)
+            self._unwritten += count
+            self._reported_lost += count
+        else:
+            self._unsynced += rows
+        self._done += count
 
-    def _append(self) -> None:
-        if not self._packed:
-            return
-        if self._file is None or self._file.size > self._spool.rotate_bytes:
-            if self._file is not None:
-                self._sync(self._file)
+    def _file_with_room(self) -> SpoolFile:
+        """Return the file to write to, a new one if the last is full. Raises OSError."""
+        if self._file is not None and self._file.size > self._spool.rotate_bytes:
+            self._sync(self._file)
             self._close_file()
             self._check_room()
+        if self._file is None:
             self._file = self._spool.create()
-        self._file.append(self._packed)
-        self._unsynced.append((self._packed, self._held))
-        self._packed, self._held = b"", 0
+        return self._file
 
     def _sync(self, file: SpoolFile) -> None:
         """Sync the file. After a failure, write all rows since the last successful sync again.
 
         What a failed sync has written is unknown; the store ignores rows that it already has.
         """
+        rows, self._unsynced = self._unsynced, []
         try:
             file.sync()
         except OSError:
-            self._packed = b"".join(data for data, _ in self._unsynced) + self._packed
-            self._held += sum(count for _, count in self._unsynced)
-            self._unsynced = []
+            self._rows.extendleft(reversed(rows))
+            self._done -= sum(map(size_of, rows))
             self._close_file()
             raise
-        self._unsynced = []
 
     def _close_file(self) -> None:
         if self._file is not None:

@@ -33,13 +33,13 @@ class SpoolFile:
         self.written_at = time.monotonic()
         self._fd = fd
 
-    def append(self, data: bytes) -> None:
+    def append(self, *parts: bytes) -> None:
         """Append all or nothing: after a failure, the next bytes overwrite the partial write."""
-        at, view = self.size, memoryview(data)
-        while view:
-            written = os.pwrite(self._fd, view, at)
-            at, view = at + written, view[written:]
-        self.size = at
+        at = self.size + os.pwritev(self._fd, parts, self.size)
+        end = self.size + sum(map(len, parts))
+        while at < end:
+            at += os.pwrite(self._fd, b"".join(parts)[at - end :], at)
+        self.size = end
         self.written_at = time.monotonic()
 
     def sync(self) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from gateway.experiments.service.experiment_service import ExperimentService
-from gateway.recording.frames import packed
 from gateway.recording.importer import Importer
 from gateway.recording.spool import Spool
 from gateway.routing.planning.enrolment import ExperimentState, ExperimentStatus
@@ -22,6 +21,7 @@ from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
 from tests.gateway.config.configs import read
 from tests.gateway.experiments.service.recorded_gateway import Rows, config
+from tests.gateway.recording.written import packed
 from tests.gateway.store.rows import attempt_row, request_row
 from tests.gateway.store.used import used
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.recording.frames import packed
 from gateway.recording.importer import Importer
 from gateway.recording.spool import Spool
 from gateway.store.database import Value
@@ -18,6 +17,7 @@ from gateway.store.errors import StoreUnavailable
 from gateway.store.rows import Row
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteConnection, SqliteDriver
+from tests.gateway.recording.written import packed
 from tests.gateway.store.rows import attempt_row, request_row, vote
 from tests.gateway.store.used import used
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from gateway.config.schema.config import Logging
-from gateway.recording.frames import packed
 from gateway.recording.import_messages import (
     ImportProgress,
     ImportSettings,
@@ -32,6 +31,7 @@ from tests.gateway.recording.test_serving_records import (
     known,
     used_in,
 )
+from tests.gateway.recording.written import packed
 from tests.gateway.serving import one_model
 from tests.gateway.store.rows import request_row
 from tests.stand_ins.provider import provider

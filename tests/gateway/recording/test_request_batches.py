@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.schema.prices import Price
-from gateway.recording.frames import packed, unpacked
+from gateway.recording.frames import unpacked
 from gateway.recording.rows_from_request import (
     access_line,
     attempt_row,
@@ -21,6 +21,7 @@ from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.store.rows import AttemptRow, RequestBatch, RequestRow
 from gateway.telemetry.access_log import AccessLine, as_json
 from schemas.events import Usage
+from tests.gateway.recording.written import packed
 
 LINE = AccessLine(time=1.0, request_id="r", surface="openai", status=200, ms=1.0)
 

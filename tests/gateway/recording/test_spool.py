@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.recording.frames import HEAD, packed, unpacked
+from gateway.recording.frames import HEAD, unpacked
 from gateway.recording.importer import Importer
 from gateway.recording.recorder import FileRecorder
 from gateway.recording.spool import MIB, Spool, SpoolFile
@@ -22,6 +22,7 @@ from gateway.store.rows import FeedbackRow, RequestBatch, Row
 from gateway.store.sql import SqlStore
 from gateway.telemetry.access_log import AccessLine, as_json
 from schemas.secret import Secret
+from tests.gateway.recording.written import packed
 from tests.gateway.store.rows import NOON, request_row
 
 ROWS: list[Row] = [request_row(f"r{number}") for number in range(4)]
@@ -290,12 +291,17 @@ def test_requests_that_were_recorded_together_are_counted_one_by_one(
     assert store.known_request("b2-0") is None
 
 
-def test_frames_end_after_so_many_requests() -> None:
+def test_frames_end_after_so_many_requests(tmp_path: Path) -> None:
     """So that damage takes few along, and an importer never has too many in memory."""
     batches = [booked_rows(*[f"{batch}-{number}" for number in range(64)]) for batch in range(9)]
+    spool = Spool(tmp_path / "spool")
+    recorder = FileRecorder(spool, every_s=60)
 
-    data = packed(batches)
+    recorder.extend(batches)
+    recorder.close()
 
+    (file,) = spool.files()
+    data = file.read_bytes().removeprefix(HEAD)
     sizes: list[int] = []
     while data:
         read = unpacked(data, limit=1)

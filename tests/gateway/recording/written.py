@@ -1,0 +1,11 @@
+"""Rows as they are in a spool file."""
+
+from collections.abc import Sequence
+
+from gateway.recording.frames import frame
+from gateway.store.rows import SpoolEntry
+
+
+def packed(rows: Sequence[SpoolEntry]) -> bytes:
+    """One frame with all rows."""
+    return b"".join(frame(rows))
