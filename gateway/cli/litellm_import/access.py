@@ -1,8 +1,9 @@
-"""Translates keys, the database, budgets, limits, callbacks and the cache."""
+"""Translates keys, the database, budgets, limits and callbacks."""
 
 from collections.abc import Mapping
 
 from gateway.cli.litellm_import.ledger import Path, mapping, number
+from gateway.cli.litellm_import.response_cache import ResponseCache, redis_url
 from gateway.cli.litellm_import.values import Values
 from gateway.cli.litellm_import.vendors import PERIODS
 from gateway.config.yaml_document import Tree
@@ -31,7 +32,16 @@ class Access:
         self.limits: list[dict[str, object]] = []
         self._general(mapping(document.get("general_settings")))
         self._litellm(mapping(document.get("litellm_settings")))
-        self._redis(mapping(document.get("router_settings")))
+        url = redis_url(values, mapping(document.get("router_settings")), ("router_settings",))
+        self.cache = ResponseCache(values, document, url)
+        found = url or self.cache.redis_url
+        if found is not None:
+            self.store["redis_url"] = found
+        self.ledger.omit(
+            ("guardrails",),
+            "guardrails have other settings",
+            "write guardrails (docs/guardrails.md)",
+        )
         self.ledger.omit(
             ("environment_variables",),
             "Strowger sets no environment variables",
@@ -77,6 +87,21 @@ class Access:
                 "no Python code in configurations",
                 "use auth.jwt (docs/identities.md)",
             ),
+            (
+                "enable_jwt_auth",
+                "tokens have other settings",
+                "write auth.jwt (docs/identities.md)",
+            ),
+            (
+                "litellm_jwtauth",
+                "tokens have other settings",
+                "write auth.jwt (docs/identities.md)",
+            ),
+            (
+                "pass_through_endpoints",
+                "the gateway serves the APIs of docs/matrix.md only",
+                "call the service directly",
+            ),
             ("store_model_in_db", "models are in config.yaml only", "add them to config.yaml"),
             ("background_health_checks", "circuit breakers watch real requests", "nothing"),
             ("health_check_interval", "circuit breakers watch real requests", "nothing"),
@@ -110,12 +135,22 @@ class Access:
                     self.ledger.omit(
                         at,
                         "no such callback",
-                        "use /metrics, the access log or the store (docs/operations.md)",
+                        "export traces with telemetry.otlp (docs/tracing.md), or use /metrics, the "
+                        "access log or the store (docs/operations.md)",
                     )
-        for key in ("cache", "cache_params"):
-            self.ledger.omit(
-                (section, key), "answers are not cached", "remove it, or use the provider's cache"
-            )
+        for key, reason, remedy in (
+            (
+                "upperbound_key_generate_params",
+                "the operator issues keys, with bounds of their own",
+                "give --expires, --limit and --budget to strowger keys create",
+            ),
+            (
+                "ssl_verify",
+                "each provider has its own TLS",
+                "set providers[].tls.ca_file or verify",
+            ),
+        ):
+            self.ledger.omit((section, key), reason, remedy)
         for key in ("set_verbose", "json_logs", "turn_off_message_logging", "telemetry"):
             self.ledger.omit(
                 (section, key),
@@ -174,24 +209,3 @@ class Access:
 
     def _limit(self, name: str, each: str, limit: dict[str, object]) -> None:
         self.limits.append({"name": name, "who": {"any": True}, "each": each, **limit})
-
-    def _redis(self, settings: Mapping[str, Tree]) -> None:
-        section = "router_settings"
-        url = self.values.secret(
-            settings.get("redis_url"), (section, "redis_url"), "store.redis_url", "REDIS_URL"
-        )
-        host = self.values.text(settings.get("redis_host"))
-        if url is None and host is not None:
-            password = self.values.secret(
-                settings.get("redis_password"),
-                (section, "redis_password"),
-                "store.redis_url",
-                "REDIS_PASSWORD",
-            )
-            port = settings.get("redis_port", 6379)
-            text = self.values.text(port) if isinstance(port, str) else str(number(port) or 6379)
-            url = f"redis://{'' if password is None else f':{password}@'}{host}:{text}"
-            for key in ("redis_host", "redis_port"):
-                self.ledger.translate((section, key), "store.redis_url")
-        if url is not None:
-            self.store["redis_url"] = url

@@ -10,13 +10,25 @@ from gateway.cli.litellm_import.vendors import (
     ADDRESSES,
     AWS,
     FACTS,
+    NOT_SECRET,
     PRICES,
     AdapterChoice,
+    unserved,
     vendor_of,
 )
 from gateway.cli.litellm_import.yaml_output import COMMENT
 from gateway.config.yaml_document import Tree
 from schemas.sampling import Sampling
+
+_OTHERWISE = (
+    ("thinking", "reasoning has levels", "set models[].defaults.reasoning_effort"),
+    (
+        "max_parallel_requests",
+        "no limit of one deployment's requests",
+        "set providers[].max_connections",
+    ),
+    ("ssl_verify", "each provider has its own TLS", "set providers[].tls.ca_file or verify"),
+)
 
 
 class Deployment(NamedTuple):
@@ -27,6 +39,8 @@ class Deployment(NamedTuple):
     provider: str
     model: str
     params: Mapping[str, Tree]
+    embeds: bool
+    """Its mode is `embedding`, so that no model for chats can answer in its place."""
 
 
 class Deployments:
@@ -48,6 +62,12 @@ class Deployments:
         name, model = mapping(entry).get("model_name"), params.get("model")
         if not (isinstance(name, str) and name and isinstance(model, str)):
             self.ledger.omit(path, "no model_name or no litellm_params.model", "complete the entry")
+            return
+        task = unserved(model, mapping(mapping(entry).get("model_info")).get("mode"))
+        if task:
+            self.ledger.omit(
+                path, f"the gateway does not serve {task}", "call the provider directly"
+            )
             return
         named = params.get("custom_llm_provider")
         found = vendor_of(model, named if isinstance(named, str) else "")
@@ -76,7 +96,12 @@ class Deployments:
         self.ledger.translate((*path, "model_name"), "models[].name")
         for key in ("model", "custom_llm_provider"):
             self.ledger.translate((*path, "litellm_params", key), "models[].backends[].model")
-        self.deployments.append(Deployment(path, name, provider, own, params))
+        for key, reason, remedy in _OTHERWISE:
+            self.ledger.omit((*path, "litellm_params", key), reason, remedy)
+        mode = mapping(mapping(entry).get("model_info")).get("mode")
+        self.deployments.append(
+            Deployment(path, name, provider, own, params, embeds=mode == "embedding")
+        )
         self._facts(path, f"{provider}/{own}", mapping(entry))
 
     def _provider(
@@ -103,14 +128,19 @@ class Deployments:
         headers = mapping(params.get("extra_headers"))
         sent: dict[str, str] = {}
         for key, value in headers.items():
-            secret = self.values.secret(
-                value,
-                (*at, "extra_headers", key),
-                "providers[].headers",
-                variable_name(vendor.adapter, key),
-            )
-            if secret is not None:
-                sent[key] = secret
+            place = (*at, "extra_headers", key)
+            if key.lower() in NOT_SECRET and isinstance(value, str):
+                header = self._plain(value, place, "providers[].headers")
+            else:
+                name = variable_name(vendor.adapter, key)
+                header = self.values.secret(value, place, "providers[].headers", name)
+            if header is not None:
+                sent[key] = header
+        organization = params.get("organization")
+        if vendor.adapter in ("openai", "openai-responses") and isinstance(organization, str):
+            value = self._plain(organization, (*at, "organization"), "providers[].headers")
+            if value is not None:
+                sent["openai-organization"] = value
         if sent:
             settings["headers"] = sent
         timeouts: dict[str, object] = {}
@@ -223,11 +253,17 @@ class Deployments:
     def _information(self, at: Path, key: str) -> None:
         if key in ("id", "mode", "base_model", "description"):
             self.ledger.omit(at, "informs LiteLLM only", "nothing: Strowger works without it")
+        elif key == "max_tokens":
+            self.ledger.omit(
+                at,
+                "an old name of either the context or the longest answer",
+                "set capabilities[].context or max_output",
+            )
 
 
 def request_fields(params: Mapping[str, Tree]) -> dict[str, Tree]:
     """Return the request fields that a deployment sets, such as `temperature`."""
-    known = frozenset(Sampling.__struct_fields__)
+    known = {*Sampling.__struct_fields__, "reasoning_effort", "parallel_tool_calls"}
     return {
         key: value
         for key, value in params.items()

@@ -35,6 +35,9 @@ class Models:
             groups.setdefault(one.model_name, []).append(one)
         for name, group in groups.items():
             self.models[name] = self._model(name, group)
+        self._embedding = {
+            name for name, group in groups.items() if any(one.embeds for one in group)
+        }
         self._policy()
         self._aliases()
         self._fallbacks()
@@ -155,7 +158,7 @@ class Models:
             self.models[name]["fallback"] = targets
         path, targets = self._setting("default_fallbacks")
         for name, model in self.models.items():
-            if path and "fallback" not in model:
+            if path and "fallback" not in model and name not in self._embedding:
                 found = self._targets(path, targets, name)
                 if found:
                     model["fallback"] = found
@@ -235,6 +238,18 @@ class Models:
             count = max(given) if given else most
             if count is not None:
                 model["retry"] = {"attempts": max(int(count) + 1, self._chain(model))}
+        path, _ = self._setting("retry_policy")
+        self.ledger.omit(
+            path or ("router_settings", "retry_policy"),
+            "attempts are counted over all kinds of errors",
+            "set models[].retry.attempts and on (docs/routing.md)",
+        )
+        path, _ = self._setting("enable_pre_call_checks")
+        self.ledger.omit(
+            path or ("router_settings", "enable_pre_call_checks"),
+            "prompts never reach a model that cannot read them",
+            "nothing, or set capabilities[].context for models of your own",
+        )
         breaker: dict[str, object] = {}
         path, fails = self._setting("allowed_fails")
         if path and number(fails) is not None:

@@ -43,6 +43,11 @@ def translate(tree: Tree) -> Translation:
         config["auth"] = access.auth
     if access.end_users:
         config["end_users"] = access.end_users
+    if access.cache.cache is not None:
+        config["cache"] = access.cache.cache
+    if access.cache.each is not None:
+        for model in models.models.values():
+            model["cache"] = access.cache.each
     config["providers"] = [{"name": name, **one} for name, one in deployments.providers.items()]
     config["models"] = list(models.models.values())
     lists = {

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from gateway.cli.litellm_import.ledger import Ledger, Path
+from gateway.cli.litellm_import.vendors import PLACEHOLDERS
 from gateway.config.yaml_document import Tree
 
 REFERENCE = "os.environ/"
@@ -36,6 +37,9 @@ class Values:
         if value.startswith(REFERENCE):
             self.ledger.translate(path, to)
             return self.text(value)
+        if value.lower() in PLACEHOLDERS:
+            self.ledger.translate(path, to)
+            return value
         name = self._free(name, value)
         self.ledger.omit(
             path,

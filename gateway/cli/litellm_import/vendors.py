@@ -87,6 +87,38 @@ FACTS = {
     "supports_response_schema": "structured_output",
 }
 
+UNSERVED = {
+    "audio_speech": "speech",
+    "audio_transcription": "transcription",
+    "image_edit": "image editing",
+    "image_generation": "image generation",
+    "moderation": "moderation",
+    "ocr": "OCR",
+    "realtime": "realtime sessions",
+    "rerank": "reranking",
+    "search": "searching",
+    "video_generation": "video generation",
+}
+"""What the gateway does not serve, by `model_info.mode`."""
+_UNSERVED_NAMES = {
+    "dall-e": "image generation",
+    "gpt-image": "image generation",
+    "gpt-realtime": "realtime sessions",
+    "omni-moderation": "moderation",
+    "rerank": "reranking",
+    "tts-": "speech",
+    "whisper": "transcription",
+}
+"""The same by the beginning of the vendor's name, for entries without a mode."""
+
+PLACEHOLDERS = frozenset({"anything", "dummy", "empty", "fake-key", "na", "none", "not-needed"})
+"""Texts in place of a key, in lower case, for servers that require none."""
+
+NOT_SECRET = frozenset(
+    {"anthropic-beta", "anthropic-version", "http-referer", "openai-organization", "x-title"}
+)
+"""Headers without credentials, in lower case."""
+
 STRATEGIES = {
     "simple-shuffle": "weighted",
     "least-busy": "least_busy",
@@ -132,3 +164,11 @@ def _publisher(model: str) -> str:
     ):
         return "openai"
     return "anthropic" if model.startswith("claude-") else ""
+
+
+def unserved(model: str, mode: object) -> str:
+    """Return what the model is for if the gateway does not serve that, else ""."""
+    if isinstance(mode, str) and mode:
+        return UNSERVED.get(mode, "")
+    own = model.rpartition("/")[2]
+    return next((task for name, task in _UNSERVED_NAMES.items() if own.startswith(name)), "")

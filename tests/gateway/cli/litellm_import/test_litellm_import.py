@@ -117,6 +117,88 @@ def test_keys_budgets_and_prices_keep_their_amounts(config: Config) -> None:
     )
 
 
+def test_the_cache_keeps_its_time_and_its_place(config: Config) -> None:
+    kept = [model.cache for model in config.models]
+
+    assert config.cache is not None
+    assert (config.cache.store, config.cache.ttl_s) == ("redis", 600)
+    assert all(one is not None and (one.ttl_s, one.when) == (600, "always") for one in kept)
+
+
+@pytest.mark.parametrize(
+    ("settings", "made", "listed"),
+    [
+        ("{cache: true, cache_params: {type: local, mode: default_off}}", 'store: "memory"', []),
+        (
+            "{cache: true, cache_params: {host: os.environ/H, port: 7, password: os.environ/P}}",
+            'redis_url: "redis://:${P}@${H}:7"',
+            [],
+        ),
+        ("{cache: true}", 'store: "memory"', []),
+        (
+            "{cache: true, cache_params: {type: redis-semantic, similarity_threshold: 0.8}}",
+            "",
+            ["cache", "cache_params.similarity_threshold", "cache_params.type"],
+        ),
+        ("{cache: false, cache_params: {ttl: 5}}", "", ["cache", "cache_params.ttl"]),
+    ],
+)
+def test_other_caches_become_their_nearest_one_or_are_listed(
+    settings: str, made: str, listed: list[str]
+) -> None:
+    models = "model_list: [{model_name: a, litellm_params: {model: openai/a}}]"
+
+    found = translate(tree_of(f"{models}\nlitellm_settings: {settings}"))
+
+    assert sorted(one.path for one in found.listed) == [f"litellm_settings.{one}" for one in listed]
+    assert made in found.text
+    assert ("\ncache:" in found.text) == (made != "")
+    assert ("when:" in found.text) == (made != "" and "default_off" not in settings)
+
+
+@pytest.mark.parametrize(
+    ("entry", "task"),
+    [
+        ("litellm_params: {model: cohere/rerank-v3.5}", "reranking"),
+        ("litellm_params: {model: whisper-1}", "transcription"),
+        ("litellm_params: {model: azure/pics}, model_info: {mode: image_generation}", "image gen"),
+    ],
+)
+def test_what_the_gateway_does_not_serve_becomes_no_model(entry: str, task: str) -> None:
+    chat = "{model_name: a, litellm_params: {model: openai/a}}"
+
+    found = translate(tree_of(f"model_list: [{chat}, {{model_name: b, {entry}}}]"))
+
+    assert found.models == 1
+    assert all(f"does not serve {task}" in one.reason for one in found.listed)
+
+
+def test_models_that_embed_fall_back_to_no_model_for_chats() -> None:
+    text = """
+model_list:
+  - {model_name: chat, litellm_params: {model: openai/a}}
+  - {model_name: embed, litellm_params: {model: openai/e}, model_info: {mode: embedding}}
+  - {model_name: other, litellm_params: {model: openai/o}}
+router_settings: {default_fallbacks: [chat]}
+"""
+
+    made = translate(tree_of(text)).text.partition('name: "embed"')[2]
+
+    assert "fallback" not in made.partition('name: "other"')[0]
+    assert 'fallback: ["chat"]' in made
+
+
+def test_texts_in_place_of_a_key_and_headers_without_credentials_stay() -> None:
+    params = "{model: openai/a, api_key: none, organization: o-1, extra_headers: {X-Title: team}}"
+
+    found = translate(tree_of(f"model_list: [{{model_name: a, litellm_params: {params}}}]"))
+
+    assert found.listed == ()
+    assert found.variables == ()
+    for made in ('api_key: "none"', '"X-Title": "team"', '"openai-organization": "o-1"'):
+        assert made in found.text
+
+
 def test_customers_become_end_users() -> None:
     text = """
 model_list: [{model_name: a, litellm_params: {model: openai/a}}]
