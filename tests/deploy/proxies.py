@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import socket
 import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import trustme
 from msgspec import Struct
+
+from tests.stand_ins.ports.reserved import reserved_port
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 SOON_S = 60.0
@@ -79,8 +80,7 @@ def caddy(folder: Path, port: int, gateway: int) -> tuple[list[str], Proxy]:
 @asynccontextmanager
 async def running(start: Start, folder: Path, gateway: int) -> AsyncGenerator[Proxy, None]:
     """Run a proxy in front of the gateway at this port until the block ends."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
+    port = reserved_port()
     command, proxy = start(folder, port, gateway)
     with (folder / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(

@@ -12,16 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.stand_ins.ports.reserved import reserved_port
+
 SOON_S = 20.0
-
-
-def free_ports() -> tuple[int, int]:
-    """Two ports that no program uses now."""
-    with (
-        socket.create_server(("127.0.0.1", 0)) as one,
-        socket.create_server(("127.0.0.1", 0)) as other,
-    ):
-        return int(one.getsockname()[1]), int(other.getsockname()[1])
 
 
 class RedisServer:
@@ -37,9 +30,9 @@ class RedisServer:
         bus: bool = False,
     ) -> None:
         """config: a file that the server reads, and may write. bus: it is part of a Cluster."""
-        self.port, bus_port = free_ports()
+        self.port = reserved_port()
         if bus:
-            options = (*options, "--cluster-port", str(bus_port))
+            options = (*options, "--cluster-port", str(reserved_port()))
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._words = (
             *((program, str(config)) if config else (program,)),

@@ -9,7 +9,6 @@ STROWGER_BURST is the number of requests of the large run (`make nightly-burst`)
 import asyncio
 import os
 import signal
-import socket
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
@@ -28,6 +27,7 @@ from schemas.secret import Secret
 from tests.gateway.burst.burst_clients import MAX_TOKENS, BurstClients
 from tests.gateway.burst.burst_upstream import PROMPT_TOKENS
 from tests.gateway.commanded import Commanded, commanded, connected, pid_of
+from tests.stand_ins.ports.reserved import reserved_port
 from tests.stand_ins.postgres import Postgres, running_postgres
 from tests.stand_ins.redis_server import RedisServer, running_redis
 
@@ -211,7 +211,7 @@ async def bursting(size: Size, folder: Path) -> AsyncGenerator[Burst, None]:
     async with AsyncExitStack() as stack:
         postgres: Postgres = stack.enter_context(running_postgres())
         store, server = postgres.new_database(), stack.enter_context(running_redis())
-        journal, port = folder / "journal", _free_port()
+        journal, port = folder / "journal", reserved_port()
         words = (sys.executable, "-m", "tests.gateway.burst.burst_upstream", str(port))
         upstream = await asyncio.create_subprocess_exec(*words, str(journal), "1")
         stack.callback(upstream.kill)
@@ -350,11 +350,6 @@ def a_minute_ahead() -> dict[str, str]:
         "DONT_FAKE_MONOTONIC": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 async def test_a_burst_on_one_key_stays_within_its_limits_and_budgets(tmp_path: Path) -> None:

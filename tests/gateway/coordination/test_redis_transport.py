@@ -14,8 +14,9 @@ from gateway.coordination.setup import open_transport
 from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 from tests.gateway.config.configs import GOOD, faults, read
+from tests.stand_ins.ports.reserved import reserved_port
 from tests.stand_ins.redis_groups.certificates import Authority
-from tests.stand_ins.redis_server import RedisServer, free_ports, running_redis
+from tests.stand_ins.redis_server import RedisServer, running_redis
 
 pytestmark = pytest.mark.anyio
 
@@ -75,7 +76,7 @@ def test_an_address_of_sentinels_names_hosts_service_database_and_both_logins() 
 @pytest.mark.parametrize("kind", ["sentinel", "cluster"])
 async def test_hosts_that_are_all_absent_are_named_without_the_password(kind: str) -> None:
     """Two ports that nothing listens at."""
-    one, other = free_ports()
+    one, other = reserved_port(), reserved_port()
     hosts = f"127.0.0.1:{one},127.0.0.1:{other}"
     service = "/s" if kind == "sentinel" else ""
     absent = RedisTransport(Secret(f"redis+{kind}://me:pass-w0rd@{hosts}{service}"), "one")

@@ -9,8 +9,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
+from gateway.admin.backends import BackendView, ModelList
 from tests.gateway.commanded import SOON_S, Commanded, commanded, connected, pid_of
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 
@@ -29,7 +31,7 @@ models:
   - name: pair
     policy: in_order
     retry: {{attempts: 1}}
-    breaker: {{min_requests: 2, cooldown_s: 0.5, max_cooldown_s: 0.5}}
+    breaker: {{min_requests: 2, cooldown_s: 60, max_cooldown_s: 60}}
     backends: [{{provider: one, model: m-2}}, {{provider: one, model: m-3}}]
   - name: probed
     policy: in_order
@@ -40,6 +42,7 @@ models:
 HELLO = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
 STREAM = {**HELLO, "stream": True}
 CHAT = "/v1/chat/completions"
+OPERATOR = {"authorization": "Bearer key-of-the-operator"}
 
 
 class Rig:
@@ -75,6 +78,25 @@ def rig(started: Rig) -> Rig:
     started.remote.requests.clear()
     started.go_on.clear()
     return started
+
+
+async def known(
+    worker: httpx.AsyncClient, backend: str, condition: Callable[[BackendView], bool]
+) -> None:
+    """Wait until the condition holds for the state of a backend in this worker."""
+    async with asyncio.timeout(SOON_S):
+        while True:
+            models = msgspec.json.decode(
+                (await worker.get("/admin/backends", headers=OPERATOR)).content, type=ModelList
+            ).models
+            (found,) = [one for model in models for one in model.backends if one.name == backend]
+            if condition(found):
+                return
+            await asyncio.sleep(0.02)
+
+
+def in_flight(backend: BackendView) -> int:
+    return backend.health.in_flight + backend.health.in_flight_other_processes
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -145,7 +167,7 @@ async def test_a_breaker_that_opens_in_one_worker_is_open_in_the_other(rig: Rig)
             await one.post(CHAT, json={**HELLO, "model": "pair"})
         asked = len(rig.remote.requests)
         rig.remote.behaviour = answers
-        await asyncio.sleep(0.2)
+        await known(other, "one/m-2", lambda one: one.health.breaker == "open")
         answer = await other.post(CHAT, json={**HELLO, "model": "pair"})
 
     assert asked == 2
@@ -173,7 +195,8 @@ async def test_one_request_of_the_whole_gateway_probes_a_backend_that_was_down(r
         for _ in range(2):
             await one.post(CHAT, json=hello)
         rig.remote.behaviour = slow
-        await asyncio.sleep(1.2)
+        for worker in (one, other):
+            await known(worker, "one/m-4", lambda each: each.health.breaker == "half_open")
         rig.remote.requests.clear()
         probe = asyncio.create_task(one.post(CHAT, json=hello))
         await rig.remote.until(lambda: sent() == 1)
@@ -181,7 +204,7 @@ async def test_one_request_of_the_whole_gateway_probes_a_backend_that_was_down(r
         during = sent()
         let.set()
         probed = await probe
-        await asyncio.sleep(0.4)
+        await known(other, "one/m-4", lambda each: each.health.breaker == "closed")
         after = await other.post(CHAT, json=hello)
 
     assert during == 1
@@ -198,11 +221,10 @@ async def test_requests_under_way_are_counted_over_all_workers(rig: Rig) -> None
             stream = await stack.enter_async_context(client.stream("POST", CHAT, json=STREAM))
             lines.append(stream.aiter_lines())
             await anext(lines[-1])
-        await asyncio.sleep(0.4)
-        refused = [
-            (await (await connected(rig.up, stack, worker)).post(CHAT, json=HELLO)).status_code
-            for worker in (0, 1)
-        ]
+        workers = [await connected(rig.up, stack, worker) for worker in (0, 1)]
+        for worker in workers:
+            await known(worker, "one/m-1", lambda one: in_flight(one) == 3)
+        refused = [(await worker.post(CHAT, json=HELLO)).status_code for worker in workers]
         rig.go_on.set()
 
     assert refused == [503, 503]
@@ -326,15 +348,16 @@ async def test_sigterm_drains_every_worker(rig: Rig, tmp_path: Path) -> None:
             lines.append(stream.aiter_lines())
             await anext(lines[-1])
         up.process.send_signal(signal.SIGTERM)
-        await asyncio.sleep(0.15)
-        ready = [(await client.get("/readyz")).status_code for client in clients]
-        await asyncio.sleep(0.4)
+        async with asyncio.timeout(SOON_S):
+            for client in clients:
+                while (await client.get("/readyz")).status_code == 200:  # noqa: ASYNC110  as above
+                    await asyncio.sleep(0.02)
+        await asyncio.sleep(0.8)  # more than drain_delay_s
         refused = [await client.post(CHAT, json=HELLO) for client in clients]
         rig.go_on.set()
         rests = [[line async for line in one if line] for one in lines]
         await asyncio.wait_for(up.process.wait(), SOON_S)
 
-    assert ready == [503, 503]
     assert [one.status_code for one in refused] == [503, 503]
     assert [one.headers["connection"] for one in refused] == ["close", "close"]
     assert [one[-1] for one in rests] == ["data: [DONE]", "data: [DONE]"]

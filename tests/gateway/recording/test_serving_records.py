@@ -4,7 +4,6 @@ import asyncio
 import os
 import resource
 import signal
-import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests.gateway.commanded import SOON_S, Commanded, commanded, importer_start
 from tests.gateway.http.test_operations import command
 from tests.gateway.serving import one_model
 from tests.gateway.store.used import used
+from tests.stand_ins.ports.reserved import reserved_port
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
@@ -28,15 +28,9 @@ TWO = "server: {drain_delay_s: 0, workers: 2}"
 PRICE = "prices: [{match: remote/m-1, input: 1, output: 2}]\n"
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 async def killed_after(config: str, folder: Path, requests: int, number: int, wait_s: float) -> int:
     """Serve requests, wait and send a signal; returns how many were answered."""
-    port = free_port()
+    port = reserved_port()
     file = folder / "config.yaml"
     drain = "drain_delay_s: 0, drain_timeout_s: 5"
     file.write_text(f"{config}\nserver: {{port: {port}, {drain}}}\n")

@@ -1,7 +1,6 @@
 """A gateway as a command, and an identity provider that others wrote, each in its own process."""
 
 import asyncio
-import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from tests.gateway.commanded import SOON_S, Commanded, commanded
+from tests.stand_ins.ports.reserved import reserved_port
 
 PEOPLE = (
     {"sub": "u-1", "email": "ann@example.com", "email_verified": True, "realm": {"roles": ["sre"]}},
@@ -66,15 +66,10 @@ class RealProvider(Struct, frozen=True, kw_only=True):
         return answer.headers["location"]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
-
-
 @asynccontextmanager
 async def real_provider() -> AsyncGenerator[RealProvider, None]:
     """oidc-provider-mock, on Authlib: https://pypi.org/project/oidc-provider-mock/"""
-    port = free_port()
+    port = reserved_port()
     people = [word for one in PEOPLE for word in ("--user-claims", msgspec.json.encode(one))]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "oidc_provider_mock", "--port", str(port)),

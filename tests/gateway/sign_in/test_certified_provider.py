@@ -18,8 +18,9 @@ import pytest
 from tests.clients.install import install
 from tests.clients.packages import Client as Package
 from tests.gateway.commanded import SOON_S
-from tests.gateway.sign_in.real_provider import Client, Settings, free_port
+from tests.gateway.sign_in.real_provider import Client, Settings
 from tests.gateway.sign_in.signing_in import BEGIN
+from tests.stand_ins.ports.reserved import reserved_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.nightly]
 PACKAGE: Final = Package(name="oidc-provider", node=("oidc-provider@9.13.3",))
@@ -32,7 +33,7 @@ async def certified(public_url: str) -> AsyncGenerator[str, None]:
     """Run the provider until the block ends; its issuer."""
     await asyncio.to_thread(install, PACKAGE)
     shutil.copy(SCRIPT, PACKAGE.folder)
-    port = free_port()
+    port = reserved_port()
     process = await asyncio.create_subprocess_exec(
         *("node", SCRIPT.name),
         cwd=PACKAGE.folder,
@@ -73,7 +74,7 @@ async def let_in(url: str, login: str, public_url: str) -> str:
 
 
 async def test_a_certified_provider_lets_people_in_with_their_roles(tmp_path: Path) -> None:
-    port = free_port()
+    port = reserved_port()
     public_url = f"http://127.0.0.1:{port}"
     async with certified(public_url) as issuer:
         settings = Settings(

@@ -11,11 +11,11 @@ from gateway.sessions.cookie import COOKIE
 from tests.gateway.commanded import SOON_S, Commanded, connected
 from tests.gateway.sign_in.real_provider import (
     RealProvider,
-    free_port,
     real_provider,
     settings_for,
 )
 from tests.gateway.sign_in.signing_in import BEGIN
+from tests.stand_ins.ports.reserved import reserved_port
 
 pytestmark = pytest.mark.anyio
 OWN_PAGE = {"sec-fetch-site": "same-origin"}
@@ -36,7 +36,7 @@ async def test_people_of_a_real_provider_enter_with_their_roles_in_every_worker_
 ) -> None:
     async with AsyncExitStack() as stack:
         provider = await stack.enter_async_context(real_provider())
-        port = free_port()
+        port = reserved_port()
         settings = await settings_for(provider, port, tmp_path)
         one = await stack.enter_async_context(
             settings.gateway(tmp_path / "one", port=port, workers=2)

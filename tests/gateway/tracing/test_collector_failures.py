@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import socket
 import time
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from gateway.tracing.conventions import SCHEMA_URL
 from gateway.tracing.span_message import CLIENT, attribute, constant_fields, span
 from tests.gateway.serving import Serving, one_model, serving
 from tests.gateway.tracing.fake_collector import OtlpCollector, otlp_collector, partly, refuses
+from tests.stand_ins.ports.reserved import reserved_port
 from tests.stand_ins.provider import Behaviour, provider, silent
 
 pytestmark = pytest.mark.anyio
@@ -45,9 +45,7 @@ def counted(gateway: Serving) -> dict[str, float | None]:
 
 def dead() -> str:
     """An address at which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+    return f"http://127.0.0.1:{reserved_port()}"
 
 
 async def after_one_request(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.stand_ins.ports.reserved import reserved_port
 from tests.stand_ins.postgres import Postgres
 
 POOL = 3
@@ -42,8 +43,7 @@ class PgBouncer:
 
     def __init__(self, program: str, postgres: Postgres, folder: Path) -> None:
         self._postgres = postgres
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = int(free.getsockname()[1])
+        self.port = reserved_port()
         self._file = folder / "pgbouncer.ini"
         text = _CONFIG.format(folder=postgres.folder, port=self.port, pool=POOL)
         self._file.write_text(text)

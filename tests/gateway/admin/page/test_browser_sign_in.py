@@ -8,7 +8,8 @@ from playwright.async_api import Browser, Page
 
 from tests.gateway.admin.browser import browsing, chromium
 from tests.gateway.commanded import Commanded
-from tests.gateway.sign_in.real_provider import free_port, real_provider, settings_for
+from tests.gateway.sign_in.real_provider import real_provider, settings_for
+from tests.stand_ins.ports.reserved import reserved_port
 
 pytestmark = [
     pytest.mark.anyio,
@@ -21,7 +22,7 @@ SLOW_MS = 20_000
 
 @pytest.fixture(scope="module")
 async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Commanded]:
-    folder, port = tmp_path_factory.mktemp("run"), free_port()
+    folder, port = tmp_path_factory.mktemp("run"), reserved_port()
     async with real_provider() as provider:
         settings = await settings_for(provider, port, folder)
         async with settings.gateway(folder / "one", port=port) as found:
