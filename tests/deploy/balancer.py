@@ -35,7 +35,7 @@ class Balancer:
 
     async def probe(self) -> None:
         """Ask every gateway for its readiness, over and over. Runs until it is cancelled."""
-        async with httpx.AsyncClient(timeout=5) as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             while True:
                 for target in tuple(self.targets):
                     target.ready = await self._is_ready(client, target)

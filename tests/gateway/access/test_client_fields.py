@@ -33,7 +33,7 @@ def chat(**more: object) -> dict[str, object]:
 
 async def ask(url: str, body: object) -> httpx.Response:
     async with httpx.AsyncClient() as client:
-        return await client.post(f"{url}/v1/chat/completions", json=body, timeout=20)
+        return await client.post(f"{url}/v1/chat/completions", json=body, timeout=60)
 
 
 def said(**fields: object) -> dict[str, object]:

@@ -23,7 +23,7 @@ class Pair(Struct, frozen=True, kw_only=True, eq=False):
 
     async def post(self, path: str, body: object) -> httpx.Response:
         async with httpx.AsyncClient() as client:
-            return await client.post(f"{self.gateway.url}{path}", json=body, timeout=20)
+            return await client.post(f"{self.gateway.url}{path}", json=body, timeout=60)
 
     async def chat(self, **more: object) -> httpx.Response:
         messages = [{"role": "user", "content": "hi"}]

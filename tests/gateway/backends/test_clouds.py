@@ -69,7 +69,7 @@ async def in_front_of(
         server = await stack.enter_async_context(provider(behave))
         config = CONFIG.format(name=name, url=server.origin, path=path)
         gateway = await stack.enter_async_context(serving(config, run_dir))
-        client = httpx.AsyncClient(base_url=gateway.url, timeout=10)
+        client = httpx.AsyncClient(base_url=gateway.url, timeout=60)
         yield server, await stack.enter_async_context(client)
 
 

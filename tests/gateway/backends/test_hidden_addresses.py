@@ -45,7 +45,7 @@ async def asked(config: str, folder: Path, *, stream: bool) -> tuple[httpx.Respo
     """The answer, and the message of its access line."""
     async with (
         serving(config, folder) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, timeout=30) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         answer = await client.post("/v1/chat/completions", json={**HELLO, "stream": stream})
         (line,) = gateway.access_lines()

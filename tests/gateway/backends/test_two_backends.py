@@ -146,7 +146,7 @@ async def test_a_slow_engine_fails_over_and_cancels_its_work(
     )
     long = {"model": "ordered", "ignore_eos": True, "max_tokens": 900, "n": 16}
     async with serving(config, tmp_path, engine=engine) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             whole, stream = await asyncio.gather(
                 ask(client, **long), ask(client, **long, stream=True)
             )
@@ -173,7 +173,7 @@ async def test_after_an_outage_the_local_engine_answers_everything(
     async def stuck(request: Received, answer: Answer) -> None:
         await answer.gone.wait()
 
-    async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
         remote.behaviour = stuck
         seen = len(remote.requests)
         in_flight = [asyncio.create_task(ask(client)) for _ in range(20)]

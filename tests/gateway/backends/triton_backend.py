@@ -26,7 +26,7 @@ class Pair(Struct, frozen=True, kw_only=True, eq=False):
 
     async def post(self, path: str, body: object) -> httpx.Response:
         async with httpx.AsyncClient() as client:
-            return await client.post(f"{self.gateway.url}{path}", json=body, timeout=20)
+            return await client.post(f"{self.gateway.url}{path}", json=body, timeout=60)
 
     async def text(self, model: str = "text", **more: object) -> httpx.Response:
         body = {"model": model, "prompt": PROMPT, "max_tokens": 8, **more}

@@ -34,7 +34,7 @@ def with_use(gateway: Gateway) -> None:
 
 
 async def metrics_of(gateway: Serving) -> str:
-    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
         return (await client.get("/metrics")).text
 
 
@@ -44,7 +44,7 @@ class Client:
     def __init__(self, gateway: Serving, key: str = "web") -> None:
         secret = {"web": "key-of-web-00000", "batch": "key-of-batch-000"}[key]
         headers = {"authorization": f"Bearer {secret}"}
-        self._http = httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=30)
+        self._http = httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=60)
 
     async def __aenter__(self) -> "Client":
         return self

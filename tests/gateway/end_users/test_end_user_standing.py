@@ -101,7 +101,7 @@ async def one(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Operat
         text = CONFIG.format(url=remote.base_url)
         async with (
             recorded(text, folder) as up,
-            httpx.AsyncClient(base_url=up.running.url, timeout=30) as client,
+            httpx.AsyncClient(base_url=up.running.url, timeout=60) as client,
         ):
             (folder / "config.yaml").write_text(text)
             yield Operated(up, client, folder / "config.yaml")

@@ -62,7 +62,7 @@ class Script:
                     await asyncio.sleep(0)
             case "needs a task":
                 await in_task()
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     await asyncio.sleep(0)
             case _:
                 with pytest.raises(ValueError, match="own"):

@@ -44,7 +44,7 @@ class Task(Struct, frozen=True, kw_only=True):
     async def ask(self, url: str, model: str) -> httpx.Response:
         body = self.body if "{model}" in self.path else {"model": model, **self.body}
         async with httpx.AsyncClient(base_url=url) as client:
-            return await client.post(self.path.format(model=model), json=body, timeout=10)
+            return await client.post(self.path.format(model=model), json=body, timeout=60)
 
 
 TASKS: Mapping[str, Task] = {

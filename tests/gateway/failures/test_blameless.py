@@ -70,7 +70,7 @@ async def test_errors_of_one_client_never_divert_another_clients_requests(
         provider(vendor) as a,
         provider(vendor) as b,
         serving(CONFIG.format(a=a.base_url, b=b.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, timeout=30) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
 
         async def ask(key: str, sent: dict[str, object]) -> httpx.Response:

@@ -82,7 +82,7 @@ async def test_a_backend_that_is_in_time_gets_no_hedge(stage: Stage) -> None:
 async def leave(stage: Stage, play: str, cast: str, *, begun: bool) -> None:
     """Ask, and go when the backend has begun, or once it was asked."""
     model, task = model_of(play, cast), CASTS[cast].task
-    async with httpx.AsyncClient(base_url=stage.gateway.url, timeout=10) as client:
+    async with httpx.AsyncClient(base_url=stage.gateway.url, timeout=60) as client:
         body = task.body if "{model}" in task.path else {"model": model, **task.body}
         asking = client.build_request("POST", task.path.format(model=model), json=body)
         sending = asyncio.create_task(client.send(asking, stream=True))
@@ -167,7 +167,7 @@ async def test_a_stream_that_is_silent_is_kept_alive(stage: Stage) -> None:
         body = task.body if "{model}" in task.path else {"model": model, **task.body}
         said = ""
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(httpx.AsyncClient(timeout=10))
+            client = await stack.enter_async_context(httpx.AsyncClient(timeout=60))
             url = f"{stage.gateway.url}{task.path.format(model=model)}"
             answer = await stack.enter_async_context(client.stream("POST", url, json=body))
             async for piece in answer.aiter_text():

@@ -33,7 +33,7 @@ models:
 
 async def post(url: str, **more: object) -> httpx.Response:
     async with httpx.AsyncClient() as client:
-        return await client.post(f"{url}/v1/chat/completions", json={**HELLO, **more}, timeout=20)
+        return await client.post(f"{url}/v1/chat/completions", json={**HELLO, **more}, timeout=60)
 
 
 async def internal_error(request: Received, answer: Answer) -> None:

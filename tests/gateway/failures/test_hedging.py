@@ -117,7 +117,7 @@ async def ask(hedging: Hedging, model: str, asks: Asks = CHAT) -> tuple[httpx.Re
     """The answer, and what the log says."""
     running, (path, body) = hedging[0], asks
     async with httpx.AsyncClient(base_url=running.url) as client:
-        answer = await client.post(path, json={"model": model, **body}, timeout=10)
+        answer = await client.post(path, json={"model": model, **body}, timeout=60)
     line = running.access_lines()[-1]
     assert line.model == model
     return answer, line

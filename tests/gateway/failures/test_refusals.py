@@ -36,7 +36,7 @@ models:
 
 async def ask(url: str, **more: object) -> httpx.Response:
     async with httpx.AsyncClient() as client:
-        return await client.post(f"{url}/v1/chat/completions", json={**IN_JSON, **more}, timeout=20)
+        return await client.post(f"{url}/v1/chat/completions", json={**IN_JSON, **more}, timeout=60)
 
 
 async def broken(request: Received, answer: Answer) -> None:

@@ -30,7 +30,7 @@ class Guarded(Struct, frozen=True, kw_only=True, eq=False):
 
     async def ask(self, path: str, text: str, **more: object) -> httpx.Response:
         body = {**body_of(path, text), **more}
-        return await self.client.post(f"{self.up.url}{path}", json=body, timeout=10)
+        return await self.client.post(f"{self.up.url}{path}", json=body, timeout=60)
 
 
 def body_of(path: str, text: str) -> dict[str, object]:
@@ -349,13 +349,13 @@ async def test_a_client_that_leaves_a_guarded_stream_ends_the_backends_work(
     async with (
         provider(behaviour) as upstream,
         serving(one_model(upstream.base_url, config), tmp_path) as up,
-        httpx.AsyncClient(timeout=20) as client,
+        httpx.AsyncClient(timeout=60) as client,
     ):
         body = {**body_of(CHAT, "hello"), "stream": True}
         asking = asyncio.create_task(client.post(f"{up.url}{CHAT}", json=body))
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), 60)
         asking.cancel()
-        await asyncio.wait_for(gone.wait(), 20)
+        await asyncio.wait_for(gone.wait(), 60)
         while up.state.admission.in_flight:  # noqa: ASYNC110  the request's last step
             await asyncio.sleep(0.01)
         assert up.access_lines()[0].status == 499

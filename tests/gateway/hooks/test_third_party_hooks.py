@@ -76,7 +76,7 @@ async def test_a_hook_that_hangs_or_raises_fails_closed_or_open(
 ) -> None:
     for fail, status in (("closed", 503), ("open", 200)):
         async with guarded(tmp_path, config(kind, fail), "hello") as at:
-            answer = await asyncio.wait_for(at.ask(CHAT, "hi"), 5)
+            answer = await asyncio.wait_for(at.ask(CHAT, "hi"), 60)
             assert answer.status_code == status
             if status == 503:
                 assert answer.json()["error"]["code"] == "guardrail_failed"
@@ -105,7 +105,7 @@ async def test_a_hook_that_hangs_in_a_stream_is_cut_off(tmp_path: Path) -> None:
     for fail in ("closed", "open"):
         where = config("hangs", fail).replace("mode:", "where: output, mode:")
         async with guarded(tmp_path, where, "hello") as at:
-            answer = await asyncio.wait_for(at.ask(CHAT, "hi", stream=True), 20)
+            answer = await asyncio.wait_for(at.ask(CHAT, "hi", stream=True), 60)
             assert ("hello" in answer.text) == (fail == "open")
             assert ("guardrail_failed" in answer.text) == (fail == "closed")
 
@@ -115,7 +115,7 @@ async def test_a_hook_that_hangs_in_a_stream_is_cut_off(tmp_path: Path) -> None:
 async def test_a_hook_that_monitors_delays_no_request(stream: bool, tmp_path: Path) -> None:
     waits = config("hangs", mode="monitor").replace("timeout_s: 0.05", "timeout_s: 600")
     async with guarded(tmp_path, waits, "hel", "lo") as at:
-        answer = await asyncio.wait_for(at.ask(CHAT, "hi", stream=stream), 20)
+        answer = await asyncio.wait_for(at.ask(CHAT, "hi", stream=stream), 60)
         assert answer.status_code == 200
         assert len(at.received) == 1
 
@@ -126,9 +126,9 @@ async def test_a_client_that_leaves_ends_the_hook(tmp_path: Path) -> None:
     async with guarded(tmp_path, waits, "hello") as at:
         hook = importlib.import_module("slow_hook").last
         asking = asyncio.create_task(at.ask(CHAT, "hi"))
-        await asyncio.wait_for(hook.entered.wait(), 20)
+        await asyncio.wait_for(hook.entered.wait(), 60)
         asking.cancel()
-        await asyncio.wait_for(hook.cancelled.wait(), 20)
+        await asyncio.wait_for(hook.cancelled.wait(), 60)
         assert at.received == []
         while at.up.state.admission.in_flight:  # noqa: ASYNC110  the request's last step
             await asyncio.sleep(0.01)

@@ -80,7 +80,7 @@ async def test_a_client_that_disconnects_ends_the_call_of_its_provider(tmp_path:
         await client.receives()
         client.writer.close()
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while gateway.admission.in_flight:  # noqa: ASYNC110  no event to wait for
                 await asyncio.sleep(0.005)
         assert len(remote.requests) == 1

@@ -68,7 +68,7 @@ async def test_a_body_with_too_many_values_is_refused_before_it_is_parsed(
 ) -> None:
     body = TOO_MUCH[what].encode()
 
-    async with gateway(tmp_path) as (running, _), httpx.AsyncClient(timeout=30) as client:
+    async with gateway(tmp_path) as (running, _), httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(f"{running.url}/v1/chat/completions", content=body)
 
         assert answer.status_code == 400
@@ -79,7 +79,7 @@ async def test_a_body_with_too_many_values_is_refused_before_it_is_parsed(
 
 async def test_a_long_prompt_is_answered_with_any_content(tmp_path: Path) -> None:
     text = '{"a": [1, 2, {"b": "\\\\"}]}, ' * 60_000
-    async with gateway(tmp_path) as (running, remote), httpx.AsyncClient(timeout=30) as client:
+    async with gateway(tmp_path) as (running, remote), httpx.AsyncClient(timeout=60) as client:
         body = {**CHAT, "messages": [{"role": "user", "content": text}]}
 
         answer = await client.post(f"{running.url}/v1/chat/completions", json=body)
@@ -221,7 +221,7 @@ async def test_a_bomb_is_refused_by_the_limit_of_all_bodies(
     bomb = compressed(encoding, INFER % bytes(21_000_000))
     most = 0
 
-    async with gateway(tmp_path) as (running, _), httpx.AsyncClient(timeout=30) as client:
+    async with gateway(tmp_path) as (running, _), httpx.AsyncClient(timeout=60) as client:
 
         async def watch() -> None:
             nonlocal most

@@ -51,7 +51,7 @@ async def send(
     **more: object,
 ) -> httpx.Response:
     headers = {"authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=20) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as client:
         return await client.post(path, json={**HELLO, **more} if body is None else body)
 
 
@@ -406,6 +406,6 @@ async def says_hello(request: Received, answer: Answer) -> None:
 
 
 async def until_idle(gateway: Serving) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while gateway.state.admission.in_flight:  # noqa: ASYNC110  it has no event
             await asyncio.sleep(0.01)

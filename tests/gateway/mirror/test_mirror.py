@@ -79,7 +79,7 @@ class Mirroring(Struct, frozen=True, kw_only=True, eq=False):
     async def ask(self, model: str, asks: Asks = CHAT) -> httpx.Response:
         path, body = asks
         async with httpx.AsyncClient(base_url=self.gateway.url) as client:
-            return await client.post(path, json={"model": model, **body}, timeout=10)
+            return await client.post(path, json={"model": model, **body}, timeout=60)
 
     async def line(self, model: str, asks: Asks = CHAT) -> MirrorLogEntry:
         """Return the log entry of the copy of one such request."""

@@ -69,7 +69,7 @@ async def worker(memory: None, tmp_path: Path) -> AsyncGenerator[Followed, None]
     )
     yield Followed(leader=leader, begin=begin, running=running)
     leader.close()
-    await asyncio.wait_for(running, 20)
+    await asyncio.wait_for(running, 60)
     channel.close()
 
 
@@ -83,7 +83,7 @@ async def test_a_worker_without_a_leader_exits_even_while_it_starts(
         worker.leader.send(worker.begin)
     else:
         worker.leader.close()
-    await asyncio.wait_for(worker.running, 20)
+    await asyncio.wait_for(worker.running, 60)
 
     assert isinstance(first, WorkerReady)
     assert (

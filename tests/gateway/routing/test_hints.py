@@ -72,7 +72,7 @@ async def answers(request: Received, answer: Answer) -> None:
 
 async def post(url: str, model: str, **body: object) -> httpx.Response:
     sent = {"messages": [{"role": "user", "content": "hi"}], "model": model, **body}
-    async with httpx.AsyncClient(base_url=url, timeout=20) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         return await client.post("/v1/chat/completions", json=sent)
 
 

@@ -96,7 +96,7 @@ async def ask(
     body = {"model": model, "messages": [{"role": "user", "content": text}], **more}
     async with httpx.AsyncClient() as client:
         url = f"{gateway[0].url}/v1/chat/completions"
-        return await client.post(url, json=body, headers=headers, timeout=20)
+        return await client.post(url, json=body, headers=headers, timeout=60)
 
 
 async def backend_of(

@@ -26,7 +26,7 @@ models:
 
 async def ask(gateway: Serving, model: str) -> int:
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
-    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
         return (await client.post("/v1/chat/completions", json=body)).status_code
 
 

@@ -60,7 +60,7 @@ class Rig(Struct, frozen=True, kw_only=True, eq=False):
 
     async def ask(self, model: str, api: Api, *, stream: bool) -> httpx.Response:
         path, body = api
-        async with httpx.AsyncClient(base_url=self.gateway.url, timeout=10) as client:
+        async with httpx.AsyncClient(base_url=self.gateway.url, timeout=60) as client:
             return await client.post(
                 path,
                 json={"model": model, "stream": stream, **body},

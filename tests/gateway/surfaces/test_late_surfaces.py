@@ -38,7 +38,7 @@ async def test_only_the_first_request_of_a_late_surface_leaves_the_event_loop(
     tmp_path: Path, path: str
 ) -> None:
     turn = current_turn()
-    async with gateway(tmp_path) as running, httpx.AsyncClient(timeout=30) as client:
+    async with gateway(tmp_path) as running, httpx.AsyncClient(timeout=60) as client:
         for _ in range(2):  # the first opens the connection to the provider
             await client.post(f"{running.url}/v1/chat/completions", json=CHAT)
         counts = [turn.inline_finished]
@@ -55,7 +55,7 @@ async def test_only_the_first_request_of_a_late_surface_leaves_the_event_loop(
 async def test_a_request_that_a_late_surface_rejects_is_no_different_when_it_is_the_first(
     tmp_path: Path,
 ) -> None:
-    async with gateway(tmp_path) as running, httpx.AsyncClient(timeout=30) as client:
+    async with gateway(tmp_path) as running, httpx.AsyncClient(timeout=60) as client:
         url = f"{running.url}/v1/messages"
         first, second = [await client.post(url, content=b'{"model": 7}') for _ in range(2)]
 

@@ -40,7 +40,7 @@ async def test_each_chunk_leaves_before_the_next_arrives(tmp_path: Path) -> None
     async with (
         provider(hand_in_hand) as remote,
         serving(one_model(remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, timeout=10) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
         client.stream("POST", "/v1/chat/completions", json=HELLO) as stream,
     ):
         lines = stream.aiter_lines()
@@ -65,7 +65,7 @@ async def test_what_comes_in_one_packet_with_a_failure_is_shown_before_it(tmp_pa
     async with (
         provider(fails) as remote,
         serving(one_model(remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, timeout=10) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
     ):
         answer = await client.post("/v1/chat/completions", json=HELLO)
 
@@ -151,7 +151,7 @@ async def test_a_silent_stream_that_has_begun_is_kept_alive_by_comments(tmp_path
     async with (
         provider(pauses) as remote,
         serving(config.replace("{url}", remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, timeout=10) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
         client.stream("POST", "/v1/chat/completions", json=HELLO) as stream,
     ):
         lines = stream.aiter_lines()
@@ -203,7 +203,7 @@ async def test_a_slow_reader_holds_the_provider_back_and_loses_nothing(tmp_path:
     async with (
         provider(pours) as remote,
         serving(one_model(remote.base_url), tmp_path) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, timeout=30) as client,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
         client.stream("POST", "/v1/chat/completions", json=HELLO) as stream,
     ):
         await asyncio.sleep(0.7)

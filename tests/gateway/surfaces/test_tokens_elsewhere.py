@@ -80,7 +80,7 @@ class Between(Struct, frozen=True, kw_only=True, eq=False):
         headers = {"authorization": f"Bearer {key}", "x-session-id": session}
         async with httpx.AsyncClient(base_url=self.gateway.url) as client:
             return await client.post(
-                path.format(model=model), json={**body, **more}, headers=headers, timeout=10
+                path.format(model=model), json={**body, **more}, headers=headers, timeout=60
             )
 
     async def copied(self, model: str, surface: str, more: Json = NOTHING) -> MirrorLogEntry:

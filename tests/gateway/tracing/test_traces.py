@@ -139,7 +139,7 @@ async def ask(gateway: Serving, headers: dict[str, str] | None = None) -> httpx.
             f"{gateway.url}/v1/chat/completions",
             json={"model": "chat", "messages": [{"role": "user", "content": "hi"}]},
             headers=headers or {},
-            timeout=10,
+            timeout=60,
         )
 
 

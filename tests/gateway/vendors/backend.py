@@ -274,5 +274,5 @@ async def every_vendor(
         gateway = await stack.enter_async_context(serving(config, run_dir, equip=equip))
         client = openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0)
         await stack.enter_async_context(client)
-        web = await stack.enter_async_context(httpx.AsyncClient(base_url=gateway.url, timeout=20))
+        web = await stack.enter_async_context(httpx.AsyncClient(base_url=gateway.url, timeout=60))
         yield Setting(server=server, spare=spare, gateway=gateway, client=client, web=web)

@@ -99,7 +99,7 @@ def remember(up: Serving, now: float, *, seconds: int = 300, seed: int = 3) -> N
 
 async def ask(up: Serving, times: int) -> None:
     """Send real requests sequentially, half of them streamed."""
-    async with httpx.AsyncClient(base_url=up.url, timeout=10) as client:
+    async with httpx.AsyncClient(base_url=up.url, timeout=60) as client:
         for number in range(times):
             body = {
                 "model": ("assistant", "assistant", "small", "gpt-4o")[number % 4],

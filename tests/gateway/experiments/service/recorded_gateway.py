@@ -97,7 +97,7 @@ async def ask(
     if path.endswith("chat/completions"):
         sent.setdefault("messages", [{"role": "user", "content": text}])
     async with httpx.AsyncClient() as client:
-        return await client.post(f"{running.url}{path}", json=sent, headers=given, timeout=20)
+        return await client.post(f"{running.url}{path}", json=sent, headers=given, timeout=60)
 
 
 async def variant_of(running: Serving, session: str) -> str:

@@ -78,7 +78,7 @@ async def test_a_backends_failure_has_the_services_code(
         provider(behaviour) as a,
         serving(one_model(a.base_url, model_more="    deadline_s: 0.5"), tmp_path) as gateway,
     ):
-        async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             answer = await client.post(INVOKE, json=HELLO)
 
     assert answer.status_code == status

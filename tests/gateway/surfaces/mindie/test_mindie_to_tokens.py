@@ -56,7 +56,7 @@ models:
       - {{provider: spelling, model: tensorrt_llm_streaming}}
 """
         async with serving(config, run_dir) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as asking:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as asking:
                 yield asking
 
 

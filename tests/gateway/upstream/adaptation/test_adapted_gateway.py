@@ -56,7 +56,7 @@ class Both(Struct, frozen=True, kw_only=True, eq=False):
 
     async def post(self, path: str, **body: object) -> httpx.Response:
         async with httpx.AsyncClient() as client:
-            return await client.post(f"{self.gateway.url}{path}", json=body, timeout=20)
+            return await client.post(f"{self.gateway.url}{path}", json=body, timeout=60)
 
     async def tokens(
         self, text: str = "Hello world", *, stream: bool = False, **parameters: object

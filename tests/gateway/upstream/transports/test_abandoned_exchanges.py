@@ -141,7 +141,7 @@ async def test_closing_a_reply_wakes_its_reader(open_transport: Open) -> None:
 
         await reply.aclose()
 
-        done, _ = await asyncio.wait([reading], timeout=2.0)
+        done, _ = await asyncio.wait([reading], timeout=SOON_S / 2)
         assert done
         assert reading.exception() is not None
 

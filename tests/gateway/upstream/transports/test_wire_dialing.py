@@ -52,8 +52,8 @@ async def test_an_address_that_swallows_packets_costs_half_the_time_and_only_onc
         with full_backlog() as silent:
             towards = dialer(silent, server.port)
 
-            first = await towards.dial(soon(0.6))
-            second = await asyncio.wait_for(towards.dial(soon(60.0)), 5.0)
+            first = await towards.dial(soon(2.0))
+            second = await asyncio.wait_for(towards.dial(soon(60.0)), 20.0)
 
             assert first.usable
             assert second.usable
