@@ -19,8 +19,8 @@ OTHERS: Final = "others"
 _MOST_FORGOTTEN: Final = 64
 """Idle end users that one new one replaces at most, so that no request waits for a long sweep."""
 
-_Place = tuple[str, str]
-"""A key, and the text of its end user."""
+_KEYS_LOOKED_AT: Final = 8
+"""Other keys that one new end user looks for idle ones in, in turn."""
 
 
 class _EndUser:
@@ -33,12 +33,36 @@ class _EndUser:
         self.seen = seen
 
 
+class _Key:
+    """The end users of one key, the one whose last request is oldest first.
+
+    idle: nanoseconds without a request after which one is forgotten.
+    """
+
+    __slots__ = ("idle", "users")
+
+    def __init__(self) -> None:
+        self.idle = 0
+        self.users: OrderedDict[str, _EndUser] = OrderedDict()
+
+    def idle_users(self, at: int, most: int) -> int:
+        """How many are idle, up to a bound."""
+        count, before = 0, at - self.idle
+        for one in islice(self.users.values(), most):
+            if one.seen > before:
+                break
+            count += 1
+        return count
+
+
 class EndUserTable:
     """Names end users of keys. One that has sent nothing for a while is forgotten.
 
     How long depends on the rules of its key, so a key whose rules have long periods does not
     lengthen the memory of others. An account is named by a hash, because Redis and records keep it.
-    A key whose table is full takes no place from other keys, until ten keys are full.
+
+    A key takes no place from keys that have fewer: when all places are taken, a new end user gets
+    that of the oldest one of the key with the most, unless its own key has as many.
 
     most: end users of one key.
     """
@@ -47,82 +71,106 @@ class EndUserTable:
         """clock: nanoseconds."""
         self.most = most
         self._clock = clock
-        self._known: dict[int, OrderedDict[_Place, _EndUser]] = {}
-        self._of_key: dict[str, int] = {}
+        self._keys: OrderedDict[str, _Key] = OrderedDict()  # the next to look for idle ones first
+        self._by_count: dict[int, dict[str, _Key]] = {}
+        self._fullest = 0
         self._count = 0
 
     def __len__(self) -> int:
         """How many have a name of their own."""
         return self._count
 
+    def count_of(self, key: str) -> int:
+        """How many of a key have one."""
+        found = self._keys.get(key)
+        return 0 if found is None else len(found.users)
+
     def name(self, key: str, end_user: str, idle: int) -> str:
         """Name the account of a key's end user: a hash, or OTHERS beyond the bound.
 
-        idle: nanoseconds without a request after which it is forgotten; one of the few periods that
-        rules have.
+        idle: nanoseconds without a request after which it is forgotten, by the rules of the key.
         """
-        place, at = (key, end_user), self._clock()
-        alike = self._known.get(idle)
-        if alike is None:
-            alike = self._known[idle] = OrderedDict()
-        found = alike.get(place)
-        if found is not None:
-            found.seen = at
-            alike.move_to_end(place)
-            return found.name
-        found = self._moved(place, alike)
-        if found is not None:
-            found.seen = at
-            return found.name
-        self._forget(at)
-        count = self._of_key.get(key, 0)
-        if count >= self.most or self._count >= self.most * KEYS_IN_ALL:
+        at, of_key = self._clock(), self._keys.get(key)
+        if of_key is not None:
+            of_key.idle = idle
+            found = of_key.users.get(end_user)
+            if found is not None:
+                found.seen = at
+                of_key.users.move_to_end(end_user)
+                return found.name
+        for name, count in self._idle(key, at):
+            self._drop(name, count)
+            self._keys.move_to_end(name)
+            if not self._keys[name].users:
+                del self._keys[name]
+        if not self._has_room(self.count_of(key), self._count):
             return OTHERS
-        self._of_key[key] = count + 1
+        if self._count >= self.most * KEYS_IN_ALL:
+            self._drop(next(iter(self._by_count[self._fullest])), 1)
+        of_key = self._keys.get(key)
+        if of_key is None:
+            of_key = self._keys[key] = _Key()
+            of_key.idle = idle
+        known = of_key.users[end_user] = _EndUser(hashed(end_user), at)
+        self._moved(key, of_key, len(of_key.users) - 1)
         self._count += 1
-        known = alike[place] = _EndUser(hashed(end_user), at)
         return known.name
 
     def would_name(self, key: str, end_user: str) -> str:
         """What `name` would return now, without that anything changes."""
-        for alike in self._known.values():
-            found = alike.get((key, end_user))
-            if found is not None:
-                return found.name
-        idle = self._idle(self._clock())
-        count = self._of_key.get(key, 0) - sum(place[0] == key for _, place in idle)
-        room = count < self.most and self._count - len(idle) < self.most * KEYS_IN_ALL
+        of_key = self._keys.get(key)
+        found = None if of_key is None else of_key.users.get(end_user)
+        if found is not None:
+            return found.name
+        idle = self._idle(key, self._clock())
+        own = sum(count for name, count in idle if name == key)
+        every = sum(count for _, count in idle)
+        room = self._has_room(self.count_of(key) - own, self._count - every)
         return hashed(end_user) if room else OTHERS
 
-    def _moved(self, place: _Place, alike: OrderedDict[_Place, _EndUser]) -> _EndUser | None:
-        """Find one whose rules have changed their periods, and move it to those alike."""
-        for others in self._known.values():
-            found = others.pop(place, None)
-            if found is not None:
-                alike[place] = found
-                return found
-        return None
+    def _has_room(self, of_key: int, in_all: int) -> bool:
+        """Whether a key with so many may have one more."""
+        if of_key >= self.most:
+            return False
+        return in_all < self.most * KEYS_IN_ALL or of_key + 1 < self._fullest
 
-    def _idle(self, at: int) -> list[tuple[int, _Place]]:
-        """Those that `_forget` would forget, and after how long: of those alike they come first."""
-        found: list[tuple[int, _Place]] = []
-        for idle, alike in self._known.items():
-            for place, one in islice(alike.items(), _MOST_FORGOTTEN - len(found)):
-                if one.seen > at - idle:
-                    break
-                found.append((idle, place))
+    def _idle(self, key: str, at: int) -> list[tuple[str, int]]:
+        """Keys to look at for a new end user of one of them, and how many idle ones each has."""
+        found: list[tuple[str, int]] = []
+        left = _MOST_FORGOTTEN
+        own = self._keys.get(key)
+        if own is not None:
+            found.append((key, own.idle_users(at, left)))
+            left -= found[0][1]
+        for name, other in islice(self._keys.items(), _KEYS_LOOKED_AT):
+            if name != key:
+                found.append((name, other.idle_users(at, left)))
+                left -= found[-1][1]
         return found
 
-    def _forget(self, at: int) -> None:
-        """Forget those that are idle."""
-        for idle, place in self._idle(at):
-            del self._known[idle][place]
-            self._count -= 1
-            left = self._of_key[place[0]] - 1
-            if left:
-                self._of_key[place[0]] = left
-            else:
-                del self._of_key[place[0]]
+    def _drop(self, key: str, count: int) -> None:
+        """Forget the oldest end users of a key, which stays known."""
+        if count:
+            of_key = self._keys[key]
+            before = len(of_key.users)
+            for _ in range(count):
+                of_key.users.popitem(last=False)
+            self._moved(key, of_key, before)
+            self._count -= count
+
+    def _moved(self, key: str, of_key: _Key, before: int) -> None:
+        """Keep the keys by their numbers of end users. before: how many it had."""
+        if before:
+            alike = self._by_count[before]
+            del alike[key]
+            if not alike:
+                del self._by_count[before]
+        count = len(of_key.users)
+        if count:
+            self._by_count.setdefault(count, {})[key] = of_key
+        self._fullest = max(self._fullest, count)
+        while self._fullest and self._fullest not in self._by_count:
+            self._fullest -= 1
 
 
 def hashed(end_user: str) -> str:

@@ -28,26 +28,60 @@ def idle_of(key: str) -> int:
 def test_a_table_never_exceeds_its_bounds_and_forgets_the_idle_first(
     steps: list[tuple[str, int, int]], most: int
 ) -> None:
-    """A model that keeps everything decides alike. Keys from h on forget sooner."""
-    at = 0
+    """Keys from h on forget sooner. Only who would exceed a bound shares an account."""
+    at, seen = 0, dict[tuple[str, str], int]()
     table = EndUserTable(most, lambda: at)
-    seen: dict[tuple[str, str], int] = {}
     for key, number, wait in steps:
         at += wait
         user = f"u{number}"
-        seen = {place: last for place, last in seen.items() if last > at - idle_of(place[0])}
-        of_key = [place for place in seen if place[0] == key]
-        known = (key, user) in seen
-        room = len(of_key) < most and len(seen) < most * KEYS_IN_ALL
         expected = table.would_name(key, user)
         name = table.name(key, user, idle_of(key))
+        counts = {one: table.count_of(one) for one in "abcdefghijklmn"}
+
         assert name == expected
-        if known or room:
-            assert name == sha256(user.encode()).hexdigest()[:32]
-            seen[key, user] = at
-        else:
-            assert name == OTHERS
-        assert len(table) <= most * KEYS_IN_ALL
+        assert sum(counts.values()) == len(table) <= most * KEYS_IN_ALL
+        assert max(counts.values()) <= most
+        if name == OTHERS:
+            full = len(table) == most * KEYS_IN_ALL and max(counts.values()) <= counts[key] + 1
+            assert counts[key] == most or full
+            continue
+        assert name == sha256(user.encode()).hexdigest()[:32]
+        known = seen.get((key, user), -1000) > at - idle_of(key)
+        seen[key, user] = at
+        if not known:
+            ages = [at - last for (one, _), last in seen.items() if one == key]
+            assert counts[key] <= sum(age < idle_of(key) for age in ages)
+
+
+def test_keys_that_make_up_end_users_take_no_place_from_a_key_with_fewer() -> None:
+    """Whichever are busy: the end users of a small key stay, and new ones of it find room.
+
+    Once all are idle, a few new end users of other keys make the table forget them.
+    """
+    at = 0
+    table = EndUserTable(100, lambda: at)
+    flood = [f"flood-{number}" for number in range(20)]
+    for number in range(100):
+        at += 1
+        for key in flood:
+            table.name(key, f"{number}", 10**9)
+    assert len(table) == 1000
+    small = [table.name("small", f"u{number}", 10**9) for number in range(40)]
+    for number in range(200, 400):
+        at += 1
+        for key in flood:
+            table.name(key, f"{number}", 10**9)
+
+    shares, kept = [table.count_of(key) for key in flood], table.count_of("small")
+    at += 10**9
+    for number in range(40):
+        table.name(f"later-{number % 2}", f"{number}", 10**9)
+
+    assert OTHERS not in small
+    assert kept == 40
+    assert sum(shares) == 960
+    assert max(shares) - min(shares) <= 1
+    assert len(table) == 40  # of the later keys: the others were idle
 
 
 def test_an_end_user_keeps_its_place_when_the_period_of_its_rules_changes() -> None:

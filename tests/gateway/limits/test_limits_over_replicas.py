@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gateway.coordination.redis_transport import RedisTransport
 from schemas.secret import Secret
-from tests.gateway.commanded import Commanded, commanded, connected
+from tests.gateway.commanded import SOON_S, Commanded, commanded, connected
 from tests.gateway.limits.test_limited_requests import HELLO, says_hello
 from tests.gateway.limits.test_limits_over_workers import until_received
 from tests.stand_ins.provider import Answer, Provider, Received, provider
@@ -119,13 +119,14 @@ async def test_two_replicas_hold_each_end_user_to_exactly_the_limit(two: Replica
     answers = {user: [await two.send(turn, "f", user=user) for turn in range(8)] for user in users}
     query = {"key": "f", "end_user": users[0]}
     headers = {"authorization": "Bearer key-of-the-operator"}
-    while True:
-        shown = [
-            (await one.get("/admin/limits", params=query, headers=headers)).json()["limits"][0]
-            for one in two.clients
-        ]
-        if all((one["used"], one["left"]) == (5, 0) for one in shown):
-            break
+    async with asyncio.timeout(SOON_S):
+        while True:
+            shown = [
+                (await one.get("/admin/limits", params=query, headers=headers)).json()["limits"][0]
+                for one in two.clients
+            ]
+            if all((one["used"], one["left"]) == (5, 0) for one in shown):
+                break
     transport = RedisTransport(Secret(two.redis.url), "test")
     (keys,) = await transport.run([("KEYS", "strowger:limit:*:people:*")])
     await transport.leave()

@@ -98,11 +98,12 @@ async def test_two_workers_hold_each_end_user_to_exactly_the_limit(two: TwoWorke
         query = {"key": "f", "end_user": "ann"}
         for client in clients:
             client.headers["authorization"] = "Bearer key-of-the-operator"
-        while True:
-            shown = [await one.get("/admin/limits", params=query) for one in clients]
-            standings = [one.json()["limits"][0] for one in shown]
-            if all(one["used"] == 5 for one in standings):
-                break
+        async with asyncio.timeout(SOON_S):
+            while True:
+                shown = [await one.get("/admin/limits", params=query) for one in clients]
+                standings = [one.json()["limits"][0] for one in shown]
+                if all(one["used"] == 5 for one in standings):
+                    break
         explained = await clients[1].post("/admin/explain?key=f", json={**HELLO, "user": "ann"})
 
     assert explained.json()["refused"]["code"] == "limit_exceeded"
