@@ -10,8 +10,14 @@ import sys
 
 def run(arguments: list[str]) -> int:
     gc.disable()
-    from local_engine.process import main
-
+    try:
+        from local_engine.process import main
+    except ModuleNotFoundError as exc:
+        package = (exc.name or "").partition(".")[0]
+        if package not in ("torch", "transformers"):
+            raise
+        sys.stderr.write(f"needs {package}: pip install strowger-gateway[local]\n")
+        return 1
     return main(arguments)
 
 

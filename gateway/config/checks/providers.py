@@ -41,6 +41,9 @@ _OURS = frozenset(
 TOKENIZER_PACKAGES = ("tokenizers", "jinja2")
 """Packages for a provider's tokenizer; the extra `tokens` installs them."""
 
+ENGINE_PACKAGES = ("torch", "transformers")
+"""Those of the engine that no other extra installs; the extra `local` installs them."""
+
 REMOTE_ONLY: Mapping[str, object] = {
     "base_url": None,
     "api_key": Secret(""),
@@ -128,6 +131,7 @@ def _local(provider: Provider, path: Path, problems: Problems) -> None:
                 "is missing; adapter local requires it, or `engines` for those elsewhere",
             )
         return
+    _needs(ENGINE_PACKAGES, "local", (*path, "engine"), problems)
     check_engine(provider.engine, (*path, "engine"), problems)
 
 
@@ -216,7 +220,7 @@ def _remote(
     _tls(provider.tls, (*path, "tls"), problems)
     if provider.tokenizer is not None:
         check_file(provider.tokenizer, (*path, "tokenizer"), problems)
-        _tokenizer_packages((*path, "tokenizer"), problems)
+        _needs(TOKENIZER_PACKAGES, "tokens", (*path, "tokenizer"), problems)
     if provider.proxy is not None and not problems.at((*path, "proxy")):
         parts = _split(provider.proxy.reveal())
         if parts is None or parts.scheme not in ("http", "https"):
@@ -255,13 +259,12 @@ def _oauth(
         )
 
 
-def _tokenizer_packages(path: Path, problems: Problems) -> None:
-    missing = [name for name in TOKENIZER_PACKAGES if find_spec(name) is None]
+def _needs(packages: tuple[str, ...], extra: str, path: Path, problems: Problems) -> None:
+    missing = [name for name in packages if find_spec(name) is None]
     if missing and not problems.at(path):
         problems.add(
             path,
-            f"needs the packages {' and '.join(TOKENIZER_PACKAGES)}; "
-            "pip install strowger-gateway[tokens]",
+            f"needs the packages {' and '.join(packages)}; pip install strowger-gateway[{extra}]",
         )
 
 

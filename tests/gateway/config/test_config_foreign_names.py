@@ -1,5 +1,7 @@
 """Names from other gateways are rejected or warned of, with ours as a hint."""
 
+import sys
+
 import pytest
 
 from tests.gateway.config.configs import (
@@ -218,3 +220,15 @@ def test_a_judge_that_judges_its_own_requests_is_a_warning(
     told = [one for one in warnings(f"{GOOD}{keys}guardrails: [{text}]\n") if "judge" in one]
 
     assert [one.partition(":")[0] for one in told] == ["guardrails[0].models"] * judged
+
+
+@pytest.mark.parametrize("absent", ["torch", "transformers"])
+def test_an_engine_without_its_packages_is_a_fault(
+    absent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, absent, None)  # as if it were not installed
+
+    assert faults(GOOD) == [
+        "providers[1].engine: needs the packages torch and transformers; pip install "
+        "strowger-gateway[local]"
+    ]

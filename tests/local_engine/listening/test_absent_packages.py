@@ -1,0 +1,18 @@
+"""The engine's process without the packages that it needs."""
+
+import subprocess
+import sys
+
+
+def test_an_engine_without_its_packages_names_the_extra_that_installs_them() -> None:
+    program = (
+        "import sys; sys.modules['transformers'] = None; from local_engine.__main__ import run; "
+        "sys.exit(run([]))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        b"needs transformers: pip install strowger-gateway[local]\n",
+    )
