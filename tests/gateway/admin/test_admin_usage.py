@@ -15,7 +15,7 @@ from tests.gateway.experiments.service.recorded_gateway import BEARER, recorded
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import provider
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("within_one_period")]
 
 CONFIG = """
 providers: [{{name: a, adapter: openai, base_url: {url}, api_key: k}}]

@@ -15,7 +15,7 @@ from tests.gateway.serving import Serving, one_model, serving
 from tests.gateway.tracing.fake_collector import otlp_collector, values
 from tests.stand_ins.provider import Answer, Received, provider
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("within_one_period")]
 
 CACHE = "cache: {}\n"
 KEY = "AKIA" + "Q3" * 8

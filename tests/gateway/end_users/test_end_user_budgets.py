@@ -22,7 +22,7 @@ from tests.gateway.serving import serving
 from tests.gateway.store.rows import attempt_row
 from tests.stand_ins.provider import provider
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("within_one_period")]
 
 EACH = Budget(name="people", who=LimitWho(any=True), each="end_user", usd=1000 / 1e9, per="total")
 

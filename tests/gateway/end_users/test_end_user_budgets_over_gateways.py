@@ -32,7 +32,7 @@ from tests.gateway.serving import serving
 from tests.stand_ins.postgres import Postgres
 from tests.stand_ins.provider import Answer, Provider, Received, provider
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("within_one_period")]
 
 CONFIG = """
 server: {{drain_delay_s: 0}}

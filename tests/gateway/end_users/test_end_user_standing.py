@@ -23,7 +23,7 @@ from tests.gateway.limits.test_leases import Office
 from tests.gateway.limits.test_limited_requests import says_hello
 from tests.stand_ins.provider import provider
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("within_one_period")]
 
 KEY = "key-of-the-operator"
 BEARER = {"authorization": f"Bearer {KEY}"}

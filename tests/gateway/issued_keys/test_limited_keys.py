@@ -25,7 +25,7 @@ from tests.gateway.limits.test_limited_requests import HELLO, says_hello
 from tests.stand_ins.provider import provider
 from tests.stand_ins.redis_server import RedisServer, running_redis
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("within_one_period")]
 
 TEAM = """
 prices: [{match: a/*, input: 1000000, output: 1000000}]

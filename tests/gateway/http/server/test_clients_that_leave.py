@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from gateway.http.server import connection
 from tests.gateway.http.server.front import (
     BODIES,
     BODY,
@@ -47,8 +48,10 @@ WHOLE = {
 @pytest.mark.parametrize("apart", [False, True], ids=["in one write", "in pieces"])
 @pytest.mark.parametrize("what", WHOLE)
 async def test_a_client_that_has_sent_everything_and_ends_its_side_is_answered(
-    front: Front, what: str, apart: bool
+    front: Front, what: str, apart: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In time: a busy machine may take longer for an answer than such a client has."""
+    monkeypatch.setattr(connection, "HALF_CLOSED_S", 10.0)
     request, count = WHOLE[what]
     wire = await front.dial()
 

@@ -45,7 +45,7 @@ async def test_what_is_under_way_is_finished_and_every_connection_closed(tmp_pat
     provides = Provides()
     async with (
         provider(provides.behave) as remote,
-        commanded(tmp_path / "config.yaml", config(remote.base_url, 20)) as up,
+        commanded(tmp_path / "config.yaml", config(remote.base_url, 20, delay_s=1)) as up,
     ):
         used, unused, half, streaming, late = [await dial(up.url) for _ in range(5)]
         await used.send(PROBE)
