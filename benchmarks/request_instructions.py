@@ -77,6 +77,10 @@ _TRACES: Final = """
 telemetry: {otlp: {endpoint: "http://127.0.0.1:9", sample: 0}}
 """
 """Traces of which none is exported."""
+_SAMPLED: Final = """
+telemetry: {otlp: {endpoint: "http://127.0.0.1:PROVIDER", sample: 1}}
+"""
+"""Traces that are all exported, to a collector at the provider's port."""
 _DELTAS: Final[tuple[tuple[Mapping[str, str], str | None], ...]] = (
     ({"role": "assistant", "content": ""}, None),
     *[({"content": " token"}, None)] * 16,
@@ -100,6 +104,7 @@ def _answer(kind: bytes, body: bytes) -> bytes:
 
 _WHOLE: Final = _answer(b"application/json", BODY)
 _STREAM: Final = _answer(b"text/event-stream", _frames())
+_EXPORTED: Final = _answer(b"application/x-protobuf", b"")
 
 ROWS: Final[dict[str, dict[str, object]]] = {
     "chat, whole": {"stream": False},
@@ -111,6 +116,7 @@ ROWS: Final[dict[str, dict[str, object]]] = {
     "chat, guarded": {"stream": False},
     "chat, 18 events, guarded": {"stream": True},
     "chat, traced": {"stream": False},
+    "chat, sampled": {"stream": False},
     "chat, cache not asked": {"stream": False},
     "chat, cache miss": {"stream": False},
     "chat, cache hit": {"stream": False},
@@ -136,6 +142,7 @@ MORE: Final[dict[str, str]] = {
     "chat, guarded": _GUARDRAILS,
     "chat, 18 events, guarded": _GUARDRAILS,
     "chat, traced": _TRACES,
+    "chat, sampled": _SAMPLED,
     "chat, cache not asked": _CACHE,
     "chat, cache miss": _CACHE,
     "chat, cache hit": _CACHE,
@@ -146,7 +153,10 @@ _ASK_CACHE: Final = frozenset({"chat, cache miss", "chat, cache hit"})
 
 
 class Provider(asyncio.Protocol):
-    """One connection; a request with `"stream":true` gets all events in one write."""
+    """One connection; a request with `"stream":true` gets all events in one write.
+
+    It is a collector of spans as well.
+    """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -159,12 +169,14 @@ class Provider(asyncio.Protocol):
         if blank and length is not None and len(body) >= int(length[1]):
             self._held = b""
             streamed = b'"stream":true' in body.replace(b" ", b"")
-            self._transport.write(_STREAM if streamed else _WHOLE)
+            exported = head.startswith(b"POST /v1/traces ")
+            answer = _EXPORTED if exported else _STREAM if streamed else _WHOLE
+            self._transport.write(answer)
 
 
 def config_of(row: str, port: int, provider: int, folder: Path) -> str:
     """The gateway's configuration for a row. port, provider: of gateway and provider."""
-    more = MORE.get(row, "")
+    more = MORE.get(row, "").replace("PROVIDER", str(provider))
     return _CONFIG.format(port=port, provider=provider, key=KEY, folder=folder, more=more)
 
 

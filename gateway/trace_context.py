@@ -2,7 +2,9 @@
 
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from struct import Struct as Layout
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -22,17 +24,15 @@ MAX_BAGGAGE_BYTES: Final = 8192
 
 DECIDING_BITS: Final = 56
 """Of the trace id, which are random. https://www.w3.org/TR/trace-context-2/#random-trace-id-flag"""
-_DECIDING: Final = (1 << DECIDING_BITS) - 1
-_TOP: Final = 1 << 63
-_TOP_OF_TRACE: Final = 1 << 127
-"""Ids must not be all zero. One fixed bit is cheaper than a comparison."""
+_DECIDING: Final = slice(-DECIDING_BITS // 4, None)
+_IDS: Final = Layout("32s16s")
+"""The hexadecimal digits of a trace and of its first attempt."""
+_NOT_ZERO: Final = 8 << 4 * 47 | 8 << 4 * 15
+"""A bit of each: ids must not be all zero."""
+_AT_ONCE: Final = 64
 _PARENT_AT: Final = slice(len("traceparent: "), len("traceparent: ") + 55)
-_UNSAMPLED_LINE: Final = b"traceparent: 00-%x-%x-00\r\n%b"
-"""For ids that are full: padding takes longer than all the rest."""
-_FULL_TRACE_ID: Final = 1 << 124
-"""Ids from here on have 32 digits. Those that begin here do, and most that are joined."""
-_PADDED_LINE: Final = b"traceparent: 00-%032x-%x-00\r\n%b"
-_SAMPLED_LINE: Final = b"traceparent: 00-%032x-%x-01\r\n%b"
+_UNSAMPLED_LINE: Final = b"traceparent: 00-%b-%b-00\r\n"
+_SAMPLED_LINE: Final = b"traceparent: 00-%b-%b-01\r\n"
 
 _draw = random.Random(random.SystemRandom().getrandbits(128)).getrandbits
 """Draws so many bits."""
@@ -40,9 +40,9 @@ _draw = random.Random(random.SystemRandom().getrandbits(128)).getrandbits
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-def new_span_id() -> int:
-    """Return 64 bits, not all zero."""
-    return _draw(64) | _TOP
+def new_span_id() -> bytes:
+    """Return the 16 hexadecimal digits of 64 bits, not all zero."""
+    return b"%x" % (_draw(64) | 1 << 63)
 
 
 class SpanSink(Protocol):
@@ -57,7 +57,7 @@ class SpanSink(Protocol):
         """Count spans that are dropped."""
         ...
 
-    def add(self, items: Iterable[bytes]) -> None:
+    def add(self, items: Sequence[bytes]) -> None:
         """Export encoded spans, later."""
         ...
 
@@ -65,7 +65,7 @@ class SpanSink(Protocol):
 class FetchSpan(Struct, frozen=True, gc=False):
     """An image that was fetched. Times are the clock's seconds. error: a code, or ""."""
 
-    span_id: int
+    span_id: bytes
     started: float
     ended: float
     error: str
@@ -83,12 +83,12 @@ class EngineSpan(Struct, frozen=True, gc=False):
 class AttemptTrace(Struct, gc=False):
     """The trace of one attempt. lines: the headers that its backend receives, each with CRLF.
 
-    Of an attempt that is exported also the span: span_id, not 0; started, the clock's seconds; the
-    images that were fetched for it; and the local engine's phases.
+    Of an attempt that is exported also the span: span_id, not b""; started, the clock's seconds;
+    the images that were fetched for it; and the local engine's phases.
     """
 
     lines: bytes
-    span_id: int = 0
+    span_id: bytes = b""
     started: float = 0.0
     fetches: list[FetchSpan] | None = None
     engine: EngineSpan | None = None
@@ -108,14 +108,14 @@ class AttemptTrace(Struct, gc=False):
 class SampledRequest(Struct, kw_only=True, gc=False):
     """What is kept of a request whose spans are exported.
 
-    parent_id: the caller's span, 0 if the trace begins here. state: the caller's `tracestate`.
+    parent_id: the caller's span, b"" if the trace begins here. state: the caller's `tracestate`.
     baggage:   the caller's, as sent; exported with the request, never sent to backends.
     route, path: as declared, and as requested. attempts: in the order of the request's record.
     sink:      a request keeps the one that it began with, so that a reload loses no spans.
     """
 
-    span_id: int
-    parent_id: int = 0
+    span_id: bytes
+    parent_id: bytes = b""
     state: str = ""
     baggage: bytes = b""
     route: str = ""
@@ -129,22 +129,29 @@ class RequestTrace(Struct, gc=False):
     """The trace of one request. lines: the header `tracestate` with CRLF, if the caller sent one.
 
     sampled: `None` if the request is not exported. It takes part in its trace all the same.
+    drawn: its first attempt, of a trace that begins here; `None` once it has started.
     """
 
-    trace_id: int
+    trace_id: bytes
     lines: bytes = b""
     sampled: SampledRequest | None = None
+    drawn: AttemptTrace | None = None
 
     def start_attempt(self, at: float) -> AttemptTrace:
         """Start the span of the next attempt. at: the clock's seconds."""
-        trace_id, span_id = self.trace_id, _draw(64) | _TOP
-        sampled = self.sampled
-        if sampled is None:
-            line = _UNSAMPLED_LINE if trace_id >= _FULL_TRACE_ID else _PADDED_LINE
-            return AttemptTrace(line % (trace_id, span_id, self.lines))
-        lines = _SAMPLED_LINE % (trace_id, span_id, self.lines)
-        attempt = AttemptTrace(lines, span_id, at)
-        sampled.attempts.append(attempt)
+        attempt, sampled = self.drawn, self.sampled
+        if attempt is not None:
+            self.drawn = None
+        elif sampled is None:
+            line = _UNSAMPLED_LINE % (self.trace_id, new_span_id())
+            attempt = AttemptTrace(line + self.lines)
+        else:
+            span_id = new_span_id()
+            line = _SAMPLED_LINE % (self.trace_id, span_id)
+            attempt = AttemptTrace(line + self.lines, span_id)
+        if sampled is not None:
+            attempt.started = at
+            sampled.attempts.append(attempt)
         return attempt
 
     def of_mirror(self) -> "RequestTrace":
@@ -158,32 +165,50 @@ class RequestTrace(Struct, gc=False):
         return RequestTrace(self.trace_id, self.lines, own)
 
 
-def begin_trace(threshold: int) -> RequestTrace:
-    """Begin a trace. threshold: it is sampled if the last 56 bits of its id are lower."""
-    trace_id = _draw(128) | _TOP_OF_TRACE
-    if trace_id & _DECIDING >= threshold:
-        return RequestTrace(trace_id)
-    return RequestTrace(trace_id, b"", SampledRequest(span_id=new_span_id(), attempts=[]))
+def begin_traces(threshold: int, count: int = _AT_ONCE) -> list[RequestTrace]:
+    """Begin traces, each with its first attempt: many at once, which takes half the time.
+
+    threshold: a trace is sampled if the last 56 bits of its id are lower.
+    """
+    digits = b"%x" % (_draw(4 * _IDS.size * count) | _not_zero(count))
+    traces: list[RequestTrace] = []
+    for trace_id, span_id in _IDS.iter_unpack(digits):
+        if not threshold or int(trace_id[_DECIDING], 16) >= threshold:
+            drawn = AttemptTrace(_UNSAMPLED_LINE % (trace_id, span_id))
+            traces.append(RequestTrace(trace_id, b"", None, drawn))
+        else:
+            drawn = AttemptTrace(_SAMPLED_LINE % (trace_id, span_id), span_id)
+            sampled = SampledRequest(span_id=new_span_id(), attempts=[])
+            traces.append(RequestTrace(trace_id, b"", sampled, drawn))
+    return traces
+
+
+@lru_cache(maxsize=2)
+def _not_zero(count: int) -> int:
+    """Return `_NOT_ZERO` for so many traces."""
+    return sum(_NOT_ZERO << 4 * _IDS.size * place for place in range(count))
 
 
 def join_trace(headers: Headers, parent: bytes, threshold: int) -> RequestTrace:
     """Join the caller's trace, or begin one if its `traceparent` is invalid.
 
     headers: of the request, names in lower case. parent: its `traceparent`.
-    threshold: as in `begin_trace`. The caller's decision whether to sample holds for its traces.
+    threshold: as in `begin_traces`. The caller's decision whether to sample holds for its traces.
     https://www.w3.org/TR/trace-context/#processing-model-for-working-with-trace-context
     """
     found = _PARENT.fullmatch(parent.strip())
-    if found is None or not _is_valid(found) or _is_repeated(headers):
-        return begin_trace(threshold)
-    state = b",".join([value for name, value in headers if name == b"tracestate"])
-    if state and not _is_valid_state(state):
-        state = b""
-    trace = RequestTrace(int(found[2], 16), b"tracestate: %b\r\n" % state if state else b"")
+    names = [name for name, _ in headers]
+    if found is None or not _is_valid(found) or names.count(b"traceparent") > 1:
+        return begin_traces(threshold, 1)[0]
+    state = b""
+    if b"tracestate" in names:
+        sent = b",".join([value for name, value in headers if name == b"tracestate"])
+        state = sent if _is_valid_state(sent) else b""
+    trace = RequestTrace(found[2], b"tracestate: %b\r\n" % state if state else b"")
     if int(found[4], 16) & _SAMPLED:
         trace.sampled = SampledRequest(
             span_id=new_span_id(),
-            parent_id=int(found[3], 16),
+            parent_id=found[3],
             state=state.decode(),
             attempts=[],
         )
@@ -201,10 +226,6 @@ def _is_valid(found: re.Match[bytes]) -> bool:
     if version == _INVALID_VERSION or (version == b"00" and rest is not None):
         return False
     return trace_id.strip(b"0") != b"" and span_id.strip(b"0") != b""
-
-
-def _is_repeated(headers: Headers) -> bool:
-    return sum(name == b"traceparent" for name, _ in headers) > 1
 
 
 def _is_valid_state(state: bytes) -> bool:

@@ -4,7 +4,8 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -74,18 +75,27 @@ class Exporter:
         """Count items that are dropped because the queue is full."""
         self._counts.dropped += count
 
-    def add(self, items: Iterable[bytes]) -> None:
+    def add(self, items: Sequence[bytes]) -> None:
         """Queue items; those that do not fit are dropped and counted."""
         queue = self._queue
-        for one in items:
-            size = self._bytes + len(one)
-            if len(queue) >= MAX_QUEUED or size > MAX_QUEUED_BYTES or self._closed:
-                self._counts.dropped += 1
-                continue
-            queue.append(one)
+        size = self._bytes + sum(map(len, items))
+        fit = len(queue) + len(items) <= MAX_QUEUED and size <= MAX_QUEUED_BYTES
+        if fit and not self._closed:
+            queue.extend(items)
             self._bytes = size
+        else:
+            self._add_some(items)
         if len(queue) >= MAX_SENT:
             self._full.set()
+
+    def _add_some(self, items: Sequence[bytes]) -> None:
+        for one in items:
+            size = self._bytes + len(one)
+            if len(self._queue) >= MAX_QUEUED or size > MAX_QUEUED_BYTES or self._closed:
+                self._counts.dropped += 1
+                continue
+            self._queue.append(one)
+            self._bytes = size
 
     async def close(self, within_s: float) -> None:
         """Send what is queued, for at most this many seconds; count the rest as dropped."""
@@ -132,7 +142,8 @@ class Exporter:
                 await asyncio.sleep(MIN_WAIT_S)
             pause = min(pause * 2, MAX_RETRY_S)
         for _ in batch:
-            self._bytes -= len(self._queue.popleft())
+            self._queue.popleft()
+        self._bytes -= sum(map(len, batch))
         if outcome.problem:
             self._report(outcome.problem)
             self._counts.rejected += len(batch)
@@ -153,13 +164,10 @@ class Exporter:
 
     def _batch(self) -> list[bytes]:
         """Return the first items of the queue, at least one, within the bounds of a request."""
-        batch: list[bytes] = []
-        size = 0
-        for one in self._queue:
-            size += len(one)
-            if batch and (size > MAX_SENT_BYTES or len(batch) == MAX_SENT):
-                break
-            batch.append(one)
+        batch = list(islice(self._queue, MAX_SENT))
+        size = sum(map(len, batch))
+        while size > MAX_SENT_BYTES and len(batch) > 1:
+            size -= len(batch.pop())
         return batch
 
     def _report(self, problem: str) -> None:

@@ -17,11 +17,13 @@ CUMULATIVE: Final = 2
 class CumulativeHistogram:
     """One time series. bounds: upper bounds of the buckets, inclusive, ascending."""
 
-    __slots__ = ("_attributes", "_bounds", "_counts", "_highest", "_lowest", "_sum")
+    __slots__ = ("_bounds", "_constant", "_counts", "_highest", "_lowest", "_sum")
 
     def __init__(self, bounds: Sequence[float], attributes: Mapping[str, Value]) -> None:
         self._bounds = bounds
-        self._attributes = b"".join([part(9, key_value(*pair)) for pair in attributes.items()])
+        pairs = attributes.items()
+        encoded = part(7, pack(f"<{len(bounds)}d", *bounds))
+        self._constant = encoded + b"".join([part(9, key_value(*one)) for one in pairs])
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
         self._lowest = float("inf")
@@ -37,14 +39,13 @@ class CumulativeHistogram:
 
     def data_point(self, started: int, now: int) -> bytes:
         """Encode what was observed so far, at least one value. started, now: Unix nanoseconds."""
-        counts, bounds = self._counts, self._bounds
+        counts = self._counts
         return b"".join(
             (
                 pack("<BQBQBQ", 0x11, started, 0x19, now, 0x21, sum(counts)),
                 pack("<Bd", 0x29, self._sum),
                 part(6, pack(f"<{len(counts)}Q", *counts)),
-                part(7, pack(f"<{len(bounds)}d", *bounds)),
-                self._attributes,
+                self._constant,
                 pack("<BdBd", 0x59, self._lowest, 0x61, self._highest),
             )
         )

@@ -59,9 +59,13 @@ def export_request(items: Iterable[bytes], resource: bytes, scope: bytes, schema
     items: each as field 2 of its ScopeX message. resource: the KeyValues of its attributes, each
     as field 1. scope: an InstrumentationScope.
     """
-    url = part(3, schema_url.encode())
-    scoped = part(1, scope) + b"".join(items) + url
-    return part(1, part(1, resource) + part(2, scoped) + url)
+    # The lengths come first, so that an export of half a megabyte is put together only once.
+    own, named, url = part(1, resource), part(1, scope), part(3, schema_url.encode())
+    pieces = [named, *items, url]
+    size = sum(map(len, pieces))
+    scoped = varint(2 << 3 | BYTES) + varint(size)
+    whole = varint(1 << 3 | BYTES) + varint(len(own) + len(scoped) + size + len(url))
+    return b"".join([whole, own, scoped, *pieces, url])
 
 
 def partial_success(body: bytes) -> tuple[int, str]:

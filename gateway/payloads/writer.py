@@ -5,6 +5,7 @@ import logging
 import queue
 import threading
 import time
+from binascii import unhexlify
 from collections.abc import Callable
 from typing import Final, TypeVarTuple, Unpack
 
@@ -86,7 +87,7 @@ class PayloadWriter:
         if trace is None or sampled is None:
             self._queue.put(_Item(line, captured, b"", b""))
         else:
-            ids = trace.trace_id.to_bytes(16), sampled.span_id.to_bytes(8)
+            ids = unhexlify(trace.trace_id), unhexlify(sampled.span_id)
             self._queue.put(_Item(line, captured, *ids))
 
     async def close(self, within_s: float) -> None:

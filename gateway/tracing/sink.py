@@ -2,7 +2,7 @@
 
 import asyncio
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from gateway.config.schema.telemetry import Otlp
 from gateway.otlp.collector import CollectorClient
@@ -85,7 +85,7 @@ class CollectorSink:
         """See SpanSink."""
         self._opened().spans.drop(count)
 
-    def add(self, items: Iterable[bytes]) -> None:
+    def add(self, items: Sequence[bytes]) -> None:
         """See SpanSink."""
         self._opened().spans.add(items)
 

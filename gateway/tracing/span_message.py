@@ -4,6 +4,7 @@ Field numbers: opentelemetry/proto/trace/v1/trace.proto,
 https://github.com/open-telemetry/opentelemetry-proto/tree/v1.7.0
 """
 
+from binascii import unhexlify
 from collections.abc import Iterable
 from functools import lru_cache
 from struct import Struct, pack
@@ -36,23 +37,32 @@ def attributes(pairs: Iterable[tuple[str, Value]]) -> bytes:
 def text_attribute(key: str, value: str) -> bytes:
     """`attribute` of a text, for keys of which there are few."""
     data = value[:MAX_CHARS].encode("utf-8", "replace")
-    size, head = len(data), _key(key)
-    if size > _SHORT:
+    if len(data) > _SHORT:
         return attribute(key, value)
-    return b"\x4a%c%b%c\x0a%c%b" % (len(head) + size + 3, head, size + 2, size, data)
+    return _text_head(key, len(data)) + data
 
 
 def count_attribute(key: str, value: int) -> bytes:
     """`attribute` of a number of at least 0, for keys of which there are few."""
-    data, head = varint(value), _key(key)
-    size = len(data)
-    return b"\x4a%c%b%c\x18%b" % (len(head) + size + 2, head, size + 1, data)
+    if value < 0x80:
+        return b"%b%c" % (_count_head(key, 1), value)
+    if value < 0x4000:
+        return b"%b%c%c" % (_count_head(key, 2), value & 0x7F | 0x80, value >> 7)
+    return attribute(key, value)
 
 
 @lru_cache(maxsize=256)
-def _key(key: str) -> bytes:
-    """Encode a KeyValue up to the length of its value."""
-    return part(1, key.encode()) + b"\x12"
+def _text_head(key: str, size: int) -> bytes:
+    """Encode an attribute up to its text of so many bytes."""
+    head = part(1, key.encode()) + b"\x12"
+    return b"\x4a%c%b%c\x0a%c" % (len(head) + size + 3, head, size + 2, size)
+
+
+@lru_cache(maxsize=64)
+def _count_head(key: str, size: int) -> bytes:
+    """Encode an attribute up to its number of so many bytes."""
+    head = part(1, key.encode()) + b"\x12"
+    return b"\x4a%c%b%c\x18" % (len(head) + size + 2, head, size + 1)
 
 
 def event(name: bytes, at: float, attributes: Iterable[bytes] = ()) -> bytes:
@@ -78,8 +88,8 @@ def constant_fields(
 
 def span(
     trace_id: bytes,
-    span_id: int,
-    parent_id: int,
+    span_id: bytes,
+    parent_id: bytes,
     started: float,
     ended: float,
     constant: bytes,
@@ -87,17 +97,17 @@ def span(
 ) -> bytes:
     """Encode field 2 of ScopeSpans: one span.
 
-    parent_id: 0 without a parent. started, ended: Unix seconds. constant: as from
-    `constant_fields`. more: as from `attribute`, `event` and `trace_state`.
+    trace_id: 16 bytes. span_id, parent_id: 16 hexadecimal digits; parent_id: b"" without a parent.
+    started, ended: Unix seconds. constant: as from `constant_fields`. more: as from `attribute`,
+    `event` and `trace_state`.
     """
-    body = b"".join(
-        (
-            b"\x0a\x10%b\x12\x08%b" % (trace_id, span_id.to_bytes(8)),
-            b"\x22\x08%b" % parent_id.to_bytes(8) if parent_id else b"",
-            _TIMES(0x39, int(started * 1e9), 0x41, int(ended * 1e9)),
-            constant,
-            *more,
-        )
+    body = b"\x0a\x10%b\x12\x08%b%b%b%b%b" % (
+        trace_id,
+        unhexlify(span_id),
+        b"\x22\x08" + unhexlify(parent_id) if parent_id else b"",
+        _TIMES(0x39, int(started * 1e9), 0x41, int(ended * 1e9)),
+        constant,
+        b"".join(more),
     )
     return b"\x12%b%b" % (varint(len(body)), body)
 

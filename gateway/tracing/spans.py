@@ -1,5 +1,6 @@
 """Build the spans of an ended request from its record."""
 
+from binascii import unhexlify
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from urllib.parse import unquote
@@ -41,8 +42,8 @@ def request_spans(
     offset: float,
     ended: float,
     adapter_of: AdapterOf,
-) -> Iterator[bytes]:
-    """Yield the span of a request and those of its attempts.
+) -> list[bytes]:
+    """Return the span of a request and those of its attempts.
 
     offset: Unix time minus the clock, seconds. ended: the clock's seconds.
     """
@@ -58,7 +59,7 @@ def request_spans(
         line.experiment,
         line.variant,
         line.error,
-        sampled.parent_id != 0,
+        sampled.parent_id != b"",
     )
     more = [text_attribute("strowger.request_id", record.request_id)]
     if line.cache:
@@ -67,10 +68,12 @@ def request_spans(
         more.append(trace_state(sampled.state))
     if sampled.baggage:
         more += _baggage(sampled.baggage)
-    trace_id = trace.trace_id.to_bytes(16)
+    trace_id = unhexlify(trace.trace_id)
     started, ended = record.started + offset, ended + offset
-    yield span(trace_id, sampled.span_id, sampled.parent_id, started, ended, constant, more)
-    yield from attempt_spans(record, trace, sampled, offset, adapter_of)
+    return [
+        span(trace_id, sampled.span_id, sampled.parent_id, started, ended, constant, more),
+        *attempt_spans(record, trace, sampled, offset, adapter_of),
+    ]
 
 
 def count_spans(sampled: SampledRequest) -> int:
@@ -84,15 +87,16 @@ def attempt_spans(
     sampled: SampledRequest,
     offset: float,
     adapter_of: AdapterOf,
-) -> Iterator[bytes]:
-    """Yield the spans of a request's attempts, and of the images fetched for them."""
+) -> list[bytes]:
+    """Return the spans of a request's attempts, and of the images fetched for them."""
+    found: list[bytes] = []
     served = served_attempt(record.attempts)
-    trace_id = trace.trace_id.to_bytes(16)
+    trace_id, state = unhexlify(trace.trace_id), trace_state(sampled.state)
     for place, (entry, own) in enumerate(zip(record.attempts, sampled.attempts, strict=False)):
         usage = record.usage if place == served else entry.usage
         more = _attempt_attributes(record, entry, own, usage)
-        if sampled.state:
-            more.append(trace_state(sampled.state))
+        if state:
+            more.append(state)
         if own.engine is not None:
             more += _engine_events(own.engine, offset)
         provider = entry.backend.partition("/")[0]
@@ -105,22 +109,19 @@ def attempt_spans(
             entry.outcome,
             entry.hedge,
         )
-        at = own.started + offset
-        yield span(trace_id, own.span_id, sampled.span_id, at, at + entry.ms / 1e3, constant, more)
+        at, until = own.started + offset, own.started + offset + entry.ms / 1e3
+        found.append(span(trace_id, own.span_id, sampled.span_id, at, until, constant, more))
         for fetch in own.fetches or ():
-            yield span(
-                trace_id,
-                fetch.span_id,
-                own.span_id,
-                fetch.started + offset,
-                fetch.ended + offset,
-                _constant_of_fetch(fetch.error),
-                (trace_state(sampled.state),),
-            )
+            at, until = fetch.started + offset, fetch.ended + offset
+            constant = _constant_of_fetch(fetch.error)
+            found.append(span(trace_id, fetch.span_id, own.span_id, at, until, constant, (state,)))
+    return found
 
 
 def served_attempt(attempts: list[AttemptRecord]) -> int:
     """Return the index of the attempt that the record's own usage is of; −1: none."""
+    if len(attempts) == 1 and not attempts[0].role:
+        return -1 if attempts[0].refused else 0
     for place in range(len(attempts) - 1, -1, -1):
         if attempts[place].role != "hedge" and not attempts[place].refused:
             return place

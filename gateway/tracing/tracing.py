@@ -17,7 +17,15 @@ from gateway.otlp.resource import own_resource
 from gateway.routing.request_record import RequestRecord
 from gateway.surfaces.hot_route import HotRoute
 from gateway.telemetry.access_log import AccessLine
-from gateway.trace_context import DECIDING_BITS, RequestTrace, baggage_of, begin_trace, join_trace
+from gateway.trace_context import (
+    DECIDING_BITS,
+    RequestTrace,
+    SampledRequest,
+    SpanSink,
+    baggage_of,
+    begin_traces,
+    join_trace,
+)
 from gateway.tracing.conventions import SCHEMA_URL
 from gateway.tracing.genai_metrics import GenAiMetrics, observe_all
 from gateway.tracing.sink import CLOSE_S, CollectorSink, Pipes
@@ -36,6 +44,8 @@ class Tracing:
         self._otlp: Otlp | None = None
         self._sink: CollectorSink | None = None
         self._threshold = 0
+        self._begun: list[RequestTrace] = []
+        """Traces that begin here, drawn in advance."""
         self._adapters: Mapping[str, str] = {}
         self._points = ExportCounts("data_points")
         registry.register(self._points)
@@ -60,26 +70,19 @@ class Tracing:
         self._otlp = otlp
         self._sink = None if otlp is None else CollectorSink(otlp, self._pipes)
         self._threshold = 0 if otlp is None else round(otlp.sample * 2**DECIDING_BITS)
+        self._begun = []
 
     def join(self, exchange: HotExchange, route: HotRoute) -> RequestTrace:
         """Join the caller's trace, or begin one. Only POSTs have spans: others have no record."""
         parent = exchange.fields.get(b"traceparent")
-        if parent is None:
-            trace = begin_trace(self._threshold)
-        else:
+        if parent is not None:
             trace = join_trace(exchange.scope["headers"], parent, self._threshold)
-        sampled = trace.sampled
-        if sampled is None:
-            return trace
-        if exchange.scope["method"] != "POST":
-            trace.sampled = None
-            return trace
-        self._awaited += 1
-        sampled.sink = self._sink
-        sampled.route, sampled.path = route.path, exchange.scope["path"]
-        sampled.scheme = exchange.scope["scheme"]
-        if b"baggage" in exchange.fields:
-            sampled.baggage = baggage_of(exchange.scope["headers"])
+        else:
+            if not self._begun:
+                self._begun = begin_traces(self._threshold)
+            trace = self._begun.pop()
+        if trace.sampled is not None:
+            self._sample(trace, trace.sampled, exchange, route)
         return trace
 
     def add(
@@ -96,6 +99,7 @@ class Tracing:
             observe_all(self._pushed(self._otlp), finished)
         if not self._awaited:
             return
+        spans: dict[SpanSink, list[bytes] | None] = {}
         for (record, _, ended, _), line in zip(finished, lines, strict=True):
             trace = record.trace
             if trace is None or (sampled := trace.sampled) is None:
@@ -104,11 +108,18 @@ class Tracing:
             sink = sampled.sink
             if sink is None:
                 continue
-            if sink.is_full:
+            if sink not in spans:
+                spans[sink] = None if sink.is_full else []
+            found = spans[sink]
+            if found is None:
                 sink.drop(count_spans(sampled))
             else:
-                spans = request_spans(record, line, trace, sampled, offset, ended, self._adapter_of)
-                sink.add(spans)
+                found += request_spans(
+                    record, line, trace, sampled, offset, ended, self._adapter_of
+                )
+        for sink, found in spans.items():
+            if found:
+                sink.add(found)
 
     def add_mirrored(self, shadow: RequestRecord, offset: float) -> None:
         """Export the attempts of a copy, and count them."""
@@ -124,6 +135,19 @@ class Tracing:
         self._otlp = self._sink = None
         self._end_pusher(within_s)
         await asyncio.gather(self._pipes.close(within_s), *self._ending)
+
+    def _sample(
+        self, trace: RequestTrace, sampled: SampledRequest, exchange: HotExchange, route: HotRoute
+    ) -> None:
+        scope = exchange.scope
+        if scope["method"] != "POST":
+            trace.sampled = None
+            return
+        self._awaited += 1
+        sampled.sink = self._sink
+        sampled.route, sampled.path, sampled.scheme = route.path, scope["path"], scope["scheme"]
+        if b"baggage" in exchange.fields:
+            sampled.baggage = baggage_of(scope["headers"])
 
     def _start(self, client: CollectorClient) -> Exporter:
         return Exporter(SPANS, client, self._resource, self._counts, self._crashed)

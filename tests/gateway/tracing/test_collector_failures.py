@@ -165,17 +165,19 @@ def exporter(collector: str, counts: ExportCounts) -> tuple[Exporter, CollectorC
 
 
 def encoded(value: str = "") -> bytes:
-    return span(b"t" * 16, 2, 0, 1, 2, constant_fields("n", CLIENT, attribute("k", value)))
+    return span(
+        b"t" * 16, b"2" * 16, b"", 1, 2, constant_fields("n", CLIENT, attribute("k", value))
+    )
 
 
 async def test_a_full_queue_drops_what_comes_then_and_counts_it() -> None:
     counts = ExportCounts("spans")
     queue, client = exporter(dead(), counts)
-    queue.add(encoded() for _ in range(MAX_QUEUED))
+    queue.add([encoded() for _ in range(MAX_QUEUED)])
     assert counts.dropped == 0
     assert queue.is_full
 
-    queue.add(encoded() for _ in range(100))
+    queue.add([encoded() for _ in range(100)])
     assert counts.dropped == 100
     await queue.close(0)
     await client.close()
@@ -187,7 +189,7 @@ async def test_the_memory_of_a_queue_is_bounded() -> None:
     counts = ExportCounts("spans")
     queue, client = exporter(dead(), counts)
     one = encoded("x" * 1024) * 64
-    queue.add(one for _ in range(MAX_QUEUED_BYTES // len(one) + 50))
+    queue.add([one] * (MAX_QUEUED_BYTES // len(one) + 50))
 
     assert counts.dropped == 50
     await queue.close(0)
@@ -199,7 +201,7 @@ async def test_an_export_is_bounded_in_bytes() -> None:
     one = encoded("x" * 1024) * 64
     async with otlp_collector() as collector:
         queue, client = exporter(collector.origin, counts)
-        queue.add(one for _ in range(100))
+        queue.add([one] * 100)
         await queue.close(20)
         await client.close()
         sizes = [len(request.body) for request in collector.server.requests]

@@ -178,8 +178,8 @@ def test_a_span_is_encoded_as_the_sdks_own_exporter_encodes_it(
         _message(
             span(
                 trace_id.to_bytes(16),
-                span_id,
-                parent_id or 0,
+                b"%016x" % span_id,
+                b"" if parent_id is None else b"%016x" % parent_id,
                 start,
                 end,
                 constant_fields(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.trace_context import join_trace
+from gateway.trace_context import begin_traces, join_trace
 
 CALLER = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -60,14 +60,14 @@ def test_an_invalid_tracestate_is_not_passed_on_and_the_trace_is_joined(value: b
     trace = join_trace([(b"tracestate", value)], CALLER, 0)
 
     assert state_of(value) == ""
-    assert trace.trace_id == int(CALLER[3:35], 16)
+    assert trace.trace_id == CALLER[3:35]
 
 
 def test_a_request_with_two_traceparents_begins_a_trace() -> None:
     headers = [(b"traceparent", CALLER), (b"traceparent", CALLER), (b"tracestate", b"a=1")]
     trace = join_trace(headers, CALLER, 0)
 
-    assert trace.trace_id != int(CALLER[3:35], 16)
+    assert trace.trace_id != CALLER[3:35]
     assert (trace.lines, trace.sampled) == (b"", None)
 
 
@@ -86,3 +86,43 @@ def test_attempts_of_a_joined_trace_have_its_id_and_spans_of_their_own(
     parts = [one.groups() for one in found if one is not None]
     assert [(int(one, 16), flag) for one, _, flag in parts] == [(trace_id, flags)] * 3
     assert len({span for _, span, _ in parts}) == 3
+
+
+@pytest.mark.parametrize("count", [1, 64])
+@pytest.mark.parametrize("threshold", [0, 2**54, 2**56])
+def test_traces_that_begin_here_have_valid_ids_of_their_own_and_are_sampled_by_them(
+    count: int, threshold: int
+) -> None:
+    traces = begin_traces(threshold, count)
+    ids: list[bytes] = []
+    for trace in traces:
+        sampled = int(trace.trace_id[-14:], 16) < threshold
+        assert (trace.sampled is not None) is sampled
+        first, second = trace.start_attempt(1.0), trace.start_attempt(2.0)
+        for attempt in (first, second):
+            pattern = rb"traceparent: 00-%b-([0-9a-f]{16})-%b\r\n" % (
+                trace.trace_id,
+                b"01" if sampled else b"00",
+            )
+            found = re.fullmatch(pattern, attempt.lines)
+            assert found is not None
+            assert attempt.span_id == (found[1] if sampled else b"")
+            ids.append(found[1])
+        ids.append(trace.trace_id)
+        if trace.sampled is not None:
+            ids.append(trace.sampled.span_id)
+            assert [one.started for one in trace.sampled.attempts] == [1.0, 2.0]
+            assert [len(one.span_id) for one in trace.sampled.attempts] == [16, 16]
+    assert len(traces) == count
+    assert len(set(ids)) == len(ids)
+    assert all(int(one, 16) for one in ids)
+
+
+def test_a_copys_attempts_are_none_of_the_requests() -> None:
+    (trace,) = begin_traces(2**56, 1)
+    copy = trace.of_mirror()
+    assert copy.sampled is not None
+    assert trace.sampled is not None
+    lines = {one.start_attempt(0.0).lines for one in (copy, trace, copy, trace)}
+    assert len(lines) == 4
+    assert len(copy.sampled.attempts) == len(trace.sampled.attempts) == 2
