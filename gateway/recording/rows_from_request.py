@@ -30,9 +30,8 @@ def access_line(
     first, part, cache, free = record.first_content_at, record.participation, record.cache, None
     if cache is not None and cache.outcome == "hit":
         usage, free = cache.usage or Usage(), 0.0  # as counted when the answer was made
-    home = part.assigned_backend
-    # By position, in the order of the fields: a call with more than 15 keywords goes through a
-    # dictionary, which costs more than the rest of this function.
+    home, attempts = part.assigned_backend, record.attempts
+    # By position, in the order of the fields: more than 15 keywords go through a dictionary.
     return AccessLine(
         ended + offset,
         record.request_id,
@@ -52,13 +51,14 @@ def access_line(
         record.backend,
         part.experiment,
         part.variant,
-        home != "" and (record.backend not in ("", home) or _is_continued(record)),  # fallback
+        home != ""  # fallback
+        and (record.backend not in ("", home) or (len(attempts) > 1 and _is_continued(attempts))),
         record.stream,
         record.error,
         in_one_line(record.param) if record.param else "",
         in_one_line(record.message) if record.message else "",
         None if first is None else ((first - record.started) * 1e6 + 0.5) // 1.0 / 1e3,
-        tuple(record.attempts),
+        tuple(attempts),
         record.dropped,
         usage.prompt_tokens,
         usage.completion_tokens,
@@ -81,9 +81,9 @@ def access_line(
     )
 
 
-def _is_continued(record: RequestRecord) -> bool:
+def _is_continued(attempts: Sequence[AttemptRecord]) -> bool:
     """Whether several attempts made the answer: it is not the variant's alone."""
-    return any(attempt.continued for attempt in record.attempts)
+    return any(attempt.continued for attempt in attempts)
 
 
 def request_batch(

@@ -189,10 +189,13 @@ def start_attempt(candidate: Candidate, record: RequestRecord, at: float) -> Att
         entry.pattern = backend.name
     if backend.replica is not None:
         entry.replica = backend.replica.address
-    if attempts and (record.deltas or record.usage is not None):
-        record.charge_failed_attempt()
-    if not attempts or not record.attempt_running:
+    if not attempts:
         record.upstream_since = at
+    else:
+        if record.deltas or record.usage is not None:
+            record.charge_failed_attempt()
+        if not record.attempt_running:
+            record.upstream_since = at
     attempts.append(entry)
     record.backend = candidate.name
     if candidate.dropped or candidate.omitted or record.dropped:
