@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 CONFIG = """
 auth: {{mode: keys, keys: [{{name: ann, key: key-of-ann}}, {{name: ben, key: key-of-ben}}]}}
-responses: {{store: on}}
+responses: {{store: on, timeout_s: 60}}
 providers:
   - {{name: chat, adapter: openai, base_url: "{url}", api_key: k}}
   - {{name: whole, adapter: openai-responses, base_url: "{url}", api_key: k}}

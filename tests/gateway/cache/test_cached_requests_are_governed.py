@@ -229,7 +229,7 @@ async def test_hits_count_for_limits_on_requests_but_use_no_tokens_and_no_budget
 async def test_stored_responses_pass_the_cache_by_and_others_do_not(tmp_path: Path) -> None:
     body: Json = {"model": "chat", "input": "hi"}
     headers = {**ASKS, "authorization": "Bearer key-of-ann-1"}
-    async with archived(tmp_path, f"responses: {{store: on}}\n{CACHE}") as up:
+    async with archived(tmp_path, f"responses: {{store: on, timeout_s: 60}}\n{CACHE}") as up:
         for store, expected in ((True, ["bypass"] * 2), (False, ["miss", "hit"])):
             for stream in (False, True):
                 more: Json = {"store": store, "stream": stream}

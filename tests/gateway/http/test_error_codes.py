@@ -19,7 +19,7 @@ auth:
   mode: keys
   admin_key: key-of-the-operator
   keys: [{name: ann, key: key-of-ann-1, max_priority: 3}]
-responses: {store: on}
+responses: {store: on, timeout_s: 60}
 """
 DEAD = """
   - name: dead

@@ -120,11 +120,16 @@ async def test_a_hedge_costs_what_both_backends_were_sent(tmp_path: Path) -> Non
 async def test_of_two_concurrent_attempts_the_failed_one_is_recorded_with_its_usage(
     fails: str, tmp_path: Path
 ) -> None:
+    both, given_up = asyncio.Event(), asyncio.Event()
+
     async def gives_up(request: Received, answer: Answer) -> None:
-        await asyncio.sleep(0.1)
+        await (both.wait() if fails == "first" else asyncio.sleep(0))
         await answer.chat(finish="error")
+        given_up.set()
 
     async def goes_on(request: Received, answer: Answer) -> None:
+        both.set()
+        await given_up.wait()
         await asyncio.sleep(0.2)
         await answer.chat()
 

@@ -215,11 +215,13 @@ FULL_DISK = """
     from tests.gateway.store.rows import request_row
 
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))  # of the first frame
     recorder = FileRecorder(Spool(Path(sys.argv[1])), limit=200, every_s=0.02)
-    for number in range(300):
+    recorder.add(request_row("r0"))
+    while not recorder.failing:
+        time.sleep(0.01)
+    for number in range(1, 300):
         recorder.add(request_row(f"r{number}"))
-    time.sleep(0.2)
     assert recorder.full
     assert recorder.lost == 100
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))

@@ -21,7 +21,7 @@ from tests.stand_ins.provider import Answer, Provider, Received, provider
 Json = dict[str, object]
 
 KEYS = "auth: {mode: keys, keys: [{name: ann, key: key-of-ann-1}, {name: ben, key: key-of-ben-1}]}"
-ON = "responses: {store: on}"
+ON = "responses: {store: on, timeout_s: 60}"
 
 
 async def counts(request: Received, answer: Answer) -> None:

@@ -30,7 +30,8 @@ async def test_replicas_on_one_database_continue_each_others_conversations(
     tmp_path: Path, postgres: Postgres
 ) -> None:
     """One of them is killed as soon as its answer is complete, whole or streamed."""
-    more = f'{KEYS}\nresponses: {{store: on}}\nstore: {{url: "{postgres.new_database()}"}}'
+    stored = "responses: {store: on, timeout_s: 60}"
+    more = f'{KEYS}\n{stored}\nstore: {{url: "{postgres.new_database()}"}}'
     expected: list[object] = []
     last = None
     async with AsyncExitStack() as stack:
@@ -65,7 +66,7 @@ async def test_replicas_on_one_database_continue_each_others_conversations(
 
 async def test_workers_on_one_file_continue_each_others_conversations(tmp_path: Path) -> None:
     """What a worker stored is there when it is killed; a reload turns storing off and on."""
-    server = "responses: {store: on}\nserver: {drain_delay_s: 0, workers: 2}"
+    server = "responses: {store: on, timeout_s: 60}\nserver: {drain_delay_s: 0, workers: 2}"
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider(counts))
         config = one_model(remote.base_url, server)

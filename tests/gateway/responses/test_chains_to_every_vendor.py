@@ -36,7 +36,9 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Re
         rows = store.stored_responses
         state.archive = ResponseArchive(store, rows, lambda: state.runtime.config.responses)
 
-    async with responses_of_every_vendor(folder, "\nresponses: {store: on}\n", equip) as found:
+    async with responses_of_every_vendor(
+        folder, "\nresponses: {store: on, timeout_s: 60}\n", equip
+    ) as found:
         yield found
         archive = found.setting.gateway.state.archive
         assert archive is not None

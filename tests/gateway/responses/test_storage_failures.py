@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
+from openai.types.responses import Response
 
 from schemas.secret import Secret
 from tests.gateway.responses.archives import archived, ask, error_of
@@ -19,7 +20,6 @@ pytestmark = pytest.mark.anyio
 
 PATIENT_S = 0.5
 IMPATIENT = f"responses: {{store: on, timeout_s: {PATIENT_S}}}"
-BUSY_MACHINE_S = 5.0
 
 
 async def test_an_answer_without_a_database_is_complete_and_says_that_it_is_not_stored(
@@ -53,27 +53,30 @@ async def test_an_answer_waits_for_a_slow_database_only_for_the_time_limit(
 ) -> None:
     """What the database completes afterwards is deleted again, because the answer denied it."""
     async with archived(tmp_path, IMPATIENT) as up:
-        await ask(up.ann)
+        async with asyncio.timeout(60):
+            while (await ask(up.ann)).model_dump()["store"] is False:
+                pass
+        took_s: list[float] = []
+        late: list[Response] = []
         with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            began = time.monotonic()
-            late = await ask(up.ann, stream=stream)
-            first_s = time.monotonic() - began
-            again = await ask(up.ann, stream=stream)
-            both_s = time.monotonic() - began
+            for _ in range(4):
+                began = time.monotonic()
+                late.append(await ask(up.ann, stream=stream))
+                took_s.append(time.monotonic() - began)
             other.execute("ROLLBACK")
 
-        assert PATIENT_S <= first_s < PATIENT_S + BUSY_MACHINE_S
-        assert both_s - first_s < PATIENT_S  # one that hangs is enough
-        assert [late.model_dump()["store"], again.model_dump()["store"]] == [False, False]
-        assert up.archive.counts["timeout"] == 2
+        assert [one.model_dump()["store"] for one in late] == [False] * 4
+        assert took_s[0] >= PATIENT_S
+        assert min(took_s) < PATIENT_S, "one that hangs is enough, however busy the machine is"
+        assert up.archive.counts["timeout"] >= 4
         async with asyncio.timeout(60):
             while (await ask(up.ann)).model_dump()["store"] is False:  # noqa: ASYNC110  a thread of SQLite's
                 await asyncio.sleep(0.05)
             while up.rows() != 2:  # noqa: ASYNC110  deleted with the next transaction
                 await asyncio.sleep(0.05)
         with pytest.raises(openai.NotFoundError):
-            await up.ann.responses.retrieve(late.id)
+            await up.ann.responses.retrieve(late[0].id)
 
 
 async def test_a_stream_whose_client_leaves_is_not_stored(tmp_path: Path) -> None:

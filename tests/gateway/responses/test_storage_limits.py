@@ -13,7 +13,7 @@ from tests.gateway.responses.archives import Archived, archived, ask
 
 pytestmark = pytest.mark.anyio
 
-SMALL = "responses: {store: on, max_bytes_per_key: 1MiB, keep_days: 3}"
+SMALL = "responses: {store: on, timeout_s: 60, max_bytes_per_key: 1MiB, keep_days: 3}"
 LONG = "x" * 200_000
 DAY_S = 86_400
 
@@ -92,7 +92,7 @@ async def test_a_response_that_is_larger_than_the_limit_is_not_stored(tmp_path: 
 async def test_a_conversation_with_more_bytes_than_a_body_cannot_be_continued(
     tmp_path: Path,
 ) -> None:
-    limits = "responses: {store: on}\nserver: {max_body_bytes: 300000}"
+    limits = "responses: {store: on, timeout_s: 60}\nserver: {max_body_bytes: 300000}"
     async with archived(tmp_path, limits) as up:
         first = await ask(up.ann, input=LONG)
         with pytest.raises(openai.BadRequestError, match=r"server\.max_body_bytes"):
@@ -119,7 +119,7 @@ async def test_a_conversation_with_too_many_responses_cannot_be_continued(tmp_pa
 
 
 async def test_references_count_each_time(tmp_path: Path) -> None:
-    limits = "responses: {store: on}\nserver: {max_body_bytes: 1000000}"
+    limits = "responses: {store: on, timeout_s: 60}\nserver: {max_body_bytes: 1000000}"
     async with archived(tmp_path, limits) as up:
         first = await ask(up.ann, input=LONG)
         item = {"type": "item_reference", "id": f"msg_{first.id.removeprefix('resp_')}_in_0"}

@@ -273,7 +273,7 @@ async def test_a_client_that_keeps_sending_after_that_is_cut(dial: Dial) -> None
 
     await client.say(head("transfer-encoding: chunked\r\n"))
     with pytest.raises(ConnectionError):
-        async with asyncio.timeout(4 * LIMIT_S):
+        async with asyncio.timeout(120):
             await client.say(*[b"fff\r\n" + b"x" * 0xFFF + b"\r\n"] * 10_000, pause=0.005)
 
 
