@@ -277,7 +277,7 @@ async def test_end_users_without_room_for_their_own_account_are_shown_the_shared
 async def test_what_workers_hold_is_reserved_until_they_use_it() -> None:
     """And a request of which that is in the way finds room: it is given back before."""
     limit = Limit(
-        name="l", who=LimitWho(key="web"), each="end_user", requests=640, tokens=6400, per="day"
+        name="l", who=LimitWho(key="web"), each="end_user", requests=640, tokens=1000, per="day"
     )
     office = Office(2, 1, limit)
     accounts = office.workers[0].limits.of(("web", "chat", "chat", "", "", "x", ""))
@@ -292,8 +292,8 @@ async def test_what_workers_hold_is_reserved_until_they_use_it() -> None:
         await asyncio.sleep(0.05)
     await asyncio.sleep(0.05)
     after = await office.bank.standings(places)
-    full = await office.bank.standings([LimitPlace("l", "x", tokens=6395)])
-    never = await office.bank.standings([LimitPlace("l", "x", tokens=6401)])
+    full = await office.bank.standings([LimitPlace("l", "x", tokens=995)])
+    never = await office.bank.standings([LimitPlace("l", "x", tokens=1001)])
     await office.close()
 
     assert every == leased
@@ -301,7 +301,7 @@ async def test_what_workers_hold_is_reserved_until_they_use_it() -> None:
         assert one.used + one.reserved + one.left == one.allowed
         assert one.used + one.reserved >= need
         assert one.room_in_s == 0
-    assert [(one.used, one.reserved, one.left) for one in after] == [(1, 0, 639), (10, 0, 6390)]
+    assert [(one.used, one.reserved, one.left) for one in after] == [(1, 0, 639), (10, 0, 990)]
     assert full[1].room_in_s is not None
     assert 86_000 < full[1].room_in_s <= 86_400
     assert never[1].room_in_s is None
