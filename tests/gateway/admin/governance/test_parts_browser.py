@@ -30,6 +30,15 @@ PARTS = (
 )
 
 
+TEXTS_BEYOND_THEIR_CELLS = """[...document.querySelectorAll("tbody td, tbody th")].filter(cell => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    const text = range.getBoundingClientRect(), edge = cell.getBoundingClientRect();
+    const beyond = text.left < edge.left - 1 || text.right > edge.right + 1;
+    return cell.innerText !== "" && beyond;
+}).map(cell => cell.innerText)"""
+
+
 @pytest.fixture(scope="module")
 async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Governed]:
     async with governed(tmp_path_factory.mktemp("run")) as up:
@@ -80,6 +89,7 @@ async def test_no_part_is_wider_than_the_window(width: int, up: Governed, browse
             for summary in await page.locator("summary").all():
                 await summary.click()
             assert await page.evaluate("document.documentElement.scrollWidth") <= width, part
+            assert await page.evaluate(TEXTS_BEYOND_THEIR_CELLS) == [], part
 
 
 async def test_every_field_has_a_label_and_the_current_part_is_marked(
