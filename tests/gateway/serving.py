@@ -122,7 +122,7 @@ providers:
     adapter: openai
     base_url: {base_url}
     api_key: sk-secret-of-the-operator
-    timeouts: {{connect_s: 1, first_token_s: 1, between_tokens_s: 1, total_s: 5}}
+    timeouts: {{connect_s: 20, first_token_s: 1, between_tokens_s: 1, total_s: 5}}
 models:
   - name: chat
     retry: {{backoff_s: 0.01, max_backoff_s: 0.05}}

@@ -56,7 +56,7 @@ providers:
   - name: ascend
     adapter: mindie
     base_url: {base_url}
-    timeouts: {{connect_s: 2, first_token_s: 2, between_tokens_s: 2, total_s: 10}}
+    timeouts: {{connect_s: 20, first_token_s: 2, between_tokens_s: 2, total_s: 10}}
 {provider_more}
 models:
   - name: chat

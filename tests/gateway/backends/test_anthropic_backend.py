@@ -31,7 +31,7 @@ providers:
     adapter: anthropic
     base_url: {url}
     api_key: {key}
-    timeouts: {{connect_s: 1, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
+    timeouts: {{connect_s: 20, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
 models:
   - name: chat
     defaults: {{max_tokens: 2000}}

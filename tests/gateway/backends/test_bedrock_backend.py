@@ -27,7 +27,7 @@ providers:
     adapter: bedrock
     base_url: {url}
     api_key: bedrock-api-key-0123456789
-    timeouts: {{connect_s: 1, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
+    timeouts: {{connect_s: 20, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
 models:
   - name: chat
     retry: {{backoff_s: 0.01, max_backoff_s: 0.05}}

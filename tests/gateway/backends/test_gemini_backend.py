@@ -31,7 +31,7 @@ providers:
     adapter: gemini
     base_url: {url}/v1beta
     api_key: a-secret-of-the-operator
-    timeouts: {{connect_s: 1, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
+    timeouts: {{connect_s: 20, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
   - name: vertex
     adapter: gemini
     base_url: {url}/v1/projects/p/locations/l/publishers/google

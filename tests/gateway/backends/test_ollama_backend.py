@@ -20,7 +20,7 @@ providers:
     adapter: ollama
     base_url: {url}
     client_fields: {{allow: [options.num_ctx, keep_alive]}}
-    timeouts: {{connect_s: 1, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
+    timeouts: {{connect_s: 20, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
 models:
   - name: chat
     retry: {{backoff_s: 0.01, max_backoff_s: 0.05}}

@@ -34,7 +34,7 @@ providers:
     adapter: workers-ai
     base_url: {url}/client/v4/accounts/a1/ai
     api_key: cf-secret-of-the-operator
-    timeouts: {{connect_s: 1, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
+    timeouts: {{connect_s: 20, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
 models:
   - name: chat
     retry: {{attempts: 1}}

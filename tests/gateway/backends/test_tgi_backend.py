@@ -18,7 +18,7 @@ providers:
   - name: box
     adapter: tgi
     base_url: {url}
-    timeouts: {{connect_s: 1, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
+    timeouts: {{connect_s: 20, first_token_s: 2, between_tokens_s: 1, total_s: 5}}
 models:
   - name: text
     retry: {{backoff_s: 0.01, max_backoff_s: 0.05}}

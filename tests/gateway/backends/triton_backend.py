@@ -41,7 +41,7 @@ class Pair(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def configured(base_url: str, defaults: str = "") -> str:
-    timeouts = "{connect_s: 2, first_token_s: 2, between_tokens_s: 2, total_s: 10}"
+    timeouts = "{connect_s: 20, first_token_s: 2, between_tokens_s: 2, total_s: 10}"
     retry = "{backoff_s: 0.01, max_backoff_s: 0.05, attempts: 1}"
     return f"""
 providers:

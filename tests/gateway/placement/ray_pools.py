@@ -31,7 +31,7 @@ server: {{drain_delay_s: 0}}
 providers:
   - name: pool
     adapter: local
-    timeouts: {{connect_s: 5, first_token_s: 120, between_tokens_s: 120, total_s: 300}}
+    timeouts: {{connect_s: 20, first_token_s: 120, between_tokens_s: 120, total_s: 300}}
     engines: {{discover: {{file: engines.json}}, tls: {tls}}}
 models:
   - name: chat

@@ -93,7 +93,7 @@ def pool(hosts: list[str], tls: str = "", model_more: str = "", more: str = "") 
 providers:
   - name: pool
     adapter: local
-    timeouts: {{connect_s: 5, first_token_s: 20, between_tokens_s: 20, total_s: 60}}
+    timeouts: {{connect_s: 20, first_token_s: 20, between_tokens_s: 20, total_s: 60}}
     engines: {{hosts: [{listed}]{secured}}}
 models:
   - name: chat

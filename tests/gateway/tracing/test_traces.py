@@ -116,7 +116,7 @@ async def listening(*servers: Server) -> AsyncGenerator[None, None]:
 def config(
     first: Server, second: Server, collector: Server, model: str = "", more: str = ""
 ) -> str:
-    timeouts = "{connect_s: 1, first_token_s: 2, between_tokens_s: 1, total_s: 5}"
+    timeouts = "{connect_s: 20, first_token_s: 2, between_tokens_s: 1, total_s: 5}"
     return f"""
 providers:
   - {{name: one, adapter: openai, base_url: "http://127.0.0.1:{first.port}/v1",

@@ -28,7 +28,7 @@ PROVIDER = """
     adapter: {adapter}
     base_url: "{url}"
     api_key: {key}
-    timeouts: {{connect_s: 1, first_token_s: 20, between_tokens_s: 20, total_s: 30}}
+    timeouts: {{connect_s: 20, first_token_s: 20, between_tokens_s: 20, total_s: 30}}
     {more}"""
 MODEL = """
   - name: {name}

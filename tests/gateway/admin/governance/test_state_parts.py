@@ -20,7 +20,7 @@ from tests.gateway.admin.governance.pages import text_of
 from tests.gateway.config.configs import read
 from tests.gateway.serving import one_model
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("within_one_period")]
 EVIL = "<script>alert('1')</script>\" onload=\"x"
 HOUR, SOON_S = 3600.0, 30.0
 STATE = BudgetStanding(

@@ -74,9 +74,10 @@ async def slow(request: Received, answer: Answer) -> None:
 async def test_a_backends_failure_has_the_services_code(
     behaviour: Behaviour, status: int, code: str, tmp_path: Path
 ) -> None:
+    deadline = "    deadline_s: 0.5" if behaviour is silent else ""
     async with (
         provider(behaviour) as a,
-        serving(one_model(a.base_url, model_more="    deadline_s: 0.5"), tmp_path) as gateway,
+        serving(one_model(a.base_url, model_more=deadline), tmp_path) as gateway,
     ):
         async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
             answer = await client.post(INVOKE, json=HELLO)

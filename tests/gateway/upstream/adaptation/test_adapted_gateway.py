@@ -73,7 +73,7 @@ providers:
   - name: far
     adapter: {adapter}
     base_url: {url}
-    timeouts: {{connect_s: 2, first_token_s: 5, between_tokens_s: 5, total_s: 20}}
+    timeouts: {{connect_s: 20, first_token_s: 5, between_tokens_s: 5, total_s: 20}}
     {spelt}
 models:
   - {{name: chat, retry: {{attempts: 1}}, backends: [{{provider: far, model: {model}}}]}}
