@@ -7,7 +7,12 @@ import asyncio
 import logging
 from typing import Final
 
-from redis.exceptions import RedisClusterException, RedisError
+from redis.exceptions import (
+    NoPermissionError,
+    OutOfMemoryError,
+    RedisClusterException,
+    RedisError,
+)
 
 from gateway.cache.stores import CacheUnavailable
 from gateway.clock import now
@@ -41,8 +46,8 @@ class RedisStore:
         self._room = asyncio.Semaphore(CONNECTIONS)
         self._connected = False
         self._connecting: asyncio.Task[None] | None = None
-        self._down_until = 0.0
-        self._is_down = False
+        self._down_until = self._unwritable_until = 0.0
+        self._is_down = self._is_unwritable = False
 
     async def get(self, key: str) -> bytes | None:
         """See RemoteStore."""
@@ -51,7 +56,12 @@ class RedisStore:
 
     async def put(self, key: str, data: bytes, ttl_s: float) -> None:
         """See RemoteStore."""
+        if now() < self._unwritable_until:
+            raise CacheUnavailable
         await self._run("SET", PREFIX + key, data, "PX", str(max(1, round(ttl_s * 1000))))
+        if self._is_unwritable:
+            self._is_unwritable = False
+            _log.warning("Redis takes responses again")
 
     async def aclose(self) -> None:
         if self._connecting is not None:
@@ -95,9 +105,20 @@ class RedisStore:
             await self._fail(exc)
             raise CacheUnavailable from None
         if isinstance(answer, Exception):
-            await self._fail(answer)
+            if command[0] == "SET" and _refuses_writes(answer):
+                self._pass_writes_by(answer)
+            else:
+                await self._fail(answer)
             raise CacheUnavailable
         return answer
+
+    def _pass_writes_by(self, why: Exception) -> None:
+        """Pause writes only, because entries can still be read."""
+        self.failed += 1
+        self._unwritable_until = now() + PAUSE_S
+        if not self._is_unwritable:
+            self._is_unwritable = True
+            _log.warning("Redis takes no responses, and is only read: %s", reason_of(why))
 
     async def _fail(self, why: Exception) -> None:
         self.failed += 1
@@ -114,3 +135,12 @@ class RedisStore:
             await self._client.hang_up()
         except (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError):
             return  # already broken; there is nothing left to close
+
+
+def _refuses_writes(answer: Exception) -> bool:
+    """Whether a server that works, and is the right one, refuses to write.
+
+    MISCONF: it cannot save its data, https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/
+    """
+    refused = isinstance(answer, OutOfMemoryError | NoPermissionError)
+    return refused or str(answer).startswith("MISCONF")

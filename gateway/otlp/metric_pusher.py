@@ -23,6 +23,8 @@ Collect = Callable[[], tuple[list[bytes], int]]
 class MetricPusher:
     """Pushes until it is closed. A push that fails is not repeated: the next one has everything.
 
+    It comes later than the interval if the collector asks for that.
+
     counts: of data points; `dropped` are those of failed pushes.
     """
 
@@ -56,16 +58,17 @@ class MetricPusher:
             await self._client.close()
 
     async def _run(self) -> None:
-        last = False
+        last, wait_s = False, 0.0
         while not last:
-            await wait(self._stopping, self._interval_s)
+            await wait(self._stopping, max(self._interval_s, wait_s))
             last = self._stopping.is_set()
-            await self._push()
+            wait_s = await self._push()
 
-    async def _push(self) -> None:
+    async def _push(self) -> float:
+        """Push, and return the seconds that the collector asks to wait for."""
         metrics, points = self._collect()
         if not points:
-            return
+            return 0.0
         resource = self._resource
         body = export_request(metrics, resource.attributes, resource.scope, resource.schema_url)
         outcome = await self._client.post(PATH, body)
@@ -85,3 +88,4 @@ class MetricPusher:
         elif self._failing and not problem:
             _log.info("the OpenTelemetry collector accepts metrics again")
         self._failing = bool(problem)
+        return outcome.wait_s or 0.0

@@ -124,6 +124,24 @@ async def test_without_redis_requests_are_answered_and_pass_the_cache_by(
         assert shown(await ask(gateway)) in ("hit", "miss")
 
 
+async def test_a_redis_that_is_full_is_still_read(
+    redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with provider() as backend, replica(backend, redis, tmp_path) as gateway:
+        await ask(gateway)
+        await written(redis, 1)
+        await command(redis, "CONFIG", "SET", "maxmemory", "1")
+        for seed in range(3):
+            assert shown(await ask(gateway, {"seed": seed})) == "miss"
+            assert shown(await ask(gateway)) == "hit", "what was kept before is found"
+        (said,) = [one.message for one in caplog.records if "Redis" in one.message]
+        assert said.startswith("Redis takes no responses, and is only read: OutOfMemoryError")
+        await command(redis, "CONFIG", "SET", "maxmemory", "0")
+        while shown(await ask(gateway, {"seed": 9})) != "hit":
+            pass  # writes are tried again after a while
+        assert caplog.records[-1].message == "Redis takes responses again"
+
+
 def test_redis_needs_an_address() -> None:
     assert faults(f"{GOOD}cache: {{store: redis}}") == [
         "cache.store: redis needs store.redis_url, which names the server"

@@ -20,9 +20,16 @@ from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, V
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
+from gateway.background import ignore_crash
 from gateway.config.load import read_config
+from gateway.config.schema.telemetry import Otlp
+from gateway.otlp.collector import CollectorClient
+from gateway.otlp.counts import ExportCounts
 from gateway.otlp.histogram import CumulativeHistogram, histogram_metric
+from gateway.otlp.metric_pusher import MetricPusher
+from gateway.otlp.resource import own_resource
 from gateway.runtime import Runtime
+from gateway.tracing.conventions import SCHEMA_URL
 from gateway.tracing.genai_metrics import SPECS, MetricSpec
 from tests.gateway.serving import Serving, one_model, serving
 from tests.gateway.tracing.fake_collector import otlp_collector, refuses, values
@@ -195,3 +202,29 @@ def test_a_histogram_is_the_one_that_the_sdk_counts_and_encodes(
     assert metric.histogram.data_points[0].sum == pytest.approx(point.sum)
     metric.histogram.data_points[0].sum = point.sum
     assert metric == expected
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_collector_that_asks_for_a_pause_gets_no_push_before_its_end_but_the_last(
+    status: int,
+) -> None:
+    counts = ExportCounts("data_points")
+    histogram = CumulativeHistogram((1.0,), {})
+    histogram.observe(2.0)
+    point = histogram_metric("m", "", "s", [histogram.data_point(0, 1)])
+    async with otlp_collector(refuses(status, 1, retry_after="60")) as collector:
+        pusher = MetricPusher(
+            0.01,
+            CollectorClient(Otlp(endpoint=collector.origin)),
+            own_resource(SCHEMA_URL),
+            lambda: ([point], 1),
+            counts,
+            ignore_crash,
+        )
+        requests = collector.server.requests
+        await collector.server.until(lambda: counts.dropped == 1)
+        await asyncio.sleep(0.3)  # thirty intervals
+        assert len(requests) == 1
+        await pusher.close(20)
+        assert len(requests) == 2
+        assert (counts.sent, counts.dropped) == (1, 1)
