@@ -225,7 +225,7 @@ async def test_commands_list_read_and_remove_payloads(tmp_path: Path) -> None:
     missing = run("records", "payload", "one", *file)
     audit = run("audit", "--action", "payload", "--json", *file)
 
-    assert [cells[1] for cells in table(listed.output, "time")] == ["two"]
+    assert [cells[1] for cells in table(listed.output, "TIME")] == ["two"]
     assert (read.exit_code, read.output) == (0, "{}\n")
     assert (removed.exit_code, removed.output) == (0, "")
     assert missing.exit_code == 1
@@ -278,7 +278,7 @@ guardrails: [{{name: words, use: patterns, mode: mask, settings: {{words: [falco
     audit = run("audit", "--action", "payload", "--json", *file)
 
     assert read.json()["request"]["messages"][0]["content"] == "robin"
-    assert {one[1] for one in table(listed.output, "time")} == set(ids)
+    assert {one[1] for one in table(listed.output, "TIME")} == set(ids)
     assert json.loads(masked.output)["omitted"] == ["request"]
     assert "falcon" not in masked.output
     assert (removed.exit_code, removed.output) == (0, "")
