@@ -6,13 +6,19 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gateway.hooks.hook_call import FailureLog
+
 
 class GuardCounts:
-    """findings: by guardrail, place and action. failures: by guardrail and reason."""
+    """findings: by guardrail, place and action. failures: by guardrail and reason.
+
+    failure_log: of their exceptions.
+    """
 
     def __init__(self) -> None:
         self.findings: Counter[tuple[str, str, str]] = Counter()
         self.failures: Counter[tuple[str, str]] = Counter()
+        self.failure_log = FailureLog()
 
 
 class GuardCollector(Collector):

@@ -91,7 +91,7 @@ class RequestGuards:
                 return cast("_T", await self._offload(lambda: result_of_now(function, argument)))
             return await result_of(function, argument, rail.settings.timeout_s)
         except HookFailed as exc:
-            exc.log(rail.settings.name)
+            self._counts.failure_log.add(rail.settings.name, exc)
             self.failed(rail, place, exc.reason)
         return None
 
@@ -106,7 +106,7 @@ class RequestGuards:
         try:
             return result_at_once(function, argument)
         except HookFailed as exc:
-            exc.log(rail.settings.name)
+            self._counts.failure_log.add(rail.settings.name, exc)
             self.failed(rail, place, exc.reason)
         return None
 

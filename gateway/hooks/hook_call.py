@@ -8,9 +8,15 @@ from typing import Final, TypeVar, cast
 
 from msgspec import Struct
 
+from gateway.clock import now
+
 _T = TypeVar("_T")
 _A = TypeVar("_A")
 _log = logging.getLogger("strowger.guardrails")
+
+_LOGGED_EVERY_S: Final = 60.0
+_MOST_KINDS: Final = 1000
+"""A hook can define exceptions at run time."""
 
 _running: Final[set[asyncio.Future[object]]] = set()
 """Calls that nothing waits for: the event loop itself keeps no reference to them."""
@@ -23,10 +29,33 @@ class HookFailed(Exception):
         super().__init__(reason)
         self.reason = reason
 
-    def log(self, name: str) -> None:
-        """Log an exception of the guardrail's hook; timeouts are only counted."""
-        if self.__cause__ is not None:
-            _log.error("guardrail %s failed", name, exc_info=self.__cause__)
+
+class FailureLog:
+    """Log the exceptions of guardrails; timeouts are only counted.
+
+    Each kind of a guardrail's exceptions is logged once per minute, because a service that is down
+    fails every request.
+    """
+
+    def __init__(self) -> None:
+        self._logged: dict[tuple[str, type[BaseException]], tuple[float, int]] = {}
+        """When each kind may be logged again, in the clock's seconds, and how many were not."""
+
+    def add(self, name: str, failure: HookFailed) -> None:
+        """name: of the guardrail."""
+        cause = failure.__cause__
+        if cause is None:
+            return
+        kind, at = (name, type(cause)), now()
+        again_at, unlogged = self._logged.get(kind, (at, 0))
+        if at < again_at:
+            self._logged[kind] = again_at, unlogged + 1
+            return
+        if len(self._logged) >= _MOST_KINDS:
+            self._logged.clear()
+        self._logged[kind] = at + _LOGGED_EVERY_S, 0
+        more = f", and {unlogged} times like this since the last log" if unlogged else ""
+        _log.error("guardrail %s failed%s", name, more, exc_info=cause)
 
 
 def result_of_now(function: "Callable[[_A], _T]", argument: _A) -> _T:

@@ -86,6 +86,19 @@ async def test_a_hook_that_hangs_or_raises_fails_closed_or_open(
 
 
 @pytest.mark.usefixtures("installed")
+async def test_a_hook_that_always_raises_is_logged_once_and_counted_each_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with guarded(tmp_path, config("raises", "open"), "hello") as at:
+        for _ in range(5):
+            assert (await at.ask(CHAT, "hi")).status_code == 200
+        lines = at.up.access_lines()
+
+    assert [one.getMessage() for one in caplog.records if one.exc_info] == ["guardrail g failed"]
+    assert [line.guardrails for line in lines] == [("g/error:failed",)] * 5
+
+
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_async_hook_refuses_requests_and_blocks_answers(
     stream: bool, tmp_path: Path
