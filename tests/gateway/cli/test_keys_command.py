@@ -61,7 +61,10 @@ def test_a_key_goes_through_its_life(config: str) -> None:
         (("create", "x", "--team", "gren"), "team: no team is named 'gren'"),
         (("create", "x", "--model", "chatt"), "models: no model is named 'chatt'"),
         (("create", "x", "--network", "10.0.0.1/8"), "allowed_networks: "),
-        (("create", "x", "--limit", "requests=5,per=year"), "`$.per`; write it as requests=60"),
+        (
+            ("create", "x", "--limit", "requests=5,per=year"),
+            "must be one of minute, hour, day; write it as requests=60",
+        ),
         (("create", "x", "--budget", "usd=1"), "budgets[0].usd: would refuse every request"),
         (("change", "of-the-file", "--no-limits"), "is in the configuration file"),
         (("create", "of-the-file"), "is in the configuration file"),
