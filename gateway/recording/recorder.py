@@ -12,7 +12,7 @@ from gateway.store.rows import SpoolEntry, size_of
 
 _log = logging.getLogger("strowger.records")
 _IDLE_FILE_S = 3600.0
-_WAKE_ROWS = 1024
+_WAKE_ROWS = 512
 """So many rows wake the thread early, which bounds their memory."""
 
 
