@@ -44,12 +44,12 @@ help:  ## List the targets
 run: setup  ## Set up .venv and serve CONFIG (config.yaml) with the bundled model
 	$(BIN)/strowger serve --config $(CONFIG)
 
-# Many tests wait for something, so six workers keep two cores busy; they are forks of one process, which collects
+# Many tests wait for something, so seven workers keep two cores busy; they are forks of one process, which collects
 # while style and types are checked.
 test:  ## Run what CI runs: style, types, the whole suite
 	@$(MAKE) --no-print-directory -j2 setup-dev servers
 	@$(MAKE) --no-print-directory check >$(VENV)/check.log 2>&1 & check=$$!; \
-	$(BIN)/python -m tests.forked 6 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
+	$(BIN)/python -m tests.forked 7 --dist loadfile --no-loadscope-reorder --durations 15; tests=$$?; \
 	wait $$check; checked=$$?; cat $(VENV)/check.log; exit $$((tests | checked))
 
 test-fast: setup-dev  ## Run the quick tests, under two minutes: no engine, browser, database or vendor client

@@ -1,5 +1,6 @@
 """What an attacker may try at the sign-in to /admin: each attempt is refused with a reason."""
 
+import asyncio
 import html
 import time
 from collections.abc import AsyncGenerator
@@ -274,15 +275,17 @@ async def test_an_address_that_the_provider_has_not_verified_gives_no_role(
 
 
 async def test_many_failures_make_an_address_wait_and_forget_nobody_else(at: Door) -> None:
+    answers: list[httpx.Response] = []
     async with at.browser() as browser:
-        answers = [await browser.get(CALLBACK) for _ in range(14)]
         begun = at.provider.answer_url(await at.begun(browser))
+        while not answers or int(answers[-1].headers.get("retry-after", "0")) < 4:
+            answers.append(await browser.get(CALLBACK))
+            await asyncio.sleep(0.05 if answers[-1].status_code == 429 else 0)
         stopped = await at.back(browser, begun)
         key = await browser.post("/admin/sign-in", data={"key": ADMIN_KEY})
 
     statuses = [answer.status_code for answer in answers]
     assert statuses[:11] == [400] * 11
-    assert 429 in statuses[11:]
     refused(stopped, 429, "too many failed sign-ins from this address")
     assert int(stopped.headers["retry-after"]) >= 1
     assert at.provider.forms == [], "nothing is asked of the provider"
