@@ -132,7 +132,7 @@ def _chat(request: ChatRequest) -> bytes:
 
 
 def _other(request: CompletionRequest | EmbeddingsRequest | TokenRequest) -> bytes:
-    """Everything that a request says which is no chat, as JSON."""
+    """Return a completion, embeddings or token request as JSON."""
     if isinstance(request, EmbeddingsRequest):
         bare: Request = replace(request, timeout_s=UNSET)
     else:
@@ -141,7 +141,7 @@ def _other(request: CompletionRequest | EmbeddingsRequest | TokenRequest) -> byt
 
 
 def _exact(parts: tuple[object, ...]) -> bytes:
-    """JSON of values that have one spelling: there is no client's own JSON among them."""
+    """Encode values without raw client JSON, which have one spelling."""
     try:
         return _encoder.encode(parts)
     except TypeError:  # names of fields that are numbers cannot be sorted

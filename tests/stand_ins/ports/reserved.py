@@ -1,7 +1,7 @@
 """Ports for servers that bind them later, or a second time: no other test gets them meanwhile.
 
-The system gives the ports of its ephemeral range to whoever connects or binds port 0. Those below
-it are never given, so that the processes of the tests share them out by locks on files.
+The kernel assigns ports of its ephemeral range to connections and to binds of port 0. It never
+assigns ports below that range, so the test processes reserve those with file locks.
 """
 
 import fcntl

@@ -26,7 +26,7 @@ def items(*seconds: float) -> list[Item]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """And a little longer, for what should not happen."""
+    """Wait for the condition, then a moment more in which nothing else may happen."""
     async with asyncio.timeout(SOON_S):
         while not condition():  # noqa: ASYNC110  nothing announces it
             await asyncio.sleep(0.005)
