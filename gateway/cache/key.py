@@ -4,13 +4,14 @@ from decimal import Decimal
 from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from schemas.messages import Message
+from schemas.repeated_names import quotes_of, repeated_name
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -26,6 +27,9 @@ _READ_EXACTLY: Final = frozenset(
     {"temperature", "top_p", "top_k", "max_tokens", "max_output_tokens", "stream", "model"}
 )
 """Fields whose JSON says no more than what was read from it: the request has them, resolved."""
+
+_QUOTES: Final = 8
+"""In a message of a role and a text."""
 
 _encoder: Final = msgspec.json.Encoder(order="deterministic", decimal_format="number")
 _decoder: Final = msgspec.json.Decoder(float_hook=Decimal)
@@ -50,8 +54,9 @@ def cache_key(place: KeyPlace, request: Request) -> str | None:
     """Return the key; `None` for a request whose answers are not kept.
 
     Requests with equal keys are equal in every field, once their JSON is decoded: whitespace, the
-    order of fields and escapes do not count, `1` and `1.0` do. Only `timeout_s` and `priority` are
-    left out, because they say when an answer comes, and not which.
+    order of fields and escapes do not count, `1` and `1.0` do. A request with an object that
+    repeats a name has none, because backends differ in which value they read. Only `timeout_s` and
+    `priority` are left out, because they say when an answer comes, and not which.
 
     request: with the operator's values.
     """
@@ -60,7 +65,7 @@ def cache_key(place: KeyPlace, request: Request) -> str | None:
     try:
         said = _chat(request) if type(request) is ChatRequest else _other(request)
     except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
-        return None  # lone surrogates, numbers beyond any type
+        return None  # repeated names, lone surrogates, numbers beyond any type
     digest = _begun(place).copy()
     digest.update(said)
     return digest.hexdigest()
@@ -103,7 +108,7 @@ def _chat(request: ChatRequest) -> bytes:
         if (
             type(content) is str
             and message == Message(role=role, content=content, raw=raw)
-            and (raw is UNSET or _decoder.decode(raw) == {"role": role, "content": content})
+            and (raw is UNSET or _says_only(raw, role, content))
         ):
             text = content.encode()
             texts.append(text)
@@ -131,6 +136,21 @@ def _chat(request: ChatRequest) -> bytes:
     return b"%b\n%b" % (said, b"".join(texts))
 
 
+def _says_only(raw: Raw, role: str, content: str) -> bool:
+    """Whether a message's JSON has these two fields, each once, and nothing else."""
+    if _decoder.decode(raw) != {"role": role, "content": content}:
+        return False
+    encoded = bytes(raw)
+    # Two names and two strings have eight quotation marks, and a third name is one more.
+    return quotes_of(encoded) == _QUOTES or _without_repeated_names(encoded)
+
+
+def _without_repeated_names(encoded: bytes) -> Literal[True]:
+    if (name := repeated_name(encoded)) is not None:
+        raise ValueError(name)
+    return True
+
+
 def _other(request: CompletionRequest | EmbeddingsRequest | TokenRequest) -> bytes:
     """Return a completion, embeddings or token request as JSON."""
     if isinstance(request, EmbeddingsRequest):
@@ -149,8 +169,15 @@ def _exact(parts: tuple[object, ...]) -> bytes:
 
 
 def _normal(parts: tuple[object, ...]) -> bytes:
-    """JSON of values in one spelling, whichever their client has chosen."""
-    return _encoder.encode(_decoder.decode(msgspec.json.encode(parts)))
+    """JSON of values in one spelling, whichever their client has chosen.
+
+    Raises ValueError if an object has a name twice.
+    """
+    encoded = msgspec.json.encode(parts)
+    normal = _encoder.encode(_decoder.decode(encoded))
+    if quotes_of(encoded) != quotes_of(normal):
+        _without_repeated_names(encoded)
+    return normal
 
 
 @cache

@@ -1,5 +1,6 @@
 """Guardrails over the request."""
 
+import msgspec
 from msgspec import UNSET
 
 from gateway.hooks.contract import Edited, HookRefusal
@@ -7,6 +8,7 @@ from gateway.hooks.guards import DIRECT, Rail, RequestGuards
 from gateway.hooks.hook_call import in_background
 from gateway.hooks.request_text import has_tokens
 from schemas.errors import InvalidRequest
+from schemas.repeated_names import repeated_name
 from schemas.requests import EmbeddingsRequest, Request
 
 PLACE = "request"
@@ -43,7 +45,11 @@ async def _examine(guards: RequestGuards, rail: Rail, request: Request, *, large
 
 
 def _refuse_unreadable(guards: RequestGuards, request: Request) -> None:
-    """Refuse token ids, which have no text, and log probabilities, which repeat the text."""
+    """Refuse what a guardrail would not see as a backend does.
+
+    Token ids have no text, log probabilities repeat it, and of a name that an object has twice, a
+    backend may read the value that is not examined.
+    """
     if has_tokens(request):
         for rail in (*guards.input, *guards.output):
             if rail.enforces:
@@ -53,6 +59,8 @@ def _refuse_unreadable(guards: RequestGuards, request: Request) -> None:
                     code="content_not_readable",
                 )
             guards.report(rail, PLACE, ("not_readable",))
+    elif any(rail.enforces for rail in guards.input):
+        _refuse_repeated_names(request)
     if isinstance(request, EmbeddingsRequest) or request.sampling.logprobs in (UNSET, None, False):
         return
     for rail in guards.output:
@@ -63,3 +71,13 @@ def _refuse_unreadable(guards: RequestGuards, request: Request) -> None:
                 param="logprobs",
                 code="content_not_readable",
             )
+
+
+def _refuse_repeated_names(request: Request) -> None:
+    name = repeated_name(msgspec.json.encode(request))
+    if name is not None:
+        raise InvalidRequest(
+            f"an object has {name[:64]!r} twice, and a guardrail examines only one of its values; "
+            "send each name once",
+            code="content_not_readable",
+        )

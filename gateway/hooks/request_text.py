@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from schemas.repeated_names import repeated_name
 from schemas.requests import CompletionRequest, EmbeddingsRequest, Request, TokenRequest
 
 WORDS: Final = frozenset(
@@ -69,12 +70,18 @@ def json_with_texts(raw: Raw, changes: Mapping[str, str]) -> Raw:
 
 
 def arguments_of(text: str) -> object:
-    """Return the arguments of a tool call, read from their JSON; `None` if that has no object."""
+    """Return the arguments of a tool call, read from their JSON.
+
+    `None` if that has no object, or one that repeats a name: it is text as a whole then, because
+    reading it would leave out a value.
+    """
     try:
         value: object = _decode(text)
-    except (msgspec.DecodeError, RecursionError):
+        if not isinstance(value, dict) or repeated_name(text.encode()) is not None:
+            return None
+    except (ValueError, RecursionError):  # msgspec.DecodeError is a ValueError
         return None
-    return cast("object", value) if isinstance(value, dict) else None
+    return cast("object", value)
 
 
 def _is_text(name: str, value: str) -> bool:

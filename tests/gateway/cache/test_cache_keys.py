@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from gateway.runtime import Runtime
 from gateway.surfaces.base import Inbound, Surface
 from gateway.surfaces.routes import HOT_ROUTES
 from schemas.messages import Message
+from schemas.repeated_names import repeated_name
 from schemas.requests import ChatRequest
 from tests.gateway.serving import one_model
 
@@ -206,3 +208,56 @@ def test_embeddings_have_keys_by_input_and_format(inputs: object, base64: bool) 
     same = key_of(json.dumps(body).encode(), EMBEDDINGS)
     assert same is not None
     assert (same == key_of(json.dumps(formatted).encode(), EMBEDDINGS)) is not base64
+
+
+def _repeating(fields: Json, spelled: str, *, inside: str | None) -> str:
+    """JSON of an object that has its first name twice, or whose field `inside` is such a one."""
+    items = [
+        (
+            name,
+            json.dumps(one)
+            if name != inside
+            else _repeating(cast(Json, one), spelled, inside=None),
+        )
+        for name, one in fields.items()
+    ]
+    if inside is None:
+        items.insert(0, (items[0][0], spelled))
+    return "{" + ",".join(f"{json.dumps(name)}:{one}" for name, one in items) + "}"
+
+
+@given(
+    st.fixed_dictionaries({"a": texts, "b\\": trees, "c": st.fixed_dictionaries({"d": trees})}),
+    st.sampled_from([None, "c"]),
+    st.one_of(trees, st.just("\\"), st.just('"'), st.just(["\\", "\\"])),
+    st.booleans(),
+)
+def test_a_name_that_is_repeated_is_found(
+    tree: Json, inside: str | None, value: object, escaped: bool
+) -> None:
+    spelled = json.dumps(value, ensure_ascii=escaped)
+    encoded = _repeating(tree, spelled, inside=inside).encode()
+    assert repeated_name(encoded) == ("d" if inside else next(iter(tree)))
+    assert repeated_name(json.dumps(tree, ensure_ascii=escaped).encode()) is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        '{"role":"user","content":"b","content":"a"}',
+        '{"role":"user","content":"\\\\","c\\u006fntent":"a"}',
+        '{"role":"user","role":"user","content":"a"}',
+        '{"role":"user","content":[{"type":"text","text":"b","text":"a"}]}',
+        '{"role":"user","content":"a","name":"x","name":"y"}',
+        '{"role":"user","content":"a","x_more":[{"n":1,"n":2}]}',
+    ],
+)
+def test_answers_to_requests_that_repeat_a_name_are_not_kept(message: str) -> None:
+    assert key_of(b'{"model":"chat","messages":[%b]}' % message.encode()) is None
+
+
+@pytest.mark.parametrize("text", ["a", '"', "\\", '\\"', '"content"', "a\\\\"])
+def test_quotation_marks_and_backslashes_in_a_text_do_not_repeat_a_name(text: str) -> None:
+    body: Json = {"model": "chat", "messages": [{"role": "user", "content": text}]}
+    assert key_of(json.dumps(body).encode()) is not None
+    assert key_of(json.dumps(body).replace("\\\\", "\\u005c").encode()) is not None

@@ -359,3 +359,39 @@ async def test_a_client_that_leaves_a_guarded_stream_ends_the_backends_work(
         while up.state.admission.in_flight:  # noqa: ASYNC110  the request's last step
             await asyncio.sleep(0.01)
         assert up.access_lines()[0].status == 499
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        '{"role": "user", "content": "%s", "content": "hello"}',
+        '{"role": "user", "content": [{"type": "text", "text": "%s", "te\\u0078t": "hello"}]}',
+        '{"role": "user", "content": "hello", "x_more": {"a": "%s", "a": 1}}',
+    ],
+)
+async def test_a_name_that_is_repeated_hides_no_text(tmp_path: Path, message: str) -> None:
+    body = '{"model": "chat", "messages": [%s]}' % (message % KEY)
+    for mode, status in (("mask", 400), ("monitor", 200)):
+        (folder := tmp_path / mode).mkdir()
+        async with guarded(folder, SECRETS.format(mode=mode, where="both"), "hello") as at:
+            answer = await at.client.post(f"{at.up.url}{CHAT}", content=body)
+            assert answer.status_code == status
+            assert len(at.received) == (status == 200)
+            if status == 400:
+                error = answer.json()["error"]
+                assert error["code"] == "content_not_readable"
+                assert "twice" in error["message"]
+
+
+async def test_arguments_of_a_call_that_repeat_a_name_are_masked_as_a_whole(tmp_path: Path) -> None:
+    arguments = f'{{"to": "{KEY}", "to": "x"}}'
+    call = {"id": "c", "type": "function", "function": {"name": "send", "arguments": arguments}}
+    messages = [
+        {"role": "user", "content": "send it"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "done"},
+    ]
+    async with guarded(tmp_path, SECRETS.format(mode="mask", where="both"), "hello") as at:
+        answer = await at.ask(CHAT, "", messages=messages)
+        assert answer.status_code == 200
+        assert KEY not in json.dumps(at.received[0].json)

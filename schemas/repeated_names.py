@@ -1,0 +1,47 @@
+"""JSON objects that have one name twice: `{"content": "a", "content": "b"}`.
+
+RFC 8259 (section 4) leaves open which value counts. This gateway reads the last one, and so do most
+backends; some read the first. What compares or examines a request has then seen another one than
+the backend.
+"""
+
+import json
+from typing import Final, cast
+
+import msgspec
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def quotes_of(encoded: bytes) -> int:
+    r"""Count the quotation marks that are not behind a backslash, each `\\"` as one that is.
+
+    Writing a JSON value in its shortest spelling keeps this number or lowers it, and dropping a
+    repeated name with its value lowers it. If it is kept, no name is repeated.
+    """
+    return encoded.count(b'"') - encoded.count(b'\\"')
+
+
+def repeated_name(encoded: bytes) -> str | None:
+    """Return a name that one object of a JSON value has twice, or `None`.
+
+    Raises ValueError if it is not JSON, and RecursionError if it is nested too deeply.
+    """
+    try:
+        shortest = msgspec.json.encode(_decode(encoded))
+    except msgspec.DecodeError:  # lone surrogates, numbers beyond any type
+        pass
+    else:
+        if quotes_of(encoded) == quotes_of(shortest):
+            return None
+    repeated: list[str] = []
+
+    def read(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        fields = dict(pairs)
+        if len(fields) < len(pairs) and not repeated:
+            names = [name for name, _ in pairs]
+            repeated.append(next(name for name in names if names.count(name) > 1))
+        return fields
+
+    cast("object", json.loads(encoded, object_pairs_hook=read, parse_int=str, parse_float=str))
+    return repeated[0] if repeated else None
