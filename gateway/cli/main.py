@@ -30,22 +30,24 @@ _NAMES = (
     "doctor",
     "import",
 )
-"""Names of the commands and of their modules and functions, in the order of the help."""
+"""Names of the commands and, but for the exceptions below, of their modules and functions, in the
+order of the help."""
 
-_ROOMS = {
-    "chat": "chat",
-    "engine": "engine_server",
-    "engines": "engine_list",
-    "experiments": "experiments",
-    "explain": "explaining",
-    "import": "litellm_import",
-    "keys": "issuing",
-    "limits": "limits",
-    "models": "known_models",
-    "placement": "placement",
-    "records": "records",
+_MODULES = {
+    "budgets": "standings.budgets",
+    "chat": "chat.command",
+    "engine": "engine_server.command",
+    "engines": "engine_list.command",
+    "experiments": "experiments.command",
+    "explain": "explaining.command",
+    "import": "litellm_import.command",
+    "keys": "issuing.command",
+    "limits": "standings.limits",
+    "models": "known_models.command",
+    "placement": "placement.command",
+    "records": "records.command",
 }
-"""Commands with their own folder; the command is in its module `command`."""
+"""Modules of commands that are in a folder of `gateway.cli`."""
 
 _FUNCTIONS = {"import": "import_command"}
 """Functions that cannot have the name of their command, because it is a keyword of Python."""
@@ -67,8 +69,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _NAMES:
             return None
-        room = _ROOMS.get(cmd_name)
-        module = f"gateway.cli.{cmd_name}" if room is None else f"gateway.cli.{room}.command"
+        module = f"gateway.cli.{_MODULES.get(cmd_name, cmd_name)}"
         found = getattr(import_module(module), _FUNCTIONS.get(cmd_name, cmd_name))
         assert isinstance(found, click.Command)
         return found

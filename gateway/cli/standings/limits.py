@@ -11,6 +11,7 @@ from gateway.admin.limits import LimitOverview
 from gateway.cli.address import Address, address_of, url_option
 from gateway.cli.config_loading import config_option, load
 from gateway.cli.http_client import admin_key_option, fetch
+from gateway.cli.standings.whose_options import whose_options
 from gateway.cli.tables import show, table_of
 from gateway.config.schema.connection import Tls
 from gateway.limits.standing import MOST_STANDINGS, LimitStanding
@@ -20,15 +21,7 @@ from gateway.limits.standing import MOST_STANDINGS, LimitStanding
 @url_option("Address of the gateway; default: where one with this configuration listens.")
 @admin_key_option
 @config_option
-@click.option("--key", default="", metavar="NAME", help="Only what applies to this key.")
-@click.option(
-    "--end-user",
-    default="",
-    metavar="TEXT",
-    help="Only this end user of it, as clients send it.",
-)
-@click.option("--team", default="", metavar="NAME", help="The team, if --key is of a token.")
-@click.option("--user", default="", metavar="NAME", help="The user, if --key is of a token.")
+@whose_options
 @click.option("--plan", default="", metavar="NAME", help="The plan, if --key is of a token.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def limits(

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from gateway.budgets.report import BudgetOverview, BudgetStanding, budget_report
 from gateway.cli.config_loading import config_option, faults_shown, load
+from gateway.cli.standings.whose_options import whose_options
 from gateway.cli.tables import show, table_of
 from gateway.config.schema.budgets import Budget
 from gateway.config.schema.config import Config
@@ -27,15 +28,7 @@ from schemas.errors import InvalidConfig, InvalidRequest
 
 @click.command()
 @config_option
-@click.option("--key", default="", metavar="NAME", help="Only what applies to this key.")
-@click.option(
-    "--end-user",
-    default="",
-    metavar="TEXT",
-    help="Only this end user of it, as clients send it.",
-)
-@click.option("--team", default="", metavar="NAME", help="The team, if --key is of a token.")
-@click.option("--user", default="", metavar="NAME", help="The user, if --key is of a token.")
+@whose_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def budgets(path: Path, key: str, end_user: str, team: str, user: str, as_json: bool) -> None:
     """Show the budgets of the configuration and of issued keys, from the store.

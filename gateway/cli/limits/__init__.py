@@ -1,1 +1,0 @@
-"""`strowger limits`: what is used of each limit now."""

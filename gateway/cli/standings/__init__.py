@@ -1,0 +1,1 @@
+"""`strowger limits` and `strowger budgets`: what is used, reserved and left."""
