@@ -1,8 +1,7 @@
 """JSON objects that have one name twice: `{"content": "a", "content": "b"}`.
 
 RFC 8259 (section 4) leaves open which value counts. This gateway reads the last one, and so do most
-backends; some read the first. A cache or a guardrail has then read another value than
-the backend.
+backends; some read the first. A cache or a guardrail has then read another value than the backend.
 """
 
 import json
