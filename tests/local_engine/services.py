@@ -87,8 +87,14 @@ class Oracle:
         embed = self._model.get_input_embeddings()
         return cast(torch.Tensor, embed(torch.tensor(tokens))).detach()
 
-    def greedy(self, prompt: list[int], count: int) -> list[int]:
-        """Return `count` tokens after the prompt, end tokens included."""
+    def greedy(self, prompt: list[int], count: int, guess: Sequence[int] = ()) -> list[int]:
+        """Return `count` tokens after the prompt, end tokens included.
+
+        guess: an answer. If transformers chooses each of its tokens after those before it, it is
+        what would be generated, and one pass has shown it.
+        """
+        if len(guess) == count and self._choices(prompt, guess) == list(guess):
+            return list(guess)
         tokens = torch.tensor([prompt])
         out = self._model.generate(  # pyright: ignore  # transformers annotates no argument
             tokens,
@@ -100,3 +106,10 @@ class Oracle:
             pad_token_id=0,
         )
         return cast(list[int], out[0, len(prompt) :].tolist())  # pyright: ignore  # as above
+
+    @torch.inference_mode()
+    def _choices(self, prompt: list[int], answer: Sequence[int]) -> list[int]:
+        """Return the likeliest token at each place of the answer."""
+        logits = self._model(torch.tensor([[*prompt, *answer]])).logits  # pyright: ignore  # as above
+        places = cast(torch.Tensor, logits)[0, len(prompt) - 1 : -1]
+        return cast(list[int], places.argmax(-1).tolist())  # pyright: ignore[reportUnknownMemberType]  # torch

@@ -30,7 +30,18 @@ def hosted(folder: Path, **changes: object) -> ServedModel:
 def resolve_adapters(
     model: ServedModel, request: TokenRequest, tenant: str = ""
 ) -> RequestAdapters:
-    return asyncio.run(model.adapter_resolver.resolve(request, tenant))
+    """Resolve a request's adapters.
+
+    Not as the result of a task: asyncio.run() makes an enum of its signal handler, whose error
+    message prints the task with all weights in its result.
+    """
+    resolved: list[RequestAdapters] = []
+
+    async def resolve() -> None:
+        resolved.append(await model.adapter_resolver.resolve(request, tenant))
+
+    asyncio.run(resolve())
+    return resolved[0]
 
 
 def settled(sampling: Sampling, *, seed: int = 0) -> RowParams:

@@ -26,6 +26,16 @@ MODES = {
 }
 
 
+plain_answers: dict[str, list[list[int]]] = {}
+"""Without drafts, by mode."""
+
+
+def expected_of(folder: Folder, mode: str) -> list[list[int]]:
+    if mode not in plain_answers:
+        plain_answers[mode] = answers(Runs(hosted(folder("llama")).lane), MODES[mode])
+    return plain_answers[mode]
+
+
 def answers(runs: Runs, sampling: Sampling, drafts: tuple[int, ...] = ()) -> list[list[int]]:
     runs.add(PROMPT, sampling, drafts=drafts)
     runs.add(OTHER, sampling)
@@ -34,8 +44,7 @@ def answers(runs: Runs, sampling: Sampling, drafts: tuple[int, ...] = ()) -> lis
 
 @pytest.mark.parametrize("mode", MODES)
 def test_right_drafts_save_steps_and_change_nothing(folder: Folder, mode: str) -> None:
-    plain = Runs(hosted(folder("llama")).lane)
-    expected = answers(plain, MODES[mode])
+    expected = expected_of(folder, mode)
 
     drafted = Runs(hosted(folder("llama")).lane)
     found = answers(drafted, MODES[mode], tuple(expected[0][:10]))
@@ -50,7 +59,7 @@ def test_right_drafts_save_steps_and_change_nothing(folder: Folder, mode: str) -
 def test_a_wrong_draft_is_replaced_and_those_after_it_dropped(
     folder: Folder, mode: str, right: int
 ) -> None:
-    expected = answers(Runs(hosted(folder("llama")).lane), MODES[mode])
+    expected = expected_of(folder, mode)
     wrong = (expected[0][right] + 1) % VOCABULARY
 
     drafted = Runs(hosted(folder("llama")).lane)
@@ -66,7 +75,7 @@ def test_looked_up_drafts_change_no_answer(
     folder: Folder, mode: str, changes: dict[str, int]
 ) -> None:
     """In small steps, and with a cache so small that answers are preempted."""
-    expected = answers(Runs(hosted(folder("llama")).lane), MODES[mode])
+    expected = expected_of(folder, mode)
 
     found = answers(Runs(hosted(folder("llama"), draft_tokens=6, **changes).lane), MODES[mode])
 
@@ -87,7 +96,7 @@ def test_text_that_repeats_itself_takes_fewer_steps(folder: Folder) -> None:
 
 def test_drafts_never_continue_past_an_end_token(folder: Folder) -> None:
     """The draft contains an end token and more; the answer ends only where the model ends it."""
-    expected = answers(Runs(hosted(folder("llama")).lane), MODES["greedy"])
+    expected = expected_of(folder, "greedy")
 
     runs = Runs(hosted(folder("llama")).lane)
     found = answers(runs, MODES["greedy"], (expected[0][0], 2, 2, 2))

@@ -1,5 +1,6 @@
 """Answers with an adapter equal those of a model with merged weights."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -55,13 +56,16 @@ def test_adapters_in_one_batch_answer_as_merged_weights_do(family: str, tmp_path
     base = save_model(tmp_path / "base", family, tie_word_embeddings=False)
     adapters(base, tmp_path)
     oracles = [Oracle(base), Oracle(tmp_path / "a-merged"), Oracle(tmp_path / "b-merged")]
-    expected = [oracle.greedy(prompt, COUNT) for prompt in prompts() for oracle in oracles]
 
     together = mixed(serve(base, tmp_path))
     chunked = mixed(serve(base, tmp_path, max_step_tokens=7, prefix_cache=False))
     cramped = serve(base, tmp_path, kv_cache=8 * ONE_BLOCK)
     preempted = mixed(cramped)
 
+    expected = [
+        oracle.greedy(prompt, COUNT, guess)
+        for (prompt, oracle), guess in zip(product(prompts(), oracles), together, strict=True)
+    ]
     assert together == expected
     assert chunked == expected
     assert preempted == expected

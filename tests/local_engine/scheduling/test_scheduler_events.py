@@ -11,7 +11,7 @@ from local_engine.scheduling.scheduler import Chunk, Scheduler, SchedulerLimits
 from local_engine.scheduling.sequence import Sequence, State, new_sequence, twin
 
 BLOCK = 4
-EVENTS = 1500
+EVENTS = 800
 KINDS = ("add", "add", "cancel", "fork", "lower", "step", "step", "step", "step")
 
 

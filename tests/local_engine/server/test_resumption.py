@@ -1,5 +1,6 @@
 """An answer that breaks off anywhere is resumed with the tokens that would have followed."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -136,14 +137,15 @@ async def test_the_same_tokens_follow_wherever_it_broke_off(
         uncut = await answer(engine, request)
         expected = whole(uncut)
         assert len(uncut) > 5, name
-        for place in range(1, len(uncut) - 1):
-            before = uncut[: place + 1]
-            if not before[-1].drawn:
-                continue
+        beginnings = [uncut[: place + 1] for place in range(1, len(uncut) - 1)]
+        beginnings = [before for before in beginnings if before[-1].drawn]
 
-            after = await answer(engine, request, before[-1].drawn)
+        ends = await asyncio.gather(
+            *(answer(engine, request, before[-1].drawn) for before in beginnings)
+        )
 
-            assert whole(before, after) == expected, (name, place)
+        for before, after in zip(beginnings, ends, strict=True):
+            assert whole(before, after) == expected, (name, len(before))
             assert after[-1].drawn == uncut[-1].drawn
             first, second, total = usage_of(before), usage_of(after), usage_of(uncut)
             assert first.completion_tokens is not None

@@ -5,6 +5,8 @@ from torch import Tensor
 
 from tests.local_engine.stand_ins.npu_refusals import HALVES, Value, refuse_unless
 
+WHOLE = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
+
 
 def fused_attention(given: dict[str, Value]) -> tuple[Tensor, Tensor]:
     return _attend(
@@ -78,9 +80,8 @@ def _check_pages(
 
 def _check_mask(mask: Value) -> None:
     assert isinstance(mask, Tensor)
-    whole = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
     refuse_unless(mask.dtype in (torch.bool, torch.int8, torch.uint8), "atten_mask's dtype")
-    refuse_unless(torch.equal(mask.bool(), whole), "atten_mask: [2048, 2048], strictly upper")
+    refuse_unless(torch.equal(mask.bool(), WHOLE), "atten_mask: [2048, 2048], strictly upper")
 
 
 def _by_sequence(
