@@ -5,7 +5,6 @@ A plug-in is an entry point in the group `strowger.adapters` that names a class 
 declares its vendor's addresses (`HasBaseUrl`, `HasTokenEndpoint`).
 """
 
-import difflib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -14,6 +13,7 @@ from typing import cast
 from adapters.base import Adapter, Endpoint, HasBaseUrl, HasTokenEndpoint, TokenEndpoint
 from adapters.openai.adapter import OpenAIAdapter
 from adapters.openai.vendor_profiles import OPENAI, VENDORS, VendorProfile
+from schemas.close_names import close_names
 from schemas.errors import InvalidConfig
 
 GROUP = "strowger.adapters"
@@ -119,7 +119,7 @@ class Registry:
         return "" if name in self.names else self._unknown(name)
 
     def _unknown(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self.names, n=1)
+        near = close_names(name, self.names)
         hint = f"did you mean {near[0]!r}?" if near else f"available: {', '.join(self.names)}."
         return f"no adapter is named {name!r}; {hint}"
 

@@ -1,10 +1,10 @@
 """The error codes that the configuration may list, and messages about all others."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 
 from gateway.config.foreign_names import suggest
 from gateway.config.problems import Found, Path, Problems, listed
+from schemas.close_names import close_names
 from schemas.errors import InvalidRequest, Unavailable, UpstreamError, UpstreamRejected
 
 VENDOR = "vendor:"
@@ -115,7 +115,7 @@ def check_codes(codes: tuple[str, ...], path: Path, problems: Problems) -> None:
             problems.add(where, Found(code), f" {NO_ATTEMPTS[code]}")
         elif not code.startswith(VENDOR):
             ours = suggest(code, CODES)
-            close = [ours] if ours else get_close_matches(code, sorted(CODES), _CLOSEST)
+            close = [ours] if ours else close_names(code, sorted(CODES), _CLOSEST)
             hint = (
                 f"did you mean {listed(close, 'or')}?"
                 if close

@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from msgspec import Struct
 
 from gateway.config.foreign_names import suggest
+from schemas.close_names import close_names
 from schemas.errors import InvalidConfig
 
 Path = tuple[str | int, ...]
@@ -147,7 +147,7 @@ def nearest(name: str, known: Iterable[str], lead: str = "available:") -> str:
     """The end of a sentence: `; did you mean "openai"?`, or else the known names after `lead`."""
     names = list(dict.fromkeys(known))
     ours = suggest(name, names)
-    close = [ours] if ours else get_close_matches(name, names, 1)
+    close = [ours] if ours else close_names(name, names)
     if close:
         return f'; did you mean "{close[0]}"?'
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""

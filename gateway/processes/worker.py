@@ -5,7 +5,6 @@ else as messages, the configuration first. When the leader exits, the worker fin
 in flight and exits too.
 """
 
-import argparse
 import asyncio
 import logging
 import signal
@@ -318,14 +317,14 @@ def _configure_logs(config: Config, run_dir: Path) -> AccessLog:
 
 
 def main(arguments: list[str]) -> None:
-    """Run a worker. Signals are ignored: the leader handles them and sends messages."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--control", type=int, required=True)
-    parser.add_argument("--listener", type=int, required=True)
-    given = parser.parse_args(arguments)
+    """Run a worker. Signals are ignored: the leader handles them and sends messages.
+
+    arguments: file descriptors of the control socket and of the listener. `argparse` would stay in
+    the memory of each worker for these two numbers.
+    """
+    control, listener = (socket.socket(fileno=int(number)) for number in arguments)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    control, listener = socket.socket(fileno=given.control), socket.socket(fileno=given.listener)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(run_worker(control, listener))
 

@@ -12,7 +12,7 @@ async def spawn(control: socket.socket, listener: socket.socket) -> asyncio.subp
     numbers = (control.fileno(), listener.fileno())
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway.processes.worker"),
-        *("--control", str(numbers[0]), "--listener", str(numbers[1])),
+        *map(str, numbers),
         stdin=asyncio.subprocess.DEVNULL,
         pass_fds=numbers,
         env=child_environment(),

@@ -1,13 +1,13 @@
 """Cross-checks of `providers[].client_fields`: a pattern without a match is probably misspelt."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 
 from adapters.base import Supports
 from adapters.client_fields.patterns import PATTERN, covers
 from gateway.config.adapter_names import LOCAL, Defaults, Installed
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.config import Provider
+from schemas.close_names import close_names
 from schemas.fields import FIELDS
 from schemas.unknown_fields import KNOWN
 
@@ -73,7 +73,7 @@ def _effect(provider: Provider, supports: Supports, path: Path, problems: Proble
         open_ended = "*" in pattern or top in _PLACES
         if any(covers(one, pattern) or covers(pattern, one) for one in known):
             continue
-        close = get_close_matches(pattern, [*known, *_nested()], 1, _ALIKE)
+        close = close_names(pattern, [*known, *_nested()], alike=_ALIKE)
         if close and not (open_ended and close[0] == pattern):
             problems.warn(
                 (*path, "deny", place),
@@ -105,5 +105,5 @@ def _nested() -> Iterator[str]:
 
 
 def _suggestion(pattern: str, known: list[str]) -> str:
-    close = get_close_matches(pattern, known, 1, _ALIKE)
+    close = close_names(pattern, known, alike=_ALIKE)
     return f'; did you mean "{close[0]}"?' if close else ""

@@ -1,7 +1,6 @@
 """Cross-checks of `experiments`: models, backends and metrics exist and are comparable."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from itertools import pairwise
 from math import isclose
 
@@ -14,6 +13,7 @@ from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.config import Config
 from gateway.config.schema.experiment import Decide, Experiment, Variant
 from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT
+from schemas.close_names import close_names
 
 ALIKE = 0.8
 """Similarity, 0 to 1, from which a name counts as a misspelt metric of the gateway."""
@@ -275,4 +275,4 @@ def _unit(experiment: Experiment, config: Config, path: Path, problems: Problems
 
 
 def _nearly(name: str, known: Iterable[str]) -> list[str]:
-    return get_close_matches(name, list(known), n=1, cutoff=ALIKE)
+    return close_names(name, known, alike=ALIKE)

@@ -1,13 +1,12 @@
 """Cross-checks of `metrics`: contracts must be possible."""
 
-from difflib import get_close_matches
-
 from gateway.config.checks.experiments import ALIKE
 from gateway.config.problems import Found, Path, Problems
 from gateway.config.schema.config import Config
 from gateway.config.schema.experiment import Experiment
 from gateway.config.schema.metric import MetricContract
 from gateway.experiments.statistics.metrics import BUILT_IN, COMMENT, LARGEST
+from schemas.close_names import close_names
 
 
 def check_metrics(config: Config, problems: Problems) -> None:
@@ -101,7 +100,7 @@ def _slips(
     for name, where in names:
         if name in known or name in BUILT_IN or problems.at(where):
             continue
-        close = get_close_matches(name, list(known), n=1, cutoff=ALIKE)
+        close = close_names(name, known, alike=ALIKE)
         if close:
             problems.warn(
                 where,

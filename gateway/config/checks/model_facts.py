@@ -1,12 +1,12 @@
 """Cross-checks of `capabilities`: the operator's facts about models."""
 
 from datetime import date
-from difflib import get_close_matches
 
 from gateway.config.checks.routing import overlap, reachable
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.capabilities import Capability
 from gateway.config.schema.config import Config
+from schemas.close_names import close_names
 
 
 def check_model_facts(config: Config, problems: Problems) -> None:
@@ -26,7 +26,7 @@ def check_model_facts(config: Config, problems: Problems) -> None:
         if owner not in providers and "" not in providers and not problems.at(("providers",)):
             problems.add(path, "no provider is named ", Found(owner), nearest(owner, providers))
         elif not any(overlap(name, row.match) for name in used):
-            close = get_close_matches(row.match, used, 1)
+            close = close_names(row.match, used)
             hint = f'; did you mean "{close[0]}"?' if close else ""
             problems.warn(path, "no model has the backend ", Found(row.match), hint)
 

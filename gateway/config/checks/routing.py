@@ -1,13 +1,13 @@
 """Cross-checks of routing: mirrors, fallbacks by error, policies and prices."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 
 from gateway.config.adapter_names import LOCAL
 from gateway.config.error_codes import check_codes
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.config import Config, Model, Provider
 from gateway.config.schema.prices import Price
+from schemas.close_names import close_names
 
 
 def check_routing(config: Config, problems: Problems) -> None:
@@ -116,7 +116,7 @@ def _prices(config: Config, providers: Mapping[str, Provider], problems: Problem
         if owner not in providers and "" not in providers and not problems.at(("providers",)):
             problems.add(path, "no provider is named ", Found(owner), nearest(owner, providers))
         elif not any(overlap(name, price.match) for name in used):
-            close = get_close_matches(price.match, unpriced, 1)
+            close = close_names(price.match, unpriced)
             if close:
                 problems.warn(
                     path,

@@ -1,7 +1,6 @@
 """The routes by model name, and the backends that they lead to: plain values."""
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Literal
 
 from msgspec import Struct, field
@@ -19,6 +18,7 @@ from gateway.routing.resilience.recent_activity import Load
 from gateway.routing.resilience.replica import REPLICA_MARK, Replica
 from gateway.routing.resilience.retry import RetryBudget
 from gateway.upstream.base import Upstream, WholeChat
+from schemas.close_names import close_names
 from schemas.errors import ModelNotFound
 
 NO_VALUES = RequestFields()
@@ -171,7 +171,7 @@ class RouteTable:
     ) -> ModelNotFound:
         names = [(name, name) for name in self.routes] + list(self.aliases.items())
         known = [name for name, own in names if may_use is None or may_use(name, own)]
-        near = get_close_matches(model, known, n=3)
+        near = close_names(model, known, 3)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         error = ModelNotFound(f"model {model!r} not found{hint}", param="model")
         error.hidden = hidden
