@@ -12,9 +12,6 @@ from tests.gateway.serving import Serving, serving
 from tests.gateway.shared_engine import SharedEngine
 from tests.stand_ins.postgres import Postgres, running_postgres
 
-LEAVE_CONNECTIONS = {"test_databricks_clients", "test_databricks_failures", "test_databricks_sdk"}
-"""Files whose clients (Databricks' SDK, MLflow's) never close a connection."""
-
 DAY_S = 86_400
 ENDS_S = (0, int(18.5 * 3600))
 """Seconds after midnight in UTC at which a day, and with it a month, ends in UTC and in Kolkata."""
@@ -23,16 +20,16 @@ LONGEST_S = 120
 """A file that counts per day or month takes less, on a busy machine, too."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def collected(request: pytest.FixtureRequest) -> Generator[None]:
-    """Their sockets are collected here, where nobody minds, and not in some later test."""
+@pytest.fixture(scope="module")
+def collected() -> Generator[None]:
+    """For clients that never close a connection (Databricks' SDK, MLflow's).
+
+    Their sockets are collected here, where nobody minds, and not in some later test.
+    """
     yield
-    module = request.node.obj
-    assert isinstance(module, ModuleType)
-    if module.__name__.rpartition(".")[2] in LEAVE_CONNECTIONS:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from tests.local_engine.goldens.embeddings import read
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.usefixtures("collected"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.filterwarnings("ignore:The 'retry_after_secs' parameter:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:get_open_ai_client:DeprecationWarning"),

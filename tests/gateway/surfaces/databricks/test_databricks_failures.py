@@ -23,6 +23,7 @@ from tests.stand_ins.provider import (
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.usefixtures("collected"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 

@@ -18,6 +18,7 @@ from tests.stand_ins.provider import Received
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.usefixtures("collected"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.filterwarnings("ignore:The 'retry_after_secs' parameter:DeprecationWarning"),
 ]
