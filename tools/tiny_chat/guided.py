@@ -83,7 +83,7 @@ class _Continues(Protocol):
 class Decodes(Protocol):
     """The used part of a tokenizer, with types."""
 
-    def decode(self, token_ids: Tensor) -> str: ...
+    def decode(self, token_ids: Tensor | list[int]) -> str: ...
 
 
 @torch.inference_mode()
@@ -94,15 +94,19 @@ def greedy_replies(
     offers: Sequence[tuple[Function, ...]],
     max_new_tokens: int = 120,
 ) -> list[str]:
-    """Continue rendered prompts in one batch, each under the grammar of its functions."""
+    """Continue rendered prompts in one batch, each under the grammar of its functions.
+
+    Complete answers leave the batch once they are a quarter of it.
+    """
     grammars = Grammars(tokenizer)
     states = [grammars.of(each) if each else None for each in offers]
     batch = tokenizer(list(prompts), padding=True, add_special_tokens=False, return_tensors="pt")
-    tokens, mask = cast(Tensor, batch["input_ids"]), cast(Tensor, batch["attention_mask"])
-    end, start = layout.SPECIAL_TOKENS.index(layout.END), tokens.shape[1]
-    ended = torch.zeros(len(prompts), dtype=torch.bool)
-    fresh, cache = tokens, None
-    while not ended.all() and tokens.shape[1] - start < max_new_tokens:
+    fresh, mask = cast(Tensor, batch["input_ids"]), cast(Tensor, batch["attention_mask"])
+    end = layout.SPECIAL_TOKENS.index(layout.END)
+    answers: list[list[int]] = [[] for _ in prompts]
+    places = list(range(len(prompts)))
+    cache: Cache | None = None
+    while True:
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -fresh.shape[1] :]
         out = cast(_Continues, model)(
             input_ids=fresh.to(model.device),
@@ -113,22 +117,31 @@ def greedy_replies(
             logits_to_keep=1,
         )
         cache, logits = out.past_key_values, cast(Tensor, out.logits)[:, -1].cpu()
-        for row, state in enumerate(states):
-            if state is not None and not ended[row]:
+        open_rows = [row for row, place in enumerate(places) if answers[place][-1:] != [end]]
+        for row in open_rows:
+            if (state := states[places[row]]) is not None:
                 allowed = torch.zeros(logits.shape[1], dtype=torch.bool)
                 state.allow(allowed)
                 logits[row, ~allowed] = -torch.inf
         drawn = logits.argmax(-1)
-        drawn[ended] = layout.SPECIAL_TOKENS.index(layout.PAD)
-        for row, state in enumerate(states):
-            if state is not None and not ended[row]:
-                state.advance(int(drawn[row]))
-        ended |= drawn == end
+        for row in open_rows:
+            token = int(drawn[row])
+            answers[places[row]].append(token)
+            if (state := states[places[row]]) is not None:
+                state.advance(token)
+        left = [row for row in open_rows if answers[places[row]][-1] != end]
+        if not left or len(answers[places[left[0]]]) >= max_new_tokens:
+            break
         fresh = drawn[:, None]
-        tokens = torch.cat((tokens, fresh), dim=1)
         mask = torch.cat((mask, torch.ones_like(fresh)), dim=1)
+        if len(left) <= len(places) * 3 // 4:
+            kept = torch.tensor(left)
+            fresh, mask = fresh[kept], mask[kept]
+            assert cache is not None
+            cache.batch_select_indices(kept.to(model.device))
+            places = [places[row] for row in left]
     text = cast(Decodes, tokenizer)
-    return [text.decode(row).replace(layout.PAD, "") for row in tokens[:, start:]]
+    return [text.decode(answer) for answer in answers]
 
 
 def _spell(marker: str) -> str:

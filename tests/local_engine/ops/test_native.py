@@ -2,7 +2,6 @@
 
 import random
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from local_engine.ops.attention import AttentionParams, Plan, Share, Span
 from local_engine.ops.kernels import PAGE, TORCH, Kernels
-from local_engine.ops.native import NoCompiler, library, native_kernels
+from local_engine.ops.native import NativeLibrary, NoCompiler, library, native_kernels
 from local_engine.ops.native_build import cpu_kernels
 from local_engine.sampling.batch_params import SamplingRows
 from local_engine.sampling.sampler import sample
@@ -26,8 +25,13 @@ needs_compiler = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
-    return native_kernels(library(tmp_path_factory.mktemp("kernels")))
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> NativeLibrary:
+    return library(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture(scope="module")
+def kernels(compiled: NativeLibrary) -> Kernels:
+    return native_kernels(compiled)
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:
@@ -226,15 +230,14 @@ def test_several_threads_give_the_numbers_of_one(kernels: Kernels) -> None:
 
 
 @needs_compiler
-def test_a_library_is_compiled_once(tmp_path: Path) -> None:
-    first = library(tmp_path)
-    made = first.path.stat().st_mtime_ns
+def test_a_library_is_compiled_once(compiled: NativeLibrary) -> None:
+    made = compiled.path.stat().st_mtime_ns
 
-    again = library(tmp_path)
+    again = library(compiled.path.parent)
 
-    assert again.path == first.path
+    assert again.path == compiled.path
     assert again.path.stat().st_mtime_ns == made
-    assert list(tmp_path.iterdir()) == [first.path]
+    assert list(compiled.path.parent.iterdir()) == [compiled.path]
 
 
 def test_without_a_compiler_torchs_kernels_serve(monkeypatch: pytest.MonkeyPatch) -> None:

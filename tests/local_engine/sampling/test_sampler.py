@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from torch import Tensor
 
 from local_engine.sampling.batch_params import SamplingRows
@@ -15,6 +16,9 @@ from tests.local_engine.tensor_values import integers, numbers
 
 CPU = torch.device("cpu")
 DRAWS = 20_000
+STEPS = 5
+"""Draws of each row, at successive positions."""
+
 MODES = {
     "free": RowParams(temperature=1.2),
     "top_k": RowParams(top_k=5),
@@ -58,31 +62,23 @@ ALONG = [("seeds", mode) for mode in MODES] + [
 """Filters depend only on parameters; two modes suffice to show that positions act like seeds."""
 
 
-@pytest.mark.parametrize("vocabulary", [6, 200, 1000])
+@pytest.mark.parametrize(
+    "vocabulary",
+    [6, 500, *(pytest.param(size, marks=pytest.mark.nightly) for size in (200, 1000))],
+)
 @pytest.mark.parametrize(("along", "mode"), ALONG)
 def test_draws_follow_the_closed_form(mode: str, vocabulary: int, along: str) -> None:
     logits = random_logits(vocabulary, 1, vocabulary)
     params, counts = MODES[mode], torch.zeros(vocabulary, dtype=torch.int64)
-    for start in range(0, DRAWS, 4000):
-        places = range(start, start + 4000)
-        seeds = places if along == "seeds" else [11] * 4000
-        rows = [
-            RowParams(
-                temperature=params.temperature,
-                top_k=params.top_k,
-                top_p=params.top_p,
-                min_p=params.min_p,
-                typical_p=params.typical_p,
-                seed=seed,
-            )
-            for seed in seeds
-        ]
-        positions = list(places) if along == "positions" else None
-        ids = sample(
-            logits.expand(4000, vocabulary),
-            batch(*rows, positions=positions, vocabulary=vocabulary),
-        ).ids
+    size = DRAWS // STEPS
+    seeds = range(size) if along == "seeds" else [11] * size
+    rows = [replace(params, seed=seed) for seed in seeds]
+    positions = None if along == "seeds" else list(range(0, DRAWS, STEPS))
+    drawn = batch(*rows, positions=positions, vocabulary=vocabulary)
+    for _ in range(STEPS):
+        ids = sample(logits.expand(size, vocabulary), drawn).ids
         counts += torch.bincount(ids, minlength=vocabulary)
+        drawn.advance()
 
     shares = probabilities(logits, batch(params, vocabulary=vocabulary))[0]
     statistic, freedom = chi_square(counts, shares)
@@ -121,7 +117,6 @@ ROWS = st.builds(
 )
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     st.lists(ROWS, min_size=1, max_size=7),
     st.integers(0, 6),
@@ -153,7 +148,7 @@ def rows_of(
     return SamplingRows(params, positions, histories, vocabulary=vocabulary, device=CPU)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(ROWS, st.integers(0, 2**31), st.integers(1, 30))
 def test_a_row_that_leaves_and_comes_back_goes_on_as_if_it_had_stayed(
     params: RowParams, seed: int, pause: int

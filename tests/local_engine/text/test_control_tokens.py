@@ -87,7 +87,7 @@ def controls(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=settings().max_examples // 2)
 @given(texts=st.lists(PLAIN, min_size=11, max_size=11))
 def test_without_spelt_tokens_the_prompt_is_transformers_own(
     made: dict[Kind, Tokenizer], folders: dict[Kind, Path], kind: Kind, texts: list[str]
@@ -100,7 +100,6 @@ def test_without_spelt_tokens_the_prompt_is_transformers_own(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=100)
 @given(texts=st.lists(HOSTILE, min_size=11, max_size=11))
 def test_spelt_tokens_are_text_in_every_field_of_a_client(
     made: dict[Kind, Tokenizer], kind: Kind, texts: list[str]
