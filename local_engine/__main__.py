@@ -7,9 +7,17 @@ the import free nothing and took 8 % of the loading time.
 import gc
 import sys
 
+from local_engine.start import UNSERVABLE, read_start, report
+from schemas.errors import InvalidConfig
+
 
 def run(arguments: list[str]) -> int:
     gc.disable()
+    try:
+        start = read_start(arguments)
+    except InvalidConfig as exc:
+        report(str(exc))
+        return UNSERVABLE
     try:
         from local_engine.process import main
     except ModuleNotFoundError as exc:
@@ -18,7 +26,7 @@ def run(arguments: list[str]) -> int:
             raise
         sys.stderr.write(f"needs {package}: pip install strowger-gateway[local]\n")
         return 1
-    return main(arguments)
+    return main(start)
 
 
 if __name__ == "__main__":

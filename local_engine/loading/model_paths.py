@@ -35,6 +35,14 @@ def model_folder(path: str, revision: str = "") -> str:
     return os.path.expanduser(path)
 
 
+def check_folder(path: str) -> None:
+    """Raise InvalidConfig for a path that is not a hub name and has no folder."""
+    if path.startswith((BUNDLED, PACKAGE)):
+        model_folder(path)
+    elif path.startswith(("/", "./", "../", "~")) and not os.path.isdir(os.path.expanduser(path)):
+        raise InvalidConfig((f"the model at {path} cannot be loaded: there is no such folder",))
+
+
 def _inside_package(path: str) -> Path:
     package, _, inside = path.removeprefix(PACKAGE).partition("/")
     if not package.isidentifier():

@@ -334,6 +334,25 @@ async def test_a_replaced_engine_finishes_its_streams_and_then_the_new_one_serve
     assert [said(one).startswith("Sorry, I do not know") for one in after] == [True] * 2
 
 
+async def test_an_engine_ends_with_its_killed_gateway(rig: Rig) -> None:
+    """The last test of the file, because it kills the gateway of all."""
+    engine = cast(int, (await rig.engine())["pid"])
+    assert alive(engine)
+
+    rig.up.process.kill()
+
+    await rig.up.process.wait()
+    async with asyncio.timeout(SOON_S):
+        while alive(engine):  # noqa: ASYNC110  it is no child of the test
+            await asyncio.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    """A zombie process that is not waited for counts as ended."""
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
 async def chat(client: httpx.AsyncClient, model: str, question: Json = HELLO) -> httpx.Response:
     return await client.post("/v1/chat/completions", json={**question, "model": model})
 

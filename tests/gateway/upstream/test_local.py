@@ -32,7 +32,7 @@ from schemas.errors import (
 from schemas.events import Started
 from schemas.requests import ChatRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
-from tests.gateway.remote_engines.transports import place_of
+from tests.gateway.remote_engines.transports import TRANSPORTS, place_of
 from tests.local_engine.services import MODEL, chat, config, serving
 from tests.local_engine.tiny import save_model
 
@@ -108,7 +108,28 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_model(tmp_path_factory.mktemp("llama"), max_position_embeddings=100_000)
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_an_engine_answers_fails_and_outlives_its_callers(
+    transport: str, llama: Path, tmp_path: Path
+) -> None:
+    """In this process. tests/gateway/engine_process/test_local_engine.py kills others."""
+    async with serving(config(llama)) as service:
+        async with place_of(transport, partial(Connection, service), tmp_path) as place:
+            engine = Engine(place)
+            await every_call_ends_as_it_should(engine)
+            stream = engine.upstream.generate(chat("on", ENDLESS), call())
+            await anext(stream)
+        if transport == "tcp":
+            with pytest.raises(UpstreamBroken, match="here: the connection to the engine is lost"):
+                async for _ in stream:
+                    pass
+            with pytest.raises(UpstreamUnreachable, match="here: the engine does not respond"):
+                await engine.ask(chat("too late", SHORT))
+        await engine.upstream.aclose()
+
+
+@pytest.mark.nightly
+async def test_a_process_answers_fails_comes_back_and_outlives_its_callers(
     llama: Path, tmp_path: Path
 ) -> None:
     """One process for all of these: it takes seconds to start."""
@@ -119,23 +140,6 @@ async def test_an_engine_answers_fails_and_outlives_its_callers(
     assert process.status == "stopped"
     with pytest.raises(UpstreamUnreachable, match="here: the engine does not respond"):
         await engine.ask(chat("too late", SHORT))
-
-
-async def test_an_engine_on_tcp_answers_fails_and_outlives_its_callers(
-    llama: Path, tmp_path: Path
-) -> None:
-    """In this process. tests/gateway/remote_engines/test_killed_engines.py kills others."""
-    async with serving(config(llama)) as service:
-        async with place_of("tcp", partial(Connection, service), tmp_path) as place:
-            engine = Engine(place)
-            await every_call_ends_as_it_should(engine)
-            stream = engine.upstream.generate(chat("on", ENDLESS), call())
-            await anext(stream)
-        with pytest.raises(UpstreamBroken, match="here: the connection to the engine is lost"):
-            async for _ in stream:
-                pass
-        with pytest.raises(UpstreamUnreachable, match="here: the engine does not respond"):
-            await engine.ask(chat("too late", SHORT))
 
 
 async def every_call_ends_as_it_should(engine: Engine) -> None:
@@ -280,31 +284,16 @@ def test_settings_are_the_providers() -> None:
     assert settings.max_lora_bytes == 1 << 16
 
 
-async def test_an_engine_ends_when_its_parent_is_gone(llama: Path, tmp_path: Path) -> None:
-    settings = msgspec.json.encode(config(llama)).decode()
-    parent = (
-        "import subprocess, sys;"
-        "engine = subprocess.Popen([sys.executable, '-m', 'local_engine', '--socket',"
-        " sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE);"
-        "engine.stdin.write(sys.argv[2].encode() + b'\\n'); engine.stdin.flush();"
-        "print(engine.pid, flush=True);"
-        "sys.exit(0 if b'ready\\n' in iter(engine.stdout.readline, b'') else 1)"
-    )
+async def test_an_engine_that_still_loads_ends_when_its_parent_is_gone(
+    llama: Path, tmp_path: Path
+) -> None:
+    """tests/gateway/engine_process/test_local_engine.py kills the parent of one that serves."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", parent, str(tmp_path / "e.sock"), settings),
+        *(sys.executable, "-m", "local_engine", "--socket", str(tmp_path / "e.sock")),
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    out, _ = await process.communicate()
+    said, _ = await process.communicate(msgspec.json.encode(config(llama)) + b"\n")
 
     assert process.returncode == 0
-
-    async def it_is_gone() -> bool:
-        return not alive(int(out))
-
-    await soon(it_is_gone)
-
-
-def alive(pid: int) -> bool:
-    """A zombie process that is not waited for counts as ended."""
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    assert b"ready" not in said

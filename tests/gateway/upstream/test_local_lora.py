@@ -54,8 +54,8 @@ async def tokens(
 async def running(
     transport: str, settings: EngineConfig, folder: Path
 ) -> AsyncGenerator[EnginePlace, None]:
-    """The engine's process with its socket, or an engine in this process on TCP."""
-    if transport == "tcp":
+    """The engine's process with its socket, or an engine in this process."""
+    if transport in TRANSPORTS:
         async with serving(settings) as service:
             async with place_of(transport, partial(Connection, service), folder) as place:
                 yield place
@@ -66,7 +66,9 @@ async def running(
         yield UnixPlace(process.socket_path)
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(
+    "transport", [*TRANSPORTS, pytest.param("process", marks=pytest.mark.nightly)]
+)
 async def test_an_engine_serves_configured_and_sent_adapters(
     transport: str, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from local_engine.bundled import bundled_path
-from local_engine.loading.model_paths import model_folder
+from local_engine.loading.model_paths import check_folder, model_folder
 from schemas.errors import InvalidConfig
 
 
@@ -47,3 +47,14 @@ def test_a_missing_package_or_folder_is_an_error_with_the_remedy(
 ) -> None:
     with pytest.raises(InvalidConfig, match=message):
         model_folder(path)
+
+
+@pytest.mark.parametrize("path", ["/nowhere/model", "./nowhere", "../nowhere", "~/nowhere"])
+def test_a_path_without_a_folder_is_an_error_that_names_it(path: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"the model at {path} .*no such folder"):
+        check_folder(path)
+
+
+def test_a_hub_name_may_have_no_folder_yet(tmp_path: Path) -> None:
+    for path in ("sentence-transformers/all-MiniLM-L6-v2", str(tmp_path), "bundled:tiny-chat"):
+        check_folder(path)

@@ -17,6 +17,7 @@ from local_engine.execution.model_lane import ModelLane
 from local_engine.process import main
 from local_engine.protocol.stats import Stats
 from local_engine.server.model_host import ServedModel, host
+from local_engine.start import read_start
 
 
 class HangingLane:
@@ -54,4 +55,4 @@ def hanging(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Se
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], hosting=hanging))
+    sys.exit(main(read_start(sys.argv[1:]), hosting=hanging))
