@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-from litestar import Router
-
 from gateway.admin.access import admin_exists, role_required
 from gateway.admin.audit import audit_route
 from gateway.admin.backends import backends_route
@@ -14,6 +12,7 @@ from gateway.admin.explain import explain_route
 from gateway.admin.governance.routes import governance_routes
 from gateway.admin.keys import key_routes
 from gateway.admin.limits import limits_route
+from gateway.admin.own_router import OwnRouter
 from gateway.admin.page.routes import live_route, page_routes
 from gateway.admin.page.sign_in import sign_in_routes
 from gateway.admin.payloads import payload_routes
@@ -24,8 +23,8 @@ from gateway.admin.usage import usage_route
 from gateway.state import Gateway
 
 
-def admin_routes(current: Callable[[], Gateway]) -> Router:
-    api = Router(
+def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
+    api = OwnRouter(
         path="/",
         guards=[role_required(current)],
         route_handlers=[
@@ -48,4 +47,4 @@ def admin_routes(current: Callable[[], Gateway]) -> Router:
     )
     pages = [*page_routes(current), *sign_in_routes(current), *governance_routes(current)]
     handlers = [api, *pages]
-    return Router(path="/admin", guards=[admin_exists(current)], route_handlers=handlers)
+    return OwnRouter(path="/admin", guards=[admin_exists(current)], route_handlers=handlers)

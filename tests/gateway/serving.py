@@ -25,6 +25,7 @@ from gateway.state import Gateway
 from gateway.store.rows import Recorder
 from gateway.telemetry.access_log import AccessLine, AccessLog
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
+from tests.gateway.parsed_signatures import keep_parsed_signatures
 
 _lines = msgspec.json.Decoder(AccessLine)
 _mirror_lines = msgspec.json.Decoder(MirrorLogEntry)
@@ -32,6 +33,8 @@ _MIRRORED = b'{"mirror_of"'
 _STARTED = count()
 """The first gateway of a process builds its pages outside of any request's timeout: it takes longer
 than all later ones."""
+
+keep_parsed_signatures()
 
 
 class Engines(Protocol):
@@ -42,19 +45,31 @@ class Engines(Protocol):
         ...
 
 
+class _Read(Struct):
+    """What was read of an access log. size: in bytes, up to the end of a line."""
+
+    lines: list[AccessLine] = []
+    size: int = 0
+
+
 class Serving(Struct, frozen=True, kw_only=True, eq=False):
     """A running gateway. url: without the `/v1`. state: to look at, never to change."""
 
     url: str
     state: Gateway
     log: io.BytesIO
+    _read: _Read = msgspec.field(default_factory=_Read)
 
     def access_lines(self) -> list[AccessLine]:
         """What the access log holds so far."""
         self.state.log.flush()
         self.state.log.access_log.flush()
-        lines = self.log.getvalue().splitlines()
-        return [_lines.decode(line) for line in lines if not line.startswith(_MIRRORED)]
+        text = self.log.getvalue()
+        end = text.rfind(b"\n") + 1
+        lines = text[self._read.size : end].splitlines()
+        self._read.lines += [_lines.decode(one) for one in lines if not one.startswith(_MIRRORED)]
+        self._read.size = end
+        return self._read.lines.copy()
 
     def mirror_lines(self) -> list[MirrorLogEntry]:
         """What it says of copies."""
@@ -96,12 +111,15 @@ async def serving(
     )
     await runtime.start()
     running = asyncio.create_task(server.serve(listener))
+    running.add_done_callback(lambda _: server.listening.set())  # what fails to start waits no more
     reaper = SlowClientReaper(
         server.connections, lambda: state.runtime.config.server.client_timeout_s
     )
     watching = asyncio.create_task(reaper.watch())
     try:
         await server.listening.wait()
+        if running.done():
+            await running
         scheme = "http" if tls is None else "https"
         port = listener.getsockname()[1]
         yield Serving(url=f"{scheme}://127.0.0.1:{port}", state=state, log=log)

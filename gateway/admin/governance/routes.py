@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from litestar import Router
 from litestar.handlers import HTTPRouteHandler
 
 from gateway.admin.access import role_required
@@ -12,13 +11,14 @@ from gateway.admin.governance.key_routes import key_view_routes
 from gateway.admin.governance.session_routes import session_view_routes
 from gateway.admin.governance.spend_routes import spend_route
 from gateway.admin.governance.state_routes import budgets_view_route, limits_view_route
+from gateway.admin.own_router import OwnRouter
 from gateway.state import Gateway
 from schemas.errors import GatewayError
 
 
-def governance_routes(current: Callable[[], Gateway]) -> list[Router]:
-    def part(name: str, handlers: Sequence[HTTPRouteHandler]) -> Router:
-        return Router(
+def governance_routes(current: Callable[[], Gateway]) -> list[OwnRouter]:
+    def part(name: str, handlers: Sequence[HTTPRouteHandler]) -> OwnRouter:
+        return OwnRouter(
             path="/view",
             guards=[role_required(current)],
             route_handlers=handlers,

@@ -27,7 +27,7 @@ from tests.gateway.failures.fault_tasks import TASKS, client_sees, status
 from tests.gateway.remote_engines.fleets import Certificates
 from tests.gateway.remote_engines.transports import TRANSPORTS
 from tests.gateway.serving import Serving, serving
-from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
+from tests.stand_ins.provider import Answer, Received, answers, provider
 
 pytestmark = pytest.mark.anyio
 
@@ -48,17 +48,18 @@ RECOVERED = [
 
 
 class Faults(Struct, frozen=True, kw_only=True, eq=False):
-    """The gateway, its engines, the provider beside them, and who is at work in an engine."""
+    """The gateway, its engines, and who is at work in an engine.
+
+    remote: how many requests of a model the provider beside the engines received.
+    """
 
     gateway: Serving
     engines: StandIns
-    remote: Provider
+    remote: Counter[str]
     working: Counter[str]
 
     def asked(self, model: str) -> int:
-        return self.engines.count(model) + sum(
-            one.json.get("model") == model for one in self.remote.requests
-        )
+        return self.engines.count(model) + self.remote[model]
 
 
 def name_of(place: int, task: str) -> str:
@@ -124,6 +125,7 @@ async def faults(
 ) -> AsyncGenerator[Faults, None]:
     working: Counter[str] = Counter()
     seen: Counter[str] = Counter()
+    by_remote: Counter[str] = Counter()
 
     async def conduct(asked: Asked) -> None:
         model = asked.model
@@ -139,9 +141,11 @@ async def faults(
             working[model] -= 1
 
     async def behave(request: Received, answer: Answer) -> None:
-        if scenario_of(str(request.json["model"])).second_fails:
+        model = str(request.json["model"])
+        by_remote[model] += 1
+        if scenario_of(model).second_fails:
             await answer.json({"error": {"message": "boom"}}, 500)
-        elif "-continued-" in str(request.json["model"]):
+        elif "-continued-" in model:
             await continues_text(request, answer)
         else:
             await answers(request, answer)
@@ -162,7 +166,7 @@ async def faults(
 
         text = config(remote.base_url, on_socket if context is None else on_tcp)
         async with serving(text, run_dir, engine=engines) as running:
-            yield Faults(gateway=running, engines=engines, remote=remote, working=working)
+            yield Faults(gateway=running, engines=engines, remote=by_remote, working=working)
 
 
 @pytest.fixture(scope="module", params=range(len(ENGINE_SCENARIOS)))
