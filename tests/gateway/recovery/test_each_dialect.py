@@ -189,21 +189,24 @@ class First:
 
 
 @pytest.mark.parametrize("adapter", DIALECTS)
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.nightly)])
 async def test_the_text_is_whole_wherever_the_first_backend_broke_off(
-    tmp_path: Path, adapter: str
+    tmp_path: Path, adapter: str, every: int
 ) -> None:
+    """After every third character by day, and after every one at night."""
     path, model, second = DIALECTS[adapter]
     first = First(second)
     async with (
         provider(first.behave) as remote,
         serving(config(adapter, remote.origin, path, model), tmp_path) as gateway,
     ):
-        for cut in range(1, len(WHOLE)):
+        places = range(1, len(WHOLE), every)
+        for cut in places:
             first.cut = cut
             got = await ask(gateway.url, max_tokens=500)
             assert (got.text, got.error, got.finish, got.roles) == (WHOLE, "", "stop", 1), cut
             assert got.comments == (": continued after upstream_broken",)
-        assert len(first.continued) == len(WHOLE) - 1
+        assert len(first.continued) == len(places)
 
 
 async def test_a_stream_of_bedrock_is_continued_wherever_it_broke_off(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ ADAPTERS = (
     "triton-llmapi",
 )
 END = re.compile(rb"\r?\n\r?\n")
-FEW = 8
+FEW = 4
 
 
 def streams(adapter: str) -> Iterator[Recording]:
@@ -60,12 +60,15 @@ CASES = [
 
 
 def cuts(body: bytes, most: int) -> list[int]:
-    """Where frames end, and in the middle of each; with more than `most`, evenly chosen ones."""
+    """Where frames end, and in the middle of each; with more than `most`, evenly chosen ones.
+
+    They are an odd number of places apart, so that there are some of both.
+    """
     ends = [found.end() for found in END.finditer(body)]
     ends = ends or [at + 1 for at, byte in enumerate(body) if byte == 0x0A]
     middles = [(one + other) // 2 for one, other in pairwise([0, *ends])]
     places = sorted([*ends[:-1], *middles])
-    return places[:: -(-len(places) // most)]
+    return places[:: -(-len(places) // most) | 1]
 
 
 class Staged:
