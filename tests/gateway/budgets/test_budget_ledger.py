@@ -23,7 +23,7 @@ from gateway.telemetry.line_groups import grouped
 
 pytestmark = pytest.mark.anyio
 
-HISTORIES = 2000
+HISTORIES = 800
 NIGHTLY = int(os.environ.get("STROWGER_BUDGET_HISTORIES", "100000"))
 STEPS = 24
 START = datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
@@ -70,7 +70,6 @@ def in_some_order(history: Sequence[Batch], seed: int) -> list[bool]:
 
 
 @given(batches, rates, st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
 def test_the_sum_never_exceeds_that_of_one_gateway_with_all_the_requests(
     history: list[Batch], rate: float, seed: int
 ) -> None:
@@ -80,7 +79,6 @@ def test_the_sum_never_exceeds_that_of_one_gateway_with_all_the_requests(
 
 
 @given(batches, rates)
-@settings(max_examples=100, deadline=None)
 def test_failures_one_by_one_give_the_sum_of_one_gateway(history: list[Batch], rate: float) -> None:
     """Without the doubt about the order nothing is lost."""
     single = [
@@ -95,7 +93,6 @@ def test_failures_one_by_one_give_the_sum_of_one_gateway(history: list[Batch], r
 
 
 @given(batches, st.integers(0, 11), st.integers(0, 3))
-@settings(max_examples=100, deadline=None)
 def test_a_failure_more_raises_the_sum_and_a_success_more_lowers_it(
     history: list[Batch], turn: int, gateway: int
 ) -> None:
@@ -117,7 +114,6 @@ def test_a_failure_more_raises_the_sum_and_a_success_more_lowers_it(
     st.lists(st.builds(Reported, failed=NUMBERS, succeeded=NUMBERS, recent=NUMBERS), min_size=12),
     st.integers(0, 2**32),
 )
-@settings(max_examples=150, deadline=None)
 def test_whatever_one_gateway_reports_half_of_the_evidence_is_that_of_others(
     history: list[Batch], lies: list[Reported], seed: int
 ) -> None:
@@ -130,7 +126,6 @@ def test_whatever_one_gateway_reports_half_of_the_evidence_is_that_of_others(
 
 
 @given(batches, st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None)
 def test_what_a_gateway_has_contributed_goes_with_it(history: list[Batch], seed: int) -> None:
     evidence = read(EvidenceSum(RULE), history)
     counts = [(sum(b[n][0] for b in history), sum(b[n][1] for b in history)) for n in range(4)]

@@ -165,10 +165,10 @@ async def fuzzed(
 async def test_hostile_requests_are_answered_without_side_effects(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong, statuses = await fuzzed(tmp_path, 5_000, caplog, SEED, monkeypatch)
+    wrong, statuses = await fuzzed(tmp_path, 2_500, caplog, SEED, monkeypatch)
 
     assert not wrong, "\n".join(wrong[:20])
-    assert sum(statuses.values()) == 5_000
+    assert sum(statuses.values()) == 2_500
     assert statuses[200] > 50
 
 

@@ -16,7 +16,7 @@ from gateway.limits.ledger import Account, Accounts, Hold
 from gateway.limits.shown import Headers
 from gateway.limits.window import PIECES, Seats, Window
 
-HISTORIES = 1500
+HISTORIES = 500
 NIGHTLY = int(os.environ.get("STROWGER_LIMIT_HISTORIES", "100000"))
 STEPS = 60
 GRAIN: Final = 100

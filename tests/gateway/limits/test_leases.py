@@ -16,7 +16,7 @@ from gateway.limits.messages import ToLeader, ToWorker
 
 pytestmark = pytest.mark.anyio
 
-SEEDS = range(12)
+SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 12))]
 
 
 class LateMail:

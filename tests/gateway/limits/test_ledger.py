@@ -140,7 +140,7 @@ class World:
         return at
 
 
-@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(sizes=limits, history=steps)
 def test_a_request_is_admitted_exactly_while_there_is_room_under_every_limit(
     sizes: tuple[int, int, int, int], history: list[Step]

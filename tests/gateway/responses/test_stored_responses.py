@@ -16,7 +16,11 @@ from tests.stand_ins.postgres import Postgres
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+EACH_DATABASE = pytest.mark.parametrize("up", ["sqlite", "postgresql"], indirect=True)
+"""Where the statements matter; all other tests run on PostgreSQL at night."""
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.nightly)])
 async def up(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Archived]:
     url = None
     if request.param == "postgresql":
@@ -26,6 +30,7 @@ async def up(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[A
         yield found
 
 
+@EACH_DATABASE
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_response_is_continued_by_its_id(up: Archived, *, stream: bool) -> None:
     first = await ask(up.ann, input="one", instructions="Be brief.", stream=stream)
@@ -98,6 +103,7 @@ async def test_an_answer_that_a_limit_cuts_off_is_stored(up: Archived) -> None:
     assert await up.ann.responses.retrieve(answer.id) == answer
 
 
+@EACH_DATABASE
 async def test_items_are_listed_in_pages(up: Archived) -> None:
     first = await ask(up.ann, input=[{"role": "user", "content": "a"}])
     second = await ask(up.ann, input="b", previous_response_id=first.id)
@@ -113,6 +119,7 @@ async def test_items_are_listed_in_pages(up: Archived) -> None:
     assert len({one.id for one in items}) == 3
 
 
+@EACH_DATABASE
 async def test_a_reference_stands_for_a_stored_item(up: Archived) -> None:
     first = await ask(up.ann, input="one")
     listed = (await up.ann.responses.input_items.list(first.id)).data
@@ -132,6 +139,7 @@ async def test_a_reference_stands_for_a_stored_item(up: Archived) -> None:
     assert up.sent()[:3] == sent
 
 
+@EACH_DATABASE
 async def test_a_deleted_response_is_gone(up: Archived) -> None:
     first = await ask(up.ann)
     second = await ask(up.ann, previous_response_id=first.id)
@@ -145,6 +153,7 @@ async def test_a_deleted_response_is_gone(up: Archived) -> None:
         await ask(up.ann, previous_response_id=second.id)
 
 
+@EACH_DATABASE
 async def test_what_is_left_of_a_conversation_is_listed(up: Archived) -> None:
     first = await ask(up.ann, input="one")
     second = await ask(up.ann, input="two", previous_response_id=first.id)

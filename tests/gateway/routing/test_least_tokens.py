@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import tokenizers
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from adapters.base import Supports
@@ -89,7 +89,6 @@ def chat(*texts: str) -> ChatRequest:
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
 @example(["by the way " * 500])
 @example([" " * 70_000 + "x"])
 @example(["x" * 70_000 + " y" * 1_000])
@@ -104,7 +103,6 @@ def test_a_chat_is_never_refused_by_a_context_that_its_tokens_fit(texts: list[st
 
 
 @given(TEXTS)
-@settings(max_examples=100, deadline=None)
 def test_reading_on_never_lowers_the_least_number_of_tokens(text: str) -> None:
     request = chat(text)
 

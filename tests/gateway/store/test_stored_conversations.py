@@ -11,6 +11,7 @@ from gateway.store.response_rows import StoredResponse
 from gateway.store.sql import SqlStore
 
 ROOM = 1 << 30
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))]
 
 
 class Model(Struct, eq=False):
@@ -51,7 +52,7 @@ def made(chance: random.Random, model: Model, number: int) -> StoredResponse:
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_conversation_is_the_path_to_its_response(store: SqlStore, seed: int) -> None:
     chance, model, responses = random.Random(seed), Model(rows={}), store.stored_responses
     for number in range(120):
@@ -83,7 +84,7 @@ def test_a_conversation_is_the_path_to_its_response(store: SqlStore, seed: int) 
             assert shorter.too_long
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_key_never_has_more_than_its_bytes(store: SqlStore, seed: int) -> None:
     most = 1_500
     chance, model, responses = random.Random(seed), Model(rows={}), store.stored_responses

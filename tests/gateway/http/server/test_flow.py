@@ -26,7 +26,11 @@ from tests.gateway.http.server.wire import PROBE, chunked
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["asyncio", "uvloop"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(False, marks=pytest.mark.nightly), True],
+    ids=["asyncio", "uvloop"],
+)
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
     return "asyncio", {"use_uvloop": request.param}
 
