@@ -133,10 +133,10 @@ class FileRecorder:
             self._failing = True
             return
         if self._failing:
+            self._failing = False  # first: who has read the message finds it true in the metrics
             lost = self.lost - self._reported_lost
             _log.warning("writing %s to the spool again; %d were lost", self._what, lost)
             self._reported_lost = self.lost
-        self._failing = False
 
     def _close_idle_file(self) -> None:
         """Finish a file without writes for an hour, so that it can be imported and removed."""

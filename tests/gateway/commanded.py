@@ -4,10 +4,10 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 import httpx
 from msgspec import Struct
@@ -17,6 +17,22 @@ SOON_S = 120.0
 """For whatever is promised within a second or two; a busy machine gets more."""
 
 
+class Running(Protocol):
+    """What tests need of `asyncio.subprocess.Process`."""
+
+    pid: int
+    returncode: int | None
+
+    async def wait(self) -> int: ...
+    def send_signal(self, signal: int) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+Started = tuple[Running, asyncio.StreamReader, asyncio.StreamReader]
+"""A process with its stdout and stderr."""
+
+
 class Commanded(Struct, kw_only=True, eq=False):
     """The command, ready. lines: what it has said on stderr, one message each.
 
@@ -24,7 +40,7 @@ class Commanded(Struct, kw_only=True, eq=False):
     """
 
     config: Path
-    process: asyncio.subprocess.Process
+    process: Running
     url: str
     lines: list[str]
     access: list[dict[str, object]]
@@ -94,23 +110,23 @@ async def commanded(
     env: Mapping[str, str] | None = None,
     command: tuple[str, ...] = (sys.executable, "-m", "gateway.cli"),
     folder: Path | None = None,
+    start: Callable[[tuple[str, ...], dict[str, str]], Awaitable[Started]] | None = None,
 ) -> AsyncGenerator[Commanded, None]:
     """Serve `text`, written to the file `config`, on any free port.
 
     env: in addition to the test's own. command: an installed `strowger`. folder: to run in.
+    start: how else to run these arguments of `strowger` in this environment.
     """
     write(config, text)
-    process = await asyncio.create_subprocess_exec(
-        *(*command, "serve", "--config", str(config), "--port", "0"),
-        *options,
-        cwd=folder,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "COLUMNS": "100", **(env or {})},
-    )
+    words = ("serve", "--config", str(config), "--port", "0", *options)
+    environment = {**os.environ, "COLUMNS": "100", **(env or {})}
+    if start is None:
+        process, stdout, stderr = await _execute((*command, *words), environment, folder)
+    else:
+        process, stdout, stderr = await start(words, environment)
     up = Commanded(config=config, process=process, url="", lines=[], access=[], plain=[])
-    hearing = [asyncio.create_task(_hear(process.stderr, up.lines, up.message))]
-    hearing.append(asyncio.create_task(_hear(process.stdout, up.access, _read)))
+    hearing = [asyncio.create_task(_hear(stderr, up.lines, up.message))]
+    hearing.append(asyncio.create_task(_hear(stdout, up.access, _read)))
     try:
         up.url = (await up.said("serving ")).rpartition(" on ")[2]
         await up.said("ready")
@@ -122,14 +138,26 @@ async def commanded(
         await asyncio.gather(*hearing)
 
 
+async def _execute(
+    words: tuple[str, ...], environment: dict[str, str], folder: Path | None
+) -> Started:
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    return cast(Running, process), process.stdout, process.stderr
+
+
 def _read(line: str) -> dict[str, object]:
     return cast("dict[str, object]", json.loads(line))
 
 
-async def _hear(
-    stream: asyncio.StreamReader | None, into: list[_T], read: Callable[[str], _T]
-) -> None:
-    assert stream is not None
+async def _hear(stream: asyncio.StreamReader, into: list[_T], read: Callable[[str], _T]) -> None:
     while line := await stream.readline():
         into.append(read(line.decode()))
 

@@ -1,6 +1,7 @@
 """Fixtures of several files, and what clients that are not ours leave behind."""
 
 import gc
+import os
 import time
 import warnings
 from collections.abc import AsyncGenerator, Generator
@@ -41,9 +42,11 @@ def within_one_period() -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Generator[Postgres]:
-    """For all files that need no server of their own."""
-    with running_postgres() as server:
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[Postgres]:
+    """For all files that need no server of their own; the workers of a run share a template."""
+    run = tmp_path_factory.getbasetemp()
+    shared = run.parent if "PYTEST_XDIST_WORKER" in os.environ else run
+    with running_postgres(shared / "postgres") as server:
         yield server
 
 

@@ -4,6 +4,7 @@ It keeps its data in its own folder and listens on a socket there. `strowger` is
 a password. Sorting follows English unless a column sets another collation, as on many real servers.
 """
 
+import fcntl
 import os
 import pwd
 import shutil
@@ -135,19 +136,22 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres() -> Generator[Postgres]:
-    """Run a server, or skip the test if none can run."""
+def running_postgres(template: Path | None = None) -> Generator[Postgres]:
+    """Run a server, or skip the test if none can run.
+
+    template: a folder for the data of a new server, which the first caller creates and all others
+    copy: creating it takes almost a second of CPU.
+    """
     if reason := why_not():
         pytest.skip(reason)
     folder = Path(tempfile.mkdtemp(prefix="strowger-pg-"))
     try:
         if (owner := _owner()) is not None:
             shutil.chown(folder, owner)
-        program = _program("initdb")
-        assert program is not None
-        words = ("-D", str(folder / "data"), "-U", "strowger", "-A", "trust", "-E", "UTF8")
-        sorting = ("--locale-provider=icu", "--icu-locale=en", "--locale=C.UTF-8")
-        _run(folder, program, *words, *sorting, "--no-sync", "--no-instructions")
+        if template is None:
+            _create_data(folder)
+        else:
+            _copy_data(folder, template)
         server = Postgres(folder)
         server.start()
         try:
@@ -156,3 +160,21 @@ def running_postgres() -> Generator[Postgres]:
             server.stop()
     finally:
         shutil.rmtree(folder)
+
+
+def _create_data(folder: Path) -> None:
+    program = _program("initdb")
+    assert program is not None
+    words = ("-D", str(folder / "data"), "-U", "strowger", "-A", "trust", "-E", "UTF8")
+    sorting = ("--locale-provider=icu", "--icu-locale=en", "--locale=C.UTF-8")
+    _run(folder, program, *words, *sorting, "--no-sync", "--no-instructions")
+
+
+def _copy_data(folder: Path, template: Path) -> None:
+    with open(f"{template}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not template.exists():
+            _create_data(folder)
+            subprocess.run(("cp", "-a", str(folder / "data"), str(template)), check=True)
+            return
+    subprocess.run(("cp", "-a", str(template), str(folder / "data")), check=True)

@@ -179,13 +179,19 @@ FAULTY: list[tuple[dict[str, object], str]] = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+async def refusing(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[httpx.AsyncClient]:
+    """The operator's client of a gateway that issues no key."""
+    async with operated(tmp_path_factory.mktemp("refusing")) as (_, client):
+        yield client
+
+
 @pytest.mark.parametrize(("body", "told"), FAULTY)
 async def test_a_faulty_key_is_refused_with_its_field(
-    body: dict[str, object], told: str, tmp_path: Path
+    body: dict[str, object], told: str, refusing: httpx.AsyncClient
 ) -> None:
-    async with operated(tmp_path) as (_, client):
-        answer = await client.post("/keys", json=body)
-        listed = (await client.get("/keys")).json()["keys"]
+    answer = await refusing.post("/keys", json=body)
+    listed = (await refusing.get("/keys")).json()["keys"]
 
     assert answer.status_code == 400
     assert told in answer.json()["error"]["message"]

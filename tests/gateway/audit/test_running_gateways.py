@@ -17,7 +17,8 @@ from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_existing
 from schemas.secret import Secret
 from tests.gateway.cli.command_line import run
-from tests.gateway.commanded import SOON_S, Commanded, commanded
+from tests.gateway.commanded import SOON_S, Commanded
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.postgres import Postgres
 
 pytestmark = pytest.mark.anyio
@@ -89,7 +90,7 @@ async def stop(up: Commanded) -> None:
 async def gateways(*started: tuple[Path, str, int]) -> AsyncGenerator[Sequence[Commanded]]:
     """Start one for each file, text and number of workers."""
     async with AsyncExitStack() as stack:
-        ups = (commanded(file, text, "--workers", str(workers)) for file, text, workers in started)
+        ups = (forked(file, text, "--workers", str(workers)) for file, text, workers in started)
         yield await asyncio.gather(*(stack.enter_async_context(up) for up in ups))
 
 

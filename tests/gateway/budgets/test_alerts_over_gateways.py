@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.budgets.test_budgeted_requests import PRICES
-from tests.gateway.commanded import SOON_S, Commanded, commanded
+from tests.gateway.commanded import SOON_S, Commanded
+from tests.gateway.forked_commands import forked
 from tests.gateway.limits.test_limited_requests import HELLO
 from tests.stand_ins.postgres import Postgres
 from tests.stand_ins.provider import provider
@@ -62,8 +63,8 @@ async def test_each_alert_arrives_once_though_a_gateway_is_killed(
             )
 
         one_file, two_file = tmp_path / "one.yaml", tmp_path / "two.yaml"
-        async with commanded(two_file, config("two")) as two:
-            async with commanded(one_file, config("one")) as one:
+        async with forked(two_file, config("two")) as two:
+            async with forked(one_file, config("one")) as one:
                 await answered(one)
                 await hook.until(lambda: len(hook.events) == 1)
                 await answered(two)
@@ -71,7 +72,7 @@ async def test_each_alert_arrives_once_though_a_gateway_is_killed(
                 await one.process.wait()
             await answered(two)
             await hook.until(lambda: len(hook.events) == 2)
-            async with commanded(one_file, config("one")) as one:
+            async with forked(one_file, config("one")) as one:
                 await answered(one)
                 await hook.until(lambda: len(hook.events) == 3)
                 await answered(one)

@@ -14,7 +14,8 @@ import pytest
 from msgspec import Struct
 
 from tests.gateway.budgets.test_budgeted_requests import PRICES
-from tests.gateway.commanded import SOON_S, Commanded, commanded, connected, pid_of
+from tests.gateway.commanded import SOON_S, Commanded, connected, pid_of
+from tests.gateway.forked_commands import forked
 from tests.gateway.limits.test_limited_requests import HELLO, says_hello
 from tests.gateway.limits.test_limits_over_workers import until_received
 from tests.stand_ins.provider import Answer, Provider, Received, provider
@@ -75,7 +76,7 @@ async def two(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Spendi
         keys = ", ".join(f"{{name: {key}, key: key-of-{key}-00000000}}" for key in "abcd")
         text = CONFIG.format(url=remote.base_url, keys=keys, prices=PRICES, of_c="{of_c}")
         first = text.replace("{of_c}", "44")
-        up = await stack.enter_async_context(commanded(config, first, "--workers", "2"))
+        up = await stack.enter_async_context(forked(config, first, "--workers", "2"))
         yield Spending(up=up, remote=remote, text=text)
 
 
@@ -151,7 +152,7 @@ async def test_a_restart_reads_what_was_spent_from_the_records(two: Spending) ->
     recorded = {key: two.recorded(key) for key in "abcd"}
 
     file = two.up.config
-    async with commanded(file, two.text.replace("{of_c}", "56")) as up:
+    async with forked(file, two.text.replace("{of_c}", "56")) as up:
         async with up.client(authorization="Bearer key-of-c-00000000") as client:
             after = [await client.post(CHAT, json=HELLO) for _ in range(2)]
         async with up.client(authorization="Bearer key-of-d-00000000") as client:

@@ -26,7 +26,8 @@ from gateway.coordination.redis_transport import RedisTransport
 from schemas.secret import Secret
 from tests.gateway.burst.burst_clients import MAX_TOKENS, BurstClients
 from tests.gateway.burst.burst_upstream import PROMPT_TOKENS
-from tests.gateway.commanded import Commanded, commanded, connected, pid_of
+from tests.gateway.commanded import Commanded, connected, pid_of
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.ports.reserved import reserved_port
 from tests.stand_ins.postgres import Postgres, running_postgres
 from tests.stand_ins.redis_server import RedisServer, running_redis
@@ -226,7 +227,7 @@ async def bursting(size: Size, folder: Path) -> AsyncGenerator[Burst, None]:
             file = folder / str(number) / "config.yaml"
             file.parent.mkdir()
             ahead = number == size.gateways - 1
-            starting = commanded(
+            starting = forked(
                 file, text, "--workers", str(size.workers), env=a_minute_ahead() if ahead else {}
             )
             up.append(await stack.enter_async_context(starting))

@@ -10,7 +10,8 @@ import pytest
 from msgspec import Struct
 
 from gateway.admin.backends import BackendView, ModelList
-from tests.gateway.commanded import SOON_S, Commanded, commanded, connected
+from tests.gateway.commanded import SOON_S, Commanded, connected
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import Answer, Provider, Received, answers, provider
 from tests.stand_ins.redis_relay import Relay, relayed
 from tests.stand_ins.redis_server import RedisServer, running_redis
@@ -114,8 +115,8 @@ async def started(
         for file in files:
             file.parent.mkdir()
         one, two = await asyncio.gather(
-            stack.enter_async_context(commanded(files[0], texts[0])),
-            stack.enter_async_context(commanded(files[1], texts[1], "--workers", "2")),
+            stack.enter_async_context(forked(files[0], texts[0])),
+            stack.enter_async_context(forked(files[1], texts[1], "--workers", "2")),
         )
         clients = (one.client(), two.client())
         for client in clients:

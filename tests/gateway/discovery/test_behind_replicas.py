@@ -11,8 +11,9 @@ import pytest
 import trustme
 
 from tests.gateway.certificates import Issued
-from tests.gateway.commanded import SOON_S, Commanded, commanded, write
+from tests.gateway.commanded import SOON_S, Commanded, write
 from tests.gateway.discovery.fleet import CHAT, Fleet, asks, health
+from tests.gateway.forked_commands import forked
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +72,7 @@ async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig, N
         write(folder / "safe.json", safe.targets("127.0.0.2", "127.0.0.3"))
         write(folder / "empty.json", "[]")
         write(folder / "late.json", fleet.targets("127.0.0.2"))
-        up = await stack.enter_async_context(commanded(folder / "config.yaml", CONFIG))
+        up = await stack.enter_async_context(forked(folder / "config.yaml", CONFIG))
         yield Rig(up, folder, fleet, safe)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import dns.rcode
 import pytest
 
-from tests.gateway.commanded import SOON_S, commanded, write
+from tests.gateway.commanded import SOON_S, write
 from tests.gateway.discovery.dns_server import DnsServer, running_dns
 from tests.gateway.discovery.fleet import (
     ADMIN,
@@ -22,6 +22,7 @@ from tests.gateway.discovery.fleet import (
     slowly,
     until,
 )
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import Answer, Received
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +58,7 @@ async def test_replicas_of_a_file_come_and_go_under_load_and_no_request_fails(
     targets = tmp_path / "targets.json"
     write(targets, fleet.targets("127.0.0.2"))
     text = config("{file: targets.json, slow_start_s: 0, gauges: off}")
-    async with commanded(tmp_path / "config.yaml", text) as up, load_on(up) as load:
+    async with forked(tmp_path / "config.yaml", text) as up, load_on(up) as load:
         client = up.client()
         await until(lambda: len(one.requests) > 20)
         go_on = asyncio.Event()
@@ -117,7 +118,7 @@ async def test_replicas_of_a_name_come_and_go_in_every_worker(
     server.records = {("pool.test.", "A"): hosts[:2]}
     at = f"port: {fleet.port}, server: '{server.address}'"
     discover = f"{{dns: pool.test, {at}, slow_start_s: 0, gauges: off}}"
-    gateway = commanded(tmp_path / "config.yaml", config(discover), "--workers", "2")
+    gateway = forked(tmp_path / "config.yaml", config(discover), "--workers", "2")
     async with gateway as up, load_on(up) as load:
         client = up.client()
         await until(lambda: min(fleet.counts()[host] for host in hosts[:2]) > 20)

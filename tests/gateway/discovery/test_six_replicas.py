@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.commanded import Commanded, commanded, write
+from tests.gateway.commanded import Commanded, write
 from tests.gateway.discovery.fleet import CHAT, Fleet, asks
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import Answer, Received
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +72,7 @@ async def served(folder: Path, servers: dict[str, Server]) -> AsyncGenerator[Com
         for host, server in servers.items():
             (await fleet.add(host)).behaviour = server.answer
         write(folder / "targets.json", fleet.targets(*servers))
-        yield await stack.enter_async_context(commanded(folder / "config.yaml", CONFIG))
+        yield await stack.enter_async_context(forked(folder / "config.yaml", CONFIG))
 
 
 async def send(up: Commanded, count: int) -> None:

@@ -25,8 +25,9 @@ from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
 from tests.gateway.budgets.test_budgeted_requests import PRICES
-from tests.gateway.commanded import SOON_S, commanded, connected
+from tests.gateway.commanded import SOON_S, connected
 from tests.gateway.experiments.service.recorded_gateway import Rows
+from tests.gateway.forked_commands import forked
 from tests.gateway.limits.test_limited_requests import HELLO
 from tests.gateway.serving import serving
 from tests.stand_ins.postgres import Postgres
@@ -119,8 +120,8 @@ async def pair(
             for file in files:
                 file.parent.mkdir(exist_ok=True)
             one, two = await asyncio.gather(
-                stack.enter_async_context(commanded(files[0], texts[0])),
-                stack.enter_async_context(commanded(files[1], texts[1], "--workers", "2")),
+                stack.enter_async_context(forked(files[0], texts[0])),
+                stack.enter_async_context(forked(files[1], texts[1], "--workers", "2")),
             )
             clients = [
                 await connected(up, stack, worker) for up, worker in ((one, 0), (two, 0), (two, 1))

@@ -1,5 +1,6 @@
 """Unknown paths: the answer names the right one, and the log records the call."""
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import httpx
@@ -51,16 +52,23 @@ USE = {
 }
 
 
-@pytest.mark.parametrize("called", USE)
-async def test_a_known_api_that_is_missing_names_what_to_use_instead(
-    called: str, tmp_path: Path
-) -> None:
-    method, path = called.split()
+@pytest.fixture(scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[httpx.AsyncClient]:
+    """A client of one gateway, for calls that leave nothing."""
     async with (
-        serving(one_model("http://127.0.0.1:9/v1"), tmp_path) as gateway,
+        serving(one_model("http://127.0.0.1:9/v1"), tmp_path_factory.mktemp("run")) as gateway,
         httpx.AsyncClient(base_url=gateway.url) as client,
     ):
-        answer = await client.request(method, path, content=b"{}")
+        yield client
+
+
+@pytest.mark.parametrize("called", USE)
+async def test_a_known_api_that_is_missing_names_what_to_use_instead(
+    called: str, shared: httpx.AsyncClient
+) -> None:
+    method, path = called.split()
+
+    answer = await shared.request(method, path, content=b"{}")
 
     assert answer.status_code == 404
     assert USE[called] in answer.text

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.gateway.commanded import commanded, connected, pid_of
+from tests.gateway.commanded import connected, pid_of
+from tests.gateway.forked_commands import forked
 from tests.gateway.identities.test_tokens import CHAT, CONFIG, HELLO
 from tests.gateway.serving import one_model
 from tests.stand_ins.identity_provider import identity_provider
@@ -31,7 +32,7 @@ async def test_every_worker_accepts_tokens_after_a_reload_and_after_a_restart(
             answers = [await one.post(CHAT, json=HELLO, headers=bearer) for one in clients]
             return [answer.status_code for answer in answers]
 
-        up = await stack.enter_async_context(commanded(tmp_path / "config.yaml", refuses))
+        up = await stack.enter_async_context(forked(tmp_path / "config.yaml", refuses))
         both = [await connected(up, stack, worker) for worker in (0, 1)]
         before = await statuses(both)
         await up.reload(accepts)

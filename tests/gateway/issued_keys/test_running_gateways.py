@@ -21,7 +21,8 @@ from gateway.issued_keys.view import KeyDetails, details
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
-from tests.gateway.commanded import SOON_S, Commanded, commanded, connected, pid_of
+from tests.gateway.commanded import SOON_S, Commanded, connected, pid_of
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.postgres import Postgres
 from tests.stand_ins.provider import provider
 
@@ -110,7 +111,7 @@ async def gateways(url: str, text: str, *files: tuple[Path, int]) -> AsyncGenera
     async with AsyncExitStack() as stack:
         store = open_store(Secret(url))
         stack.callback(store.close)
-        started = [commanded(file, text, "--workers", str(workers)) for file, workers in files]
+        started = [forked(file, text, "--workers", str(workers)) for file, workers in files]
         ups = await asyncio.gather(*(stack.enter_async_context(one) for one in started))
         yield Rig(
             ups=list(ups),
@@ -212,7 +213,7 @@ async def test_replicas_share_revocations_and_keep_the_last_list_while_the_store
             refused = await rig.workers[2].delete("/admin/keys/kept", headers=OPERATOR)
             stale = await metric(rig.workers[0], "strowger_issued_keys_current")
             known = await metric(rig.workers[0], "strowger_issued_keys")
-            async with commanded(files[2], text) as late, late.client() as client:
+            async with forked(files[2], text) as late, late.client() as client:
                 await late.said("serving only the keys of the configuration file")
                 without = [await opens(client, one) for one in (kept, leaked, "file-key-1")]
                 await asyncio.to_thread(postgres.start)

@@ -15,7 +15,8 @@ import pytest
 from msgspec import Struct
 
 from gateway.coordination.limit_shards import key_of
-from tests.gateway.commanded import Commanded, commanded
+from tests.gateway.commanded import Commanded
+from tests.gateway.forked_commands import forked
 from tests.gateway.limits.test_limited_requests import HELLO, says_hello
 from tests.stand_ins.provider import provider
 from tests.stand_ins.redis_groups.servers import (
@@ -101,7 +102,7 @@ async def replicas(redis: str, folder: Path) -> AsyncGenerator[Replicas, None]:
         for file in files:
             file.parent.mkdir()
         up = await asyncio.gather(
-            *(stack.enter_async_context(commanded(file, text)) for file in files)
+            *(stack.enter_async_context(forked(file, text)) for file in files)
         )
         clients = [await stack.enter_async_context(one.client()) for one in up]
         both = Replicas(up=up, clients=clients)

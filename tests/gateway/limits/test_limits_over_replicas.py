@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from gateway.coordination.redis_transport import RedisTransport
 from schemas.secret import Secret
-from tests.gateway.commanded import SOON_S, Commanded, commanded, connected
+from tests.gateway.commanded import SOON_S, Commanded, connected
+from tests.gateway.forked_commands import forked
 from tests.gateway.limits.test_limited_requests import HELLO, says_hello
 from tests.gateway.limits.test_limits_over_workers import until_received
 from tests.stand_ins.provider import Answer, Provider, Received, provider
@@ -92,8 +93,8 @@ async def two(
         for file in files:
             file.parent.mkdir()
         one, other = await asyncio.gather(
-            stack.enter_async_context(commanded(files[0], text)),
-            stack.enter_async_context(commanded(files[1], text, "--workers", "2")),
+            stack.enter_async_context(forked(files[0], text)),
+            stack.enter_async_context(forked(files[1], text, "--workers", "2")),
         )
         processes = ((one, 0), (other, 0), (other, 1))
         clients = [await connected(up, stack, worker) for up, worker in processes]

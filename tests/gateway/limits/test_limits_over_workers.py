@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.gateway.commanded import SOON_S, Commanded, commanded, connected, pid_of
+from tests.gateway.commanded import SOON_S, Commanded, connected, pid_of
+from tests.gateway.forked_commands import forked
 from tests.gateway.limits.test_limited_requests import HELLO, says_hello
 from tests.stand_ins.provider import Answer, Provider, Received, provider
 
@@ -66,7 +67,7 @@ async def two(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[TwoWor
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider())
         text = CONFIG.format(url=remote.base_url, reloaded=3)
-        up = await stack.enter_async_context(commanded(config, text, "--workers", "2"))
+        up = await stack.enter_async_context(forked(config, text, "--workers", "2"))
         yield TwoWorkers(up, remote)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.gateway.commanded import SOON_S, Commanded, commanded, connected
+from tests.gateway.commanded import SOON_S, Commanded, connected
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import Answer, Provider, Received, provider
 
 pytestmark = pytest.mark.anyio
@@ -87,7 +88,7 @@ async def started(
         urls = {"one": one.base_url, "other": other.base_url}
         text = CONFIG.format(serves="one", keys=ANNE, edit=1, **urls)
         number = int(request.param)
-        up = await stack.enter_async_context(commanded(config, text, "--workers", str(number)))
+        up = await stack.enter_async_context(forked(config, text, "--workers", str(number)))
         workers = [await connected(up, stack, worker) for worker in range(number)]
         yield Rig(up, one, other, workers)
 

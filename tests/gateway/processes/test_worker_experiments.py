@@ -17,7 +17,8 @@ from gateway.store.base import Epoch
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
-from tests.gateway.commanded import SOON_S, Commanded, commanded, connected, pid_of
+from tests.gateway.commanded import SOON_S, Commanded, connected, pid_of
+from tests.gateway.forked_commands import forked
 from tests.gateway.store.used import used
 from tests.stand_ins.provider import Answer, Received, answers, provider
 
@@ -125,7 +126,7 @@ async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig, N
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider(behave))
         text = CONFIG.format(url=remote.base_url, weight=WEIGHTS[0], keepalive_s=15)
-        up = await stack.enter_async_context(commanded(folder / "config.yaml", text))
+        up = await stack.enter_async_context(forked(folder / "config.yaml", text))
         found = Rig(up, remote.base_url, folder)
         async with found.workers() as clients:
             for number, client in zip(range(120), cycle(clients), strict=False):
@@ -255,7 +256,7 @@ async def test_a_guardrails_pause_survives_a_restart_and_all_requests_are_counte
         report = (await clients[1].get("/admin/experiments/harm", headers=OPERATOR)).json()
     announced = [line for line in rig.up.lines if "harm is PAUSED" in line]
     await stop(rig.up)
-    async with commanded(rig.up.config, rig.text(WEIGHTS[-1])) as again:
+    async with forked(rig.up.config, rig.text(WEIGHTS[-1])) as again:
         rig.up = again
         async with rig.workers() as clients:
             restarted = [await takes_part(client, "guarded") for client in clients]

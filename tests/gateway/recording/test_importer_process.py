@@ -22,7 +22,8 @@ from gateway.recording.import_messages import (
     progress_decoder,
 )
 from gateway.recording.spool import Spool
-from tests.gateway.commanded import SOON_S, Commanded, commanded, importer_of, importer_started
+from tests.gateway.commanded import SOON_S, Commanded, importer_of, importer_started
+from tests.gateway.forked_commands import forked
 from tests.gateway.recording.test_serving_records import (
     ALONE,
     TWO,
@@ -65,7 +66,7 @@ async def test_records_are_imported_while_the_gateway_serves_and_the_metrics_sen
 ) -> None:
     async with (
         provider() as remote,
-        commanded(tmp_path / "config.yaml", one_model(remote.base_url, workers)) as up,
+        forked(tmp_path / "config.yaml", one_model(remote.base_url, workers)) as up,
         up.client() as client,
     ):
         ids = [await answered(client) for _ in range(3)]
@@ -84,7 +85,7 @@ async def test_an_importer_that_is_killed_while_requests_arrive_costs_and_repeat
 ) -> None:
     async with (
         provider() as remote,
-        commanded(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
+        forked(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
         up.client() as client,
     ):
         ids: list[str] = []
@@ -113,7 +114,7 @@ async def test_an_importer_that_is_killed_while_requests_arrive_costs_and_repeat
 async def test_sigterm_loses_no_record_even_if_the_importer_has_just_died(tmp_path: Path) -> None:
     async with (
         provider() as remote,
-        commanded(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
+        forked(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
         up.client() as client,
     ):
         pid = await importer_started(up.process.pid)
@@ -131,7 +132,7 @@ async def test_signals_of_the_terminal_do_not_end_the_importer_before_the_gatewa
 ) -> None:
     async with (
         provider() as remote,
-        commanded(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
+        forked(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
         up.client() as client,
     ):
         pid = await importer_started(up.process.pid)
@@ -153,7 +154,7 @@ async def test_the_importer_of_a_killed_gateway_exits_and_the_next_start_imports
     config = tmp_path / "config.yaml"
     async with provider() as remote:
         text = one_model(remote.base_url, ALONE)
-        async with commanded(config, text) as up, up.client() as client:
+        async with forked(config, text) as up, up.client() as client:
             pid = await importer_started(up.process.pid)
             os.kill(pid, signal.SIGSTOP)
             ids = [await answered(client) for _ in range(5)]
@@ -162,7 +163,7 @@ async def test_the_importer_of_a_killed_gateway_exits_and_the_next_start_imports
             await asyncio.wait_for(up.process.wait(), SOON_S)
             os.kill(pid, signal.SIGKILL)
         assert list((tmp_path / "strowger-spool").glob("*.rows"))
-        async with commanded(config, text) as up:
+        async with forked(config, text) as up:
             pid = await importer_started(up.process.pid)
             await until_imported(up, 10)
             up.process.kill()
@@ -176,7 +177,7 @@ async def test_the_importer_of_a_killed_gateway_exits_and_the_next_start_imports
 async def test_a_reload_changes_the_log_level_of_the_importer_too(tmp_path: Path) -> None:
     async with (
         provider() as remote,
-        commanded(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
+        forked(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
     ):
         torn(tmp_path, "r0")
         await up.said("ignored the last 1 bytes")
@@ -203,7 +204,7 @@ async def test_records_are_imported_in_a_folder_whose_name_is_not_unicode(tmp_pa
 async def test_the_metrics_show_an_importer_that_does_nothing(tmp_path: Path) -> None:
     async with (
         provider() as remote,
-        commanded(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
+        forked(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
         up.client() as client,
     ):
         await answered(client)

@@ -13,7 +13,8 @@ import pytest
 from gateway.store.open import open_store
 from gateway.usage.report import UsageRow
 from schemas.secret import Secret
-from tests.gateway.commanded import SOON_S, Commanded, commanded, importer_started
+from tests.gateway.commanded import SOON_S, Commanded, importer_started
+from tests.gateway.forked_commands import forked
 from tests.gateway.http.test_operations import command
 from tests.gateway.serving import one_model
 from tests.gateway.store.used import used
@@ -85,7 +86,7 @@ async def test_a_worker_killed_with_9_loses_a_second_at_most_and_the_others_noth
     """As above it may be two. Nothing is there twice, and the end by SIGTERM loses none."""
     async with (
         provider() as remote,
-        commanded(tmp_path / "config.yaml", one_model(remote.base_url, TWO)) as up,
+        forked(tmp_path / "config.yaml", one_model(remote.base_url, TWO)) as up,
         AsyncExitStack() as stack,
     ):
         worker_of = await a_connection_to_each(up, stack)
@@ -110,7 +111,7 @@ async def test_a_disk_that_is_full_for_a_while_costs_no_request_and_no_record(
     """First the database cannot grow, then no file can; a limit on file sizes simulates that."""
     async with (
         provider() as remote,
-        commanded(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
+        forked(tmp_path / "config.yaml", one_model(remote.base_url, ALONE)) as up,
         up.client() as client,
     ):
         ids = [await answered(client)]

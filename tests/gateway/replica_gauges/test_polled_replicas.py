@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.commanded import SOON_S, commanded, write
+from tests.gateway.commanded import SOON_S, write
 from tests.gateway.discovery.fleet import ADMIN, CHAT, Fleet, asks
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import Answer, Received
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +49,7 @@ async def test_requests_go_where_the_gauges_show_room(tmp_path: Path, fleet: Fle
         replica.behaviour = measured
     write(tmp_path / "targets.json", fleet.targets(*busy))
 
-    async with commanded(tmp_path / "config.yaml", CONFIG) as up, up.client() as client:
+    async with forked(tmp_path / "config.yaml", CONFIG) as up, up.client() as client:
 
         async def until_running(total: float) -> None:
             wanted = f'strowger_replicas_running_requests{{provider="pool"}} {total}'

@@ -9,7 +9,8 @@ from typing import cast
 import openai
 import pytest
 
-from tests.gateway.commanded import commanded, connected, pid_of
+from tests.gateway.commanded import connected, pid_of
+from tests.gateway.forked_commands import forked
 from tests.gateway.responses.archives import KEYS, Json, ask, client_of, counts
 from tests.gateway.serving import one_model
 from tests.stand_ins.postgres import Postgres
@@ -41,7 +42,7 @@ async def test_replicas_on_one_database_continue_each_others_conversations(
         for folder in folders:
             folder.mkdir()
         up = [
-            await stack.enter_async_context(commanded(folder / "config.yaml", config))
+            await stack.enter_async_context(forked(folder / "config.yaml", config))
             for folder in folders[:2]
         ]
         for turn in range(TURNS):
@@ -52,7 +53,7 @@ async def test_replicas_on_one_database_continue_each_others_conversations(
                 up[0].process.kill()  # its answer has left, so the next one has it
                 await up[0].process.wait()
                 folder = folders[turn + 1]
-                up[0] = await stack.enter_async_context(commanded(folder / "config.yaml", config))
+                up[0] = await stack.enter_async_context(forked(folder / "config.yaml", config))
             assert last.model_dump()["store"] is True
             expected.append(f"turn {turn}")
             assert texts(remote) == expected
@@ -70,7 +71,7 @@ async def test_workers_on_one_file_continue_each_others_conversations(tmp_path: 
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider(counts))
         config = one_model(remote.base_url, server)
-        up = await stack.enter_async_context(commanded(tmp_path / "config.yaml", config))
+        up = await stack.enter_async_context(forked(tmp_path / "config.yaml", config))
         workers = [await connected(up, stack, number) for number in (0, 1)]
 
         previous = ""

@@ -10,7 +10,8 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from tests.gateway.commanded import SOON_S, Commanded, commanded
+from tests.gateway.commanded import SOON_S, Commanded
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.ports.reserved import reserved_port
 
 PEOPLE = (
@@ -118,7 +119,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             client_secret=self.client.client_secret,
             public_url=self.public_url,
         )
-        async with commanded(folder / "config.yaml", text, "--port", str(port)) as up:
+        async with forked(folder / "config.yaml", text, "--port", str(port)) as up:
             yield up
 
 

@@ -31,6 +31,14 @@ async def at(provider: SignInStandIn, tmp_path: Path) -> AsyncGenerator[Door]:
         yield found
 
 
+@pytest.fixture(scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Door]:
+    """For tests that fail at nothing, which an address may do ten times."""
+    folder = tmp_path_factory.mktemp("shared")
+    async with sign_in_stand_in() as found, door(found, folder) as at:
+        yield at
+
+
 def refused(answer: httpx.Response, status: int, *words: str) -> None:
     """The answer is a page that says why, and opens nothing."""
     text = html.unescape(answer.text)
@@ -192,13 +200,13 @@ async def test_a_provider_that_names_itself_must_do_so(
         "/admin\r\nset-cookie: a=b", "/admin#x", "/admin/" + "a" * 5000, "admin", "",
     ],
 )  # fmt: skip
-async def test_nobody_is_sent_elsewhere_after_signing_in(at: Door, target: str) -> None:
-    at.provider.claims = {"groups": ["staff"]}
-    async with at.browser() as browser:
+async def test_nobody_is_sent_elsewhere_after_signing_in(shared: Door, target: str) -> None:
+    shared.provider.claims = {"groups": ["staff"]}
+    async with shared.browser() as browser:
         begin = str(httpx.URL(BEGIN, params={"return_to": target}))
-        url = at.provider.answer_url(await at.begun(browser, begin))
-        answer = await at.back(browser, url)
-    async with at.browser() as browser:
+        url = shared.provider.answer_url(await shared.begun(browser, begin))
+        answer = await shared.back(browser, url)
+    async with shared.browser() as browser:
         by_key = await browser.post("/admin/sign-in", data={"key": ADMIN_KEY, "return_to": target})
 
     assert 'content="0; url=/admin"' in answer.text

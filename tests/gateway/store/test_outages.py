@@ -14,7 +14,8 @@ from msgspec import Struct
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
-from tests.gateway.commanded import SOON_S, Commanded, commanded
+from tests.gateway.commanded import SOON_S, Commanded
+from tests.gateway.forked_commands import forked
 from tests.gateway.store.rows import request_row
 from tests.gateway.store.used import used
 from tests.stand_ins.postgres import Postgres
@@ -152,7 +153,7 @@ async def rig(
         url = postgres.url("later")
         text = CONFIG.format(url=f"{url}&connect_timeout=2", remote=remote.base_url)
         file = tmp_path_factory.mktemp("outages") / "config.yaml"
-        up = await stack.enter_async_context(commanded(file, text))
+        up = await stack.enter_async_context(forked(file, text))
         client = await stack.enter_async_context(up.client())
         store = open_store(Secret(url))
         stack.callback(store.close)

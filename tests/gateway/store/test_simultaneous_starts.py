@@ -15,7 +15,7 @@ import pytest
 from gateway.store.open import open_store
 from gateway.store.schema import MIGRATIONS, VERSION
 from schemas.secret import Secret
-from tests.gateway.commanded import commanded
+from tests.gateway.forked_commands import forked
 from tests.gateway.serving import one_model
 from tests.gateway.store.rows import request_row
 from tests.stand_ins.pgbouncer.server import PgBouncer
@@ -97,7 +97,7 @@ async def test_two_gateways_on_an_empty_database_are_ready_without_a_warning(
         for file in files:
             file.parent.mkdir()
         up = await asyncio.gather(
-            *(stack.enter_async_context(commanded(file, text)) for file in files)
+            *(stack.enter_async_context(forked(file, text)) for file in files)
         )
         lines = [line for one in up for line in one.lines]
 

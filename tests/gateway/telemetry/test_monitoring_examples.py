@@ -21,7 +21,8 @@ from promql_parser import (  # pyright: ignore[reportMissingModuleSource]
     parse,
 )
 
-from tests.gateway.commanded import SOON_S, commanded
+from tests.gateway.commanded import SOON_S
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import Answer, Received, provider
 
 pytestmark = pytest.mark.anyio
@@ -93,7 +94,7 @@ async def measured(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[s
     config = tmp_path_factory.mktemp("run") / "config.yaml"
     async with (
         provider(behave) as remote,
-        commanded(config, CONFIG.format(url=remote.base_url)) as up,
+        forked(config, CONFIG.format(url=remote.base_url)) as up,
         httpx.AsyncClient(base_url=up.url, timeout=60) as client,
     ):
         await ready(client)

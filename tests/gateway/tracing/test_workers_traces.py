@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.commanded import commanded, connected, pid_of
+from tests.gateway.commanded import connected, pid_of
+from tests.gateway.forked_commands import forked
 from tests.gateway.serving import one_model
 from tests.gateway.tracing.fake_collector import otlp_collector, values
 from tests.stand_ins.provider import provider
@@ -29,7 +30,7 @@ store: {{url: "sqlite:///{tmp_path / "strowger.db"}"}}
 telemetry: {{otlp: {{endpoint: "{collector.origin}", sample: 1}}}}
 """
         config = one_model(backend.base_url, more)
-        up = await stack.enter_async_context(commanded(tmp_path / "config.yaml", config))
+        up = await stack.enter_async_context(forked(tmp_path / "config.yaml", config))
         pids: list[int] = []
         async with AsyncExitStack() as clients:
             for worker in (0, 1):

@@ -1,0 +1,121 @@
+"""`strowger serve` as in `tests.gateway.commanded`, forked from a process that has imported it."""
+
+import asyncio
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from tests.gateway.commanded import Commanded, Running, Started, commanded
+from tests.gateway.template_process import Wanted
+
+LISTENS_S = 120.0
+"""For the template to import the gateway, which takes a second on an idle machine."""
+
+
+@asynccontextmanager
+async def forked(
+    config: Path, text: str, *options: str, env: Mapping[str, str] | None = None
+) -> AsyncGenerator[Commanded, None]:
+    """Serve `text` as `commanded` does; with `env`, by the command itself.
+
+    What `env` may name, as a library to preload, has its effect before the first import.
+    """
+    if env or "COVERAGE_PROCESS_CONFIG" in os.environ:
+        async with commanded(config, text, *options, env=env) as up:
+            yield up
+    else:
+        async with commanded(config, text, *options, start=_fork) as up:
+            yield up
+
+
+class _Forked(Running):
+    """A process whose parent is the template, which tells when it has exited."""
+
+    def __init__(self, pid: int, told: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._writer = writer
+        self._ending = asyncio.create_task(self._end(told))
+
+    async def _end(self, told: asyncio.StreamReader) -> int:
+        self.returncode = int(await told.readline())
+        self._writer.close()
+        return self.returncode
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._ending)
+
+    def send_signal(self, signal: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, signal)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+async def _fork(words: tuple[str, ...], environment: dict[str, str]) -> Started:
+    address = await asyncio.to_thread(_template)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(address)
+    outputs = [os.pipe(), os.pipe()]
+    wanted = Wanted(list(words), environment, os.getcwd())
+    socket.send_fds(connection, [msgspec.json.encode(wanted)], [write for _, write in outputs])
+    for _, write in outputs:
+        os.close(write)
+    reader, writer = await asyncio.open_unix_connection(sock=connection)
+    process = _Forked(int(await reader.readline()), reader, writer)
+    stdout, stderr = [await _reader(read) for read, _ in outputs]
+    return process, stdout, stderr
+
+
+class _Output(asyncio.StreamReaderProtocol):
+    """A pipe has no other direction that could stay open."""
+
+    def eof_received(self) -> bool:
+        super().eof_received()
+        return False
+
+
+async def _reader(file: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: _Output(reader), os.fdopen(file, "rb", buffering=0)
+    )
+    return reader
+
+
+@cache
+def _template() -> str:
+    """Start the template of this process, once; return the address of its socket."""
+    folder = Path(tempfile.mkdtemp(prefix="strowger-template-"))
+    address = folder / "socket"
+    words = (sys.executable, "-m", "tests.gateway.template_process", str(address))
+    template = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+
+    def end() -> None:
+        template.terminate()
+        template.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    deadline = time.monotonic() + LISTENS_S
+    while not address.exists():
+        assert template.poll() is None, "the template has exited"
+        assert time.monotonic() < deadline, "the template does not listen"
+        time.sleep(0.01)
+    return str(address)

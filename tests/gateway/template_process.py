@@ -1,0 +1,119 @@
+"""A process that has imported the gateway, and forks one that runs `strowger` for each caller.
+
+`python -m tests.gateway.template_process SOCKET`. A connection to SOCKET is one process: the caller
+sends its arguments and its environment with the file descriptors of its stdout and stderr, reads
+the process id, and once the process has exited its status. Importing what `strowger serve` imports
+is half of the CPU time that a gateway in a test takes. Workers and importers, which the gateway
+itself starts, are processes of their own as ever.
+"""
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+from msgspec import Struct
+
+from gateway.cli import main
+
+IMPORTED = ("gateway.cli.main", "gateway.processes.leader", "gateway.processes.single_process")
+MOST_BYTES = 1 << 20
+
+
+class Wanted(Struct, frozen=True):
+    """A process: its arguments after the program's name, environment and working directory."""
+
+    arguments: list[str]
+    environment: dict[str, str]
+    folder: str
+
+
+_decoder = msgspec.json.Decoder(Wanted)
+
+
+class _Template:
+    def __init__(self, listener: socket.socket, parent: int) -> None:
+        self._listener = listener
+        self._parent = parent
+        self._running: dict[int, socket.socket] = {}
+        self._ended, self._woken = os.pipe()
+        os.set_blocking(self._woken, False)
+
+    def run(self) -> Wanted | None:
+        """Return in each child what it shall run, and `None` once the parent has exited."""
+        signal.signal(signal.SIGCHLD, _do_nothing)
+        signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
+        while os.getppid() == self._parent:
+            ready, _, _ = select.select([self._listener, self._ended], [], [], 1.0)
+            if self._ended in ready:
+                os.read(self._ended, 4096)
+                self._reap()
+            if self._listener in ready and (wanted := self._accept()) is not None:
+                return wanted
+        for pid in self._running:
+            os.kill(pid, signal.SIGKILL)
+        return None
+
+    def _reap(self) -> None:
+        for pid in tuple(self._running):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                with self._running.pop(pid) as connection, suppress(OSError):
+                    connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+
+    def _accept(self) -> Wanted | None:
+        """Fork for one connection."""
+        connection, _ = self._listener.accept()
+        sent, streams, _, _ = socket.recv_fds(connection, MOST_BYTES, 2)
+        pid = os.fork()
+        if not pid:
+            self._become_a_child(connection, streams)
+            return _decoder.decode(sent)
+        for stream in streams:
+            os.close(stream)
+        self._running[pid] = connection
+        connection.sendall(f"{pid}\n".encode())
+        return None
+
+    def _become_a_child(self, connection: socket.socket, streams: list[int]) -> None:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for one in (connection, self._listener, *self._running.values()):
+            one.close()
+        os.close(self._ended)
+        os.close(self._woken)
+        for place, stream in enumerate(streams, 1):
+            os.dup2(stream, place)
+            os.close(stream)
+
+
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    """The wake-up pipe tells of the signal."""
+
+
+def _listen(address: str) -> Wanted | None:
+    for name in IMPORTED:
+        import_module(name)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{address}.new")
+        listener.listen()
+        Path(f"{address}.new").rename(address)
+        gc.collect()
+        gc.freeze()
+        return _Template(listener, os.getppid()).run()
+
+
+if __name__ == "__main__":
+    if (wanted := _listen(sys.argv[1])) is not None:
+        os.chdir(Path(wanted.folder))
+        os.environ.clear()
+        os.environ.update(wanted.environment)
+        sys.argv[:] = ["strowger", *wanted.arguments]
+        main()
