@@ -14,6 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tools.statements import statements
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
 ALLOWED = ROOT / "tests" / "rooms.toml"
@@ -50,14 +52,14 @@ def imports() -> tuple[Import, ...]:
 
 
 def _imports(name: str) -> Iterator[Import]:
-    tree = ast.parse(modules()[name].read_text())
+    found_in = list(statements(ast.parse(modules()[name].read_text())))
     guarded = {
         id(node)
-        for block in ast.walk(tree)
+        for block in found_in
         if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test)
-        for node in ast.walk(block)
+        for node in statements(block)
     }
-    for node in ast.walk(tree):
+    for node in found_in:
         match node:
             case ast.Import():
                 found = [alias.name for alias in node.names]
@@ -88,6 +90,7 @@ def _parents() -> frozenset[str]:
     return frozenset(name.rpartition(".")[0] for name in modules() if not name.endswith("__init__"))
 
 
+@cache
 def room(module: str) -> str:
     """The room of a module, as a path: `gateway/routing/planning`, `gateway/clock.py`."""
     folder = module.rpartition(".")[0]
@@ -148,16 +151,15 @@ def room_table() -> str:
     folder, where other packages than its own count as one.
     """
     lines = ["| folder | holds | imports |", "|---|---|---|"]
+    imported: dict[str, set[str]] = {}
+    for one in imports():
+        imported.setdefault(one.module.rpartition(".")[0], set()).add(one.imported)
     for name, path in sorted(modules().items(), key=lambda one: one[0].rpartition(".")[0]):
         if not name.endswith(".__init__"):
             continue
         folder = name.removesuffix(".__init__")
         purpose = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
-        found = {
-            _folder_seen_from(folder, one.imported)
-            for one in imports()
-            if one.module.rpartition(".")[0] == folder
-        }
+        found = {_folder_seen_from(folder, one) for one in imported.get(folder, ())}
         listed = ", ".join(f"`{one}`" for one in sorted(found) if one)
         lines.append(f"| `{folder.replace('.', '/')}` | {purpose} | {listed or '-'} |")
     return "\n".join(lines)

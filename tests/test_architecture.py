@@ -19,6 +19,7 @@ from tests.imports import (
     room,
     room_table,
 )
+from tools.statements import statements
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
@@ -49,6 +50,7 @@ class Source(Struct, frozen=True, kw_only=True):
     docstring: str | None
     imports: frozenset[str]
     functions: tuple[tuple[str, int], ...]
+    classes: tuple[str, ...]
 
 
 @cache
@@ -58,7 +60,8 @@ def source(path: Path) -> Source:
     tree = ast.parse(text)
     imports: set[str] = set()
     functions: list[tuple[str, int]] = []
-    for node in ast.walk(tree):
+    classes: list[str] = []
+    for node in statements(tree):
         match node:
             case ast.Import():
                 imports.update(alias.name for alias in node.names)
@@ -67,6 +70,8 @@ def source(path: Path) -> Source:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 assert node.end_lineno is not None
                 functions.append((node.name, node.end_lineno - node.lineno + 1))
+            case ast.ClassDef():
+                classes.append(node.name)
             case _:
                 pass
     return Source(
@@ -74,6 +79,7 @@ def source(path: Path) -> Source:
         docstring=ast.get_docstring(tree),
         imports=frozenset(imports),
         functions=tuple(functions),
+        classes=tuple(classes),
     )
 
 
@@ -243,9 +249,9 @@ def test_the_documented_table_of_folders_is_that_of_the_code() -> None:
 def test_a_class_name_exists_once_in_a_package() -> None:
     found: dict[str, list[str]] = {}
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+        for name in source(path).classes:
+            if not name.startswith("_"):
                 package = path.relative_to(ROOT).parts[0]
-                found.setdefault(f"{package}: {node.name}", []).append(str(path.relative_to(ROOT)))
+                found.setdefault(f"{package}: {name}", []).append(str(path.relative_to(ROOT)))
     twice = {name: places for name, places in found.items() if len(places) > 1}
     assert twice == {}, "name each by what only it is; a reader searches by name"

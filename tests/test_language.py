@@ -3,10 +3,8 @@
 The expressions that they avoid are in tests/banned_words.toml, each with what to write instead.
 """
 
-import io
 import re
 import subprocess
-import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +19,15 @@ WHERE = ("adapters", "benchmarks", "docs", "gateway", "local_engine", "schemas",
 KINDS = {".py", ".md", ".html", ".js", ".yaml", ".yml", ".toml", ""}
 CORPUS = ("tools/tiny_chat/", "local_engine/bundled/")
 """Texts that a model is trained on, and the model: data, not prose of the project."""
+
+
+PROSE = re.compile(
+    r'''"""(?:[^\\]|\\.)*?"""|'{3}(?:[^\\]|\\.)*?'{3}|"(?:[^"\\\n]|\\.)*"'''
+    r"""|'(?:[^'\\\n]|\\.)*'|#[^\n]*""",
+    re.DOTALL,
+)
+"""Strings and comments of Python: nothing else has a quote or a hash. `tokenize` takes 15 times as
+long."""
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -57,9 +64,7 @@ def prose(name: str) -> str:
     text = (ROOT / name).read_text()
     if not name.endswith(".py"):
         return text
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    kinds = (tokenize.STRING, tokenize.COMMENT)
-    return "\n".join(token.string for token in tokens if token.type in kinds)
+    return "\n".join(PROSE.findall(text))
 
 
 def test_files_use_plain_words() -> None:

@@ -1,11 +1,14 @@
 """Find every error code that the code can raise, with its statuses, without importing the code."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
+
+from tools.statements import statements
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
@@ -38,19 +41,21 @@ def raised() -> Mapping[str, Raised]:
 
     Raises ValueError if a call has a code that is neither a constant nor passed on.
     """
-    trees = {
-        path: ast.parse(path.read_text("utf-8"))
+    texts = {
+        path: path.read_text("utf-8")
         for package in PACKAGES
         for path in sorted((ROOT / package).rglob("*.py"))
     }
+    trees = {path: ast.parse(text) for path, text in texts.items()}
     constants = {name: text for tree in trees.values() for name, text in _constants(tree)}
     classes = {name: found for tree in trees.values() for name, found in _classes(tree)}
     errors = {name for name in classes if _BASE in _line(name, classes)}
     found: dict[str, tuple[set[int], str]] = {}
     for name in errors:
         _note(found, str(_value(name, "code", classes)), name, None, classes)
+    called = re.compile(rf"\b(?:{'|'.join(sorted(errors))})\(")
     for path, tree in trees.items():
-        for call in ast.walk(tree):
+        for call in ast.walk(tree) if called.search(texts[path]) else ():
             if isinstance(call, ast.Call) and _name(call.func) in errors:
                 given = {word.arg: word.value for word in call.keywords}
                 if not isinstance(given.get("code"), ast.Constant | _PASSED_ON | None):
@@ -101,7 +106,7 @@ def _line(name: str, classes: Mapping[str, _Class]) -> list[str]:
 
 
 def _classes(tree: ast.Module) -> Iterator[tuple[str, _Class]]:
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.ClassDef):
             bases = tuple(ast.unparse(base) for base in node.bases)
             yield node.name, _Class(bases=bases, own=dict(_assigned(node.body)))

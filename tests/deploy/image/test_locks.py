@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.deploy.image.dockerfile import ROOT
+from tools.statements import statements
 
 LISTS = ("gateway", "engine", "ascend", "build", "run", "dev")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -54,7 +55,7 @@ def imported(package: str) -> frozenset[str]:
 
 def _imported(package: str) -> Iterator[str]:
     for file in (ROOT / package).rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        for node in statements(ast.parse(file.read_text("utf-8"))):
             match node:
                 case ast.Import(names=names):
                     yield from (alias.name.partition(".")[0] for alias in names)
