@@ -16,7 +16,7 @@ _SECTION = Markup("""
 <section id="audit" aria-labelledby="h-audit">
 <h2 id="h-audit">Audit log</h2>
 {problem}
-<form class="row search" method="get" action="/admin/view/audit">
+<form class="row filters" method="get" action="/admin/view/audit">
 <label>Action <select name="action">{actions}</select></label>
 <label class="grow">Who <input name="actor" value="{actor}" maxlength="{longest}"
  autocomplete="off" placeholder="a name, or a kind such as cli"></label>

@@ -38,7 +38,7 @@ _SECTION = Markup("""
 <section id="spend" aria-labelledby="h-spend">
 <h2 id="h-spend">Spend</h2>
 {problem}
-<form class="row search" method="get" action="/admin/view/spend">
+<form class="row filters" method="get" action="/admin/view/spend">
 <label>By <select name="by">{by}</select></label>
 <label>Over <select name="per">{per}</select></label>
 <label>Time zone <input name="time_zone" value="{time_zone}" maxlength="64" autocomplete="off"

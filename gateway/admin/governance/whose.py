@@ -10,7 +10,7 @@ from gateway.end_users.end_users import LONGEST
 from gateway.end_users.table import OTHERS
 
 _FORM: Final = Markup("""{problem}
-<form class="row search" method="get" action="/admin/view/{part}">
+<form class="row filters" method="get" action="/admin/view/{part}">
 <label>Key <input name="key" value="{key}" maxlength="{longest}" autocomplete="off"
  placeholder="all keys"></label>
 <label class="grow">End user <input name="end_user" value="{end_user}" maxlength="{longest}"
