@@ -18,7 +18,8 @@ def quotes_of(encoded: bytes) -> int:
     Writing a JSON value in its shortest spelling keeps this number or lowers it, and dropping a
     repeated name with its value lowers it. If it is kept, no name is repeated.
     """
-    return encoded.count(b'"') - encoded.count(b'\\"')
+    quotes = encoded.count(b'"')
+    return quotes - encoded.count(b'\\"') if b"\\" in encoded else quotes
 
 
 def repeated_name(encoded: bytes) -> str | None:

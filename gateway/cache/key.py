@@ -4,7 +4,7 @@ from decimal import Decimal
 from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -30,6 +30,8 @@ _READ_EXACTLY: Final = frozenset(
 
 _QUOTES: Final = 8
 """In a message of a role and a text."""
+_REPEATED: Final = len('{"role":"","role":"","content":""}')
+"""Bytes of the shortest message that repeats a name, without its role and its text."""
 
 _encoder: Final = msgspec.json.Encoder(order="deterministic", decimal_format="number")
 _decoder: Final = msgspec.json.Decoder(float_hook=Decimal)
@@ -103,16 +105,9 @@ def _chat(request: ChatRequest) -> bytes:
     texts: list[bytes] = []
     others = 0
     for message in request.messages:
-        role, content, raw = message.role, message.content, message.raw
-        # The whole message is compared, so that a field that is new is never left out.
-        if (
-            type(content) is str
-            and message == Message(role=role, content=content, raw=raw)
-            and (raw is UNSET or _says_only(raw, role, content))
-        ):
-            text = content.encode()
+        if (text := _only_text(message)) is not None:
             texts.append(text)
-            heads.append((role, len(text), raw is UNSET))
+            heads.append((message.role, len(text), message.raw is UNSET))
         else:
             heads.append(message)
             others += 1
@@ -136,19 +131,29 @@ def _chat(request: ChatRequest) -> bytes:
     return b"%b\n%b" % (said, b"".join(texts))
 
 
-def _says_only(raw: Raw, role: str, content: str) -> bool:
-    """Whether a message's JSON has these two fields, each once, and nothing else."""
+def _only_text(message: Message) -> bytes | None:
+    """Return the text of a message that is nothing but text; `None` of any other."""
+    role, content, raw = message.role, message.content, message.raw
+    # The whole message is compared, so that a field that is new is never left out.
+    if type(content) is not str or message != Message(role=role, content=content, raw=raw):
+        return None
+    text = content.encode()
+    if raw is UNSET:
+        return text
     if _decoder.decode(raw) != {"role": role, "content": content}:
-        return False
-    encoded = bytes(raw)
-    # Two names and two strings have eight quotation marks, and a third name is one more.
-    return quotes_of(encoded) == _QUOTES or _without_repeated_names(encoded)
+        return None
+    # The JSON of a text has at least the text's bytes.
+    if len(raw) - len(role) - len(text) >= _REPEATED:
+        encoded = bytes(raw)
+        # Two names and two strings have eight quotation marks, and a third name is one more.
+        if quotes_of(encoded) != _QUOTES:
+            _refuse_repeated_names(encoded)
+    return text
 
 
-def _without_repeated_names(encoded: bytes) -> Literal[True]:
+def _refuse_repeated_names(encoded: bytes) -> None:
     if (name := repeated_name(encoded)) is not None:
         raise ValueError(name)
-    return True
 
 
 def _other(request: CompletionRequest | EmbeddingsRequest | TokenRequest) -> bytes:
@@ -176,7 +181,7 @@ def _normal(parts: tuple[object, ...]) -> bytes:
     encoded = msgspec.json.encode(parts)
     normal = _encoder.encode(_decoder.decode(encoded))
     if quotes_of(encoded) != quotes_of(normal):
-        _without_repeated_names(encoded)
+        _refuse_repeated_names(encoded)
     return normal
 
 

@@ -247,6 +247,8 @@ def test_a_name_that_is_repeated_is_found(
         '{"role":"user","content":"b","content":"a"}',
         '{"role":"user","content":"\\\\","c\\u006fntent":"a"}',
         '{"role":"user","role":"user","content":"a"}',
+        '{"role":"user","content":"","content":"a"}',
+        '{"content":"\\n\\n\\n\\n\\n\\n\\n\\n","role":"user","content":"a\\n"}',
         '{"role":"user","content":[{"type":"text","text":"b","text":"a"}]}',
         '{"role":"user","content":"a","name":"x","name":"y"}',
         '{"role":"user","content":"a","x_more":[{"n":1,"n":2}]}',
