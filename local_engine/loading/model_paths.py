@@ -40,7 +40,7 @@ def check_folder(path: str) -> None:
     if path.startswith((BUNDLED, PACKAGE)):
         model_folder(path)
     elif path.startswith(("/", "./", "../", "~")) and not os.path.isdir(os.path.expanduser(path)):
-        raise InvalidConfig((f"the model at {path} cannot be loaded: there is no such folder",))
+        raise InvalidConfig((f"the model at {path} cannot be loaded: the folder does not exist",))
 
 
 def _inside_package(path: str) -> Path:

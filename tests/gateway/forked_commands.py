@@ -41,7 +41,7 @@ async def forked(
 
 
 class _Forked(Running):
-    """A process whose parent is the template, which tells when it has exited."""
+    """A process whose parent is the template, which reports its exit."""
 
     def __init__(self, pid: int, told: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.pid = pid

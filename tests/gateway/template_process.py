@@ -95,7 +95,7 @@ class _Template:
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:
-    """The wake-up pipe tells of the signal."""
+    """The wake-up pipe reports the signal."""
 
 
 def _listen(address: str) -> Wanted | None:
