@@ -51,7 +51,7 @@ def test_a_missing_package_or_folder_is_an_error_with_the_remedy(
 
 @pytest.mark.parametrize("path", ["/nowhere/model", "./nowhere", "../nowhere", "~/nowhere"])
 def test_a_path_without_a_folder_is_an_error_that_names_it(path: str) -> None:
-    with pytest.raises(InvalidConfig, match=f"the model at {path} .*no such folder"):
+    with pytest.raises(InvalidConfig, match=f"the model at {path} .*the folder does not exist"):
         check_folder(path)
 
 
