@@ -1,6 +1,6 @@
 """Litestar's reading of a function, kept for the next gateway of the same process.
 
-Each gateway in a test registers the same hundred functions anew, as closures. Reading their
+Each gateway in a test registers the same hundred functions again, as closures. Reading their
 annotations again is a third of the time that building its application takes.
 """
 

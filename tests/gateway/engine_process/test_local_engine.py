@@ -343,7 +343,7 @@ async def test_an_engine_ends_with_its_killed_gateway(rig: Rig) -> None:
 
     await rig.up.process.wait()
     async with asyncio.timeout(SOON_S):
-        while alive(engine):  # noqa: ASYNC110  it is no child of the test
+        while alive(engine):  # noqa: ASYNC110  not a child process of the test
             await asyncio.sleep(0.05)
 
 
