@@ -155,12 +155,18 @@ MAX_SCANNED: Final = 2_000
 
 _SAYS: Final = re.compile("|".join(f"(?:{form.pattern})" for form in PATTERNS), re.IGNORECASE)
 
+WORDS: Final = ("context", "token", "length", "too long")
+"""Each pattern contains one of them. Most messages have none, and finding that out takes a
+hundredth of the search for the patterns.
+"""
+
 
 def is_prompt_too_long(message: str, *codes: str | None) -> bool:
     """Return whether the failure is about the prompt's length. codes: its code and type."""
-    return _SAYS.search(message, 0, MAX_SCANNED) is not None or any(
-        code is not None and code.lower() in CODES for code in codes
-    )
+    start = message[:MAX_SCANNED].lower()
+    if any(word in start for word in WORDS) and _SAYS.search(message, 0, MAX_SCANNED):
+        return True
+    return any(code is not None and code.lower() in CODES for code in codes)
 
 
 def rejected_as_too_long(message: str, *, upstream: str) -> UpstreamRejected:

@@ -2,7 +2,6 @@
 
 import gc
 import inspect
-import logging
 import os
 import re
 import tempfile
@@ -21,10 +20,14 @@ from xdist.workermanage import WorkerController
 from tests import forked
 from tests.forked import reports
 from tests.gateway.shared_engine import SharedEngine, shared_engine
+from tests.root_logger import attach_to_the_root_alone
+from tests.shared_contexts import share_contexts
 
 for phase in ("connect", "read", "write", "pool"):
     # httpx gives up after 5 s unless told, which a busy machine may need to render a page.
     setattr(inspect.signature(httpx.AsyncClient).parameters["timeout"].default, phase, 60.0)
+
+share_contexts()
 
 os.environ["DO_NOT_TRACK"] = "true"  # mlflow, a client in some tests, reports its use unless told
 
@@ -216,14 +219,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Make each test cheaper, and in a forked worker check that none is missing.
 
     What was imported and collected, two million objects, is excluded from garbage collection; the
-    thresholds are those of a gateway worker. And torch's 58 loggers propagate: to each logger that
-    does not, pytest adds its handlers six times per test, a millisecond in total.
+    thresholds are those of a gateway worker.
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-    for logger in logging.getLogger().manager.loggerDict.values():
-        if isinstance(logger, logging.Logger):
-            logger.propagate = True
+    attach_to_the_root_alone()
     if forked.collected not in {None, len(session.items)}:
         raise pytest.UsageError(f"{len(session.items)} tests, {forked.collected} before the fork")
 

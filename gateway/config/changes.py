@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Final, cast
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import astuple, replace
 
 from gateway.audit.event import Change
@@ -27,7 +28,8 @@ _SKIPPED: Final = frozenset({"contracts", "digest", "hidden"})
 _FLATTENED: Final = frozenset({"sampling"})
 """Structs whose settings are at the level of their parent; see `config.schema.units`."""
 
-_CONTAINERS: Final = (Struct, tuple, list, Mapping)
+_PLAIN: Final = frozenset({str, int, float, bool, NoneType, UnsetType, Secret})
+"""Types of most settings, which contain nothing: looking at `type` is faster than `isinstance`."""
 
 _Items = dict[str, object]
 
@@ -179,23 +181,19 @@ def _is_default(value: Struct, name: str) -> bool:
 
 
 def _secrets(value: object) -> list[Secret]:
-    return [one for one in _leaves(value) if isinstance(one, Secret)]
+    return [one for one in _values(value) if isinstance(one, Secret)]
 
 
 def _credentials(value: object) -> Iterator[str]:
     for inside in _values(value):
-        if isinstance(inside, Mapping):
+        if type(inside) not in _PLAIN and isinstance(inside, Mapping):
             for name, one in cast("Mapping[str, object]", inside).items():
                 if isinstance(one, str) and one and _CREDENTIAL.search(name):
                     yield one
 
 
 def _texts(value: object) -> list[str]:
-    return [one for one in _leaves(value) if isinstance(one, str)]
-
-
-def _leaves(value: object) -> list[object]:
-    return [one for one in _values(value) if not isinstance(one, _CONTAINERS)]
+    return [one for one in _values(value) if isinstance(one, str)]
 
 
 def _values(value: object) -> list[object]:
@@ -206,6 +204,8 @@ def _values(value: object) -> list[object]:
     """
     found = [value]
     for one in found:  # grows on the way
+        if type(one) in _PLAIN:
+            continue
         if isinstance(one, Struct):
             found += astuple(one)
         elif isinstance(one, tuple | list):

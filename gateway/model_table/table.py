@@ -104,10 +104,12 @@ def with_published_facts(config: Config) -> Config:
 
 
 def _host(provider: Provider) -> str:
+    """The host's name; "" if it is an IP address, at which the table has no vendor."""
     try:
-        return (urlsplit(provider.base_url or "").hostname or "").lower()
+        host = (urlsplit(provider.base_url or "").hostname or "").lower()
     except ValueError:  # a malformed address, which the upstream reports
         return ""
+    return "" if ":" in host or host.rpartition(".")[2].isdigit() else host
 
 
 def _vendor(table: Table, host: str) -> str:

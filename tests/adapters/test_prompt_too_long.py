@@ -6,7 +6,7 @@ import re
 import pytest
 
 from adapters.base import Endpoint
-from adapters.prompt_too_long import PATTERNS
+from adapters.prompt_too_long import PATTERNS, WORDS
 from adapters.registry import Registry
 from schemas.errors import GatewayError, UpstreamRejected
 from schemas.secret import Secret
@@ -347,3 +347,11 @@ def test_every_form_of_the_table_has_a_recording_and_a_source() -> None:
 
     assert unseen == []
     assert all(pattern.source.startswith("https://") for pattern in PATTERNS)
+
+
+def test_every_alternative_of_a_pattern_has_one_of_the_words_that_are_looked_for_first() -> None:
+    outside_parentheses = r"\|(?![^(]*\))"
+    alternatives = [one for form in PATTERNS for one in re.split(outside_parentheses, form.pattern)]
+
+    assert len(alternatives) > len(PATTERNS)
+    assert [one for one in alternatives if not any(word in one for word in WORDS)] == []

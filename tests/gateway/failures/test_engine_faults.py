@@ -5,7 +5,7 @@ Over the engine's socket, and over TCP with mutual TLS.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 
 import httpx
@@ -21,9 +21,10 @@ from tests.gateway.failures.engine_faults import (
     stalls,
 )
 from tests.gateway.failures.engine_stand_in import Asked, Door, StandIns, stand_ins, works
-from tests.gateway.failures.fault_scenarios import CONTINUED
+from tests.gateway.failures.fault_scenarios import CONTINUED, Sees
 from tests.gateway.failures.fault_scenarios import continues as continues_text
 from tests.gateway.failures.fault_tasks import TASKS, client_sees, status
+from tests.gateway.failures.selection import Case, by_day, chosen
 from tests.gateway.remote_engines.fleets import Certificates
 from tests.gateway.remote_engines.transports import TRANSPORTS
 from tests.gateway.serving import Serving, serving
@@ -38,25 +39,68 @@ APART = SHORT.replace("total_s: 1.5", "total_s: 15")
 UNREADY = APART.replace("connect_s: 15", "connect_s: 0.8")
 
 
-RECOVERED = [
-    pytest.param(place, task, id=f"{scenario.fault}, {task}")
+ALWAYS = frozenset(
+    {
+        "chat",
+        "chat-stream",
+        "completion",
+        "completion-stream",
+        "embedding",
+        "tokens",
+        "tokens-stream",
+    }
+)
+CASES: Mapping[Case, Sees] = {
+    (place, task): scenario.stream if asks.stream else scenario.whole
     for place, scenario in enumerate(ENGINE_SCENARIOS)
     for task, asks in TASKS.items()
-    if scenario.recovers and asks.stream and scenario.first is not endless
-]
+}
+RECOVERED: Mapping[Case, Sees] = {
+    (place, task): CONTINUED
+    for place, task in CASES
+    if ENGINE_SCENARIOS[place].recovers
+    and TASKS[task].stream
+    and ENGINE_SCENARIOS[place].first is not endless
+}
 """Faults of the same engines with `stream_recovery: continue`."""
+
+
+def params(cases: Mapping[Case, Sees]) -> list[object]:
+    day = by_day(cases.items(), ALWAYS)
+    return [
+        pytest.param(
+            place,
+            task,
+            id=f"{ENGINE_SCENARIOS[place].fault}, {task}",
+            marks=() if (place, task) in day else pytest.mark.nightly,
+        )
+        for place, task in cases
+    ]
 
 
 class Faults(Struct, frozen=True, kw_only=True, eq=False):
     """The gateway, its engines, and who is at work in an engine.
 
     remote: how many requests of a model the provider beside the engines received.
+    answered: what became of the scenarios so far.
     """
 
+    cases: frozenset[Case]
     gateway: Serving
     engines: StandIns
     remote: Counter[str]
     working: Counter[str]
+    answered: dict[int, dict[str, httpx.Response]] = {}
+
+    async def answers(self, place: int) -> dict[str, httpx.Response]:
+        """Results of one scenario's tasks, which all wait at the same time."""
+        if place not in self.answered:
+            names = sorted(task for where, task in self.cases if where == place)
+            asking = [await begun(self, place, task) for task in names]
+            self.answered[place] = {
+                task: await each for task, each in zip(names, asking, strict=True)
+            }
+        return self.answered[place]
 
     def asked(self, model: str) -> int:
         return self.engines.count(model) + self.remote[model]
@@ -75,35 +119,38 @@ Ways = Callable[[str, Door], str]
 """The adapter and the engine of a provider, as YAML, by model and door."""
 
 
-def config(url: str, way: Ways) -> str:
-    """A model and two providers for each scenario and task: no breaker or budget is shared.
+def config(cases: Iterable[Case], recovered: Iterable[Case], url: str, way: Ways) -> str:
+    """A model and two providers for each case: no breaker or budget is shared.
 
     The second is remote where it speaks the task, for tokens it is an engine as well.
     """
     providers, models = ["providers:"], ["models:"]
-    for place, scenario in enumerate(ENGINE_SCENARIOS):
-        for task, asks in TASKS.items():
-            stuck = scenario.first in (slow_first_token, stalls) and task != "embedding"
-            limits = "{}" if not scenario.waits else APART if stuck else SHORT
-            limits = UNREADY if scenario.door == "silent" else limits
-            name = name_of(place, task)
-            remote = f"adapter: openai, base_url: {url}, api_key: k"
-            other = remote if asks.is_text else way(f"{name}-second", "opens")
-            first_way = way(f"{name}-first", scenario.door)
-            providers += [
-                f"  - {{name: {name}-first, {first_way}, timeouts: {limits}}}",
-                f"  - {{name: {name}-second, {other}}}",
-            ]
-            models.append(model(name, f"{name}-first", f"{name}-second"))
-            if scenario.recovers and asks.stream:
-                first, second = f"{name}-continued-first", f"{name}-continued-second"
-                vllm = f"adapter: vllm, base_url: {url}, api_key: k"
-                providers += [
-                    f"  - {{name: {first}, {way(first, 'opens')}, timeouts: {limits}}}",
-                    f"  - {{name: {second}, {vllm if asks.is_text else way(second, 'opens')}}}",
-                ]
-                models.append(model(f"{name}-continued", first, second, "continue"))
+    for place, task in cases:
+        name, scenario = name_of(place, task), ENGINE_SCENARIOS[place]
+        remote = f"adapter: openai, base_url: {url}, api_key: k"
+        other = remote if TASKS[task].is_text else way(f"{name}-second", "opens")
+        first_way = way(f"{name}-first", scenario.door)
+        providers += [
+            f"  - {{name: {name}-first, {first_way}, timeouts: {limits_of(scenario, task)}}}",
+            f"  - {{name: {name}-second, {other}}}",
+        ]
+        models.append(model(name, f"{name}-first", f"{name}-second"))
+    for place, task in recovered:
+        name, limits = name_of(place, task), limits_of(ENGINE_SCENARIOS[place], task)
+        first, second = f"{name}-continued-first", f"{name}-continued-second"
+        vllm = f"adapter: vllm, base_url: {url}, api_key: k"
+        providers += [
+            f"  - {{name: {first}, {way(first, 'opens')}, timeouts: {limits}}}",
+            f"  - {{name: {second}, {vllm if TASKS[task].is_text else way(second, 'opens')}}}",
+        ]
+        models.append(model(f"{name}-continued", first, second, "continue"))
     return "\n".join([*providers, *models])
+
+
+def limits_of(scenario: EngineScenario, task: str) -> str:
+    stuck = scenario.first in (slow_first_token, stalls) and task != "embedding"
+    limits = "{}" if not scenario.waits else APART if stuck else SHORT
+    return UNREADY if scenario.door == "silent" else limits
 
 
 def model(name: str, first: str, second: str, recovery: str = "error") -> str:
@@ -151,10 +198,10 @@ async def faults(
             await answers(request, answer)
 
     doors: dict[str, Door] = {
-        f"{name_of(place, task)}-first": scenario.door
-        for place, scenario in enumerate(ENGINE_SCENARIOS)
-        for task in TASKS
+        f"{name_of(place, task)}-first": ENGINE_SCENARIOS[place].door for place, task in CASES
     }
+    cases = chosen(request.session, test_the_client_and_the_engine_see.__name__)
+    recovered = chosen(request.session, test_an_engines_stream_is_continued.__name__)
     run_dir = tmp_path_factory.mktemp("run")
     certificates = Certificates(run_dir)
     context = None if request.param == "socket" else certificates.server_context()
@@ -164,19 +211,12 @@ async def faults(
             host = f"127.0.0.1:{engines.ports[door]}"
             return f'adapter: local, engines: {{hosts: ["{host}"], tls: {certificates.tls()}}}'
 
-        text = config(remote.base_url, on_socket if context is None else on_tcp)
+        way = on_socket if context is None else on_tcp
+        text = config(sorted(cases), sorted(recovered), remote.base_url, way)
         async with serving(text, run_dir, engine=engines) as running:
-            yield Faults(gateway=running, engines=engines, remote=by_remote, working=working)
-
-
-@pytest.fixture(scope="module", params=range(len(ENGINE_SCENARIOS)))
-async def answered(
-    request: pytest.FixtureRequest, faults: Faults
-) -> tuple[int, dict[str, httpx.Response]]:
-    """One scenario's place, and the answers of all tasks, which wait at the same time."""
-    place: int = request.param
-    asking = {name: await begun(faults, place, name) for name in TASKS}
-    return place, {name: await each for name, each in asking.items()}
+            yield Faults(
+                cases=cases, gateway=running, engines=engines, remote=by_remote, working=working
+            )
 
 
 async def begun(faults: Faults, place: int, task: str) -> asyncio.Task[httpx.Response]:
@@ -188,7 +228,7 @@ async def begun(faults: Faults, place: int, task: str) -> asyncio.Task[httpx.Res
     return asking
 
 
-@pytest.mark.parametrize(("place", "task"), RECOVERED)
+@pytest.mark.parametrize(("place", "task"), params(RECOVERED))
 async def test_an_engines_stream_is_continued(faults: Faults, place: int, task: str) -> None:
     """By text, because these engines do not say which tokens they draw."""
     name, asks, scenario = f"{name_of(place, task)}-continued", TASKS[task], ENGINE_SCENARIOS[place]
@@ -201,13 +241,11 @@ async def test_an_engines_stream_is_continued(faults: Faults, place: int, task: 
     assert outcomes == [(scenario.stream.error, True), ("ok", False)]
 
 
-@pytest.mark.parametrize("task", TASKS)
-async def test_the_client_and_the_engine_see(
-    faults: Faults, answered: tuple[int, dict[str, httpx.Response]], task: str
-) -> None:
-    place, answer = answered[0], answered[1][task]
+@pytest.mark.parametrize(("place", "task"), params(CASES))
+async def test_the_client_and_the_engine_see(faults: Faults, place: int, task: str) -> None:
+    answer = (await faults.answers(place))[task]
     name, asks, scenario = name_of(place, task), TASKS[task], ENGINE_SCENARIOS[place]
-    sees = scenario.stream if asks.stream else scenario.whole
+    sees = CASES[place, task]
     served = "second" if sees.asked[1] else "first"
 
     client_sees(asks, answer, sees)

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from tests.gateway.failures.fault_scenarios import (
     unheard,
 )
 from tests.gateway.failures.fault_tasks import TASKS, Task, client_sees
+from tests.gateway.failures.selection import Case, by_day, chosen
 from tests.gateway.serving import Serving, serving
 from tests.stand_ins.provider import Answer, Provider, Received, provider
 
@@ -58,21 +59,44 @@ PAIRINGS: Mapping[str, Pairing] = {
         for name in ("chat", "chat-stream", "completion", "completion-stream")
     },
 }
-CASES = [
-    pytest.param(place, name, id=f"{scenario.fault}, {name}")
+ALWAYS = frozenset(
+    {
+        "chat",
+        "chat-stream",
+        "completion",
+        "completion-stream",
+        "embedding",
+        "tokens",
+        "tokens-stream",
+        "tensors",
+        "tensors-stream",
+    }
+)
+CASES: Mapping[Case, Sees] = {
+    (place, name): scenario.stream if pairing.task.stream else scenario.whole
     for place, scenario in enumerate(SCENARIOS)
     for name, pairing in PAIRINGS.items()
     if scenario.happens(name, pairing.adapter)
-]
-
-
-RECOVERED = [
-    pytest.param(place, f"{name}, continued", id=f"{scenario.fault}, {name}, continued")
-    for place, scenario in enumerate(SCENARIOS)
-    for name, pairing in PAIRINGS.items()
-    if scenario.recovers and pairing.task.stream and scenario.happens(name, pairing.adapter)
-]
+}
+RECOVERED: Mapping[Case, Sees] = {
+    (place, name): CONTINUED
+    for place, name in CASES
+    if SCENARIOS[place].recovers and PAIRINGS[name].task.stream
+}
 """The same faults with `stream_recovery: continue`."""
+
+
+def params(cases: Mapping[Case, Sees], more: str = "") -> list[object]:
+    day = by_day(cases.items(), ALWAYS)
+    return [
+        pytest.param(
+            place,
+            name + more,
+            id=f"{SCENARIOS[place].fault}, {name}{more}",
+            marks=() if (place, name) in day else pytest.mark.nightly,
+        )
+        for place, name in cases
+    ]
 
 
 class Faults(Struct, frozen=True, kw_only=True, eq=False):
@@ -81,6 +105,7 @@ class Faults(Struct, frozen=True, kw_only=True, eq=False):
     seen: how many requests of a model came. answered: what became of the scenarios so far.
     """
 
+    cases: frozenset[Case]
     gateway: Serving
     remote: Provider
     working: Counter[str]
@@ -90,8 +115,7 @@ class Faults(Struct, frozen=True, kw_only=True, eq=False):
     async def answers(self, place: int) -> dict[str, httpx.Response]:
         """Results of one scenario's clients, which all wait at the same time."""
         if place not in self.answered:
-            cases = (*CASES, *RECOVERED)
-            names = [str(case.values[1]) for case in cases if case.values[0] == place]
+            names = sorted(name for where, name in self.cases if where == place)
             asking = [await self._begin(place, one) for one in names]
             self.answered[place] = {
                 one: await each for one, each in zip(names, asking, strict=True)
@@ -126,17 +150,15 @@ def model_of(request: Received) -> str:
     return request.path.split("/")[1]
 
 
-def config(url: str, nowhere: str) -> str:
+def config(cases: Iterable[Case], url: str, nowhere: str) -> str:
     """A model and two providers for each case: no breaker or budget is shared.
 
     url: without a path. nowhere: another, at which no server listens.
     """
     providers, models = ["providers:"], ["models:"]
-    for case in (*CASES, *RECOVERED):
-        place, one = case.values
-        assert isinstance(place, int)
-        pairing, name = pairing_of(str(one)), name_of(place, str(one))
-        recovery = "continue" if str(one).endswith(", continued") else "error"
+    for place, one in cases:
+        pairing, name = pairing_of(one), name_of(place, one)
+        recovery = "continue" if one.endswith(", continued") else "error"
         for side, short in (("first", SCENARIOS[place].waits), ("second", False)):
             gone = side == "first" and SCENARIOS[place].first is unheard
             base_url = f"{nowhere if gone else url}/{name}-{side}{pairing.prefix}"
@@ -161,7 +183,11 @@ def closed_port() -> Generator[str, None]:
 
 
 @pytest.fixture(scope="module")
-async def faults(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Faults, None]:
+async def faults(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Faults, None]:
+    tests = (test_the_client_and_upstream_see, test_a_stream_is_continued)
+    cases = frozenset[Case]().union(*(chosen(request.session, one.__name__) for one in tests))
     working: Counter[str] = Counter()
     seen: Counter[str] = Counter()
 
@@ -181,16 +207,19 @@ async def faults(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Fau
     async with provider(behave) as remote:
         with closed_port() as nowhere:
             run_dir = tmp_path_factory.mktemp("run")
-            async with serving(config(remote.origin, nowhere), run_dir) as running:
-                yield Faults(gateway=running, remote=remote, working=working, seen=seen)
+            text = config(sorted(cases), remote.origin, nowhere)
+            async with serving(text, run_dir) as running:
+                yield Faults(
+                    cases=cases, gateway=running, remote=remote, working=working, seen=seen
+                )
 
 
-@pytest.mark.parametrize(("place", "one"), CASES)
-async def test_the_client_and_upstream_see(faults: Faults, place: int, one: str) -> None:
-    name, task, answer = name_of(place, one), PAIRINGS[one].task, (await faults.answers(place))[one]
-    sees = SCENARIOS[place].stream if task.stream else SCENARIOS[place].whole
+@pytest.mark.parametrize(("place", "task"), params(CASES))
+async def test_the_client_and_upstream_see(faults: Faults, place: int, task: str) -> None:
+    name, asks, sees = name_of(place, task), PAIRINGS[task].task, CASES[place, task]
+    answer = (await faults.answers(place))[task]
 
-    client_sees(task, answer, sees)
+    client_sees(asks, answer, sees)
 
     assert int(answer.headers["x-gateway-attempts"]) == sum(sees.asked)
     served = "second" if sees.asked[1] else "first"
@@ -201,25 +230,25 @@ async def test_the_client_and_upstream_see(faults: Faults, place: int, one: str)
         sees.asked[1],
     )
     await faults.remote.until(lambda: not faults.working[f"{name}-first"])
-    logged(faults, name, answer, sees, prompt=7 if task.is_text else 3)
+    logged(faults, name, answer, sees, prompt=7 if asks.is_text else 3)
 
 
-@pytest.mark.parametrize(("place", "one"), RECOVERED)
-async def test_a_stream_is_continued(faults: Faults, place: int, one: str) -> None:
+@pytest.mark.parametrize(("place", "task"), params(RECOVERED, ", continued"))
+async def test_a_stream_is_continued(faults: Faults, place: int, task: str) -> None:
     """Where no backend continues text in a chat, it ends as without recovery.
 
     One that never ends has sent more tokens than the client asked for: nothing is left to continue.
     """
-    name, task, scenario = name_of(place, one), pairing_of(one).task, SCENARIOS[place]
-    answer = (await faults.answers(place))[one]
-    nothing_left = scenario.first is endless and not task.is_text
-    continued = one != "chat-stream on mindie, continued" and not nothing_left
+    name, asks, scenario = name_of(place, task), pairing_of(task).task, SCENARIOS[place]
+    answer = (await faults.answers(place))[task]
+    nothing_left = scenario.first is endless and not asks.is_text
+    continued = task != "chat-stream on mindie, continued" and not nothing_left
     sees = CONTINUED if continued else scenario.stream
 
     if scenario.first is not endless:
-        client_sees(task, answer, sees)
+        client_sees(asks, answer, sees)
     comments = answer.text.count(f": continued after {scenario.stream.error}")
-    assert comments == int(continued and task.surface != "databricks")
+    assert comments == int(continued and asks.surface != "databricks")
     assert (faults.asked(f"{name}-first"), faults.asked(f"{name}-second")) == sees.asked
     await faults.remote.until(lambda: not faults.working[f"{name}-first"])
     (line,) = [each for each in faults.gateway.access_lines() if each.model == name]
