@@ -3,8 +3,6 @@
 import json
 import time
 from asyncio import open_connection, sleep, timeout
-from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import cast
 
 import httpx
@@ -12,7 +10,7 @@ import pytest
 from msgspec import UNSET, Struct, UnsetType
 from msgspec import json as wire
 
-from tests.gateway.serving import Serving, serving
+from tests.gateway.serving import Serving
 from tests.gateway.surfaces.answers import payloads
 from tests.gateway.surfaces.mindie.mindie_bodies import EXAMPLE
 
@@ -21,21 +19,20 @@ pytest.importorskip("torch")
 pytestmark = pytest.mark.anyio
 
 CONFIG = """
-server: {default_model: tiny-chat}
+server: {{default_model: tiny-chat}}
 auth:
   mode: keys
   keys:
-    - {name: all, key: key-of-all}
-    - {name: patient, key: key-of-the-patient, max_priority: 3}
-    - {name: elsewhere, key: key-for-elsewhere, models: [org/endless]}
-providers:
-  - name: here
-    adapter: local
-    engine: {draft_tokens: 0, models: [{name: tiny, path: "bundled:tiny-chat"}]}
+    - {{name: all, key: key-of-all}}
+    - {{name: patient, key: key-of-the-patient, max_priority: 3}}
+    - {{name: elsewhere, key: key-for-elsewhere, models: [org/endless]}}
+providers: [{here}]
 models:
-  - {name: tiny-chat, backends: [{provider: here, model: tiny}]}
-  - {name: lenient, on_unsupported: drop, backends: [{provider: here, model: tiny}]}
-  - {name: org/endless, defaults: {ignore_eos: true}, backends: [{provider: here, model: tiny}]}
+  - {{name: tiny-chat, backends: [{{provider: here, model: tiny}}]}}
+  - {{name: lenient, on_unsupported: drop, backends: [{{provider: here, model: tiny}}]}}
+  - name: org/endless
+    defaults: {{ignore_eos: true}}
+    backends: [{{provider: here, model: tiny}}]
 """
 QUESTION = [1, 4, 434, 230, 317, 230, 26, 32, 230, 20, 230, 27, 30, 40, 2, 5]
 """What is 17 + 25? in the bundled model's vocabulary, as a turn of a conversation."""
@@ -71,14 +68,6 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     token: Token
     generated_text: str | UnsetType = UNSET
     details: Details | UnsetType = UNSET
-
-
-@pytest.fixture(scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Serving, None]:
-    run_dir: Path = tmp_path_factory.mktemp("run")
-    async with serving(CONFIG, run_dir) as running:
-        assert await running.state.runtime.wait_ready()
-        yield running
 
 
 def client(gateway: Serving, key: str = "key-of-all") -> httpx.AsyncClient:
@@ -159,7 +148,10 @@ async def test_a_stream_that_reaches_its_bound_has_its_last_text_in_the_whole_on
 
 
 async def test_times_are_measured(gateway: Serving) -> None:
-    (first, *others), took = await steps(gateway, streamed())
+    """Of an answer that repeats nothing: tokens that are drafted arrive together."""
+    (first, *others), took = await steps(
+        gateway, {**streamed(do_sample=False), "input_id": QUESTION[-2:]}
+    )
 
     assert first.decode_time is None
     assert first.prefill_time is not None
