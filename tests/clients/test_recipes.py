@@ -33,6 +33,19 @@ models:
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
 )
+RUN_EACH = """
+import contextlib, os, pathlib, sys
+import openai
+for name in sys.argv[1:]:
+    if not os.fork():
+        with open(f"{name}.printed", "w") as output, contextlib.redirect_stdout(output):
+            exec(pathlib.Path(f"{name}.py").read_text(), {"__name__": "__main__"})
+        break
+else:
+    sys.exit(any([os.wait()[1] for _ in sys.argv[1:]]))
+"""
+"""Runs programs as a process each, with openai, whose import takes a second of CPU, imported."""
+
 CALL = {
     "id": "call_1",
     "type": "function",
@@ -136,13 +149,17 @@ async def test_a_recipe_in_curl(
     check(page, "bash", output)
 
 
-@pytest.mark.parametrize("page", [page for page, language in SHOWN if language == "python"])
-async def test_a_recipe_in_python(
-    gateway: Serving, engine: SharedEngine, tmp_path: Path, page: str
+async def test_every_recipe_in_python(
+    gateway: Serving, engine: SharedEngine, tmp_path: Path
 ) -> None:
-    output = await printed(gateway, tmp_path, sys.executable, "-c", program(page, "python"))
+    pages = [page for page, language in SHOWN if language == "python"]
+    for page in pages:
+        (tmp_path / f"{page}.py").write_text(program(page, "python"), "utf-8")
 
-    check(page, "python", output)
+    await printed(gateway, tmp_path, sys.executable, "-c", RUN_EACH, *pages)
+
+    for page in pages:
+        check(page, "python", (tmp_path / f"{page}.printed").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("page", [page for page, language in SHOWN if language == "typescript"])

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.balancer import Balancer, Target
-from tests.gateway.commanded import Commanded, commanded
+from tests.gateway.commanded import Commanded
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
@@ -32,10 +33,12 @@ models: [{{name: chat, backends: [{{provider: one, model: m}}]}}]
 class Load:
     """Clients that send requests, every second one streamed, until told to stop."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, pause_s: float) -> None:
+        """pause_s: of a client between two requests."""
         self.outcomes: Counter[str] = Counter()
         self.more = True
         self._port = port
+        self._pause_s = pause_s
 
     @property
     def sent(self) -> int:
@@ -49,6 +52,7 @@ class Load:
             while kept and self.more:
                 outcome, kept = await _request(reader, writer, stream=self.sent % 2 == 1)
                 self.outcomes[outcome] += 1
+                await asyncio.sleep(self._pause_s)
             writer.close()
 
     async def until(self, requests: int) -> None:
@@ -81,7 +85,9 @@ async def _request(
     return "answered" if whole else f"cut: {text[-200:]!r}", kept
 
 
-async def _rolling(folder: Path, requests: int, gateways: int, rounds: int) -> Counter[str]:
+async def _rolling(
+    folder: Path, requests: int, gateways: int, rounds: int, pause_s: float = 0.0
+) -> Counter[str]:
     """Replace every gateway, `rounds` times, at even shares of the requests."""
     balancer, up = Balancer(), list[tuple[Target, Commanded, AsyncExitStack]]()
     async with AsyncExitStack() as stack:
@@ -92,7 +98,7 @@ async def _rolling(folder: Path, requests: int, gateways: int, rounds: int) -> C
             place = folder / str(number)
             place.mkdir()
             text = CONFIG.format(url=backend.base_url, folder=place)
-            one = await mine.enter_async_context(commanded(place / "config.yaml", text))
+            one = await mine.enter_async_context(forked(place / "config.yaml", text))
             target = Target(url=one.url)
             balancer.targets.append(target)
             up.append((target, one, mine))
@@ -103,7 +109,7 @@ async def _rolling(folder: Path, requests: int, gateways: int, rounds: int) -> C
         server = await balancer.start()
         for number in range(gateways):
             await start(number)
-        load = Load(server.sockets[0].getsockname()[1])
+        load = Load(server.sockets[0].getsockname()[1], pause_s)
         clients = [asyncio.create_task(load.client()) for _ in range(CLIENTS)]
         updates = gateways * rounds
         for number in range(updates):
@@ -126,7 +132,7 @@ async def _rolling(folder: Path, requests: int, gateways: int, rounds: int) -> C
 
 
 async def test_no_request_fails_in_a_rolling_update(tmp_path: Path) -> None:
-    outcomes = await _rolling(tmp_path, 500, gateways=2, rounds=1)
+    outcomes = await _rolling(tmp_path, 500, gateways=2, rounds=1, pause_s=0.1)
 
     assert set(outcomes) == {"answered"}, outcomes
 

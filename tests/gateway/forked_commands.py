@@ -28,16 +28,23 @@ LISTENS_S = 120.0
 async def forked(
     config: Path, text: str, *options: str, env: Mapping[str, str] | None = None
 ) -> AsyncGenerator[Commanded, None]:
-    """Serve `text` as `commanded` does; with `env`, by the command itself.
+    """Serve `text` as `commanded` does; by the command itself if `env` preloads a library.
 
-    What `env` may name, as a library to preload, has its effect before the first import.
+    Such a library has its effect before the first import.
     """
-    if env or "COVERAGE_PROCESS_CONFIG" in os.environ:
+    if "LD_PRELOAD" in (env or {}) or "COVERAGE_PROCESS_CONFIG" in os.environ:
         async with commanded(config, text, *options, env=env) as up:
             yield up
     else:
-        async with commanded(config, text, *options, start=_fork) as up:
+        async with commanded(config, text, *options, env=env, start=_fork) as up:
             yield up
+
+
+async def printed(*words: str, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+    """Run `strowger` with these arguments; return its exit status, stdout and stderr."""
+    process, stdout, stderr = await _fork(words, {**os.environ, **(env or {})})
+    said = await asyncio.gather(stdout.read(), stderr.read())
+    return await process.wait(), *(text.decode() for text in said)
 
 
 class _Forked(Running):

@@ -6,9 +6,7 @@ tests/fixtures/releases/VERSION/ has one of each, written by `python -m tests.re
 
 import asyncio
 import json
-import os
 import shutil
-import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +15,8 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from tests.gateway.commanded import SOON_S, Commanded, commanded
+from tests.gateway.commanded import SOON_S, Commanded
+from tests.gateway.forked_commands import forked, printed
 from tests.stand_ins.provider import Answer, Received, answers, provider
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "releases"
@@ -63,22 +62,18 @@ async def opened(config: Path) -> AsyncGenerator[Commanded, None]:
     text = await asyncio.to_thread(config.read_text, "utf-8")
     async with (
         provider(fails_for_bad_models) as remote,
-        commanded(config, text, env={"PROVIDER": remote.base_url}) as gateway,
+        forked(config, text, env={"PROVIDER": remote.base_url}) as gateway,
     ):
         yield gateway
 
 
 async def output(config: Path, *words: str) -> str:
     """Run a command; return what it prints. Fails unless it succeeds."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway.cli", *words, "--config", str(config)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PROVIDER": "http://127.0.0.1:9/v1"},
+    status, found, complaints = await printed(
+        *words, "--config", str(config), env={"PROVIDER": "http://127.0.0.1:9/v1"}
     )
-    printed, complaints = await process.communicate()
-    assert process.returncode == 0, complaints.decode()
-    return printed.decode()
+    assert status == 0, complaints
+    return found
 
 
 async def spool_imported(config: Path) -> None:
@@ -144,8 +139,8 @@ async def views(gateway: Commanded, secrets: Secrets) -> dict[str, Json]:
         ("report", _Report, ("experiments", "report", "greeting")),
     )
     for name, shape, words in commands:
-        printed = await output(config, *words, "--json")
-        found[name] = msgspec.to_builtins(msgspec.json.decode(printed, type=shape))
+        shown = await output(config, *words, "--json")
+        found[name] = msgspec.to_builtins(msgspec.json.decode(shown, type=shape))
     rows = (await output(config, "audit", "--limit", "100000", "--json")).splitlines()
     found["audit"] = [json.loads(row) for row in rows]
     async with gateway.client() as client:

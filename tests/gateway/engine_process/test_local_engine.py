@@ -14,7 +14,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.gateway.commanded import Commanded, commanded, connected, pid_of
+from tests.gateway.commanded import Commanded, connected, pid_of
+from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import provider
 
 pytest.importorskip("torch")
@@ -104,7 +105,7 @@ async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig, N
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider())
         text = CONFIG.format(url=remote.base_url, weights="tiny-chat", reload="refuse")
-        up = await stack.enter_async_context(commanded(folder / "config.yaml", text))
+        up = await stack.enter_async_context(forked(folder / "config.yaml", text))
         found = Rig(up, remote.base_url)
         await found.becomes(lambda view: view["state"] == "ready")
         yield found

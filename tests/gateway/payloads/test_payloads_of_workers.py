@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.commanded import commanded, connected
+from tests.gateway.commanded import connected
+from tests.gateway.forked_commands import forked
 from tests.gateway.serving import one_model
 from tests.stand_ins.provider import provider
 
@@ -29,7 +30,7 @@ logging: {{payloads: {{mode: all, dir: "{tmp_path / "logged"}"}}}}
 guardrails: [{{name: words, use: patterns, mode: mask, settings: {{words: [falcon]}}}}]
 """
         config = one_model(backend.base_url, more)
-        up = await stack.enter_async_context(commanded(tmp_path / "config.yaml", config))
+        up = await stack.enter_async_context(forked(tmp_path / "config.yaml", config))
         async with AsyncExitStack() as clients:
             for worker in (0, 1):
                 client = await connected(up, clients, worker)

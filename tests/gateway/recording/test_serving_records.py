@@ -15,10 +15,8 @@ from gateway.usage.report import UsageRow
 from schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, importer_started
 from tests.gateway.forked_commands import forked
-from tests.gateway.http.test_operations import command
 from tests.gateway.serving import one_model
 from tests.gateway.store.used import used
-from tests.stand_ins.ports.reserved import reserved_port
 from tests.stand_ins.provider import provider
 
 pytestmark = pytest.mark.anyio
@@ -31,18 +29,12 @@ PRICE = "prices: [{match: remote/m-1, input: 1, output: 2}]\n"
 
 async def killed_after(config: str, folder: Path, requests: int, number: int, wait_s: float) -> int:
     """Serve requests, wait and send a signal; returns how many were answered."""
-    port = reserved_port()
-    file = folder / "config.yaml"
-    drain = "drain_delay_s: 0, drain_timeout_s: 5"
-    file.write_text(f"{config}\nserver: {{port: {port}, {drain}}}\n")
-    async with httpx.AsyncClient() as client, command(file, port) as process:
-        answers = [
-            await client.post(f"http://127.0.0.1:{port}/v1/chat/completions", json=HELLO)
-            for _ in range(requests)
-        ]
+    text = f"{config}\nserver: {{drain_delay_s: 0, drain_timeout_s: 5}}\n"
+    async with forked(folder / "config.yaml", text) as up, up.client() as client:
+        answers = [await client.post("/v1/chat/completions", json=HELLO) for _ in range(requests)]
         await asyncio.sleep(wait_s)
-        process.send_signal(number)
-        await asyncio.wait_for(process.wait(), 60)
+        up.process.send_signal(number)
+        await asyncio.wait_for(up.process.wait(), SOON_S)
     return sum(answer.status_code == 200 for answer in answers)
 
 

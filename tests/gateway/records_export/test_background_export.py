@@ -27,8 +27,9 @@ from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
-from tests.gateway.commanded import SOON_S, Commanded, commanded, importer_started
+from tests.gateway.commanded import SOON_S, Commanded, importer_started
 from tests.gateway.config.configs import GOOD, faults
+from tests.gateway.forked_commands import forked
 from tests.gateway.recording.test_serving_records import answered
 from tests.gateway.records_export.test_export import KILLS, Recorded, column, complete
 from tests.gateway.serving import one_model
@@ -86,7 +87,7 @@ async def test_a_gateway_exports_what_it_records_also_after_a_kill(tmp_path: Pat
     folder = tmp_path / "out"
     async with (
         provider() as remote,
-        commanded(tmp_path / "config.yaml", one_model(remote.base_url, EXPORT)) as up,
+        forked(tmp_path / "config.yaml", one_model(remote.base_url, EXPORT)) as up,
         up.client() as client,
     ):
         ids = [await answered(client) for _ in range(3)]

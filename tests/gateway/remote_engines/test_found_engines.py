@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.commanded import SOON_S, Commanded, commanded
+from tests.gateway.commanded import SOON_S, Commanded
 from tests.gateway.failures.engine_stand_in import works
+from tests.gateway.forked_commands import forked
 from tests.gateway.remote_engines.fleets import Certificates, Replica, fleet
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +67,7 @@ async def test_engines_come_and_go_under_load_and_no_request_fails(
     config = CONFIG.format(workers=workers, tls=certificates.tls())
     async with fleet(certificates, works, works) as (one, other):
         publish(tmp_path, one)
-        async with commanded(tmp_path / "config.yaml", config) as up:
+        async with forked(tmp_path / "config.yaml", config) as up:
             load = Load(up)
             await asked_more(one)
             publish(tmp_path, one, other)
