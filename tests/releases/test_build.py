@@ -15,8 +15,7 @@ from tools.release_build import DifferentBuilds, build_twice, tracked
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("adapters/", "gateway/", "local_engine/", "schemas/")
 
-DEPENDS_ON_ITS_FOLDER = {
-    "pyproject.toml": """
+SMALL = """
 [build-system]
 requires = ["hatchling"]
 build-backend = "hatchling.build"
@@ -26,9 +25,8 @@ dynamic = ["version"]
 [tool.hatch.version]
 source = "code"
 path = "restless.py"
-""",
-    "restless.py": 'import os\n__version__ = "1." + str(len(os.getcwd()))\n',
-}
+"""
+DEPENDS_ON_ITS_FOLDER = 'import os\n__version__ = "1." + str(len(os.getcwd()))\n'
 
 
 @pytest.fixture
@@ -36,19 +34,36 @@ def wheel(wheel_file: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(wheel_file)
 
 
-def test_two_builds_and_one_from_the_sdist_are_equal(built: dict[str, bytes]) -> None:
+@pytest.mark.nightly
+def test_two_builds_and_one_from_the_sdist_are_equal(tmp_path: Path) -> None:
+    assert len(build_twice(ROOT, tmp_path, EPOCH)) == 2
+
+
+def test_a_wheel_and_an_sdist_are_built(built: dict[str, bytes]) -> None:
     kinds = sorted(name.rpartition("strowger_gateway-")[2].lstrip("0123456789.") for name in built)
 
     assert kinds == ["-py3-none-any.whl", "tar.gz"]
 
 
-def test_a_build_that_depends_on_its_folder_is_refused(tmp_path: Path) -> None:
-    project = tmp_path / "project"
+def project_with(code: str, folder: Path) -> Path:
+    """A project of one module."""
+    project = folder / "project"
     project.mkdir()
-    for name, text in DEPENDS_ON_ITS_FOLDER.items():
-        (project / name).write_text(text)
+    (project / "pyproject.toml").write_text(SMALL)
+    (project / "restless.py").write_text(code)
     for words in (("init", "-q"), ("add", ".")):
         subprocess.run(("git", *words), cwd=project, check=True)
+    return project
+
+
+def test_equal_builds_are_returned(tmp_path: Path) -> None:
+    built = build_twice(project_with('__version__ = "1.0"\n', tmp_path), tmp_path, EPOCH)
+
+    assert set(built) == {"restless-1.0-py2.py3-none-any.whl", "restless-1.0.tar.gz"}
+
+
+def test_a_build_that_depends_on_its_folder_is_refused(tmp_path: Path) -> None:
+    project = project_with(DEPENDS_ON_ITS_FOLDER, tmp_path)
 
     with pytest.raises(DifferentBuilds, match=r"restless-1\.\d+"):
         build_twice(project, tmp_path, EPOCH)
