@@ -43,8 +43,8 @@ async def forked(
 async def printed(*words: str, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
     """Run `strowger` with these arguments; return its exit status, stdout and stderr."""
     process, stdout, stderr = await _fork(words, {**os.environ, **(env or {})})
-    said = await asyncio.gather(stdout.read(), stderr.read())
-    return await process.wait(), *(text.decode() for text in said)
+    said, complaints = await asyncio.gather(stdout.read(), stderr.read())
+    return await process.wait(), said.decode(), complaints.decode()
 
 
 class _Forked(Running):

@@ -2,7 +2,8 @@
 
 Users' requests are correlated (each has its own rate) and their numbers Pareto-distributed. For
 each promise the usual analysis of the same crowds is computed, too, to show that the test can fail.
-All are seeded; docs/experiments-statistics.md has the table.
+All are seeded; docs/experiments-statistics.md has the table, whose numbers of experiments run in
+`make nightly-statistics`, and 40 in 100 of them in `make test`.
 """
 
 from itertools import pairwise
@@ -32,6 +33,12 @@ from tests.gateway.experiments.statistics.crowd import (
 RATE = (0.0, 1.0)
 
 
+@pytest.fixture(params=[0.4, pytest.param(1.0, marks=pytest.mark.nightly)], ids=["some", "all"])
+def part(request: pytest.FixtureRequest) -> float:
+    """The share of the experiments that are simulated."""
+    return request.param
+
+
 def found_in(outcomes: Outcomes, look: Look, bounds: tuple[float, float] | None = RATE) -> Effect:
     return effect(outcomes, control="control", treatment="treatment", look=look, bounds=bounds)
 
@@ -57,14 +64,14 @@ def arrivals(
 
 
 @pytest.mark.parametrize(("shape", "share"), [(1.5, 0.5), (3.0, 0.1)])
-def test_a_thousand_aa_experiments_peeked_at_every_100_units_reject_at_most_the_nominal_5_percent(
-    shape: float, share: float
+def test_aa_experiments_peeked_at_every_100_units_reject_at_most_the_nominal_5_percent(
+    shape: float, share: float, part: float
 ) -> None:
     rng = np.random.default_rng(11)
     looks = np.arange(100, 3_001, 100)
     look = Look(planned=3_000 * share * (1 - share))
     rejected = naively = 0
-    runs = 1_000 if share == 0.5 else 300
+    runs = int((1_000 if share == 0.5 else 300) * part)
     for _ in range(runs):
         arriving = as_units_arrive(*arrivals(rng, 3_000, share=share, shape=shape), looks)
         rejected += any(apart(found_in(outcomes, look)) for outcomes in arriving)
@@ -74,13 +81,14 @@ def test_a_thousand_aa_experiments_peeked_at_every_100_units_reject_at_most_the_
     assert naively / runs > 0.5
 
 
-def test_heavy_tailed_latencies_reject_no_more_often() -> None:
+def test_heavy_tailed_latencies_reject_no_more_often(part: float) -> None:
     """Geometric means of log-normal times with an outage now and then, Pareto numbers of them."""
+    runs = int(300 * part)
     rng = np.random.default_rng(12)
     metric = BUILT_IN["latency_ms"]
     looks = np.arange(100, 2_001, 100)
     rejected = 0
-    for _ in range(300):
+    for _ in range(runs):
         counts = pareto_counts(rng, 2_000, 1.5)
         own = rng.normal(6, 0.5, 2_000) + (rng.random(2_000) < 0.01) * 4
         totals = counts * own + rng.normal(0, 0.8, 2_000) * np.sqrt(counts)
@@ -88,15 +96,16 @@ def test_heavy_tailed_latencies_reject_no_more_often() -> None:
         look = Look(planned=500)
         rejected += any(apart(found_in(outcomes, look, metric.bounds)) for outcomes in arriving)
 
-    assert rejected / 300 <= 0.05
+    assert rejected / runs <= 0.05
 
 
-def test_costs_with_giants_and_a_small_arm_reject_no_more_often() -> None:
+def test_costs_with_giants_and_a_small_arm_reject_no_more_often(part: float) -> None:
     """A tenth of the users in treatment, and bills of which one in a thousand is 500 medians."""
+    runs = int(200 * part)
     rng = np.random.default_rng(18)
     looks = np.arange(100, 2_001, 100)
     rejected = without = 0
-    for _ in range(200):
+    for _ in range(runs):
         costs = rng.lognormal(0, 2, 2_000)
         arriving = as_units_arrive(rng.random(2_000) < 0.1, np.ones(2_000), costs, looks)
         rejected += any(apart(found_in(outcomes, Look(planned=180), None)) for outcomes in arriving)
@@ -106,11 +115,14 @@ def test_costs_with_giants_and_a_small_arm_reject_no_more_often() -> None:
         ]
         without += any(apart(found_in(outcomes, Look(planned=180), None)) for outcomes in blind)
 
-    assert rejected / 200 <= 0.05
-    assert without / 200 > 0.06
+    assert rejected / runs <= 0.05
+    assert without / runs > 0.06
 
 
-def test_a_true_lift_is_found_within_the_planned_sample_in_four_of_five_experiments() -> None:
+def test_a_true_lift_is_found_within_the_planned_sample_in_four_of_five_experiments(
+    part: float,
+) -> None:
+    runs = int(300 * part)
     rng = np.random.default_rng(13)
     counts = pareto_counts(rng, 200_000, 2.5)
     requests, spread = float(counts.mean()), float(counts.std() / counts.mean())
@@ -119,12 +131,12 @@ def test_a_true_lift_is_found_within_the_planned_sample_in_four_of_five_experime
     looks = np.append(np.arange(100, planned.total, 100), planned.total)
     look = Look(planned=planned.pairs)
     found: list[float] = []
-    for _ in range(300):
+    for _ in range(runs):
         crowd = arrivals(rng, planned.total, share=0.5, shape=2.5, lift=0.05)
         effects = [found_in(outcomes, look) for outcomes in as_units_arrive(*crowd, looks)]
         found.append(next((n for n, seen in zip(looks, effects, strict=True) if seen.low > 0), inf))
 
-    assert sum(n < inf for n in found) / 300 >= 0.8
+    assert sum(n < inf for n in found) / runs >= 0.8
     assert np.median(found) < 0.75 * planned.total
 
 
@@ -159,11 +171,14 @@ def ramp(
     return seen
 
 
-def test_a_ramp_from_10_to_20_to_50_percent_with_a_drifting_base_rate_shows_no_effect() -> None:
+def test_a_ramp_from_10_to_20_to_50_percent_with_a_drifting_base_rate_shows_no_effect(
+    part: float,
+) -> None:
+    runs = int(200 * part)
     rng = np.random.default_rng(14)
     look = Look(planned=500)
     rejected = pooled = 0
-    for _ in range(200):
+    for _ in range(runs):
         views = [
             outcomes_of(visits) for visits in ramp(rng, (0.1, 0.2, 0.5), (0.1, 0.2, 0.3), looks=5)
         ]
@@ -175,30 +190,32 @@ def test_a_ramp_from_10_to_20_to_50_percent_with_a_drifting_base_rate_shows_no_e
         ]
         pooled += means[1] > means[0]
 
-    assert rejected / 200 <= 0.05
-    assert pooled / 200 > 0.9
+    assert rejected / runs <= 0.05
+    assert pooled / runs > 0.9
 
 
-def test_users_who_stay_for_many_epochs_make_no_effect_either() -> None:
+def test_users_who_stay_for_many_epochs_make_no_effect_either(part: float) -> None:
+    runs = int(100 * part)
     rng = np.random.default_rng(15)
     look = Look(planned=1_000)
     rejected = blindly = 0
-    for _ in range(100):
+    for _ in range(runs):
         views = [outcomes_of(visits) for visits in ramp(rng, (0.5,) * 10, (0.2,) * 10, looks=1)]
         rejected += any(apart(found_in(view, look)) for view in views)
         blindly += any(apart(found_in(Outcomes(cells=view.cells), look)) for view in views)
 
-    assert rejected / 100 <= 0.05
-    assert blindly / 100 > 0.12
+    assert rejected / runs <= 0.05
+    assert blindly / runs > 0.12
 
 
-def test_the_interval_covers_a_known_effect_at_every_look() -> None:
+def test_the_interval_covers_a_known_effect_at_every_look(part: float) -> None:
     """Latencies 8 % longer in treatment, on the log scale, in one experiment in five hundred."""
+    runs = int(200 * part)
     rng = np.random.default_rng(16)
     looks = np.arange(100, 2_001, 100)
     true = log1p(0.08)
     missed = 0
-    for _ in range(200):
+    for _ in range(runs):
         treated = rng.random(2_000) < 0.3
         counts = pareto_counts(rng, 2_000, 2.5)
         totals = counts * (rng.normal(6, 0.4, 2_000) + true * treated)
@@ -206,21 +223,22 @@ def test_the_interval_covers_a_known_effect_at_every_look() -> None:
         effects = [found_in(outcomes, Look(planned=420), None) for outcomes in arriving]
         missed += any(not seen.low <= true <= seen.high for seen in effects)
 
-    assert missed / 200 <= 0.05
+    assert missed / runs <= 0.05
 
 
 @pytest.mark.parametrize(
     ("harm", "seldom", "soon"), [(0.0, 0.01, 0.0), (0.02, 0.01, 0.0), (0.2, 1.0, 0.99)]
 )
 def test_a_guardrail_watched_continuously_stops_harm_and_nothing_else(
-    harm: float, seldom: float, soon: float
+    harm: float, seldom: float, soon: float, part: float
 ) -> None:
     """Errors 3 % in control; 2 points more are allowed. At most 1 % of such variants is paused."""
+    runs = int(300 * part)
     rng = np.random.default_rng(17)
     looks = np.arange(50, 1_001, 50)
     guard = Look(alpha=GUARD_ALPHA, planned=250)
     paused = 0
-    for _ in range(300):
+    for _ in range(runs):
         treated = rng.random(1_000) < 0.5
         counts = pareto_counts(rng, 1_000, 2.5)
         failed = yes_votes(rng, counts, 0.03 + harm * treated, 0.2)
@@ -229,7 +247,7 @@ def test_a_guardrail_watched_continuously_stops_harm_and_nothing_else(
             for outcomes in as_units_arrive(treated, counts, failed, looks)
         )
 
-    assert soon <= paused / 300 <= seldom
+    assert soon <= paused / runs <= seldom
 
 
 def test_a_ramp_moves_no_unit_back() -> None:
