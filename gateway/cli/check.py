@@ -37,7 +37,7 @@ def check(named: Path | None, path: Path) -> None:
     counted = ", ".join(
         f"{count} {noun}{'' if count == 1 else 's'}"
         for count, noun in (
-            (len(config.providers), "provider"),
+            (len({one.replica_of or one.name for one in config.providers}), "provider"),
             (len(config.models), "model"),
             (len(config.auth.keys), "key"),
             (len(config.experiments), "experiment"),

@@ -91,6 +91,9 @@ def usage(
         click.echo(as_csv(report), nl=False)
     else:
         _table(report, priced=priced)
+    if not report.rows and not as_json:
+        begin, end = f"{report.begin:%Y-%m-%d %H:%M}", f"{report.end:%Y-%m-%d %H:%M}"
+        click.echo(f"No requests from {begin} to {end} ({report.time_zone}).", err=True)
     if report.rows_overlap and not as_json:
         click.echo(
             "A request with several tags is in the row of each; the total counts it once: "

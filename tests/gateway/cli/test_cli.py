@@ -86,6 +86,20 @@ def test_the_default_configuration_is_fine_with_every_example_in_use(tmp_path: P
     assert result.output.startswith(f"{path}: OK (5 providers, 5 models, 1 key; hash ")
 
 
+def test_engines_on_several_hosts_count_as_the_one_provider_that_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "auth: {mode: none}\n"
+        "providers:\n"
+        "  - {name: pool, adapter: local, engines: {hosts: ['127.0.0.1:7001', '127.0.0.1:7002']}}\n"
+        "models: [{name: chat, backends: [{provider: pool, model: m}]}]\n"
+    )
+
+    result = run("check", str(path))
+
+    assert result.output.startswith(f"{path}: OK (1 provider, 1 model; hash ")
+
+
 def test_every_problem_goes_to_stderr_and_the_exit_status_is_1(good: Path) -> None:
     good.write_text(GOOD.replace("provider: openai, model: o3", "provider: opnai, model: o3"))
 

@@ -70,6 +70,14 @@ def test_more_days_and_json_can_be_requested(tmp_path: Path) -> None:
     assert report["total"]["cost_nano_usd"] == 2_000_002_500
 
 
+def test_a_report_without_requests_names_its_range(tmp_path: Path) -> None:
+    words = ("--from", "2020-01-01", "--to", "2020-02-01", "--time-zone", "Europe/Berlin")
+
+    text = used(tmp_path, *words)
+
+    assert "No requests from 2020-01-01 00:00 to 2020-02-01 00:00 (Europe/Berlin)." in text
+
+
 def test_usage_by_team_and_tag_is_csv_for_chargeback(tmp_path: Path) -> None:
     lines = used(tmp_path, "--by", "team,tag", "--csv", "--team", "blue").splitlines()
 
