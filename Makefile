@@ -121,7 +121,7 @@ nightly-wheel: setup-dev
 check: setup-dev  ## Check only style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/basedpyright
+	$(BIN)/python -m tools.type_check
 
 fmt: setup-dev  ## Fix and format the code
 	$(BIN)/ruff check --fix .
