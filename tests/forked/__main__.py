@@ -33,23 +33,24 @@ SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """A fork has none of its parent's threads, and the pools that wait for them would hang."""
 
 
-class _Counter:
-    tests = 0
+class _Names:
+    tests: tuple[str, ...] = ()
 
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.tests = len(session.items)
+        self.tests = tuple([item.nodeid for item in session.items])
 
 
-def _collect(arguments: list[str]) -> int | None:
-    """Collect in this process; return the number of tests, or None if collecting failed."""
-    counter = _Counter()
+def _collect(arguments: list[str]) -> tuple[str, ...] | None:
+    """Collect in this process; return the tests' names, or None if collecting failed."""
+    names = _Names()
     environment = dict(os.environ)
     os.environ.update(SINGLE_THREADED)
     with contextlib.redirect_stdout(io.StringIO()):
-        status = pytest.main(["--collect-only", "-q", *arguments], plugins=[counter])
+        status = pytest.main(["--collect-only", "-q", *arguments], plugins=[names])
     os.environ.clear()
     os.environ.update(environment)
-    return counter.tests if status == pytest.ExitCode.OK else None
+    return names.tests if status == pytest.ExitCode.OK else None
 
 
 @contextlib.contextmanager
