@@ -31,7 +31,7 @@ share_contexts()
 
 os.environ["DO_NOT_TRACK"] = "true"  # mlflow, a client in some tests, reports its use unless told
 
-EXAMPLES = int(os.environ.get("STROWGER_EXAMPLES", "50"))
+EXAMPLES = int(os.environ.get("STROWGER_EXAMPLES", "30"))
 """Examples of a property that names no number of its own; `make nightly-properties` has more."""
 
 settings.register_profile(

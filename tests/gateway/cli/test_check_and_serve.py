@@ -50,7 +50,17 @@ def written(folder: Path, server: str = "", provider: str = OWN, more: str = "")
     return file
 
 
-@pytest.mark.parametrize("what", REFUSED)
+ADAPTERS_TOO = ("unsigned to AWS", "an address without its version")
+"""Refused by an adapter, as a vendor without a key is: they start processes only at night."""
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(what, marks=pytest.mark.nightly if what in ADAPTERS_TOO else ())
+        for what in REFUSED
+    ],
+)
 def test_what_serve_refuses_check_refuses_with_the_same_message(what: str, tmp_path: Path) -> None:
     file = written(tmp_path, **REFUSED[what])
 

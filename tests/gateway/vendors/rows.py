@@ -1,8 +1,9 @@
 """Every vendor as a row: its configuration, dialect and capabilities."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
+import pytest
 from msgspec import Struct
 
 from tests.gateway.vendors import bedrock, cohere, gemini, ollama, openai
@@ -191,3 +192,21 @@ ALIKE: Final = frozenset(
     }
 )
 """Adapters that differ from openai-responses only by a row, which the contract checks."""
+
+REPEATED: Final = frozenset({"azure", "vllm", "sglang", "tgi", "vertex-anthropic"})
+"""Vendors with the dialect of an earlier one, from which they differ by address and fields."""
+
+
+def of_every_dialect(vendors: Iterable[Vendor]) -> pytest.MarkDecorator:
+    """Each vendor, those that repeat a dialect at night.
+
+    For what is beyond a plain answer, whole and streamed, and an error: these are tested of all.
+    """
+    nightly = pytest.mark.nightly
+    return pytest.mark.parametrize(
+        "vendor",
+        [
+            pytest.param(one, id=one.name, marks=nightly if one.name in REPEATED else ())
+            for one in vendors
+        ],
+    )

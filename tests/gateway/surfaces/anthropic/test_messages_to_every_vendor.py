@@ -13,7 +13,7 @@ from msgspec import Struct
 from tests.gateway.surfaces.anthropic.claude import returned
 from tests.gateway.vendors.backend import Setting, answering, every_vendor
 from tests.gateway.vendors.dialect import USAGE, Call, Json, ReceivedRequest, Said
-from tests.gateway.vendors.rows import VENDORS, Vendor
+from tests.gateway.vendors.rows import VENDORS, Vendor, of_every_dialect
 
 pytestmark = pytest.mark.anyio
 
@@ -44,11 +44,8 @@ MADE = {
 CHATTING = [one for one in VENDORS if one.task == "chat"]
 
 
-def which(condition: Sequence[Vendor]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("vendor", condition, ids=lambda one: one.name)
-
-
-of_chats = which(CHATTING)
+of_all = pytest.mark.parametrize("vendor", CHATTING, ids=lambda one: one.name)
+of_chats = of_every_dialect(CHATTING)
 either_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
@@ -101,7 +98,7 @@ def fed_back(asked: Message, content: object = "21 degrees") -> Json:
     return {"messages": [HI, returned(asked), user], "tools": TOOLS}
 
 
-@of_chats
+@of_all
 @either_way
 async def test_an_answer_has_its_text_its_end_and_its_usage(
     claude: ClaudeOf, vendor: Vendor, stream: bool
@@ -189,7 +186,7 @@ async def test_thoughts_come_out_and_go_back_as_they_were(
     assert said.thoughts == ((THOUGHT, PROOF if vendor.proofs else ""),)
 
 
-@which([one for one in CHATTING if one.proofs])
+@of_every_dialect([one for one in CHATTING if one.proofs])
 @either_way
 async def test_a_thought_before_calls_goes_back_with_them(
     claude: ClaudeOf, vendor: Vendor, stream: bool

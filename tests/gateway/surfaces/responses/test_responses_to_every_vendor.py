@@ -1,7 +1,7 @@
 """Every vendor behind the gateway gives clients of the Responses API the same result."""
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Literal
 
 import httpx
@@ -21,7 +21,7 @@ from tests.gateway.surfaces.responses.openai_client import (
     returned,
 )
 from tests.gateway.vendors.dialect import USAGE, Call, Json, Said, dicts
-from tests.gateway.vendors.rows import VENDORS, Vendor
+from tests.gateway.vendors.rows import VENDORS, Vendor, of_every_dialect
 
 REFUSED = (openai.BadRequestError, openai.PermissionDeniedError, openai.NotFoundError)
 pytestmark = pytest.mark.anyio
@@ -39,12 +39,9 @@ THOUGHT = "Hm, let me see."
 CHATTING = [one for one in VENDORS if one.task == "chat"]
 
 
-def which(condition: Sequence[Vendor]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("vendor", condition, ids=lambda one: one.name)
-
-
-of_chats = which(CHATTING)
-of_others = which([one for one in CHATTING if one.name != "openai-responses"])
+of_all = pytest.mark.parametrize("vendor", CHATTING, ids=lambda one: one.name)
+of_chats = of_every_dialect(CHATTING)
+of_others = of_every_dialect([one for one in CHATTING if one.name != "openai-responses"])
 """Backends that do not speak this API themselves (test_responses_to_openai.py)."""
 
 either_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -56,7 +53,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Re
         yield found
 
 
-@of_chats
+@of_all
 @either_way
 async def test_an_answer_has_its_text_its_status_and_its_usage(
     gateway: ResponsesOf, vendor: Vendor, stream: bool
@@ -230,7 +227,7 @@ async def test_reasoning_comes_out_and_goes_back_as_it_was(
     assert said.thoughts == ((THOUGHT, PROOF if vendor.proofs else ""),)
 
 
-@which([one for one in CHATTING if one.proofs and one.name != "openai-responses"])
+@of_every_dialect([one for one in CHATTING if one.proofs and one.name != "openai-responses"])
 @either_way
 async def test_reasoning_before_calls_goes_back_with_them_without_its_text(
     gateway: ResponsesOf, vendor: Vendor, stream: bool
