@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from adapters.base import Adapter
+from adapters.base import Adapter, Framing
 from adapters.framing import FRAMING, Frame
 from schemas.errors import GatewayError
 from schemas.events import Event
@@ -10,7 +10,12 @@ from schemas.requests import GenerateRequest
 
 
 def frames(adapter: Adapter, pieces: Iterable[bytes]) -> list[Frame]:
-    parser = FRAMING[adapter.framing]("contract")
+    return framed(adapter.framing, pieces)
+
+
+def framed(framing: Framing, pieces: Iterable[bytes]) -> list[Frame]:
+    """Return the frames of a stream in these pieces."""
+    parser = FRAMING[framing]("contract")
     found = [frame for piece in pieces for frame in parser.feed(piece)]
     return found + parser.close()
 

@@ -7,20 +7,20 @@ import pytest
 from tests.gateway.certificates import Issued
 from tests.gateway.http.server.front import Front, fronting
 
-OVER_TLS = (
-    "test_client_connections",
-    "test_clients_that_leave",
-    "test_connections",
-    "test_expectations",
-    "test_flow",
-)
-"""Files whose tests are about connections: they run over TLS, too."""
+OVER_TLS = ("test_client_connections", "test_clients_that_leave", "test_flow")
+"""Files whose tests are about how connections end and flow: they run over TLS, too."""
+
+OVER_TLS_AT_NIGHT = ("test_connections", "test_expectations")
+"""What is in these requests is read in the same way, whatever brings the bytes."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "one_front" in metafunc.fixturenames:
-        secured = metafunc.definition.path.stem in OVER_TLS
-        schemes = ["http", "https"] if secured else ["http"]
+        file, schemes = metafunc.definition.path.stem, list[object](["http"])
+        if file in OVER_TLS:
+            schemes.append("https")
+        if file in OVER_TLS_AT_NIGHT:
+            schemes.append(pytest.param("https", marks=pytest.mark.nightly))
         metafunc.parametrize("one_front", schemes, indirect=True, scope="module")
 
 
