@@ -32,8 +32,9 @@ def documented(route: HotRoute, endpoint: ASGIApp) -> HTTPRouteHandler:
     return handler
 
 
+@cache
 def operation(summary: str, body: type) -> type[Operation]:
-    """Describe a route that reads its body itself. body: a Struct."""
+    """Describe a route that reads its body itself, once. body: a Struct."""
     schema = _request_schema(body)
 
     @dataclass  # again: __post_init__ is only called by an __init__ generated in the same class
