@@ -1,5 +1,6 @@
 """Issued keys with limits and budgets of their own, in running gateways."""
 
+import asyncio
 import time
 from collections.abc import Generator
 from contextlib import AsyncExitStack
@@ -69,6 +70,7 @@ async def spent(rig: Rig, budget: str, amount: float) -> dict[str, Any]:
         (found,) = [one for one in overview["budgets"] if one["budget"] == budget]
         if found["spent"] >= amount:
             return dict(found)
+        await asyncio.sleep(0.05)
 
 
 def codes(answers: list[httpx.Response]) -> list[int]:

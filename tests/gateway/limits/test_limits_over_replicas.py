@@ -128,6 +128,7 @@ async def test_two_replicas_hold_each_end_user_to_exactly_the_limit(two: Replica
             ]
             if all((one["used"], one["left"]) == (5, 0) for one in shown):
                 break
+            await asyncio.sleep(0.05)
     transport = RedisTransport(Secret(two.redis.url), "test")
     (keys,) = await transport.run([("KEYS", "strowger:limit:*:people:*")])
     await transport.leave()

@@ -105,6 +105,7 @@ async def test_two_workers_hold_each_end_user_to_exactly_the_limit(two: TwoWorke
                 standings = [one.json()["limits"][0] for one in shown]
                 if all(one["used"] == 5 for one in standings):
                     break
+                await asyncio.sleep(0.05)
         explained = await clients[1].post("/admin/explain?key=f", json={**HELLO, "user": "ann"})
 
     assert explained.json()["refused"]["code"] == "limit_exceeded"

@@ -50,6 +50,7 @@ async def page_until(up: Governed, path: str, wanted: str) -> str:
             text = text_of((await up.client.get(path)).text)
             if wanted in text:
                 return text
+            await asyncio.sleep(0.05)
 
 
 async def test_budgets_show_what_the_records_add_up_to(tmp_path: Path) -> None:
