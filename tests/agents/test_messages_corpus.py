@@ -13,7 +13,7 @@ from anthropic.types.beta import BetaMessage
 from tests.agents.messages_corpus import CONVERSATIONS, HEADERS, Conversation
 from tests.gateway.vendors.backend import Setting, answering, every_vendor
 from tests.gateway.vendors.dialect import Json, Said
-from tests.gateway.vendors.rows import VENDORS, Vendor
+from tests.gateway.vendors.rows import VENDORS, Vendor, of_every_dialect
 from tests.stand_ins.provider import Answer, Received
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ async def ask(setting: Setting, vendor: Vendor, body: Json, said: Said) -> tuple
             return answer, stream.response.headers.get("x-gateway-dropped-params", "")
 
 
-@pytest.mark.parametrize("vendor", CHATTING, ids=lambda one: one.name)
+@of_every_dialect(CHATTING)
 @pytest.mark.parametrize("talk", CONVERSATIONS.values(), ids=CONVERSATIONS)
 async def test_a_coding_tools_conversation_goes_to_its_end(
     setting: Setting, vendor: Vendor, talk: Conversation

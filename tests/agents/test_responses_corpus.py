@@ -11,7 +11,7 @@ from openai.types.responses import Response, ResponseCustomToolCall, ResponseFun
 from tests.agents.responses_corpus import DIALOGUES, HEADERS, Dialogue
 from tests.gateway.vendors.backend import Setting, answering, every_vendor
 from tests.gateway.vendors.dialect import Json, Said
-from tests.gateway.vendors.rows import VENDORS, Vendor
+from tests.gateway.vendors.rows import VENDORS, Vendor, of_every_dialect
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +53,7 @@ async def ask(setting: Setting, vendor: Vendor, body: Json, said: Said) -> tuple
         return answer, headers.get("x-gateway-dropped-params", "")
 
 
-@pytest.mark.parametrize("vendor", CHATTING, ids=lambda one: one.name)
+@of_every_dialect(CHATTING)
 @pytest.mark.parametrize("talk", DIALOGUES.values(), ids=DIALOGUES)
 async def test_a_dialogue_of_codex_goes_to_its_end(
     setting: Setting, vendor: Vendor, talk: Dialogue

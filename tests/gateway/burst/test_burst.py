@@ -96,7 +96,7 @@ class Size(Struct, frozen=True, kw_only=True):
         return self.each // 2
 
 
-SMALL = Size(requests=500, gateways=2, workers=2, outage_s=0)
+SMALL = Size(requests=300, gateways=2, workers=2, outage_s=0)
 
 
 class Burst(Struct, kw_only=True, eq=False):

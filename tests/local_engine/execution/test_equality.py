@@ -101,7 +101,7 @@ def test_preempted_answers_resume_with_the_same_tokens(
 
 
 @pytest.mark.parametrize("family", SIX)
-@pytest.mark.parametrize("prefix_cache", [True, False])
+@pytest.mark.parametrize("prefix_cache", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_preempted_answers_of_each_family_are_those_of_generate(
     family: str, prefix_cache: bool, folder: Folder
 ) -> None:
