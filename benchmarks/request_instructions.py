@@ -4,9 +4,10 @@
 row): the gateway runs under callgrind with one provider on loopback, a client key, the access log
 and usage records in SQLite. Microseconds vary with the load of the machine; instructions do not, so
 a change of one percent is visible. Callgrind's counters are read after a warm-up, after the
-requests that count, and after an idle phase of the same length, whose instructions are subtracted:
-they are what the gateway does per second, used or not, and under valgrind seconds pass for requests
-that take milliseconds otherwise. `--against` counts the same requests in another checkout of the
+requests that count, and after a phase of the same length with a request now and then, whose
+instructions are subtracted: they are what the gateway in use does per second, for example reading
+what other gateways have spent, and under valgrind seconds pass for requests that take milliseconds
+otherwise. `--against` counts the same requests in another checkout of the
 project, for example in a `git worktree` of an older commit, and prints the ratio.
 """
 
@@ -30,6 +31,8 @@ from benchmarks.gateway.mock import BODY
 WARM_UP: Final = 500
 """Requests that do not count. All lazy imports are done and all caches are filled by then."""
 COUNTED: Final = 1_000
+FEW: Final = 100
+"""Requests of the phase that is subtracted: one per 0.1 s, so that all that is regular happens."""
 SETTLE_S: Final = 1.0
 """Until what ended requests leave behind is written."""
 KEY: Final = "bench-key"
@@ -55,11 +58,15 @@ limits:
   - {name: chats, who: {any: true}, each: key, models: [chat], tokens: 1000000000, per: day}
 """
 """Three limits, with rooms for all requests of a run."""
-_BUDGETS: Final = """
+_PRICES: Final = """
 prices: [{match: mock/*, input: 0.5, output: 1.5}]
+"""
+"""Every answer is priced for its record, whether or not a budget reads the cost."""
+_BUDGETS: Final = f"""
+{_PRICES}
 budgets:
-  - {name: bench, who: {key: bench}, usd: 1000000, per: day}
-  - {name: everyone, who: {any: true}, tokens: 1000000000}
+  - {{name: bench, who: {{key: bench}}, usd: 1000000, per: day}}
+  - {{name: everyone, who: {{any: true}}, tokens: 1000000000}}
 """
 """Two budgets, with rooms for all requests of a run."""
 _CAPABILITIES: Final = """
@@ -109,6 +116,7 @@ _EXPORTED: Final = _answer(b"application/x-protobuf", b"")
 ROWS: Final[dict[str, dict[str, object]]] = {
     "chat, whole": {"stream": False},
     "chat, 18 events": {"stream": True},
+    "chat, priced": {"stream": False},
     "chat, three limits": {"stream": False},
     "chat, two budgets": {"stream": False},
     "chat, governed": {"stream": False},
@@ -135,6 +143,7 @@ SURFACES: Final[dict[str, tuple[str, dict[str, object]]]] = {
 }
 """Path and conversation of the rows that are not chats; compare them with "chat, whole"."""
 MORE: Final[dict[str, str]] = {
+    "chat, priced": _PRICES,
     "chat, three limits": _LIMITS,
     "chat, two budgets": _BUDGETS,
     "chat, governed": _LIMITS + _BUDGETS,
@@ -236,7 +245,7 @@ async def _dump(pid: int) -> None:
 
 
 async def _count(pid: int, port: int, provider: int, row: str) -> None:
-    """Dump the counters three times: of the warm-up, of the requests, of an idle phase."""
+    """Dump the counters three times: of the warm-up, of the requests, of as long with FEW."""
     client = _Client(row, port)
     async with await asyncio.get_running_loop().create_server(Provider, "127.0.0.1", provider):
         await client.connect()
@@ -248,7 +257,9 @@ async def _count(pid: int, port: int, provider: int, row: str) -> None:
         await asyncio.sleep(SETTLE_S)
         took = time.monotonic() - began
         await _dump(pid)
-        await asyncio.sleep(took)
+        for _ in range(FEW):
+            await client.send(1)
+            await asyncio.sleep(took / FEW)
         await _dump(pid)
         client.close()
 
@@ -282,7 +293,7 @@ def each(checkout: Path, row: str) -> float:
         totals = [int(one[1]) for one in found if one is not None]
         if len(totals) < len(found):
             raise RuntimeError(errors.read_text())
-        return (totals[0] - totals[1]) / COUNTED
+        return (totals[0] - totals[1]) / (COUNTED - FEW)
 
 
 def _await_ready(port: int, process: subprocess.Popen[bytes]) -> None:
