@@ -4,13 +4,16 @@ The process that the fork comes from has collected all tests, and the names are 
 them in each worker takes 3.4 s of CPU, of which a worker needs a seventh.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, cast, overload
 
 import pytest
 from pluggy import HookCaller
 from xdist.remote import WorkerInteractor
+
+_Key = tuple[str, int]
 
 
 class KnownTests(Sequence[pytest.Item]):
@@ -19,8 +22,9 @@ class KnownTests(Sequence[pytest.Item]):
     def __init__(self, session: pytest.Session, names: Sequence[str]) -> None:
         self._session = session
         self._names = names
+        self._keys = tuple(_keys(names))
         self._files: dict[str, pytest.Collector] = {}
-        self._known: dict[str, pytest.Item] = {}
+        self._known: dict[_Key, pytest.Item] = {}
 
     def find_files(self) -> None:
         """Collect the folders, and not yet what is in files."""
@@ -47,17 +51,16 @@ class KnownTests(Sequence[pytest.Item]):
     def __getitem__(self, index: slice) -> list[pytest.Item]: ...
     def __getitem__(self, index: int | slice) -> pytest.Item | list[pytest.Item]:
         if isinstance(index, slice):
-            return [self._found(name) for name in self._names[index]]
-        return self._found(self._names[index])
-
-    def _found(self, name: str) -> pytest.Item:
-        if name not in self._known:
-            file = self._files.pop(name.partition("::")[0], None)
+            return [self[place] for place in range(*index.indices(len(self)))]
+        key = self._keys[index]
+        if key not in self._known:
+            file = self._files.pop(key[0].partition("::")[0], None)
             if file is not None:
                 self._collect(file)
-        if name not in self._known:
+        if key not in self._known:
+            name = self._names[index]
             raise pytest.UsageError(f"{name} was collected before the fork, and not after it")
-        return self._known[name]
+        return self._known[key]
 
     def _collect(self, file: pytest.Collector) -> None:
         """Collect a file; hooks see a whole collection."""
@@ -71,9 +74,21 @@ class KnownTests(Sequence[pytest.Item]):
         self._keep(session.items)
 
     def _keep(self, items: Sequence[pytest.Item]) -> None:
-        self._known.update({one.nodeid: one for one in items})
+        self._known.update(zip(_keys([one.nodeid for one in items]), items, strict=True))
         self._session.items = cast(list[pytest.Item], self)
         self._session.testscollected = len(self)
+
+
+def _keys(names: Iterable[str]) -> Iterator[_Key]:
+    """Yield the names without backslashes, of which pytest writes more when it collects again.
+
+    Names that are equal then are told apart by their order.
+    """
+    seen = Counter[str]()
+    for name in names:
+        plain = name.replace("\\", "")
+        seen[plain] += 1
+        yield plain, seen[plain]
 
 
 class ByFile:
