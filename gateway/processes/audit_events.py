@@ -15,6 +15,7 @@ from gateway.audit.log import AuditLog
 from gateway.config.changes import config_changes, without_secrets
 from gateway.config.schema.config import Config
 from gateway.config.text_files import LARGEST
+from gateway.telemetry.logs import readable
 
 _MOST_PROBLEMS: Final = 20
 _DISTRIBUTION: Final = "strowger-gateway"
@@ -28,7 +29,7 @@ def recorded_run(log: AuditLog, config: Config, source: Path) -> Generator[None]
     """
     facts = {"version": _version(), "workers": str(config.server.workers), "pid": str(os.getpid())}
     digest = {"file_sha256": file_digest(source)}
-    event = AuditEvent(action="gateway.start", actor_kind="gateway", target=str(source))
+    event = AuditEvent(action="gateway.start", actor_kind="gateway", target=readable(str(source)))
     log.record(replace(event, facts={**facts, **digest}))
     try:
         yield
@@ -45,7 +46,7 @@ def _stopped(
         action="gateway.stop",
         outcome=outcome,
         actor_kind="gateway",
-        target=str(source),
+        target=readable(str(source)),
         reason=reason,
         facts=facts,
     )
@@ -73,7 +74,7 @@ class ReloadAudit:
             AuditEvent(
                 action="config.reload",
                 actor_kind="config",
-                target=str(self._source),
+                target=readable(str(self._source)),
                 facts={**self._facts(by), "sections": ", ".join(sections)},
                 changes=changes,
             )
@@ -97,8 +98,8 @@ class ReloadAudit:
                 action="config.reload",
                 outcome=outcome,
                 actor_kind="config",
-                target=str(self._source),
-                reason=without_secrets(shown, old, *(() if new is None else (new,))),
+                target=readable(str(self._source)),
+                reason=readable(without_secrets(shown, old, *(() if new is None else (new,)))),
                 facts=self._facts(by),
                 changes=() if new is None else config_changes(old, new),
             )

@@ -33,16 +33,24 @@ def set_level(settings: Logging) -> None:
     logging.getLogger("strowger").setLevel(settings.level.upper())
 
 
+def readable(text: str) -> str:
+    """Return a text that can be encoded: names of files may have bytes that are not Unicode.
+
+    Such a byte becomes an escape, for example `\\udcff`.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": record.created,
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": readable(record.getMessage()),
         }
         if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
+            line["trace"] = readable(self.formatException(record.exc_info))
         return msgspec.json.encode(line).decode()
 
 

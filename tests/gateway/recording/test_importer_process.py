@@ -22,6 +22,8 @@ from gateway.recording.import_messages import (
     progress_decoder,
 )
 from gateway.recording.spool import Spool
+from gateway.store.open import open_store
+from schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, importer_of, importer_started
 from tests.gateway.forked_commands import forked
 from tests.gateway.recording.test_serving_records import (
@@ -197,8 +199,13 @@ async def test_records_are_imported_in_a_folder_whose_name_is_not_unicode(tmp_pa
     folder.mkdir()
     async with provider() as remote:
         answers = await killed_after(one_model(remote.base_url), folder, 3, signal.SIGTERM, 0.0)
+    store = open_store(Secret(f"sqlite:///{folder / 'strowger.db'}"))
+    audited = store.audit.after(0)
+    store.close()
 
     assert answers == sum(row.requests for row in used_in(folder)) == 3
+    assert [row.action for row in audited] == ["gateway.start", "gateway.stop"]
+    assert all(row.target.endswith(r"/na\udcffme/config.yaml") for row in audited)
 
 
 async def test_the_metrics_show_an_importer_that_does_nothing(tmp_path: Path) -> None:
