@@ -223,7 +223,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     What was imported and collected, two million objects, is excluded from garbage collection; the
     thresholds are those of a gateway worker.
     """
-    if not gc.get_freeze_count():  # a forked worker finishes a collection per file
+    if forked.collected is None:  # else it is frozen, and this comes once per file
         gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     attach_to_the_root_alone()

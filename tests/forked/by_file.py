@@ -62,6 +62,11 @@ class KnownTests(Sequence[pytest.Item]):
             raise pytest.UsageError(f"{name} was collected before the fork, and not after it")
         return self._known[key]
 
+    def of_file(self, file: str) -> list[pytest.Item]:
+        """Return the tests of a file. file: its path, as names begin with it."""
+        head = f"{file}::"
+        return [self[place] for place, name in enumerate(self._names) if name.startswith(head)]
+
     def _collect(self, file: pytest.Collector) -> None:
         """Collect a file; hooks see a whole collection."""
         session = self._session
@@ -105,6 +110,14 @@ class ByFile:
             "collectionfinish", topdir=str(session.config.rootpath), ids=list(self._names)
         )
         return True
+
+
+def tests_of(session: pytest.Session, file: str) -> list[pytest.Item]:
+    """Return the tests of a file that this run has. file: its path, as names begin with it."""
+    items: Sequence[pytest.Item] = session.items
+    if isinstance(items, KnownTests):
+        return items.of_file(file)
+    return [one for one in items if one.nodeid.startswith(f"{file}::")]
 
 
 @contextmanager

@@ -77,11 +77,16 @@ class _Forked(Running):
 
 async def _fork(words: tuple[str, ...], environment: dict[str, str]) -> Started:
     address = await asyncio.to_thread(_template)
+    wanted = Wanted(
+        [os.fsencode(word) for word in words],
+        [(os.fsencode(name), os.fsencode(value)) for name, value in environment.items()],
+        os.getcwdb(),
+    )
+    sent = msgspec.msgpack.encode(wanted)
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(address)
     outputs = [os.pipe(), os.pipe()]
-    wanted = Wanted(list(words), environment, os.getcwd())
-    socket.send_fds(connection, [msgspec.json.encode(wanted)], [write for _, write in outputs])
+    socket.send_fds(connection, [sent], [write for _, write in outputs])
     for _, write in outputs:
         os.close(write)
     reader, writer = await asyncio.open_unix_connection(sock=connection)

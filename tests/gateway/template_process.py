@@ -28,14 +28,17 @@ MOST_BYTES = 1 << 20
 
 
 class Wanted(Struct, frozen=True):
-    """A process: its arguments after the program's name, environment and working directory."""
+    """A process: its arguments after the program's name, environment and working directory.
 
-    arguments: list[str]
-    environment: dict[str, str]
-    folder: str
+    Bytes, because names of files need not be Unicode.
+    """
+
+    arguments: list[bytes]
+    environment: list[tuple[bytes, bytes]]
+    folder: bytes
 
 
-_decoder = msgspec.json.Decoder(Wanted)
+_decoder = msgspec.msgpack.Decoder(Wanted)
 
 
 class _Template:
@@ -72,6 +75,9 @@ class _Template:
         """Fork for one connection."""
         connection, _ = self._listener.accept()
         sent, streams, _, _ = socket.recv_fds(connection, MOST_BYTES, 2)
+        if not sent:  # the caller has given up
+            connection.close()
+            return None
         pid = os.fork()
         if not pid:
             self._become_a_child(connection, streams)
@@ -112,8 +118,8 @@ def _listen(address: str) -> Wanted | None:
 
 if __name__ == "__main__":
     if (wanted := _listen(sys.argv[1])) is not None:
-        os.chdir(Path(wanted.folder))
-        os.environ.clear()
-        os.environ.update(wanted.environment)
-        sys.argv[:] = ["strowger", *wanted.arguments]
+        os.chdir(wanted.folder)
+        os.environb.clear()
+        os.environb.update(wanted.environment)
+        sys.argv[:] = ["strowger", *map(os.fsdecode, wanted.arguments)]
         main()

@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from tests.forked.by_file import tests_of
 from tests.gateway.failures.fault_scenarios import Sees
 
 Case = tuple[int, str]
@@ -25,10 +26,10 @@ def by_day(cases: Iterable[tuple[Case, Sees]], always: frozenset[str]) -> frozen
     return frozenset(found)
 
 
-def chosen(session: pytest.Session, test: str) -> frozenset[Case]:
-    """Return the cases of a test that this run has."""
+def chosen(session: pytest.Session, file: str, test: str) -> frozenset[Case]:
+    """Return the cases of a test that this run has. file: the name of its module."""
     return frozenset(
         cast("Case", (item.callspec.params["place"], item.callspec.params["task"]))
-        for item in session.items
+        for item in tests_of(session, f"{file.replace('.', '/')}.py")
         if isinstance(item, pytest.Function) and item.originalname == test
     )

@@ -200,8 +200,8 @@ async def faults(
     doors: dict[str, Door] = {
         f"{name_of(place, task)}-first": ENGINE_SCENARIOS[place].door for place, task in CASES
     }
-    cases = chosen(request.session, test_the_client_and_the_engine_see.__name__)
-    recovered = chosen(request.session, test_an_engines_stream_is_continued.__name__)
+    cases = chosen(request.session, __name__, test_the_client_and_the_engine_see.__name__)
+    recovered = chosen(request.session, __name__, test_an_engines_stream_is_continued.__name__)
     run_dir = tmp_path_factory.mktemp("run")
     certificates = Certificates(run_dir)
     context = None if request.param == "socket" else certificates.server_context()

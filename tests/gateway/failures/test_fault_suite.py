@@ -187,7 +187,9 @@ async def faults(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Faults, None]:
     tests = (test_the_client_and_upstream_see, test_a_stream_is_continued)
-    cases = frozenset[Case]().union(*(chosen(request.session, one.__name__) for one in tests))
+    cases = frozenset[Case]().union(
+        *(chosen(request.session, __name__, one.__name__) for one in tests)
+    )
     working: Counter[str] = Counter()
     seen: Counter[str] = Counter()
 
