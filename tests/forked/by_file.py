@@ -87,7 +87,7 @@ class KnownTests(Sequence[pytest.Item]):
 def _keys(names: Iterable[str]) -> Iterator[_Key]:
     """Yield the names without backslashes, of which pytest writes more when it collects again.
 
-    Names that are equal then are told apart by their order.
+    A number distinguishes names that are equal without them, in their order.
     """
     seen = Counter[str]()
     for name in names:
