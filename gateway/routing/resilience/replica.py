@@ -20,7 +20,7 @@ class Replica:
     this gateway, an estimate.
     """
 
-    __slots__ = ("address", "joined_at", "others", "slow_start_s")
+    __slots__ = ("_last", "address", "joined_at", "others", "slow_start_s")
 
     def __init__(
         self, address: str, *, joined_at: float = float("-inf"), slow_start_s: float = 0.0
@@ -28,17 +28,21 @@ class Replica:
         self.address = address
         self.joined_at = joined_at
         self.slow_start_s = slow_start_s
-        self.others = 0.0
+        self.others = self._last = 0.0
 
     def note(self, requests: float | None, busy: int) -> None:
         """A reading of the replica's own gauges. busy: requests of this gateway at that time.
 
-        requests: that wait and run there; `None` if that is not known.
+        requests: that wait and run there; `None` if that is not known. Of two readings in a row
+        the lower one counts: a reading that comes late includes requests of this gateway that have
+        ended since, and would keep the next ones away from this replica for a second.
         """
         if requests is None:
-            self.others = 0.0
-        else:
-            self.others += NEWEST * (max(0.0, requests - busy) - self.others)
+            self.others = self._last = 0.0
+            return
+        newest = max(0.0, requests - busy)
+        self.others += NEWEST * (min(newest, self._last) - self.others)
+        self._last = newest
 
     def share(self, now: float) -> float:
         """From LEAST_SHARE to 1: it grows evenly, so that cold caches and kernels get warm."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -126,6 +127,21 @@ def test_a_replica_that_has_just_come_gets_a_growing_share() -> None:
     shares = [replica.share(NOW + age) for age in (0, 3, 15, 30, 1000)]
 
     assert shares == [0.1, 0.1, 0.5, 1.0, 1.0]
+
+
+def test_a_single_reading_with_more_requests_than_ours_is_not_the_load_of_others() -> None:
+    replica = Replica("10.0.0.1:80")
+
+    for requests, busy in ((2, 2), (6, 0), (2, 2), (0, 0)):
+        replica.note(requests, busy)
+        assert replica.others == 0
+
+    for _ in range(8):
+        replica.note(6, 0)
+    assert replica.others == pytest.approx(6, abs=0.1)
+
+    replica.note(None, 0)
+    assert replica.others == 0
 
 
 def test_it_is_chosen_only_when_the_others_are_busier_than_its_share() -> None:
