@@ -12,19 +12,25 @@ import signal
 import sys
 import threading
 from array import array
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from local_engine.child_process import messages
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
 
-    from local_engine.child_process.text_encoder import BatchEncoder
+    from local_engine.child_process.text_encoder import Encoding
 
 STACK_BYTES = 256 << 20
 """Address space, not resident memory: the grammar compiler recurses through the client's rules."""
 
 MEMORY_BYTES = 4 << 30
+PIECE = 256 * 1024
+"""Characters that are encoded at a time while the tokens of a long text are counted."""
+
+SPACE_WITHIN = 1024
+"""Characters before the end of a piece within which it ends at a space, so that no word is cut."""
+
 REASON = 400
 """Characters of an exception that are passed on."""
 
@@ -35,12 +41,27 @@ _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG, see prctl(2)."""
 
 
+class _Normalizer(Protocol):
+    def normalize_str(self, sequence: str) -> str: ...
+
+
+class _Tokenizer(Protocol):
+    """The part of `tokenizers.Tokenizer` that is used."""
+
+    @property
+    def normalizer(self) -> _Normalizer | None: ...
+
+    def encode_batch_fast(
+        self, input: list[str], *, add_special_tokens: bool
+    ) -> "list[Encoding]": ...
+
+
 class Child:
     """Serves tasks one at a time until stdin ends."""
 
     def __init__(self) -> None:
         self._sources: dict[str, str] = {}
-        self._tokenizers: dict[str, BatchEncoder] = {}
+        self._tokenizers: dict[str, _Tokenizer] = {}
         self._compilers: dict[tuple[str, int, tuple[int, ...]], LLTokenizer] = {}
 
     def serve(self) -> None:
@@ -69,7 +90,9 @@ class Child:
             read = tokenizers.Tokenizer.from_str(self._sources[task.key])  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # tokenizers annotates in part
             read.no_truncation()
             read.no_padding()
-            tokenizer = self._tokenizers[task.key] = cast("BatchEncoder", read)
+            tokenizer = self._tokenizers[task.key] = cast("_Tokenizer", read)
+        if task.limit is not None and (count := _beyond(tokenizer, task.text, task.limit)):
+            return messages.Encoded(ids=b"", count=count)
         (found,) = tokenizer.encode_batch_fast([task.text], add_special_tokens=task.special)
         ids = found.ids if task.most is None else found.ids[-task.most :]
         return messages.Encoded(ids=array("I", ids).tobytes(), count=len(found))
@@ -86,6 +109,30 @@ class Child:
                 self._sources[task.key], n_vocab=task.width, eos_token=list(task.ends) or None
             )
         return compiled(tokenizer, task.guide)[1]
+
+
+def _beyond(tokenizer: "_Tokenizer", text: str, limit: int) -> int:
+    """Return more than `limit` if the text certainly has more tokens, and 0 otherwise.
+
+    Encoding takes about 300 bytes of memory per token at once, so a text with too many tokens is
+    counted in pieces, up to the limit. A cut may add a token or change those next to it, so an
+    eighth more than the limit is required. A token is at least one byte of the normalized text.
+    """
+    normalizer = tokenizer.normalizer
+    normalized = text if normalizer is None else normalizer.normalize_str(text)
+    if len(normalized.encode()) <= limit:
+        return 0
+    most, count, start = limit + limit // 8, 0, 0
+    while start < len(text):
+        end = start + PIECE
+        if end < len(text) and (space := text.rfind(" ", end - SPACE_WITHIN, end)) > 0:
+            end = space
+        (found,) = tokenizer.encode_batch_fast([text[start:end]], add_special_tokens=False)
+        count += len(found)
+        if count > most:
+            return count
+        start = end
+    return 0
 
 
 def limit_cpu(seconds: int) -> None:

@@ -21,13 +21,15 @@ class Load(Struct, frozen=True, kw_only=True, tag="load"):
 class Encode(Struct, frozen=True, kw_only=True, tag="encode"):
     """Turn text into tokens. special: add the tokens that the model expects around a text.
 
-    most: return at most this many tokens, the last ones; `None`: all.
+    most: return at most this many tokens, the last ones; `None`: all. limit: a text that has more
+    tokens is not needed; `None`: unlimited.
     """
 
     key: str
     text: str
     special: bool
     most: int | None
+    limit: int | None = None
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -61,7 +63,11 @@ class Compile(Struct, frozen=True, kw_only=True, tag="compile"):
 
 
 class Encoded(Struct, frozen=True, kw_only=True, tag="encoded"):
-    """ids: unsigned 32-bit, native order. count: of all tokens."""
+    """ids: unsigned 32-bit, native order. count: of all tokens.
+
+    If the text has more tokens than the task's limit, there may be no ids, and `count` may be of a
+    part of the text that has more already.
+    """
 
     ids: bytes
     count: int

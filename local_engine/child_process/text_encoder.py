@@ -99,10 +99,18 @@ class TextEncoder:
         self._text = ""
 
     def encode(
-        self, text: str, *, special: bool, most: int | None = None, offload: Offload | None = None
+        self,
+        text: str,
+        *,
+        special: bool,
+        most: int | None = None,
+        limit: int | None = None,
+        offload: Offload | None = None,
     ) -> tuple[list[int], int]:
         """Return the last `most` tokens (`None`: all) and the count of all tokens.
 
+        limit: the caller refuses a text with more tokens. Of such a text a part may be counted
+        and no token returned, so that it takes neither the time nor the memory of all of it.
         special: add the tokens that the model expects around a text (its begin token).
         offload: runs long texts in a child process; without it, every text is encoded here.
         Raises InvalidRequest for a text that takes too long, and Unavailable on a busy machine.
@@ -113,7 +121,7 @@ class TextEncoder:
             ids = found.ids if most is None or count <= most else found.ids[-most:]
             return ids, count
         self._text = self._text or self._source()
-        task = Encode(key=self._key, text=text, special=special, most=most)
+        task = Encode(key=self._key, text=text, special=special, most=most, limit=limit)
         try:
             answer = offload.run(task, self._text)
         except TooMuchWork as exc:

@@ -148,8 +148,8 @@ class TextTokenizer:
         text = prompt if isinstance(prompt, str) else prompt.text
         if isinstance(prompt, Rendered) and prompt.spelled:
             encoder, text = self.respelt, prompt.spelled
-        ids, count = encoder.encode(text, special=special, most=MAX_TOKENS, offload=offload)
-        check_length(count)
+        ids, count = encoder.encode(text, special=special, limit=MAX_TOKENS, offload=offload)
+        check_length(count, whole=len(ids) == count)
         return tuple(ids)
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
@@ -257,17 +257,19 @@ class TextTokenizer:
         return True
 
 
-def check_length(count: int, most: int | None = None) -> None:
+def check_length(count: int, most: int | None = None, *, whole: bool = True) -> None:
     """Raise InvalidRequest for a prompt of more than MAX_TOKENS, or more than `most`.
 
     most: tokens of the longest prompt that may fit the model; `None` if unknown.
+    whole: `count` is of the whole prompt, not of a part.
     """
     limit, what = MAX_TOKENS, ", the maximum for translation"
     if most is not None and most < MAX_TOKENS:
         limit, what = most, ""
     if count > limit:
+        found = count if whole else f"at least {count}"
         raise InvalidRequest(
-            too_long_message(f"{what}, and the prompt has {count}; shorten it", limit),
+            too_long_message(f"{what}, and the prompt has {found}; shorten it", limit),
             param="prompt",
             code=CONTEXT_LENGTH,
         )

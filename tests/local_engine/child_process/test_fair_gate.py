@@ -103,6 +103,26 @@ async def test_a_long_text_is_encoded_in_a_child_process_to_the_same_tokens() ->
     assert (ids, count) == (whole[-50:], all_of_them)
 
 
+@pytest.mark.parametrize(("times", "refused"), [(0.5, True), (0.95, False), (1.0, False)])
+async def test_of_a_text_with_too_many_tokens_only_a_part_is_counted(
+    times: float, refused: bool
+) -> None:
+    text = "The quick brown fox, café. " * (LONG // 12)
+    reads = encoder()
+    whole, all_of_them = reads.encode(text, special=False)
+    limit = int(all_of_them * times)
+
+    ids, count = await run_offloaded(
+        lambda offload: reads.encode(text, special=False, limit=limit, offload=offload)
+    )
+
+    if refused:
+        assert ids == []
+        assert limit < count < all_of_them
+    else:
+        assert (ids, count) == (whole, all_of_them)
+
+
 async def test_encoding_a_long_text_leaves_the_loop_free_and_ends_with_its_client() -> None:
     text = "abcdefghij" * 600_000
     reads, longest = encoder(), 0.0
