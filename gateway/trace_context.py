@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct as Layout
 from typing import Final, Protocol
@@ -29,6 +29,9 @@ _IDS: Final = Layout("32s16s")
 """The hexadecimal digits of a trace and of its first attempt."""
 _NOT_ZERO: Final = 8 << 4 * 47 | 8 << 4 * 15
 """A bit of each: ids must not be all zero."""
+_SAMPLED_IDS: Final = Layout("32s16s16s")
+"""Those of a trace, of its first attempt and of the request."""
+_SAMPLED_NOT_ZERO: Final = _NOT_ZERO << 4 * 16 | 8 << 4 * 15
 _AT_ONCE: Final = 64
 _PARENT_AT: Final = slice(len("traceparent: "), len("traceparent: ") + 55)
 _UNSAMPLED_LINE: Final = b"traceparent: 00-%b-%b-00\r\n"
@@ -170,23 +173,34 @@ def begin_traces(threshold: int, count: int = _AT_ONCE) -> list[RequestTrace]:
 
     threshold: a trace is sampled if the last 56 bits of its id are lower.
     """
-    digits = b"%x" % (_draw(4 * _IDS.size * count) | _not_zero(count))
+    if not threshold:
+        return [
+            RequestTrace(trace_id, b"", None, AttemptTrace(_UNSAMPLED_LINE % (trace_id, span_id)))
+            for trace_id, span_id in _drawn(_IDS, _NOT_ZERO, count)
+        ]
+    every = threshold >> DECIDING_BITS
     traces: list[RequestTrace] = []
-    for trace_id, span_id in _IDS.iter_unpack(digits):
-        if not threshold or int(trace_id[_DECIDING], 16) >= threshold:
+    for trace_id, span_id, own_id in _drawn(_SAMPLED_IDS, _SAMPLED_NOT_ZERO, count):
+        if every or int(trace_id[_DECIDING], 16) < threshold:
+            drawn = AttemptTrace(_SAMPLED_LINE % (trace_id, span_id), span_id)
+            sampled = SampledRequest(span_id=own_id, attempts=[])
+            traces.append(RequestTrace(trace_id, b"", sampled, drawn))
+        else:
             drawn = AttemptTrace(_UNSAMPLED_LINE % (trace_id, span_id))
             traces.append(RequestTrace(trace_id, b"", None, drawn))
-        else:
-            drawn = AttemptTrace(_SAMPLED_LINE % (trace_id, span_id), span_id)
-            sampled = SampledRequest(span_id=new_span_id(), attempts=[])
-            traces.append(RequestTrace(trace_id, b"", sampled, drawn))
     return traces
 
 
-@lru_cache(maxsize=2)
-def _not_zero(count: int) -> int:
-    """Return `_NOT_ZERO` for so many traces."""
-    return sum(_NOT_ZERO << 4 * _IDS.size * place for place in range(count))
+def _drawn(layout: Layout, not_zero: int, count: int) -> Iterator[tuple[bytes, ...]]:
+    """Draw the digits of so many traces."""
+    bits = _draw(4 * layout.size * count) | _repeated(not_zero, layout.size, count)
+    return layout.iter_unpack(b"%x" % bits)
+
+
+@lru_cache(maxsize=4)
+def _repeated(not_zero: int, size: int, count: int) -> int:
+    """Return the bits of one trace for so many. size: digits of a trace."""
+    return sum(not_zero << 4 * size * place for place in range(count))
 
 
 def join_trace(headers: Headers, parent: bytes, threshold: int) -> RequestTrace:

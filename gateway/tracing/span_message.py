@@ -16,7 +16,6 @@ SERVER: Final = 2
 CLIENT: Final = 3
 
 _TIMES: Final = Struct("<BQBQ").pack
-"""Fields 7 and 8: start and end in Unix nanoseconds."""
 _SHORT: Final = 64
 """Bytes of a value whose attribute has one-byte lengths; keys have at most 40."""
 _FLAGS: Final = b"\x85\x01"
@@ -39,26 +38,31 @@ def text_attribute(key: str, value: str) -> bytes:
     data = value[:MAX_CHARS].encode("utf-8", "replace")
     if len(data) > _SHORT:
         return attribute(key, value)
-    return _text_head(key, len(data)) + data
+    return text_head(key, len(data)) + data
 
 
-def count_attribute(key: str, value: int) -> bytes:
-    """`attribute` of a number of at least 0, for keys of which there are few."""
-    if value < 0x80:
-        return b"%b%c" % (_count_head(key, 1), value)
-    if value < 0x4000:
-        return b"%b%c%c" % (_count_head(key, 2), value & 0x7F | 0x80, value >> 7)
-    return attribute(key, value)
+class CountAttribute:
+    """`attribute` of a number of at least 0, for one key of at most 40 characters."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._short, self._long = _count_head(key, 1), _count_head(key, 2)
+
+    def of(self, value: int) -> bytes:
+        if value < 0x80:
+            return b"%b%c" % (self._short, value)
+        if value < 0x4000:
+            return b"%b%c%c" % (self._long, value & 0x7F | 0x80, value >> 7)
+        return attribute(self._key, value)
 
 
 @lru_cache(maxsize=256)
-def _text_head(key: str, size: int) -> bytes:
-    """Encode an attribute up to its text of so many bytes."""
+def text_head(key: str, size: int) -> bytes:
+    """Encode an attribute up to its text of so many bytes, at most 64."""
     head = part(1, key.encode()) + b"\x12"
     return b"\x4a%c%b%c\x0a%c" % (len(head) + size + 3, head, size + 2, size)
 
 
-@lru_cache(maxsize=64)
 def _count_head(key: str, size: int) -> bytes:
     """Encode an attribute up to its number of so many bytes."""
     head = part(1, key.encode()) + b"\x12"
@@ -105,11 +109,28 @@ def span(
         trace_id,
         unhexlify(span_id),
         b"\x22\x08" + unhexlify(parent_id) if parent_id else b"",
-        _TIMES(0x39, int(started * 1e9), 0x41, int(ended * 1e9)),
+        span_times(started, ended),
         constant,
         b"".join(more),
     )
     return b"\x12%b%b" % (varint(len(body)), body)
+
+
+def span_template(constant: bytes, size: int, *, child: bool) -> bytes:
+    """Return what `span` returns, with %b for a trace id, a span id, a parent's, times, and more.
+
+    The three ids are bytes; there is none of a parent unless the span is a child. The times are
+    those of `span_times`. size: bytes of what comes last.
+    """
+    parent = b"\x22\x08%b" if child else b""
+    length = 18 + 10 + (10 if child else 0) + 18 + len(constant) + size
+    escaped = constant.replace(b"%", b"%%")
+    return b"\x12%b\x0a\x10%%b\x12\x08%%b%b%%b%b%%b" % (varint(length), parent, escaped)
+
+
+def span_times(started: float, ended: float) -> bytes:
+    """Encode fields 7 and 8 of a span: start and end in Unix nanoseconds. Unix seconds."""
+    return _TIMES(0x39, int(started * 1e9), 0x41, int(ended * 1e9))
 
 
 def trace_state(state: str) -> bytes:

@@ -3,6 +3,7 @@
 from binascii import unhexlify
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Final
 from urllib.parse import unquote
 
 from gateway.otlp.protobuf import Value, key_value, part
@@ -13,13 +14,16 @@ from gateway.tracing import conventions as names
 from gateway.tracing.span_message import (
     CLIENT,
     SERVER,
+    CountAttribute,
     attribute,
     attributes,
     constant_fields,
-    count_attribute,
     event,
     span,
+    span_template,
+    span_times,
     text_attribute,
+    text_head,
     trace_state,
 )
 from schemas.events import Usage
@@ -29,6 +33,12 @@ MAX_BAGGAGE = 16
 
 FINE = ("ok", "lost", "cancelled")
 """Outcomes of attempts that are not errors."""
+
+_REQUEST_ID: Final = "strowger.request_id"
+_INPUT = CountAttribute(names.INPUT_TOKENS)
+_OUTPUT = CountAttribute(names.OUTPUT_TOKENS)
+_CACHED = CountAttribute(names.CACHED_TOKENS)
+_REASONING = CountAttribute(names.REASONING_TOKENS)
 
 AdapterOf = Callable[[str], str]
 """The adapter of a provider by its name, "" if it is unknown."""
@@ -47,6 +57,8 @@ def request_spans(
 
     offset: Unix time minus the clock, seconds. ended: the clock's seconds.
     """
+    if _is_plain(record, sampled):
+        return _plain_spans(record, line, trace, sampled, offset, ended, adapter_of)
     path = sampled.path
     constant = _constant_of_request(
         sampled.route,
@@ -61,9 +73,8 @@ def request_spans(
         line.error,
         sampled.parent_id != b"",
     )
-    more = [text_attribute("strowger.request_id", record.request_id)]
-    if line.cache:
-        more.append(text_attribute("strowger.cache", line.cache))
+    more = [text_attribute("strowger.cache", line.cache)] if line.cache else []
+    more.append(text_attribute(_REQUEST_ID, record.request_id))
     if sampled.state:
         more.append(trace_state(sampled.state))
     if sampled.baggage:
@@ -74,6 +85,104 @@ def request_spans(
         span(trace_id, sampled.span_id, sampled.parent_id, started, ended, constant, more),
         *attempt_spans(record, trace, sampled, offset, adapter_of),
     ]
+
+
+def _is_plain(record: RequestRecord, sampled: SampledRequest) -> bool:
+    """Return whether `_plain_spans` has all of a request's spans: nearly all are like that."""
+    if sampled.state or sampled.baggage or not len(record.attempts) == 1 == len(sampled.attempts):
+        return False
+    own, entry = sampled.attempts[0], record.attempts[0]
+    return own.engine is None and own.fetches is None and not entry.role and not entry.refused
+
+
+def _plain_spans(
+    record: RequestRecord,
+    line: AccessLine,
+    trace: RequestTrace,
+    sampled: SampledRequest,
+    offset: float,
+    ended: float,
+    adapter_of: AdapterOf,
+) -> list[bytes]:
+    """Return the spans of a request with one attempt: as `request_spans`, in half the time.
+
+    The templates contain what many requests have alike, and all lengths.
+    """
+    (own,), (entry,) = sampled.attempts, record.attempts
+    backend, path, parent_id = entry.backend, sampled.path, sampled.parent_id
+    provider = backend.partition("/")[0]
+    request_id = record.request_id.encode()
+    more = b"".join(_attempt_attributes(record, entry, own, record.usage))
+    of_request, of_attempt = _templates(
+        sampled.route,
+        "" if path == sampled.route else path,
+        sampled.scheme,
+        line.status,
+        line.route,
+        line.key,
+        line.team,
+        line.experiment,
+        line.variant,
+        line.error,
+        line.cache,
+        parent_id != b"",
+        len(request_id),
+        backend,
+        adapter_of(provider) or provider,
+        record.task,
+        record.stream,
+        entry.outcome,
+        entry.hedge,
+        len(more),
+    )
+    trace_id, span_id = unhexlify(trace.trace_id), unhexlify(sampled.span_id)
+    times = span_times(record.started + offset, ended + offset)
+    at = own.started + offset
+    return [
+        of_request % (trace_id, span_id, unhexlify(parent_id), times, request_id)
+        if parent_id
+        else of_request % (trace_id, span_id, times, request_id),
+        of_attempt
+        % (trace_id, unhexlify(own.span_id), span_id, span_times(at, at + entry.ms / 1e3), more),
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _templates(
+    route: str,
+    path: str,
+    scheme: str,
+    status: int,
+    model: str,
+    key: str,
+    team: str,
+    experiment: str,
+    variant: str,
+    error: str,
+    cache: str,
+    remote: bool,
+    id_size: int,
+    backend: str,
+    adapter: str,
+    task: str,
+    stream: bool,
+    outcome: str,
+    hedge: bool,
+    more: int,
+) -> tuple[bytes, bytes]:
+    """Return the templates of a request's span and of its attempt's. id_size, more: bytes."""
+    of_request = _constant_of_request(
+        *(route, path, scheme, status, model, key, team, experiment, variant, error, remote)
+    )
+    if cache:
+        of_request += text_attribute("strowger.cache", cache)
+    of_request += text_head(_REQUEST_ID, id_size)
+    role = AttemptRecord(backend=backend, outcome=outcome).recorded_role
+    of_attempt = _constant_of_attempt(backend, adapter, task, stream, role, outcome, hedge)
+    return (
+        span_template(of_request, id_size, child=remote),
+        span_template(of_attempt, more, child=True),
+    )
 
 
 def count_spans(sampled: SampledRequest) -> int:
@@ -151,13 +260,13 @@ def _attempt_attributes(
             found.append(attribute(names.FIRST_CHUNK_S, first - own.started))
     if usage is not None:
         if (tokens := usage.prompt_tokens) is not None:
-            found.append(count_attribute(names.INPUT_TOKENS, tokens))
+            found.append(_INPUT.of(tokens))
         if (tokens := usage.completion_tokens) is not None:
-            found.append(count_attribute(names.OUTPUT_TOKENS, tokens))
+            found.append(_OUTPUT.of(tokens))
         if (tokens := usage.cached_tokens) is not None:
-            found.append(count_attribute(names.CACHED_TOKENS, tokens))
+            found.append(_CACHED.of(tokens))
         if (tokens := usage.reasoning_tokens) is not None:
-            found.append(count_attribute(names.REASONING_TOKENS, tokens))
+            found.append(_REASONING.of(tokens))
     return found
 
 

@@ -32,9 +32,9 @@ from gateway.otlp.protobuf import key_value, part
 from gateway.tracing.span_message import (
     CLIENT,
     SERVER,
+    CountAttribute,
     attribute,
     constant_fields,
-    count_attribute,
     event,
     span,
     text_attribute,
@@ -220,7 +220,7 @@ def _encoded(key: str, value: AttributeValue) -> bytes:
     plain = _plain(value)
     if isinstance(plain, bool | float) or len(key.encode()) > 40:
         return attribute(key, plain)
-    return text_attribute(key, plain) if isinstance(plain, str) else count_attribute(key, plain)
+    return text_attribute(key, plain) if isinstance(plain, str) else CountAttribute(key).of(plain)
 
 
 def _plain(value: AttributeValue) -> str | int | float | bool:
