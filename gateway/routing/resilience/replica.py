@@ -33,16 +33,16 @@ class Replica:
     def note(self, requests: float | None, busy: int) -> None:
         """A reading of the replica's own gauges. busy: requests of this gateway at that time.
 
-        requests: that wait and run there; `None` if that is not known. Of two readings in a row
-        the lower one counts: a reading that comes late includes requests of this gateway that have
-        ended since, and would keep the next ones away from this replica for a second.
+        requests: that wait and run there; `None` if that is not known. The first reading with
+        requests of others needs a second one to count: a reading that comes late includes requests
+        of this gateway that have ended since, and would keep the next ones away for a second.
         """
         if requests is None:
             self.others = self._last = 0.0
             return
-        newest = max(0.0, requests - busy)
-        self.others += NEWEST * (min(newest, self._last) - self.others)
+        newest, before = max(0.0, requests - busy), self._last
         self._last = newest
+        self.others += NEWEST * ((newest if before >= 1.0 else min(newest, before)) - self.others)
 
     def share(self, now: float) -> float:
         """From LEAST_SHARE to 1: it grows evenly, so that cold caches and kernels get warm."""
