@@ -180,7 +180,7 @@ def spans_of(bench: Bench) -> list[bytes]:
         trace.start_attempt(100.0)
         assert trace.sampled is not None
         line = line_of(record)
-        found += request_spans(record, line, trace, trace.sampled, 0.0, 100.8, lambda _: "openai")
+        found += request_spans(record, line, trace, trace.sampled, 0.0, 100.8, {})
     return found
 
 

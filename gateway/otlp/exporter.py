@@ -141,8 +141,7 @@ class Exporter:
             if self._stopping.is_set():
                 await asyncio.sleep(MIN_WAIT_S)
             pause = min(pause * 2, MAX_RETRY_S)
-        for _ in batch:
-            self._queue.popleft()
+        self._queue = deque(islice(self._queue, len(batch), None))
         self._bytes -= sum(map(len, batch))
         if outcome.problem:
             self._report(outcome.problem)

@@ -15,7 +15,10 @@ from gateway.otlp.protobuf import MAX_CHARS, Value, key_value, part, varint
 SERVER: Final = 2
 CLIENT: Final = 3
 
-_TIMES: Final = Struct("<BQBQ").pack
+span_times: Final = Struct("<BQBQ").pack
+"""Fields 7 and 8 of a span: START, Unix nanoseconds, END, Unix nanoseconds."""
+START: Final = 0x39
+END: Final = 0x41
 _SHORT: Final = 64
 """Bytes of a value whose attribute has one-byte lengths; keys have at most 40."""
 _FLAGS: Final = b"\x85\x01"
@@ -109,7 +112,7 @@ def span(
         trace_id,
         unhexlify(span_id),
         b"\x22\x08" + unhexlify(parent_id) if parent_id else b"",
-        span_times(started, ended),
+        span_times(START, int(started * 1e9), END, int(ended * 1e9)),
         constant,
         b"".join(more),
     )
@@ -126,11 +129,6 @@ def span_template(constant: bytes, size: int, *, child: bool) -> bytes:
     length = 18 + 10 + (10 if child else 0) + 18 + len(constant) + size
     escaped = constant.replace(b"%", b"%%")
     return b"\x12%b\x0a\x10%%b\x12\x08%%b%b%%b%b%%b" % (varint(length), parent, escaped)
-
-
-def span_times(started: float, ended: float) -> bytes:
-    """Encode fields 7 and 8 of a span: start and end in Unix nanoseconds. Unix seconds."""
-    return _TIMES(0x39, int(started * 1e9), 0x41, int(ended * 1e9))
 
 
 def trace_state(state: str) -> bytes:

@@ -1,7 +1,7 @@
 """Build the spans of an ended request from its record."""
 
 from binascii import unhexlify
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
@@ -13,7 +13,9 @@ from gateway.trace_context import AttemptTrace, EngineSpan, RequestTrace, Sample
 from gateway.tracing import conventions as names
 from gateway.tracing.span_message import (
     CLIENT,
+    END,
     SERVER,
+    START,
     CountAttribute,
     attribute,
     attributes,
@@ -40,8 +42,8 @@ _OUTPUT = CountAttribute(names.OUTPUT_TOKENS)
 _CACHED = CountAttribute(names.CACHED_TOKENS)
 _REASONING = CountAttribute(names.REASONING_TOKENS)
 
-AdapterOf = Callable[[str], str]
-"""The adapter of a provider by its name, "" if it is unknown."""
+Adapters = Mapping[str, str]
+"""The adapters of providers by their names."""
 
 
 def request_spans(
@@ -51,14 +53,68 @@ def request_spans(
     sampled: SampledRequest,
     offset: float,
     ended: float,
-    adapter_of: AdapterOf,
-) -> list[bytes]:
+    adapters: Adapters,
+) -> Sequence[bytes]:
     """Return the span of a request and those of its attempts.
 
     offset: Unix time minus the clock, seconds. ended: the clock's seconds.
+
+    Nearly all requests have one attempt and nothing unusual. Their spans are put together from
+    templates that contain what many requests have alike and all lengths, in half the time.
     """
-    if _is_plain(record, sampled):
-        return _plain_spans(record, line, trace, sampled, offset, ended, adapter_of)
+    if sampled.state or sampled.baggage or len(sampled.attempts) != 1 or len(record.attempts) != 1:
+        return _any_spans(record, line, trace, sampled, offset, ended, adapters)
+    own, entry = sampled.attempts[0], record.attempts[0]
+    if own.engine is not None or own.fetches is not None or entry.role or entry.refused:
+        return _any_spans(record, line, trace, sampled, offset, ended, adapters)
+    backend, path, parent_id = entry.backend, sampled.path, sampled.parent_id
+    provider = backend.partition("/")[0]
+    request_id = record.request_id.encode()
+    more = b"".join(_attempt_attributes(record, entry, own, record.usage))
+    of_request, of_attempt = _templates(
+        sampled.route,
+        "" if path == sampled.route else path,
+        sampled.scheme,
+        line.status,
+        line.route,
+        line.key,
+        line.team,
+        line.experiment,
+        line.variant,
+        line.error,
+        line.cache,
+        parent_id != b"",
+        len(request_id),
+        backend,
+        adapters.get(provider) or provider,
+        record.task,
+        record.stream,
+        entry.outcome,
+        entry.hedge,
+        len(more),
+    )
+    trace_id, span_id = unhexlify(trace.trace_id), unhexlify(sampled.span_id)
+    ids = (trace_id, span_id, unhexlify(parent_id)) if parent_id else (trace_id, span_id)
+    at, until = (record.started + offset) * 1e9, (ended + offset) * 1e9
+    times = span_times(START, int(at), END, int(until))
+    own_id, at = unhexlify(own.span_id), own.started + offset
+    own_times = span_times(START, int(at * 1e9), END, int((at + entry.ms / 1e3) * 1e9))
+    return (
+        of_request % (*ids, times, request_id),
+        of_attempt % (trace_id, own_id, span_id, own_times, more),
+    )
+
+
+def _any_spans(
+    record: RequestRecord,
+    line: AccessLine,
+    trace: RequestTrace,
+    sampled: SampledRequest,
+    offset: float,
+    ended: float,
+    adapters: Adapters,
+) -> list[bytes]:
+    """The same for any request."""
     path = sampled.path
     constant = _constant_of_request(
         sampled.route,
@@ -83,67 +139,7 @@ def request_spans(
     started, ended = record.started + offset, ended + offset
     return [
         span(trace_id, sampled.span_id, sampled.parent_id, started, ended, constant, more),
-        *attempt_spans(record, trace, sampled, offset, adapter_of),
-    ]
-
-
-def _is_plain(record: RequestRecord, sampled: SampledRequest) -> bool:
-    """Return whether `_plain_spans` has all of a request's spans: nearly all are like that."""
-    if sampled.state or sampled.baggage or not len(record.attempts) == 1 == len(sampled.attempts):
-        return False
-    own, entry = sampled.attempts[0], record.attempts[0]
-    return own.engine is None and own.fetches is None and not entry.role and not entry.refused
-
-
-def _plain_spans(
-    record: RequestRecord,
-    line: AccessLine,
-    trace: RequestTrace,
-    sampled: SampledRequest,
-    offset: float,
-    ended: float,
-    adapter_of: AdapterOf,
-) -> list[bytes]:
-    """Return the spans of a request with one attempt: as `request_spans`, in half the time.
-
-    The templates contain what many requests have alike, and all lengths.
-    """
-    (own,), (entry,) = sampled.attempts, record.attempts
-    backend, path, parent_id = entry.backend, sampled.path, sampled.parent_id
-    provider = backend.partition("/")[0]
-    request_id = record.request_id.encode()
-    more = b"".join(_attempt_attributes(record, entry, own, record.usage))
-    of_request, of_attempt = _templates(
-        sampled.route,
-        "" if path == sampled.route else path,
-        sampled.scheme,
-        line.status,
-        line.route,
-        line.key,
-        line.team,
-        line.experiment,
-        line.variant,
-        line.error,
-        line.cache,
-        parent_id != b"",
-        len(request_id),
-        backend,
-        adapter_of(provider) or provider,
-        record.task,
-        record.stream,
-        entry.outcome,
-        entry.hedge,
-        len(more),
-    )
-    trace_id, span_id = unhexlify(trace.trace_id), unhexlify(sampled.span_id)
-    times = span_times(record.started + offset, ended + offset)
-    at = own.started + offset
-    return [
-        of_request % (trace_id, span_id, unhexlify(parent_id), times, request_id)
-        if parent_id
-        else of_request % (trace_id, span_id, times, request_id),
-        of_attempt
-        % (trace_id, unhexlify(own.span_id), span_id, span_times(at, at + entry.ms / 1e3), more),
+        *attempt_spans(record, trace, sampled, offset, adapters),
     ]
 
 
@@ -195,7 +191,7 @@ def attempt_spans(
     trace: RequestTrace,
     sampled: SampledRequest,
     offset: float,
-    adapter_of: AdapterOf,
+    adapters: Adapters,
 ) -> list[bytes]:
     """Return the spans of a request's attempts, and of the images fetched for them."""
     found: list[bytes] = []
@@ -211,7 +207,7 @@ def attempt_spans(
         provider = entry.backend.partition("/")[0]
         constant = _constant_of_attempt(
             entry.backend,
-            adapter_of(provider) or provider,
+            adapters.get(provider) or provider,
             record.task,
             record.stream,
             entry.recorded_role,

@@ -99,26 +99,25 @@ class Tracing:
             observe_all(self._pushed(self._otlp), finished)
         if not self._awaited:
             return
-        spans: dict[SpanSink, list[bytes] | None] = {}
+        adapters = self._adapters
+        spans: dict[SpanSink | None, list[bytes] | None] = {}
+        last, found = None, None
         for (record, _, ended, _), line in zip(finished, lines, strict=True):
             trace = record.trace
             if trace is None or (sampled := trace.sampled) is None:
                 continue
             self._awaited -= 1
             sink = sampled.sink
-            if sink is None:
-                continue
-            if sink not in spans:
-                spans[sink] = None if sink.is_full else []
-            found = spans[sink]
-            if found is None:
+            if sink is not last:
+                if sink not in spans:
+                    spans[sink] = None if sink is None or sink.is_full else []
+                last, found = sink, spans[sink]
+            if found is not None:
+                found += request_spans(record, line, trace, sampled, offset, ended, adapters)
+            elif sink is not None:
                 sink.drop(count_spans(sampled))
-            else:
-                found += request_spans(
-                    record, line, trace, sampled, offset, ended, self._adapter_of
-                )
         for sink, found in spans.items():
-            if found:
+            if sink is not None and found:
                 sink.add(found)
 
     def add_mirrored(self, shadow: RequestRecord, offset: float) -> None:
@@ -128,7 +127,7 @@ class Tracing:
         trace = shadow.trace
         if trace is None or (sampled := trace.sampled) is None or sampled.sink is None:
             return
-        sampled.sink.add(attempt_spans(shadow, trace, sampled, offset, self._adapter_of))
+        sampled.sink.add(attempt_spans(shadow, trace, sampled, offset, self._adapters))
 
     async def close(self, within_s: float) -> None:
         """Send what is queued, for at most this many seconds."""
@@ -144,8 +143,8 @@ class Tracing:
             trace.sampled = None
             return
         self._awaited += 1
-        sampled.sink = self._sink
-        sampled.route, sampled.path, sampled.scheme = route.path, scope["path"], scope["scheme"]
+        sampled.sink, sampled.route = self._sink, route.path
+        sampled.path, sampled.scheme = scope["path"], scope["scheme"]
         if b"baggage" in exchange.fields:
             sampled.baggage = baggage_of(scope["headers"])
 

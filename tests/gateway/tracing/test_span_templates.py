@@ -13,6 +13,7 @@ from gateway.tracing.spans import request_spans
 from schemas.events import Usage
 
 SAMPLED = 2**56
+ADAPTERS = {"far": "of-far"}
 CALLER = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 NAMES = st.sampled_from(["", "a", "100 % of %b", "模型/7b", "x" * 300])
 COUNTS = st.none() | st.sampled_from([0, 1, 127, 128, 16_383, 16_384, 10**7])
@@ -76,7 +77,7 @@ def test_templates_give_the_spans_that_a_caller_with_a_tracestate_gets(
     sampled = _started(trace, started, paths)
 
     def spans() -> list[Span]:
-        found = request_spans(record, line, trace, sampled, offset, started + 1.0, "of-{}".format)
+        found = request_spans(record, line, trace, sampled, offset, started + 1.0, ADAPTERS)
         return list(ScopeSpans.FromString(b"".join(found)).spans)
 
     plain = spans()
