@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
-from gateway.otlp.protobuf import Value, key_value, part
+from gateway.otlp.protobuf import MAX_CHARS, Value, key_value, part
 from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.telemetry.access_log import AccessLine
 from gateway.trace_context import AttemptTrace, EngineSpan, RequestTrace, SampledRequest
@@ -73,7 +73,7 @@ def request_spans(
     more = b"".join(_attempt_attributes(record, entry, own, record.usage))
     of_request, of_attempt = _templates(
         sampled.route,
-        "" if path == sampled.route else path,
+        "" if path == sampled.route else path[:MAX_CHARS],
         sampled.scheme,
         line.status,
         line.route,
@@ -118,7 +118,7 @@ def _any_spans(
     path = sampled.path
     constant = _constant_of_request(
         sampled.route,
-        "" if path == sampled.route else path,
+        "" if path == sampled.route else path[:MAX_CHARS],
         sampled.scheme,
         line.status,
         line.route,
@@ -280,7 +280,10 @@ def _constant_of_request(
     error: str,
     remote: bool,
 ) -> bytes:
-    """Encode what many requests have alike. path: "" if it is the route."""
+    """Encode what many requests have alike.
+
+    path: "" if it is the route; at most MAX_CHARS, because clients choose it and the cache keeps it.
+    """
     found: list[tuple[str, Value]] = [
         (names.HTTP_METHOD, "POST"),
         (names.HTTP_ROUTE, route),

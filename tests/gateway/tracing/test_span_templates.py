@@ -16,12 +16,17 @@ SAMPLED = 2**56
 ADAPTERS = {"far": "of-far"}
 CALLER = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 NAMES = st.sampled_from(["", "a", "100 % of %b", "模型/7b", "x" * 300])
+PATHS = [
+    ("/v1/chat/completions", "/v1/chat/completions"),
+    ("/v1/{x:path}", "/v1/100%25"),
+    ("/v1/{x:path}", "/v1/" + "x" * 5000),
+]
 COUNTS = st.none() | st.sampled_from([0, 1, 127, 128, 16_383, 16_384, 10**7])
 
 
 @given(
     texts=st.tuples(NAMES, NAMES, NAMES, NAMES, NAMES),
-    paths=st.sampled_from([("/v1/chat/completions",) * 2, ("/v1/{x:path}", "/v1/100%25")]),
+    paths=st.sampled_from(PATHS),
     joined=st.booleans(),
     status=st.sampled_from([200, 400, 499, 503]),
     cache=st.sampled_from(["", "miss", "hit"]),
@@ -81,6 +86,8 @@ def test_templates_give_the_spans_that_a_caller_with_a_tracestate_gets(
         return list(ScopeSpans.FromString(b"".join(found)).spans)
 
     plain = spans()
+    (path,) = [one.value.string_value for one in plain[0].attributes if one.key == "url.path"]
+    assert path == paths[1][:1024]
     sampled.state = "vendor=1"
     general = spans()
 
