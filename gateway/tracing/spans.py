@@ -282,7 +282,7 @@ def _constant_of_request(
 ) -> bytes:
     """Encode what many requests have alike.
 
-    path: "" if it is the route; at most MAX_CHARS, because clients choose it and the cache keeps it.
+    path: "" if it is the route; of at most MAX_CHARS, because the cache keeps what clients choose.
     """
     found: list[tuple[str, Value]] = [
         (names.HTTP_METHOD, "POST"),
