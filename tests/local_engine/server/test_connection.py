@@ -112,7 +112,8 @@ async def test_one_step_is_one_frame_for_all_requests_of_a_connection(
     transport: str, folder: Folder, tmp_path: Path
 ) -> None:
     """The four need not begin in the same step, and a frame may hold several steps."""
-    sampling = Sampling(temperature=0.0, max_tokens=80, ignore_eos=True)
+    steps = 80
+    sampling = Sampling(temperature=0.0, max_tokens=steps, ignore_eos=True)
     frames: list[ToWorker] = []
     finished: set[int] = set()
 
@@ -129,8 +130,8 @@ async def test_one_step_is_one_frame_for_all_requests_of_a_connection(
     sizes = [len(one.batches) for one in frames if isinstance(one, Deltas)]
     together = [place for place, size in enumerate(sizes) if size >= 4]
     between = sizes[together[0] : together[-1] + 1]
-    assert len(between) - len(together) <= len(between) / 10
-    assert len(frames) < 2 * 80
+    assert len(between) - len(together) <= steps / 10
+    assert len(frames) < 2 * steps
 
 
 async def test_a_worker_that_does_not_read_loses_its_requests_and_no_memory_grows(
