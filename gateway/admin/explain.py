@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _Request = Request[object, object, State]
 _NOT_THE_CLIENTS = (b"authorization", b"content-length", b"host")
 """Headers of the operator's own request; all others count as the client's."""
-_PARAMETERS = ("path", "model", "key", "down")
+_PARAMETERS = ("path", "model", "key", "claims", "down")
 """Unknown parameters are rejected: a misspelt `down` would show a result without the outage."""
 
 
@@ -61,6 +61,13 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             str, QueryParameter(description="model, for endpoints whose path contains it")
         ] = "",
         caller: Annotated[str, QueryParameter(name="key", description="name of a client key")] = "",
+        claims: Annotated[
+            str | None,
+            QueryParameter(
+                description="in place of `key`: JSON object of a token's claims; its signature "
+                "counts as valid"
+            ),
+        ] = None,
         down: Annotated[
             list[str] | None, QueryParameter(description="backends or providers to assume down")
         ] = None,
@@ -77,6 +84,7 @@ def explain_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             path=path,
             model=model,
             key=caller,
+            claims=None if claims is None else claims.encode(),
             headers=tuple(
                 pair for pair in request.scope["headers"] if pair[0] not in _NOT_THE_CLIENTS
             ),

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters.capabilities import sent_as, unsupported
-from gateway.access.auth import Caller, check_model, check_priority
+from gateway.access.auth import EVERYONE, Caller, check_model, check_priority
 from gateway.explain.experiment_view import explained_experiment
 from gateway.explain.explanation import (
     Bounds,
@@ -64,6 +64,24 @@ class _Group(Struct, frozen=True, kw_only=True, eq=False):
     members: list[tuple[Candidate, float]]
 
 
+def described(
+    parsed: ParsedRequest, down: Collection[str], caller: Caller = EVERYONE
+) -> Explanation:
+    """Return what is known of a request before its route is found."""
+    request = parsed.request
+    return Explanation(
+        path=parsed.path,
+        surface=parsed.surface,
+        task=task_of(request),
+        model=request.model,
+        stream=not isinstance(request, EmbeddingsRequest) and request.stream,
+        key=caller.name,
+        team=caller.team,
+        plan=caller.plan,
+        down=tuple(down),
+    )
+
+
 def explain(
     planner: Planner,
     parsed: ParsedRequest,
@@ -78,15 +96,7 @@ def explain(
     down: see `gateway.explain.simulated_outage`.
     """
     request = parsed.request
-    seen = Explanation(
-        path=parsed.path,
-        surface=parsed.surface,
-        task=task_of(request),
-        model=request.model,
-        stream=not isinstance(request, EmbeddingsRequest) and request.stream,
-        key=caller.name,
-        down=tuple(down),
-    )
+    seen = described(parsed, down, caller)
     planner = with_outage(planner, down, facts.now)
     try:
         route = planner.table.find(request.model)

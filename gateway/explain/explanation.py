@@ -180,7 +180,8 @@ class Refusal(Struct, frozen=True, kw_only=True):
 class Explanation(Struct, frozen=True, kw_only=True):
     """Everything about one request that is decided before the first attempt.
 
-    path, surface: of the request. model: the name in the request. key: "" without one.
+    path, surface: of the request. model: the name in the request.
+    key, team, plan: of the caller, "" without one. The key of a token is its caller's name.
     found:      how the route was found; `None` if it was not.
     rule:       the index in `rules` of the one that decides, from 0.
     candidates: in the order in which they would most likely be tried.
@@ -195,6 +196,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     model: str
     stream: bool
     key: str = ""
+    team: str = ""
+    plan: str = ""
     route: str = ""
     found: Found | None = None
     policy: str = ""

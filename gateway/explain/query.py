@@ -3,17 +3,19 @@
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway.access.auth import EVERYONE, Caller
 from gateway.config.problems import nearest
-from gateway.explain.explain import explain
-from gateway.explain.explanation import Explanation
+from gateway.explain.claimed_caller import claimed_caller
+from gateway.explain.explain import described, explain
+from gateway.explain.explanation import Explanation, refusal
 from gateway.explain.simulated_outage import is_named
 from gateway.routing.planning.request_facts import RequestFacts
 from gateway.routing.planning.route import Route
 from gateway.runtime import Runtime
 from gateway.surfaces.routes import ParsedRequest, parse_any
-from schemas.errors import InvalidRequest
+from schemas.errors import Forbidden, InvalidRequest, Unauthenticated
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -23,6 +25,7 @@ class Query(Struct, frozen=True, kw_only=True):
     path:    of its route, or a surface's name; "" detects the surface from the body.
     model:   for routes whose path names it, if `path` does not contain it.
     key:     a client key's name, "" for none.
+    claims:  of a token in place of a key, a JSON object.
     headers: the client's, names in lower case.
     down:    backends or providers to assume down.
     """
@@ -31,6 +34,7 @@ class Query(Struct, frozen=True, kw_only=True):
     path: str = ""
     model: str = ""
     key: str = ""
+    claims: bytes | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
     down: tuple[str, ...] = ()
 
@@ -48,9 +52,8 @@ def explain_query(query: Query, runtime: Runtime, now: float) -> Explained:
     """Explain the query. now: the clock's seconds. Takes milliseconds, because it makes many plans.
 
     Raises RouteNotFound and InvalidRequest for a body that no route accepts, and InvalidRequest
-    for names that the configuration does not contain.
+    for names that the configuration does not contain and for claims that are not an object.
     """
-    caller = _caller(runtime, query.key)
     _check_down(runtime, query.down)
     request = parse_any(
         query.body,
@@ -61,6 +64,11 @@ def explain_query(query: Query, runtime: Runtime, now: float) -> Explained:
         headers=query.headers,
         stores=runtime.config.responses.store == "on",
     )
+    try:
+        caller = _caller(runtime, query)
+    except (Unauthenticated, Forbidden) as exc:
+        found = replace(described(request, query.down), refused=refusal(exc))
+        return Explained(explanation=found, parsed=request, caller=EVERYONE, route=None)
     facts = RequestFacts(
         now=now, caller=caller.name, headers=query.headers, request_id="this request"
     )
@@ -69,7 +77,13 @@ def explain_query(query: Query, runtime: Runtime, now: float) -> Explained:
     return Explained(explanation=found, parsed=request, caller=caller, route=route)
 
 
-def _caller(runtime: Runtime, name: str) -> Caller:
+def _caller(runtime: Runtime, query: Query) -> Caller:
+    """Raises Unauthenticated and Forbidden for claims that the gateway would refuse."""
+    name = query.key
+    if name and query.claims is not None:
+        raise InvalidRequest("key, claims: a caller has one of them", param="claims")
+    if query.claims is not None:
+        return claimed_caller(query.claims, runtime.config)
     if not name:
         return EVERYONE
     keyring = runtime.keyring

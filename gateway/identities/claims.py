@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from gateway.access.auth import Caller
 from gateway.access.issued_keys import instant
@@ -11,12 +11,22 @@ from gateway.config.schema.identities import Issuer
 from gateway.identities.refusals import EarlyToken, ExpiredToken, TokenNotAllowed, WrongToken
 
 Claims = Mapping[str, object]
+OfIssuer = TypeVar("OfIssuer")
 LONGEST: Final = 128
 """Characters of a caller's name or user."""
 
 _MOST_VALUES: Final = 1000
 _LATEST: Final = 253_402_300_799
 """The last second of the year 9999."""
+
+
+def issuer_of(claims: Claims, known: Mapping[str, OfIssuer]) -> OfIssuer:
+    """Return what is known of the token's issuer. known: by the claim `iss`. Raises WrongToken."""
+    name = claims.get("iss")
+    found = known.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise WrongToken("claim iss: the gateway accepts no tokens of this issuer")
+    return found
 
 
 def check_claims(claims: Claims, issuer: Issuer, at: float) -> float:

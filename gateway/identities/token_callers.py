@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gateway.access.auth import Caller
 from gateway.config.schema.auth import CallerPlan, Team
-from gateway.identities.claims import caller_of, check_claims
+from gateway.identities.claims import caller_of, check_claims, issuer_of
 from gateway.identities.compact_token import looks_like_token, read_token
 from gateway.identities.issuer_keys import IssuerKeys, KnownIssuers
 from gateway.identities.key_set import KeySet, signed
@@ -62,11 +62,7 @@ class TokenCallers:
     async def caller(self, token: bytes) -> Caller:
         """See Tokens."""
         read = read_token(token)
-        name = read.claims.get("iss")
-        known = self._issuers.get(name) if isinstance(name, str) else None
-        if known is None:
-            raise WrongToken("claim iss: the gateway accepts no tokens of this issuer")
-        (settings, issuer), header = known, read.header
+        (settings, issuer), header = issuer_of(read.claims, self._issuers), read.header
         if header.alg not in settings.algorithms:
             raise WrongToken(
                 "header alg: the gateway does not accept this algorithm from the issuer; allowed: "

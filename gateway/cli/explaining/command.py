@@ -41,6 +41,12 @@ from schemas.errors import GatewayError
     "--key", default="", metavar="NAME", help="Name of the client key (auth.keys[].name)."
 )
 @click.option(
+    "--claims",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="JSON object of a token's claims, in place of --key (auth.jwt[]).",
+)
+@click.option(
     "--down",
     multiple=True,
     metavar="BACKEND",
@@ -58,6 +64,7 @@ def explain(
     model: str,
     headers: tuple[str, ...],
     key: str,
+    claims: Path | None,
     down: tuple[str, ...],
     as_json: bool,
     admin_key: str,
@@ -68,10 +75,11 @@ def explain(
     Nothing is sent, and no engine is started. The exit status is 1 if the gateway would reject it.
     """
     question = Query(
-        body=_body(request),
+        body=sys.stdin.buffer.read() if str(request) == "-" else _read(request),
         path=surface,
         model=model,
         key=key,
+        claims=None if claims is None else _read(claims),
         headers=tuple(_header(line) for line in headers),
         down=down,
     )
@@ -87,13 +95,11 @@ def explain(
         sys.exit(1)
 
 
-def _body(request: Path) -> bytes:
-    if str(request) == "-":
-        return sys.stdin.buffer.read()
+def _read(file: Path) -> bytes:
     try:
-        return request.read_bytes()
+        return file.read_bytes()
     except OSError as exc:
-        raise Faults((f"{request}: cannot read: {exc.strerror}",)) from exc
+        raise Faults((f"{file}: cannot read: {exc.strerror}",)) from exc
 
 
 def _header(line: str) -> tuple[bytes, bytes]:
@@ -136,7 +142,10 @@ def _with_limits(seen: Explained, question: Query, runtime: Runtime) -> Explanat
 def _from_gateway(question: Query, address: Address, admin_key: str) -> Explanation:
     parameters = [("path", question.path), ("model", question.model), ("key", question.key)]
     parameters += [("down", name) for name in question.down]
-    query = urlencode([(name, value) for name, value in parameters if value])
+    given = [(name, value) for name, value in parameters if value]
+    if question.claims is not None:
+        given.append(("claims", question.claims.decode(errors="replace")))
+    query = urlencode(given)
     headers = [
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in question.headers
     ]

@@ -57,6 +57,10 @@ def _facts(found: Explanation) -> Table:
     table.add_row("model", escape(repr(found.model)))
     if found.key:
         table.add_row("key", escape(found.key))
+    if found.team:
+        table.add_row("team", escape(found.team))
+    if found.plan:
+        table.add_row("plan", escape(found.plan))
     if found.end_user:
         table.add_row("end user", escape(found.end_user))
     if found.found is not None:

@@ -158,5 +158,11 @@ async def test_the_question_and_its_answer_are_documented(client: httpx.AsyncCli
     document = (await client.get("/openapi.json")).json()
 
     route = document["paths"]["/admin/explain"]["post"]
-    assert {one["name"] for one in route["parameters"]} == {"path", "model", "key", "down"}
+    assert {one["name"] for one in route["parameters"]} == {
+        "path",
+        "model",
+        "key",
+        "claims",
+        "down",
+    }
     assert "200" in route["responses"]
