@@ -11,6 +11,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
+INDEX = ROOT / "docs" / "index.md"
 RECORDS = sorted((ROOT / "docs" / "adr").glob("*.md"))
 RECORD = re.compile(
     r"# ADR (?P<number>\d+): .+\n\n- Status: .+\n- Date: \d{4}-\d\d-\d\d\n\n"
@@ -42,6 +43,15 @@ def broken_links(page: Path) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_to_a_document_leads_to_a_heading(page: Path) -> None:
     assert list(broken_links(page)) == []
+
+
+def test_the_index_links_to_every_page_but_the_decision_records() -> None:
+    docs = ROOT / "docs"
+    pages = {page.resolve() for page in docs.rglob("*.md") if page not in RECORDS}
+
+    linked = {(docs / place).resolve() for place, _ in LINK.findall(INDEX.read_text("utf-8"))}
+
+    assert pages - linked == {INDEX}
 
 
 def test_every_test_that_a_promise_names_exists() -> None:
