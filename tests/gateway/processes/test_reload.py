@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gateway.processes.restart_required import FIXED
 from tests.gateway.commanded import SOON_S, Commanded, connected
 from tests.gateway.forked_commands import forked
 from tests.stand_ins.provider import Answer, Provider, Received, provider
@@ -26,6 +27,7 @@ providers:
 models:
   - {{name: chat, backends: [{{provider: {serves}, model: m-1}}]}}
 """
+OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
 ANNE, BOB = "{name: anne, key: key-of-anne}", "{name: bob, key: key-of-bob}"
 HELLO = {"model": "chat", "messages": [{"role": "user", "content": "hi"}]}
 
@@ -183,6 +185,13 @@ async def test_a_leaked_key_can_be_removed_after_a_file_that_no_parser_gets_thro
 
     assert "line 1: nested more than 32 levels deep" in told
     assert {answer.status_code for answer in answers} == {401}
+
+
+def test_operations_lists_what_only_a_restart_can_change() -> None:
+    _, _, after = OPERATIONS.read_text("utf-8").partition("These need a restart")
+    listed, _, _ = after.partition("\n- ")
+
+    assert set(FIXED) - set(re.findall(r"`([a-z._]+)`", listed)) == set()
 
 
 async def test_what_only_a_restart_can_change_is_refused_by_name(rig: Rig) -> None:
