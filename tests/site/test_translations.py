@@ -7,6 +7,13 @@ import pytest
 from tools.twins import ROOT, TWINS, marked, sections, stale
 
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[([^]]*)]\(([^)#]+)[^)]*\)")
+SAYS_ENGLISH = re.compile("English|英文")
+"""A link whose text says that the page is the English one."""
+TYPE = re.compile(r"^\| `[a-z0-9_]+` \| ([^|]*) \|", re.MULTILINE)
+CODE = re.compile(r"`[^`]*`")
+WORD = re.compile(r"\b[a-z]{2,}\b")
+SAME_IN_BOTH = {"null", "id", "scope"}
 PAGES = sorted(TWINS)
 ENGLISH = "# One\n\nFirst.\n\n```bash\n# no heading\n```\n\n## Two\n\nSecond.\n"
 CHINESE = "# 一\n\n第一。\n\n```bash\n# no heading\n```\n\n## 二\n\n第二。\n"
@@ -43,6 +50,24 @@ def test_no_section_is_older_than_its_twin(name: str) -> None:
     assert stale(read(name), read(TWINS[name])) == [], (
         f"update {name}, then run `python -m tools.twins {name}`"
     )
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_links_to_translated_pages_where_there_are_some(name: str) -> None:
+    folder = (ROOT / name).parent
+    translated = {(ROOT / english).resolve() for english in TWINS.values()}
+
+    links = [(text, (folder / place).resolve()) for text, place in LINK.findall(read(name))]
+
+    english = [text for text, place in links if place in translated]
+    assert [text for text in english if not SAYS_ENGLISH.search(text)] == []
+
+
+def test_the_types_of_settings_are_translated() -> None:
+    types = [CODE.sub("", cell) for cell in TYPE.findall(read("docs/zh/configuration.md"))]
+
+    assert len(types) > 300
+    assert [cell for cell in types if set(WORD.findall(cell)) - SAME_IN_BOTH] == []
 
 
 def test_only_the_section_that_changed_is_stale() -> None:
