@@ -1,6 +1,6 @@
 """Keeps which settings of the imported file were translated, and which were not and why."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
 from gateway.config.yaml_document import Tree
@@ -21,6 +21,11 @@ class Ledger:
 
     def __init__(self, document: Tree) -> None:
         self._leaves = tuple(leaves(document))
+        self._names: dict[Path, list[str]] = {}
+        """The leaves below each path, so that a file takes time in proportion to its length."""
+        for leaf in self._leaves:
+            for depth in range(len(leaf) + 1):
+                self._names.setdefault(leaf[:depth], []).append(shown(leaf))
         self.translated: dict[str, str] = {}
         """Key of config.yaml by path of the input."""
         self._listed: dict[str, Listed] = {}
@@ -45,8 +50,8 @@ class Ledger:
             if text not in self.translated
         )
 
-    def _below(self, path: Path) -> Iterator[str]:
-        return (shown(leaf) for leaf in self._leaves if leaf[: len(path)] == path)
+    def _below(self, path: Path) -> Iterable[str]:
+        return self._names.get(path, ())
 
 
 def leaves(tree: Tree, path: Path = ()) -> Iterator[Path]:
