@@ -3,16 +3,18 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from adapters.hosts_with_keys import requires_credential
 from adapters.registry import Registry
+from gateway.cli.litellm_import.addresses import Addresses
 from gateway.cli.litellm_import.ledger import Path, mapping, number
 from gateway.cli.litellm_import.values import Values, per_million, variable_name
 from gateway.cli.litellm_import.vendors import (
-    ADDRESSES,
     AWS,
     FACTS,
     NOT_SECRET,
     PRICES,
     AdapterChoice,
+    bedrock_region,
     unserved,
     vendor_of,
 )
@@ -51,6 +53,7 @@ class Deployments:
         self.values = values
         self.ledger = values.ledger
         self.default_timeout = default_timeout
+        self.addresses = Addresses(values)
         self.deployments: list[Deployment] = []
         self.providers: dict[str, dict[str, object]] = {}
         self.prices: dict[str, dict[str, object]] = {}
@@ -80,6 +83,9 @@ class Deployments:
             )
             return
         vendor, own = found
+        if vendor.adapter == "bedrock":
+            region, own = bedrock_region(own)
+            params = {"aws_region_name": region, **params} if region else params
         if "*" in name or "*" in own:
             if not (name.endswith("*") and own.endswith("*") and name == own):
                 self.ledger.omit(
@@ -109,10 +115,10 @@ class Deployments:
     ) -> dict[str, object] | None:
         at = (*path, "litellm_params")
         settings: dict[str, object] = {"adapter": vendor.adapter}
-        address = self._address(at, vendor, params)
+        address = self.addresses.of(at, vendor, params)
         if (
             address is None
-            and not Registry().base_url(vendor.adapter)
+            and (vendor.vertex or not Registry().base_url(vendor.adapter))
             and "aws_region_name" not in params
         ):
             self.ledger.omit(
@@ -155,32 +161,6 @@ class Deployments:
             settings["timeouts"] = timeouts
         return settings
 
-    def _address(self, at: Path, vendor: AdapterChoice, params: Mapping[str, Tree]) -> str | None:
-        address = self.values.text(params.get("api_base", params.get("base_url")))
-        if vendor.adapter in ("gemini", "vertex-anthropic") and "vertex_project" in params:
-            project = self.values.text(params["vertex_project"])
-            place = self.values.text(params.get("vertex_location")) or "us-central1"
-            host = "" if place == "global" else f"{place}-"
-            publisher = "google" if vendor.adapter == "gemini" else "anthropic"
-            for key in ("vertex_project", "vertex_location"):
-                self.ledger.translate((*at, key), "providers[].base_url")
-            return (
-                f"https://{host}aiplatform.googleapis.com/v1/projects/{project}/locations/{place}"
-                f"/publishers/{publisher}"
-            )
-        if address is None:
-            return ADDRESSES.get(vendor.adapter)
-        address = address.rstrip("/")
-        for key in ("api_base", "base_url"):
-            self.ledger.translate((*at, key), "providers[].base_url")
-        if vendor.adapter == "azure":
-            address = address if "/openai" in address else f"{address}/openai"
-            version = self.values.text(params.get("api_version"))
-            self.ledger.translate((*at, "api_version"), "providers[].base_url")
-            if not address.endswith("/openai/v1"):
-                address += f"?api-version={version or '2024-10-21'}"
-        return address
-
     def _credentials(
         self,
         at: Path,
@@ -192,7 +172,9 @@ class Deployments:
         key = self.values.secret(
             params.get("api_key"), (*at, "api_key"), "providers[].api_key", vendor.key or own
         )
-        if key is None and vendor.key and "base_url" not in settings:
+        if key is None and self._entra(at, vendor, params, settings):
+            return
+        if key is None and vendor.key and self._requires_key(vendor, settings):
             key = self.values.variable(vendor.key)
         if key is not None:
             settings["api_key"] = key
@@ -206,13 +188,61 @@ class Deployments:
                 for theirs, ours in AWS.items()
                 if isinstance(params.get(theirs), str)
             }
-        elif "vertex_project" in params:
-            google: dict[str, object] = {}
-            file = self.values.text(params.get("vertex_credentials"))
+        elif vendor.vertex:
+            settings["google"] = self._google(at, params)
+
+    def _google(self, at: Path, params: Mapping[str, Tree]) -> dict[str, object]:
+        for key in ("vertex_credentials", "vertex_ai_credentials"):
+            file = self.values.text(params.get(key))
             if file is not None and not file.lstrip().startswith("{"):
-                google["credentials_file"] = file
-                self.ledger.translate((*at, "vertex_credentials"), "providers[].google")
-            settings["google"] = google
+                self.ledger.translate((*at, key), "providers[].google")
+                return {"credentials_file": file}
+            self.ledger.omit(
+                (*at, key),
+                "a secret in the file; providers[].google reads it from a file",
+                "write it to a file and set providers[].google.credentials_file",
+            )
+        return {}
+
+    def _entra(
+        self,
+        at: Path,
+        vendor: AdapterChoice,
+        params: Mapping[str, Tree],
+        settings: dict[str, object],
+    ) -> bool:
+        """Translate an application of Entra ID; False if the entry has none."""
+        if vendor.key != "AZURE_API_KEY":
+            return False
+        self.ledger.omit(
+            (*at, "azure_ad_token"),
+            "a token that expires",
+            "set providers[].azure or oauth, which get and renew tokens (docs/providers/azure.md)",
+        )
+        tenant, client = (self.values.text(params.get(key)) for key in ("tenant_id", "client_id"))
+        if tenant is None or client is None:
+            return "azure_ad_token" in params
+        to = "providers[].oauth"
+        secret = self.values.secret(
+            params.get("client_secret"), (*at, "client_secret"), to, "AZURE_CLIENT_SECRET"
+        )
+        if secret is None:
+            return False
+        for key in ("tenant_id", "client_id"):
+            self.ledger.translate((*at, key), to)
+        settings["oauth"] = {
+            "client_id": client,
+            "client_secret": secret,
+            "token_url": f"https://login.microsoftonline.com/{tenant}/oauth2/v2.0/token",
+        }
+        return True
+
+    def _requires_key(self, vendor: AdapterChoice, settings: Mapping[str, object]) -> bool:
+        """Return whether LiteLLM's variable is for this address, not for a server of one's own."""
+        address = settings.get("base_url")
+        if vendor.key == "AZURE_API_KEY" or not isinstance(address, str):
+            return True
+        return requires_credential(address)
 
     def _plain(self, value: Tree, path: Path, to: str) -> str | None:
         self.ledger.translate(path, to)

@@ -4,14 +4,19 @@ Facts: LiteLLM's list of providers (`LlmProviders`) and its documentation of eac
 https://docs.litellm.ai/docs/providers.
 """
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
 
 class AdapterChoice(NamedTuple):
-    """adapter: ours. key: environment variable that LiteLLM reads if `api_key` is unset."""
+    """adapter: ours. key: environment variable that LiteLLM reads if `api_key` is unset.
+
+    vertex: the address is made of a project and a place.
+    """
 
     adapter: str
     key: str = ""
+    vertex: bool = False
 
 
 VENDORS = {
@@ -47,7 +52,7 @@ VENDORS = {
     "sambanova": AdapterChoice("sambanova", "SAMBANOVA_API_KEY"),
     "text-completion-openai": AdapterChoice("openai", "OPENAI_API_KEY"),
     "together_ai": AdapterChoice("together", "TOGETHERAI_API_KEY"),
-    "vertex_ai": AdapterChoice("gemini"),
+    "vertex_ai": AdapterChoice("gemini", vertex=True),
     "volcengine": AdapterChoice("volcengine", "VOLCENGINE_API_KEY"),
     "voyage": AdapterChoice("voyage", "VOYAGE_API_KEY"),
     "xai": AdapterChoice("xai", "XAI_API_KEY"),
@@ -111,6 +116,12 @@ _UNSERVED_NAMES = {
 }
 """The same by the beginning of the vendor's name, for entries without a mode."""
 
+_GOOGLE: Final = ("gemini", "text-embedding", "text-multilingual-embedding", "*")
+"""Beginnings of the names of Google's models that the adapter serves."""
+
+_REGION_OF_NAME: Final = re.compile(r"([a-z]{2,}(?:-[a-z]+)+-[0-9])/(.+)")
+_REGION_OF_ARN: Final = re.compile(r"arn:aws[a-z-]*:bedrock:([a-z0-9-]+):")
+
 PLACEHOLDERS = frozenset({"anything", "dummy", "empty", "fake-key", "na", "none", "not-needed"})
 """Texts in place of a key, in lower case, for servers that require none."""
 
@@ -149,13 +160,33 @@ def vendor_of(model: str, named: str = "") -> tuple[AdapterChoice, str] | None:
     vendor = VENDORS.get(prefix)
     if vendor is None or not rest:
         return None
-    if prefix == "vertex_ai" and rest.startswith("claude"):
-        return AdapterChoice("vertex-anthropic"), rest
+    if prefix == "vertex_ai":
+        return _of_vertex(vendor, rest)
     if prefix == "bedrock":
         rest = rest.removeprefix("converse/").removeprefix("invoke/")
+    if prefix == "azure" and rest.startswith("responses/"):
+        return AdapterChoice("azure-responses", vendor.key), rest.removeprefix("responses/")
+    if prefix == "azure":
+        rest = rest.removeprefix("o_series/").removeprefix("gpt5_series/")
     if prefix == "openai" and rest.startswith("responses/"):
         return AdapterChoice("openai-responses", vendor.key), rest.removeprefix("responses/")
     return vendor, rest
+
+
+def _of_vertex(vendor: AdapterChoice, model: str) -> tuple[AdapterChoice, str] | None:
+    """Return the adapter of a publisher on Vertex AI: Google and Anthropic have one."""
+    if model.startswith("claude"):
+        return AdapterChoice("vertex-anthropic", vertex=True), model
+    return (vendor, model) if model.startswith(_GOOGLE) else None
+
+
+def bedrock_region(model: str) -> tuple[str, str]:
+    """Return the region in a model's name, "" for none, and the name without it."""
+    arn = _REGION_OF_ARN.match(model)
+    if arn is not None:
+        return arn[1], model
+    found = _REGION_OF_NAME.fullmatch(model)
+    return ("", model) if found is None else (found[1], found[2])
 
 
 def _publisher(model: str) -> str:
