@@ -19,8 +19,14 @@ from gateway.cli.litellm_import.vendors import (
     vendor_of,
 )
 from gateway.cli.litellm_import.yaml_output import COMMENT
+from gateway.config.checks.models import valid_name
 from gateway.config.yaml_document import Tree
-from schemas.sampling import Sampling
+
+BAD_NAME = (
+    "names of models have letters, digits and . - _ / : @ + only, and none of . - _ at the ends",
+    "rename it, also where fallbacks name it, and import again",
+)
+"""Reason and remedy of a name that `strowger check` would reject."""
 
 _OTHERWISE = (
     ("thinking", "reasoning has levels", "set models[].defaults.reasoning_effort"),
@@ -66,6 +72,9 @@ class Deployments:
         if not (isinstance(name, str) and name and isinstance(model, str)):
             self.ledger.omit(path, "no model_name or no litellm_params.model", "complete the entry")
             return
+        if not valid_name(name, wildcard=True):
+            self.ledger.omit(path, *BAD_NAME)
+            return
         task = unserved(model, mapping(mapping(entry).get("model_info")).get("mode"))
         if task:
             self.ledger.omit(
@@ -86,15 +95,14 @@ class Deployments:
         if vendor.adapter == "bedrock":
             region, own = bedrock_region(own)
             params = {"aws_region_name": region, **params} if region else params
-        if "*" in name or "*" in own:
-            if not (name.endswith("*") and own.endswith("*") and name == own):
-                self.ledger.omit(
-                    path,
-                    "a wildcard that changes the model's name",
-                    "add the models by name, or call the wildcard as the provider names its models",
-                )
-                return
-            own = "*"
+        if "*" in name + own and name != own:
+            self.ledger.omit(
+                path,
+                "a wildcard that changes the model's name",
+                "add the models by name, or call the wildcard as the provider names its models",
+            )
+            return
+        pattern, own = own, "*" if "*" in own else own
         settings = self._provider(path, vendor, params, own)
         if settings is None:
             return
@@ -108,7 +116,7 @@ class Deployments:
         self.deployments.append(
             Deployment(path, name, provider, own, params, embeds=mode == "embedding")
         )
-        self._facts(path, f"{provider}/{own}", mapping(entry))
+        self._facts(path, f"{provider}/{pattern}", mapping(entry))
 
     def _provider(
         self, path: Path, vendor: AdapterChoice, params: Mapping[str, Tree], model: str
@@ -261,28 +269,60 @@ class Deployments:
         return name
 
     def _facts(self, path: Path, match: str, entry: Mapping[str, Tree]) -> None:
-        price: dict[str, object] = {}
-        facts: dict[str, object] = {}
-        for section in ("model_info", "litellm_params"):
+        prices: dict[str, tuple[object, Path]] = {}
+        facts: dict[str, tuple[object, Path]] = {}
+        for section in ("litellm_params", "model_info"):
             for key, value in mapping(entry.get(section)).items():
                 at = (*path, section, key)
-                if key in PRICES and number(value) is not None:
-                    price.setdefault(PRICES[key], per_million(float(str(value))))
-                    self.ledger.translate(at, f"prices[].{PRICES[key]}")
-                elif section == "model_info" and key in FACTS and (value or value is False):
-                    facts[FACTS[key]] = value
-                    self.ledger.translate(at, f"capabilities[].{FACTS[key]}")
+                cost = number(value) if key in PRICES else None
+                fact = _fact(FACTS[key], value) if key in FACTS else None
+                if cost is not None and PRICES[key] in prices:
+                    self.ledger.omit(at, "litellm_params wins", "nothing: it had no effect")
+                elif cost is not None:
+                    prices[PRICES[key]] = (per_million(cost), at)
+                elif section == "model_info" and fact is not None:
+                    facts[FACTS[key]] = (fact, at)
                 elif section == "model_info":
                     self._information(at, key)
-        if price and match not in self.prices:
-            price = {"input": 0, "output": 0, **price}
-            self.prices[match] = {COMMENT: f"from {path[0]}[{path[1]}]", "match": match, **price}
-        if facts and match not in self.capabilities:
-            self.capabilities[match] = {"match": match, **facts}
+        head = {COMMENT: f"from {path[0]}[{path[1]}]", "match": match}
+        self._row(self.prices, "prices[]", head, {"input": 0, "output": 0}, prices)
+        self._row(self.capabilities, "capabilities[]", {"match": match}, {}, facts)
+
+    def _row(
+        self,
+        rows: dict[str, dict[str, object]],
+        to: str,
+        head: Mapping[str, object],
+        others: Mapping[str, object],
+        found: Mapping[str, tuple[object, Path]],
+    ) -> None:
+        """Add what an entry says of its backend, or list where an entry before it differs.
+
+        others: values of keys that no entry has.
+        """
+        if not found:
+            return
+        values = {key: value for key, (value, _) in found.items()}
+        row = rows.setdefault(str(head["match"]), {**head, **others, **values})
+        for key, (value, at) in found.items():
+            if row.setdefault(key, value) == value:
+                self.ledger.translate(at, f"{to}.{key}")
+            else:
+                self.ledger.omit(
+                    at,
+                    "an entry before it has the same backend and another value",
+                    f"correct {to}.{key} if this one is right",
+                )
 
     def _information(self, at: Path, key: str) -> None:
-        if key in ("id", "mode", "base_model", "description"):
+        if key in ("id", "mode", "description"):
             self.ledger.omit(at, "informs LiteLLM only", "nothing: Strowger works without it")
+        elif key == "base_model":
+            self.ledger.omit(
+                at,
+                "prices and limits are those of the name that the provider has for the model",
+                "add prices and capabilities for the backend if that name is one of your own",
+            )
         elif key == "max_tokens":
             self.ledger.omit(
                 at,
@@ -291,11 +331,9 @@ class Deployments:
             )
 
 
-def request_fields(params: Mapping[str, Tree]) -> dict[str, Tree]:
-    """Return the request fields that a deployment sets, such as `temperature`."""
-    known = {*Sampling.__struct_fields__, "reasoning_effort", "parallel_tool_calls"}
-    return {
-        key: value
-        for key, value in params.items()
-        if key in known and not isinstance(value, list | dict | None)
-    }
+def _fact(to: str, value: Tree) -> object:
+    """Return the value for `capabilities[]`, `None` for one that it does not accept."""
+    if to in ("context", "max_output"):
+        most = number(value)
+        return int(most) if most and most == int(most) else None
+    return value if isinstance(value, bool) else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
-from gateway.config.yaml_document import Tree
+from gateway.config.yaml_document import Tree, scalar
 
 Path = tuple[str | int, ...]
 
@@ -84,7 +84,12 @@ def mapping(tree: Tree | object) -> Mapping[str, Tree]:
 
 
 def number(tree: Tree | object) -> float | int | None:
-    """Return a finite number above 0 or 0, `None` for any other value."""
+    """Return a finite number above 0 or 0, `None` for any other value.
+
+    Text of a number counts, as LiteLLM converts it.
+    """
+    if isinstance(tree, str):
+        tree = scalar(tree)
     if isinstance(tree, bool) or not isinstance(tree, int | float):
         return None
     return tree if 0 <= tree < float("inf") else None

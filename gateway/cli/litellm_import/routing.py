@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import cast
 
-from gateway.cli.litellm_import.deployments import Deployment, Deployments, request_fields
+from gateway.cli.litellm_import.deployments import BAD_NAME, Deployment, Deployments
 from gateway.cli.litellm_import.ledger import Ledger, Path, mapping, number
+from gateway.cli.litellm_import.request_fields import FIELDS, request_fields
 from gateway.cli.litellm_import.vendors import STRATEGIES
 from gateway.cli.litellm_import.yaml_output import COMMENT
+from gateway.config.checks.models import valid_name
 from gateway.config.yaml_document import Tree
 
 WEIGHTS = ("weight", "rpm", "tpm")
@@ -69,6 +71,7 @@ class Models:
         if defaults:
             model["defaults"] = defaults
         for one, own in zip(group, fields, strict=True):
+            self._unaccepted(one, own)
             for key in own:
                 at = (*one.path, "litellm_params", key)
                 if key in defaults:
@@ -80,6 +83,14 @@ class Models:
                         "make them two models, each with its own defaults",
                     )
         return model
+
+    def _unaccepted(self, one: Deployment, accepted: Mapping[str, Tree]) -> None:
+        for key in FIELDS & one.params.keys() - accepted.keys():
+            self.ledger.omit(
+                (*one.path, "litellm_params", key),
+                "models[].defaults does not accept this value",
+                "correct it and import again, or remove it",
+            )
 
     def _shares(self, group: list[Deployment]) -> list[float | int | None]:
         key = next((key for key in WEIGHTS if number(group[0].params.get(key)) is not None), None)
@@ -142,6 +153,9 @@ class Models:
             at = (*path, alias)
             if not isinstance(name, str) or name not in self.models or alias in self.models:
                 self.ledger.omit(at, *self._absent(name))
+                continue
+            if not valid_name(alias, wildcard=False):
+                self.ledger.omit(at, *BAD_NAME)
                 continue
             names = cast("list[str]", self.models[name].setdefault("aliases", []))
             names.append(alias)

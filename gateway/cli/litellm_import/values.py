@@ -35,8 +35,16 @@ class Values:
         if not isinstance(value, str) or not value:
             return None
         if value.startswith(REFERENCE):
-            self.ledger.translate(path, to)
-            return self.text(value)
+            found = self.text(value)
+            if found is None:
+                self.ledger.omit(
+                    path,
+                    "a variable's name has letters, digits and _ only",
+                    f"rename the variable and set {to} in config.yaml",
+                )
+            else:
+                self.ledger.translate(path, to)
+            return found
         if value.lower() in PLACEHOLDERS:
             self.ledger.translate(path, to)
             return value

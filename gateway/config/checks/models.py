@@ -60,6 +60,11 @@ def check_models(config: Config, problems: Problems) -> None:
     _fallbacks(config.models, providers, problems)
 
 
+def valid_name(name: str, *, wildcard: bool) -> bool:
+    """Return whether a model may have this name. wildcard: it may end in `*`."""
+    return bool(_NAME.fullmatch(name) or (wildcard and _WILDCARD.fullmatch(name)))
+
+
 def matches(pattern: str, name: str) -> bool:
     """True if `name` is `pattern`, or starts with a `pattern` that ends in `*`."""
     return name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))
@@ -71,7 +76,7 @@ def _names(models: tuple[Model, ...], problems: Problems) -> None:
         if problems.at(path) or not name:
             continue
         alias = "aliases" in path
-        if not _NAME.fullmatch(name) and (alias or not _WILDCARD.fullmatch(name)):
+        if not valid_name(name, wildcard=not alias):
             allowed = (
                 "use letters, digits and . - _ / : @ +, with none of . - _ at the start or end"
             )
