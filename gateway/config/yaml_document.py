@@ -32,6 +32,7 @@ _WORDS: dict[str, Tree] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+_OLD_WORDS = {"yes": True, "on": True, "no": False, "off": False}
 _TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
 _HALVES = re.compile("[\ud800-\udfff]")
 _MERGE = "<<"
@@ -40,17 +41,18 @@ _TAB = r"\t"
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
-def parse(text: str, problems: Problems, *, merges: bool = False) -> Tree:
+def parse(text: str, problems: Problems, *, version_1_1: bool = False) -> Tree:
     """Return the document's values; `None` for an empty one or one that cannot be parsed.
 
-    merges: the key `<<` adds the entries of other mappings, as in YAML 1.1
-            (https://yaml.org/type/merge.html). Otherwise it is a key as all others.
+    version_1_1: the key `<<` adds the entries of other mappings, as in YAML 1.1
+                 (https://yaml.org/type/merge.html), and yes, no, on and off are booleans.
+                 Otherwise `<<` is a key as all others, and those words are text.
     The parser stops at its first fault, but reports all duplicate keys. A document that is nested
     deeper than DEEPEST or has more than MOST values is rejected while it is read.
     """
     try:
         node = _composed(text)
-        return None if node is None else _Reader(problems, merges).value(node, (), ())
+        return None if node is None else _Reader(problems, version_1_1).value(node, (), ())
     except _Unbounded as exc:
         problems.add((), str(exc))
     except yaml.YAMLError as exc:
@@ -135,9 +137,9 @@ def _composed(text: str) -> Node | None:
 
 
 class _Reader:
-    def __init__(self, problems: Problems, merges: bool) -> None:
+    def __init__(self, problems: Problems, version_1_1: bool) -> None:
         self._problems = problems
-        self._merges = merges
+        self._version_1_1 = version_1_1
         self._nodes = 0
 
     def value(self, node: Node, path: Path, inside: tuple[Node, ...]) -> Tree:
@@ -151,6 +153,8 @@ class _Reader:
             return None
         match node:
             case ScalarNode(value=str(text), style=None | "", tag=tag) if tag in _TAGS:
+                if self._version_1_1 and text.lower() in _OLD_WORDS:
+                    return _OLD_WORDS[text.lower()]
                 return scalar(text)
             case ScalarNode(value=str(text), tag=tag) if tag in _TAGS or tag == "!":
                 return self._text(text, node, path)
@@ -173,7 +177,7 @@ class _Reader:
             if not isinstance(key, ScalarNode):
                 self._problems.add(path, f"line {_line(key)}: a key must be text")
                 continue
-            if self._merges and key.value == _MERGE and not key.style:
+            if self._version_1_1 and key.value == _MERGE and not key.style:
                 merged += item.value if isinstance(item, SequenceNode) else [item]
                 continue
             name = self._text(str(key.value), key, path)

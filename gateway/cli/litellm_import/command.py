@@ -35,7 +35,7 @@ def litellm(file: Path, output: Path | None) -> None:
     references to environment variables.
     """
     problems = Problems(str(file))
-    tree = parse(_text(file), problems, merges=True)  # LiteLLM reads YAML 1.1
+    tree = parse(_text(file), problems, version_1_1=True)  # as LiteLLM reads it
     with faults_shown():
         problems.raise_if_any()
     found = translate(tree)

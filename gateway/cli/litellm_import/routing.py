@@ -15,6 +15,10 @@ WEIGHTS = ("weight", "rpm", "tpm")
 """Fields of a deployment that decide its share of the traffic; the first one that is set counts."""
 _RETRIES = ("num_retries", "max_retries")
 """Fields of a deployment: tries after the first, by LiteLLM or by the vendor's client in it."""
+_ANY = "*"
+"""The key of `fallbacks` for models without an entry."""
+_DEADLINE = 600
+"""`models[].deadline_s` if none is set."""
 _BY_USAGE = "usage-based-routing"
 _ERRORS = {
     "context_window_fallbacks": "context_length_exceeded",
@@ -32,6 +36,7 @@ class Models:
         self.models: dict[str, dict[str, object]] = {}
         self._next: dict[str, list[str]] = {}
         """`fallback` by model; only these must not form a circle."""
+        self._of_alias: dict[str, str] = {}
         groups: dict[str, list[Deployment]] = {}
         for one in found.deployments:
             groups.setdefault(one.model_name, []).append(one)
@@ -45,6 +50,7 @@ class Models:
         self._fallbacks()
         self._failures(groups)
         self._dropping()
+        self._deadlines(found.providers)
 
     def _model(self, name: str, group: list[Deployment]) -> dict[str, object]:
         shares = self._shares(group)
@@ -100,8 +106,11 @@ class Models:
         orders = [number(one.params.get("order")) for one in group]
         if any(order is not None for order in orders):
             first = min(order for order in orders if order is not None)
+            drawn = any(
+                share for share, order in zip(shares, orders, strict=True) if order == first
+            )
             shares = [
-                (1 if share is None else share) if order == first else 0
+                0 if order != first else share if drawn and share is not None else 1
                 for share, order in zip(shares, orders, strict=True)
             ]
         for one in group:
@@ -159,6 +168,7 @@ class Models:
                 continue
             names = cast("list[str]", self.models[name].setdefault("aliases", []))
             names.append(alias)
+            self._of_alias[alias] = name
             self.ledger.translate(
                 (*at, "model") if isinstance(target, dict) else at, "models[].aliases"
             )
@@ -170,12 +180,22 @@ class Models:
         path, entries = self._setting("fallbacks")
         for name, targets in self._pairs(path, entries):
             self.models[name]["fallback"] = targets
+        general: list[tuple[Path, Tree]] = [
+            ((*path, place, _ANY), mapping(entry)[_ANY])
+            for place, entry in enumerate(entries if isinstance(entries, list) else [])
+            if _ANY in mapping(entry)
+        ]
         path, targets = self._setting("default_fallbacks")
-        for name, model in self.models.items():
-            if path and "fallback" not in model and name not in self._embedding:
-                found = self._targets(path, targets, name)
-                if found:
-                    model["fallback"] = found
+        if path:
+            general.append((path, targets))  # LiteLLM adds it at the end, and the last one counts
+        for path, targets in general[-1:]:
+            for name, model in self.models.items():
+                if "fallback" not in model and name not in self._embedding:
+                    found = self._targets(path, targets, name)
+                    if found:
+                        model["fallback"] = found
+        for path, _ in general[:-1]:
+            self.ledger.omit(path, "later fallbacks of all models win", "nothing: it had no effect")
         for key, code in _ERRORS.items():
             path, entries = self._setting(key)
             for name, found in self._pairs(path, entries, "models[].fallback_by_error"):
@@ -187,22 +207,29 @@ class Models:
     def _pairs(
         self, path: Path, entries: Tree, to: str = "models[].fallback"
     ) -> list[tuple[str, list[str]]]:
-        pairs: list[tuple[str, list[str]]] = []
+        pairs: dict[str, list[str]] = {}
         for place, entry in enumerate(entries if isinstance(entries, list) else []):
             for name, targets in mapping(entry).items():
                 at = (*path, place, name)
+                if name == _ANY and to == "models[].fallback":
+                    continue
                 if name not in self.models:
                     self.ledger.omit(at, *self._absent(name))
-                    continue
-                pairs.append((name, self._targets(at, targets, name, to)))
-        return pairs
+                elif name in pairs:
+                    self.ledger.omit(
+                        at, "the first entry of a model wins", "nothing: it had no effect"
+                    )
+                else:
+                    pairs[name] = self._targets(at, targets, name, to)
+        return list(pairs.items())
 
     def _targets(
         self, path: Path, targets: Tree, source: str, to: str = "models[].fallback"
     ) -> list[str]:
         plain = to == "models[].fallback"
         names: list[str] = []
-        for place, name in enumerate(targets if isinstance(targets, list) else []):
+        for place, target in enumerate(targets if isinstance(targets, list) else []):
+            name = self._of_alias.get(target, target) if isinstance(target, str) else target
             known = isinstance(name, str) and name in self.models
             if plain and known and name != source and self._reaches(str(name), source):
                 self.ledger.omit(
@@ -270,23 +297,37 @@ class Models:
             breaker["min_requests"] = int(number(fails) or 0) + 1
             self.ledger.translate(path, "models[].breaker.min_requests")
         path, cooldown = self._setting("cooldown_time")
-        if path and number(cooldown):
-            breaker |= {"cooldown_s": cooldown, "max_cooldown_s": cooldown}
+        seconds = number(cooldown)
+        if path and seconds:
+            breaker |= {"cooldown_s": seconds, "max_cooldown_s": seconds}
             self.ledger.translate(path, "models[].breaker.cooldown_s")
         for model in self.models.values():
             if breaker:
                 model["breaker"] = breaker
 
+    def _members(self, model: Mapping[str, object]) -> list[Mapping[str, object]]:
+        fallback = cast("list[str]", model.get("fallback", []))
+        return [model, *(self.models[name] for name in fallback)]
+
     def _chain(self, model: Mapping[str, object]) -> int:
         """Return how many backends the model and its fallbacks have together."""
-        fallback = cast("list[str]", model.get("fallback", []))
-        chain = [model, *(self.models[name] for name in fallback)]
-        return sum(len(cast("list[object]", one["backends"])) for one in chain)
+        return sum(len(cast("list[object]", one["backends"])) for one in self._members(model))
 
     def _dropping(self) -> None:
         path, drop = self._setting("drop_params")
-        if not path:
+        if not path or not isinstance(drop, bool):
             return
         self.ledger.translate(path, "models[].on_unsupported")
         for model in self.models.values():
-            model["on_unsupported"] = "drop" if drop is True else "error"
+            model["on_unsupported"] = "drop" if drop else "error"
+
+    def _deadlines(self, providers: Mapping[str, Mapping[str, object]]) -> None:
+        """Give a model the time of its slowest backend: LiteLLM has no deadline of all attempts."""
+        for model in self.models.values():
+            slowest = max(
+                number(mapping(providers[str(one["provider"])].get("timeouts")).get("total_s")) or 0
+                for member in self._members(model)
+                for one in cast("list[Mapping[str, object]]", member["backends"])
+            )
+            if slowest > _DEADLINE:
+                model["deadline_s"] = slowest
