@@ -7,7 +7,7 @@ from adapters.hosts_with_keys import requires_credential
 from adapters.registry import Registry
 from gateway.cli.litellm_import.addresses import Addresses
 from gateway.cli.litellm_import.ledger import Path, mapping, number
-from gateway.cli.litellm_import.values import Values, per_million, variable_name
+from gateway.cli.litellm_import.values import REFERENCE, Values, per_million, variable_name
 from gateway.cli.litellm_import.vendors import (
     AWS,
     FACTS,
@@ -54,12 +54,21 @@ class Deployment(NamedTuple):
 class Deployments:
     """The translated entries of `model_list`."""
 
-    def __init__(self, values: Values, default_timeout: float | None) -> None:
-        """default_timeout: `timeouts.total_s` of deployments that set none, in seconds."""
+    def __init__(self, values: Values, default_timeout: float | None, credentials: Tree) -> None:
+        """default_timeout: `timeouts.total_s` of deployments that set none, in seconds.
+
+        credentials: `credential_list`.
+        """
         self.values = values
         self.ledger = values.ledger
         self.default_timeout = default_timeout
         self.addresses = Addresses(values)
+        self._credentials_at: dict[str, tuple[Path, Mapping[str, Tree]]] = {}
+        for place, one in enumerate(credentials if isinstance(credentials, list) else []):
+            name, at = mapping(one).get("credential_name"), ("credential_list", place)
+            self.ledger.omit((*at, "credential_info"), "informs LiteLLM only", "nothing")
+            if isinstance(name, str):
+                self._credentials_at[name] = (at, mapping(mapping(one).get("credential_values")))
         self.deployments: list[Deployment] = []
         self.providers: dict[str, dict[str, object]] = {}
         self.prices: dict[str, dict[str, object]] = {}
@@ -81,6 +90,12 @@ class Deployments:
                 path, f"the gateway does not serve {task}", "call the provider directly"
             )
             return
+        if model.startswith(REFERENCE):
+            self.ledger.omit(
+                path, "the model is named in the environment", "write its name and import again"
+            )
+            return
+        params = self._with_credential((*path, "litellm_params"), params)
         named = params.get("custom_llm_provider")
         found = vendor_of(model, named if isinstance(named, str) else "")
         if found is None:
@@ -117,6 +132,23 @@ class Deployments:
             Deployment(path, name, provider, own, params, embeds=mode == "embedding")
         )
         self._facts(path, f"{provider}/{pattern}", mapping(entry))
+
+    def _with_credential(self, at: Path, params: Mapping[str, Tree]) -> Mapping[str, Tree]:
+        """Add the values of the credential that the entry names; its own fields win."""
+        name = params.get("litellm_credential_name")
+        if not isinstance(name, str) or name not in self._credentials_at:
+            self.ledger.omit(
+                (*at, "litellm_credential_name"),
+                "the credential is not in the file",
+                "write its values into litellm_params and import again",
+            )
+            return params
+        place, values = self._credentials_at[name]
+        for key in values.keys() - params.keys():
+            self.ledger.move((*at, key), (*place, "credential_values", key))
+        self.ledger.translate((*at, "litellm_credential_name"), "models[].backends[].provider")
+        self.ledger.translate((*place, "credential_name"), "models[].backends[].provider")
+        return {**values, **params}
 
     def _provider(
         self, path: Path, vendor: AdapterChoice, params: Mapping[str, Tree], model: str

@@ -29,6 +29,11 @@ class Ledger:
         self.translated: dict[str, str] = {}
         """Key of config.yaml by path of the input."""
         self._listed: dict[str, Listed] = {}
+        self._written: dict[Path, Path] = {}
+
+    def move(self, path: Path, to: Path) -> None:
+        """Note that a setting which is used at `path` is written at `to`."""
+        self._written[path] = to
 
     def translate(self, path: Path, to: str) -> None:
         """Note that everything below `path` became the key `to`."""
@@ -51,7 +56,7 @@ class Ledger:
         )
 
     def _below(self, path: Path) -> Iterable[str]:
-        return self._names.get(path, ())
+        return self._names.get(self._written.get(path, path), ())
 
 
 def leaves(tree: Tree, path: Path = ()) -> Iterator[Path]:

@@ -106,4 +106,8 @@ def redis_url(
     text = values.text(given) if isinstance(given, str) else str(number(given) or 6379)
     for key in (where, port):
         values.ledger.translate((*at, key), to)
-    return f"redis://{'' if secret is None else f':{secret}@'}{host}:{text}"
+    scheme = "redis"
+    if settings.get(f"{prefix}ssl") is True:
+        scheme = "rediss"
+        values.ledger.translate((*at, f"{prefix}ssl"), to)
+    return f"{scheme}://{'' if secret is None else f':{secret}@'}{host}:{text}"

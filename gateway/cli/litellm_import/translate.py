@@ -30,7 +30,10 @@ def translate(tree: Tree) -> Translation:
         mapping(sections.get(name)) for name in ("router_settings", "litellm_settings")
     )
     timeout = _timeout(ledger, router.get("timeout"), litellm.get("request_timeout"))
-    deployments = Deployments(values, timeout)
+    deployments = Deployments(values, timeout, sections.get("credential_list"))
+    ledger.omit(
+        ("include",), "other files are not read", "put them into this file and import again"
+    )
     entries = sections.get("model_list")
     for place, entry in enumerate(entries if isinstance(entries, list) else []):
         deployments.add(("model_list", place), entry)
