@@ -52,8 +52,12 @@ class Redactor:
             elif rule.pattern is not None:
                 self._patterns.append(substitute(rule.pattern, rule.replacement))
 
+    @property
+    def has_rules(self) -> bool:
+        return bool(self._names or self._paths or self._patterns)
+
     def text(self, value: str) -> str:
-        """Redact a text that is not JSON."""
+        """Apply the patterns to a text."""
         for one in self._patterns:
             value = one(value)
         return value

@@ -20,8 +20,9 @@ class PayloadRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     request, response: JSON after redaction; a text if it is not JSON or longer than max_bytes;
     absent if there is none, or if it is listed in `omitted`. A stream's events are joined.
     request_bytes, response_bytes: as received and sent.
-    truncated, omitted: which of both; omitted ones are over 1 MiB, cannot be read as a stream, or
-    are a request in which guardrails have masked or blocked something, or that they have not seen.
+    truncated, omitted: which of both; omitted ones are over 1 MiB, cannot be read as a stream, are
+    not JSON while there are rules, or are a request in which guardrails have masked or blocked
+    something, or that they have not seen.
     guardrails: what they found, as in the access log.
     """
 
@@ -58,22 +59,23 @@ def payload_record(
     if captured.request is None or captured.withheld:
         omitted.append("request")
     elif captured.request:
-        request, cut = _fitted(_redacted(captured.request, redactor), max_bytes)
-        truncated += ["request"] * cut
+        try:
+            request, cut = _fitted(_redacted(captured.request, redactor), max_bytes)
+        except ValueError:
+            omitted.append("request")
+        else:
+            truncated += ["request"] * cut
     answer = b"".join(captured.parts)
     if captured.too_large:
         omitted.append("response")
-    elif answer and captured.streamed:
+    elif answer:
         try:
-            events = redactor.value(joined_stream(answer))
-        except (ValueError, RecursionError):
+            read = _redacted_events if captured.streamed else _redacted
+            response, cut = _fitted(read(answer, redactor), max_bytes)
+        except ValueError:
             omitted.append("response")
         else:
-            response, cut = _fitted(events, max_bytes)
             truncated += ["response"] * cut
-    elif answer:
-        response, cut = _fitted(_redacted(answer, redactor), max_bytes)
-        truncated += ["response"] * cut
     return PayloadRecord(
         time=line.time,
         request_id=line.request_id,
@@ -99,11 +101,22 @@ def payload_record(
 
 
 def _redacted(body: bytes, redactor: Redactor) -> object:
+    """Raises ValueError if rules cannot be applied, because the body is not JSON."""
     try:
         value = cast(object, _decode(body))
     except (msgspec.DecodeError, RecursionError):
-        return redactor.text(body.decode("utf-8", "replace"))
+        if redactor.has_rules:
+            raise ValueError("not JSON") from None
+        return body.decode("utf-8", "replace")
     return redactor.value(value)
+
+
+def _redacted_events(frames: bytes, redactor: Redactor) -> object:
+    """Raises ValueError for frames that cannot be read."""
+    try:
+        return redactor.value(joined_stream(frames))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def _fitted(value: object, max_bytes: int) -> tuple[msgspec.Raw | str, bool]:

@@ -168,6 +168,34 @@ async def test_fields_are_redacted_by_name_and_by_path(tmp_path: Path) -> None:
     assert "private" not in json.dumps(record)
 
 
+@pytest.mark.parametrize("rule", ["{field: messages}", "{pattern: private}"])
+async def test_a_body_that_is_not_json_is_omitted_if_there_are_rules(
+    rule: str, tmp_path: Path
+) -> None:
+    body = r'{"model": "chat", "messages": [{"role": "user", "content": "\u0070rivate"}],}'
+    async with provider() as backend, httpx.AsyncClient() as client:
+        text = config(backend.base_url, tmp_path, f"mode: errors, redact: [{rule}]")
+        async with serving(text, tmp_path) as gateway:
+            answer = await client.post(f"{gateway.url}/v1/chat/completions", content=body)
+            assert answer.status_code == 400
+            await gateway.state.close_payloads(20)
+
+    (record,) = logged(tmp_path)
+    assert record["omitted"] == ["request"]
+    assert "rivate" not in json.dumps(record)
+
+
+async def test_a_body_that_is_not_json_is_a_text_without_rules(tmp_path: Path) -> None:
+    async with provider() as backend, httpx.AsyncClient() as client:
+        text = config(backend.base_url, tmp_path, "mode: errors")
+        async with serving(text, tmp_path) as gateway:
+            await client.post(f"{gateway.url}/v1/chat/completions", content="{no")
+            await gateway.state.close_payloads(20)
+
+    (record,) = logged(tmp_path)
+    assert record["request"] == "{no"
+
+
 async def test_long_bodies_are_cut_after_redaction(tmp_path: Path) -> None:
     async with provider() as backend:
         rules = "max_bytes: 256, redact: [{pattern: 'x+', replacement: X}]"
