@@ -98,7 +98,7 @@ def _is_skipped(name: str, fields: Mapping[str, object]) -> bool | None:
 
     `None`: it is text, whatever it looks like, because it names a person.
     """
-    if name == "data":
+    if name == "data" and isinstance(fields[name], str):
         kind = fields.get("type")
         media = "format" in fields or "mimeType" in fields or "mime_type" in fields
         return media or (isinstance(kind, str) and kind in _ENCODED)

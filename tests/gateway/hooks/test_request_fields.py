@@ -44,6 +44,7 @@ SCHEMA: Json = {
     "properties": {
         "name": {"type": "string", "description": f"name {KEY}", "enum": [KEY]},
         "data": {"type": "string", "default": KEY},
+        "format": {"type": "string", "description": KEY},
     },
 }
 CALL: Json = {"name": KEY, "data": [KEY], "type": KEY, "nested": {KEY: {"id": KEY}}}
