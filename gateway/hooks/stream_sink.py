@@ -4,10 +4,21 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar, cast
 
+from gateway.hooks.guards import DIRECT
 from gateway.hooks.stream_guard import StreamGuard
 from schemas.errors import GatewayError
 from schemas.event_source import EventSink
-from schemas.events import CONTENT, Event
+from schemas.events import (
+    CONTENT,
+    Event,
+    NativeDelta,
+    OpaqueDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    ToolDelta,
+)
 
 _T = TypeVar("_T")
 
@@ -21,14 +32,37 @@ def now(work: Coroutine[Any, Any, _T]) -> _T:
     raise RuntimeError("a hook without I/O has to return at once")
 
 
+def is_large(events: Sequence[Event]) -> bool:
+    """Whether events have so much text that a thread has to examine it with what is held back."""
+    return sum(map(_size, events)) > DIRECT // 2
+
+
+def _size(event: Event) -> int:
+    match event:
+        case TextDelta() | ReasoningDelta() | RefusalDelta():
+            return len(event.text)
+        case ToolDelta():
+            return len(event.arguments)
+        case NativeDelta():
+            return sum(len(memoryview(raw)) for raw in (event.block, event.delta) if raw)
+        case OpaqueDelta():
+            return sum(len(memoryview(raw)) for raw in event.fields.values())
+        case Started():
+            return sum(len(memoryview(raw)) for raw in event.extra.values())
+        case _:
+            return 0
+
+
 class GuardedSink:
     """An EventSink in front of the client's. Text that has waited long enough leaves on a timer.
 
     Without the client's sink, what may leave is `pending`, and so are errors: `wait` ends then.
     used: something has left. Nothing leaves before content, so that an error keeps its status.
+    Large events are put aside for `accept`, which can wait for the thread that examines them.
     """
 
     __slots__ = (
+        "_aside",
         "_client",
         "_error",
         "_full",
@@ -49,6 +83,7 @@ class GuardedSink:
         self._loop = asyncio.get_running_loop()
         self._client: EventSink | None = None
         self._pending: list[Event] = []
+        self._aside: list[Event] = []
         self._error: GatewayError | None = None
         self._full = False
         self._last = 0.0
@@ -62,6 +97,9 @@ class GuardedSink:
             if self._timer is None:
                 self._timer = self._loop.call_later(self._wait_s, self._late)
             return not self._full
+        if is_large(batch):
+            self._aside += batch
+            return False
         try:
             out = now(self._stream.take(batch))
         except GatewayError as exc:
@@ -88,14 +126,18 @@ class GuardedSink:
         if self._error is not None:
             raise self._error
 
-    def accept(self, batch: Sequence[Event]) -> None:
+    async def accept(self, batch: Sequence[Event]) -> None:
         """Take a batch that the source has yielded. Raises ContentBlocked."""
-        self._pending += now(self._stream.take(batch))
+        self.close()  # while a thread examines a text, nothing else may release it
+        events, self._aside = [*self._aside, *batch], []
+        self._pending += await self._stream.take(events)
         self._arm()
 
-    def accept_end(self) -> None:
+    async def accept_end(self) -> None:
         """The answer is complete, or cut: nothing waits any longer. Raises ContentBlocked."""
-        self._pending += now(self._stream.end())
+        await self.accept(())
+        self.close()
+        self._pending += await self._stream.end()
 
     def drain(self) -> list[Event]:
         """Return what the client gets now; until `use`, nothing is written."""

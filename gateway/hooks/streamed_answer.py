@@ -8,7 +8,7 @@ from gateway.eventloop.inline_task import in_task
 from gateway.hooks.guards import RequestGuards
 from gateway.hooks.hook_call import in_background
 from gateway.hooks.stream_guard import StreamGuard
-from gateway.hooks.stream_sink import GuardedSink, now
+from gateway.hooks.stream_sink import GuardedSink, is_large, now
 from schemas.errors import GatewayError
 from schemas.event_source import EventSink, EventSource
 from schemas.events import Event
@@ -33,19 +33,30 @@ def guard_events(source: EventSource, guards: RequestGuards) -> EventSource:
 async def _watched(source: EventSource, stream: StreamGuard) -> EventSource:
     """Yield the same batches, each before it is examined."""
     sink: EventSink | None = None
+    large: list[Event] = []
     async with aclosing(source):
         while (batch := await _next(source, sink)) is not None:
             client = yield batch
-            now(stream.take(batch))
-            sink = None if client is None else _watching(stream, client)
+            events = [*large, *batch]
+            large.clear()
+            if is_large(events):
+                await in_task()
+            await stream.take(events)
+            sink = None if client is None else _watching(stream, client, large)
         now(stream.end())
 
 
-def _watching(stream: StreamGuard, client: EventSink) -> EventSink:
+def _watching(stream: StreamGuard, client: EventSink, large: list[Event]) -> EventSink:
+    """Return a sink in front of the client's. large: it adds events that a thread examines."""
+
     def push(batch: Sequence[Event]) -> bool:
         takes_more = client(batch)
-        if not stream.absorb(batch):
-            now(stream.take(batch))
+        if stream.absorb(batch):
+            return takes_more
+        if is_large(batch):
+            large.extend(batch)
+            return False
+        now(stream.take(batch))
         return takes_more
 
     return push
@@ -85,17 +96,17 @@ async def _masked(source: EventSource, stream: StreamGuard) -> EventSource:
                     try:
                         batch = following.result()
                     except GatewayError:
-                        sink.accept_end()
+                        await sink.accept_end()
                         if sink.used and (rest := sink.drain()):
                             yield rest
                         raise
                     begun, following = True, None
                     if batch is None:
                         break
-                    sink.accept(batch)
+                    await sink.accept(batch)
                 if sink.ready:
                     sink.use((yield sink.drain()))
-            sink.accept_end()
+            await sink.accept_end()
             if rest := sink.drain():
                 yield rest
         finally:

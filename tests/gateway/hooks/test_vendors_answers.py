@@ -1,0 +1,66 @@
+"""Guardrails over what vendors send in answers besides plain text."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.gateway.hooks.test_guarded_requests import CHAT, KEY, MESSAGES, SECRETS, body_of, shown
+from tests.gateway.serving import one_model, serving
+from tests.stand_ins.provider import Answer, Received, provider
+
+pytestmark = pytest.mark.anyio
+
+Json = Mapping[str, object]
+HEAD: Json = {"id": "c", "created": 1, "model": "m"}
+END: Json = {"index": 0, "delta": {}, "finish_reason": "stop"}
+
+
+async def answered(
+    tmp_path: Path, mode: str, path: str, frames: Sequence[Json], *, stream: bool
+) -> tuple[httpx.Response, tuple[str, ...]]:
+    """The client's answer and the findings. frames: what the provider sends, one if not stream."""
+
+    async def behaviour(request: Received, answer: Answer) -> None:
+        if not stream:
+            await answer.json({**HEAD, "object": "chat.completion", **frames[0]})
+            return
+        await answer.begin_stream()
+        for frame in frames:
+            await answer.event({**HEAD, "object": "chat.completion.chunk", **frame})
+        await answer.end_stream(None)
+
+    config = SECRETS.format(mode=mode, where="output")
+    async with (
+        provider(behaviour) as upstream,
+        serving(one_model(upstream.base_url, config), tmp_path) as up,
+        httpx.AsyncClient() as client,
+    ):
+        body = {**body_of(path, "hello"), "stream": stream}
+        answer = await client.post(f"{up.url}{path}", json=body, timeout=60)
+        [line] = up.access_lines()
+        return answer, line.guardrails
+
+
+def piece(text: str, **more: object) -> Json:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": None, **more}
+    return {"choices": [choice]}
+
+
+@pytest.mark.parametrize("mode", ["mask", "block", "monitor"])
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+async def test_a_large_piece_of_a_stream_is_examined(path: str, mode: str, tmp_path: Path) -> None:
+    long = "word " * 20_000
+    frames = [piece("so: "), piece(f"{long}{KEY}"), piece(" now"), {"choices": [END]}]
+    answer, findings = await answered(tmp_path, mode, path, frames, stream=True)
+    assert answer.status_code == (400 if mode == "block" else 200), answer.text[-300:]
+    assert findings == (f"keys/aws_access_key_id:{mode}",)
+    match mode:
+        case "mask":
+            assert shown(path, answer.text) == f"so: {long}[secret] now"
+        case "block":
+            assert KEY not in answer.text
+            assert "the guardrail 'keys' blocked the answer" in answer.text
+        case _:
+            assert shown(path, answer.text) == f"so: {long}{KEY} now"
