@@ -60,13 +60,13 @@ def with_texts(request: _R, changes: Mapping[str, str]) -> _R:
     return cast("_R", _Replacement(changes).of(request))
 
 
-def json_texts(raw: Raw) -> Iterator[str]:
-    """The texts of a JSON value."""
-    return _strings(_decode(raw))
+def json_texts(raw: Raw, *, free: bool = False) -> Iterator[str]:
+    """The texts of a JSON value. free: it is of someone's own making, as fields in FREE are."""
+    return _strings(_decode(raw), free=free)
 
 
-def json_with_texts(raw: Raw, changes: Mapping[str, str]) -> Raw:
-    return cast("Raw", _Replacement(changes).of(raw))
+def json_with_texts(raw: Raw, changes: Mapping[str, str], *, free: bool = False) -> Raw:
+    return cast("Raw", _Replacement(changes).of(raw, free=free))
 
 
 def arguments_of(text: str) -> object:

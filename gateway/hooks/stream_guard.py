@@ -95,8 +95,7 @@ class StreamGuard:
                 case Finished():
                     await self._end(event.index, out)
                     out.append(event)
-                case OpaqueDelta():
-                    await self._pause(event.index, out)
+                case OpaqueDelta():  # it waits for no text: vendors add such fields to each piece
                     fields = {
                         name: await mask_json(self._guards, self.rail, raw)
                         for name, raw in event.fields.items()
@@ -241,11 +240,14 @@ async def mask_text(
     return text
 
 
-async def mask_json(guards: RequestGuards, rail: Rail, raw: Raw) -> Raw:
-    """Return a JSON value with the findings in its texts masked. Raises ContentBlocked."""
+async def mask_json(guards: RequestGuards, rail: Rail, raw: Raw, *, free: bool = False) -> Raw:
+    """Return a JSON value with the findings in its texts masked. Raises ContentBlocked.
+
+    free: see json_texts.
+    """
     changes: dict[str, str] = {}
-    for text in dict.fromkeys(json_texts(raw)):
+    for text in dict.fromkeys(json_texts(raw, free=free)):
         found = await mask_text(guards, rail, text, "other", 0)
         if found != text:
             changes[text] = found
-    return json_with_texts(raw, changes) if changes else raw
+    return json_with_texts(raw, changes, free=free) if changes else raw

@@ -58,7 +58,8 @@ async def _mask_call(guards: RequestGuards, rail: Rail, call: ToolCall, choice: 
     if arguments_of(call.arguments) is None:
         found = await mask_text(guards, rail, call.arguments, "tool_arguments", choice)
     else:
-        found = bytes(await mask_json(guards, rail, Raw(call.arguments.encode()))).decode()
+        raw = Raw(call.arguments.encode())
+        found = bytes(await mask_json(guards, rail, raw, free=True)).decode()
     return call if found == call.arguments else replace(call, arguments=found)
 
 

@@ -1,12 +1,21 @@
 """Guardrails over what vendors send in answers besides plain text."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.gateway.hooks.test_guarded_requests import CHAT, KEY, MESSAGES, SECRETS, body_of, shown
+from tests.gateway.hooks.test_guarded_requests import (
+    CHAT,
+    KEY,
+    MESSAGES,
+    RESPONSES,
+    SECRETS,
+    body_of,
+    shown,
+)
 from tests.gateway.serving import one_model, serving
 from tests.stand_ins.provider import Answer, Received, provider
 
@@ -64,3 +73,30 @@ async def test_a_large_piece_of_a_stream_is_examined(path: str, mode: str, tmp_p
             assert "the guardrail 'keys' blocked the answer" in answer.text
         case _:
             assert shown(path, answer.text) == f"so: {long}{KEY} now"
+
+
+async def test_the_arguments_of_a_call_have_no_field_that_is_skipped(tmp_path: Path) -> None:
+    arguments = {"id": KEY, "name": KEY, "signature": KEY, KEY: {"data": KEY, "format": "x"}}
+    function = {"name": "f", "arguments": json.dumps(arguments)}
+    message = {"role": "assistant", "tool_calls": [{"id": "c", "function": function}]}
+    frame = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    for path in (CHAT, MESSAGES, RESPONSES):
+        answer, findings = await answered(tmp_path, "mask", path, [frame], stream=False)
+        assert answer.status_code == 200, answer.text
+        assert KEY not in answer.text
+        assert findings == ("keys/aws_access_key_id:mask",)
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES, RESPONSES])
+@pytest.mark.parametrize("mode", ["mask", "block"])
+async def test_fields_of_a_vendor_in_each_piece_do_not_release_its_text(
+    mode: str, path: str, tmp_path: Path
+) -> None:
+    text = f"use {KEY} now"
+    frames = [*(piece(one, token_ids=[at]) for at, one in enumerate(text)), {"choices": [END]}]
+    answer, findings = await answered(tmp_path, mode, path, frames, stream=True)
+    assert findings == (f"keys/aws_access_key_id:{mode}",)
+    if mode == "mask":
+        assert shown(path, answer.text) == "use [secret] now"
+    else:
+        assert "AKIA" not in shown(path, answer.text)
