@@ -1,6 +1,6 @@
 """One guardrail over the events of one streamed answer, without I/O."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Raw
@@ -38,6 +38,8 @@ from schemas.events import (
 ANSWER = "answer"
 _NO_TEXT: Final = HeldText(0, "text", -1)
 """Of no choice."""
+PLAIN: Final = frozenset(["system_fingerprint", "service_tier", "object"])
+"""Fields of an answer that are words of the protocol: each would be a call of a service."""
 
 
 class StreamGuard:
@@ -96,11 +98,11 @@ class StreamGuard:
                     await self._end(event.index, out)
                     out.append(event)
                 case OpaqueDelta():  # it waits for no text: vendors add such fields to each piece
-                    fields = {
-                        name: await mask_json(self._guards, self.rail, raw)
-                        for name, raw in event.fields.items()
-                    }
+                    fields = await mask_fields(self._guards, self.rail, event.fields)
                     out.append(replace(event, fields=fields))
+                case Started() if event.extra:
+                    extra = await mask_fields(self._guards, self.rail, event.extra)
+                    out.append(replace(event, extra=extra))
                 case Tokens() | Logits():
                     if self.rail.enforces:
                         self._guards.report(self.rail, ANSWER, ("not_readable",), blocks=True)
@@ -251,3 +253,13 @@ async def mask_json(guards: RequestGuards, rail: Rail, raw: Raw, *, free: bool =
         if found != text:
             changes[text] = found
     return json_with_texts(raw, changes, free=free) if changes else raw
+
+
+async def mask_fields(
+    guards: RequestGuards, rail: Rail, fields: Mapping[str, Raw]
+) -> dict[str, Raw]:
+    """Return a vendor's fields with the findings in their texts masked. Raises ContentBlocked."""
+    return {
+        name: raw if name in PLAIN else await mask_json(guards, rail, raw)
+        for name, raw in fields.items()
+    }

@@ -7,7 +7,7 @@ from gateway.hooks.contract import Block
 from gateway.hooks.guards import Rail, RequestGuards
 from gateway.hooks.hook_call import in_background
 from gateway.hooks.request_text import arguments_of
-from gateway.hooks.stream_guard import ANSWER, mask_json, mask_text
+from gateway.hooks.stream_guard import ANSWER, mask_fields, mask_json, mask_text
 from schemas.answers import Answer, Choice
 from schemas.messages import ToolCall
 
@@ -16,15 +16,16 @@ async def guard_answer(guards: RequestGuards, answer: Answer) -> Answer:
     """Return a whole answer as its client may receive it. Raises ContentBlocked."""
     for rail in guards.output:
         if rail.waits and not rail.enforces:
-            in_background(_watch(guards, rail, _copied(answer)))
+            in_background(_examine(guards, rail, _copied(answer)))
             continue
-        for choice in answer.choices:
-            await _mask_choice(guards, rail, choice)
-        await _after(guards, rail, answer)
+        await _examine(guards, rail, answer)
     return answer
 
 
-async def _watch(guards: RequestGuards, rail: Rail, answer: Answer) -> None:
+async def _examine(guards: RequestGuards, rail: Rail, answer: Answer) -> None:
+    extra = answer.started.extra
+    if extra:
+        answer.started = replace(answer.started, extra=await mask_fields(guards, rail, extra))
     for choice in answer.choices:
         await _mask_choice(guards, rail, choice)
     await _after(guards, rail, answer)
@@ -46,9 +47,7 @@ async def _mask_choice(guards: RequestGuards, rail: Rail, choice: Choice) -> Non
         for one in choice.thoughts
     ]
     choice.tool_calls = [await _mask_call(guards, rail, one, at) for one in choice.tool_calls]
-    choice.opaque = {
-        name: await mask_json(guards, rail, raw) for name, raw in choice.opaque.items()
-    }
+    choice.opaque = await mask_fields(guards, rail, choice.opaque)
     if rail.enforces:
         choice.logprobs, choice.refusal_logprobs = [], []
 

@@ -100,3 +100,20 @@ async def test_fields_of_a_vendor_in_each_piece_do_not_release_its_text(
         assert shown(path, answer.text) == "use [secret] now"
     else:
         assert "AKIA" not in shown(path, answer.text)
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES, RESPONSES])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_fields_besides_the_choices_are_masked(
+    stream: bool, path: str, tmp_path: Path
+) -> None:
+    sources: Json = {"citations": [f"https://x/{KEY}"], "search_results": [{"title": KEY}]}
+    message = {"role": "assistant", "content": "as in [1]"}
+    whole: Json = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    frames = [piece("as in [1]"), {"choices": [END]}] if stream else [whole]
+    frames = [{**frame, **sources, "system_fingerprint": "fp"} for frame in frames]
+    answer, findings = await answered(tmp_path, "mask", path, frames, stream=stream)
+    assert findings == ("keys/aws_access_key_id:mask",)
+    assert KEY not in answer.text
+    assert "https://x/[secret]" in answer.text
+    assert '"system_fingerprint":"fp"' in answer.text
