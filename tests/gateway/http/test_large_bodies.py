@@ -112,6 +112,7 @@ async def test_what_is_unknown_at_the_top_is_bounded_too(tmp_path: Path) -> None
         answer = await client.post(f"{running.url}/v1/chat/completions", json=body)
 
     assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "invalid_request"
     assert "the maximum is 1000" in answer.json()["error"]["message"]
 
 
