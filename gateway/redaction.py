@@ -14,6 +14,8 @@ NEEDS_RE2: Final = (
 MAX_DEPTH: Final = 200
 """Nesting of a value; what is deeper is not logged."""
 TOO_DEEP: Final = "[nested too deeply]"
+LOGPROBS: Final = "[redacted]"
+"""In place of log probabilities if there are patterns: they repeat the text token by token."""
 
 _PLACE = re.compile(r"\[\d*\]")
 
@@ -75,6 +77,8 @@ class Redactor:
                 found = self._names.get(key)
                 if found is None:
                     found = self._paths.get(place)
+                if found is None and key == "logprobs" and self._patterns and _is_filled(inner):
+                    found = LOGPROBS
                 shown = self.text(key)
                 held[shown] = self.value(inner, place, depth + 1) if found is None else found
             return held
@@ -86,6 +90,11 @@ class Redactor:
                 self.value(inner, place, depth + 1) if found is None else found for inner in items
             ]
         return value
+
+
+def _is_filled(value: object) -> bool:
+    """Whether it is an object or a list, and not empty."""
+    return isinstance(value, dict | list) and bool(cast("dict[str, object] | list[object]", value))
 
 
 def substitute(pattern: str, replacement: str) -> Substitute:

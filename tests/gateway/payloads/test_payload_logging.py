@@ -153,6 +153,41 @@ async def test_a_secret_that_a_stream_splits_is_redacted(tmp_path: Path, cut: in
     assert "ijkl" not in written
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_log_probabilities_do_not_repeat_what_a_pattern_redacts(
+    stream: bool, tmp_path: Path
+) -> None:
+    tokens: list[Json] = [{"token": one, "logprob": -0.1} for one in (SECRET[:6], SECRET[6:])]
+    logprobs: Json = {"content": tokens, "refusal": None}
+
+    async def behave(request: Received, answer: Answer) -> None:
+        said: Json = {"role": "assistant", "content": SECRET}
+        choice: Json = {"index": 0, "logprobs": logprobs, "finish_reason": "stop"}
+        if stream:
+            await answer.begin_stream()
+            await answer.event({"id": "c", "choices": [{**choice, "delta": said}]})
+            await answer.end_stream(None)
+        else:
+            await answer.json({"id": "c", "choices": [{**choice, "message": said}]})
+
+    async with provider(behave) as backend:
+        rules = "redact: [{pattern: 'sk-[a-z]{12}', replacement: KEY}]"
+        text = config(backend.base_url, tmp_path, f"mode: all, {rules}")
+        async with serving(text, tmp_path) as gateway:
+            body = {"model": "chat", "logprobs": True, "stream": stream,
+                    "messages": [{"role": "user", "content": "hi"}]}  # fmt: skip
+            async with httpx.AsyncClient(base_url=gateway.url) as client:
+                answer = await client.post("/v1/chat/completions", json=body)
+            assert '"logprob":-0.1' in answer.text
+            await gateway.state.close_payloads(20)
+
+    (record,) = logged(tmp_path)
+    response = cast("dict[str, list[Json]]", record["response"])
+    assert response["choices"][0]["logprobs"] == "[redacted]"
+    assert cast(Json, record["request"])["logprobs"] is True
+    assert SECRET[6:] not in json.dumps(record)
+
+
 async def test_fields_are_redacted_by_name_and_by_path(tmp_path: Path) -> None:
     async with provider() as backend:
         rules = "redact: [{field: 'messages[].content'}, {field: usage, replacement: U}]"
