@@ -31,6 +31,7 @@ from gateway.routing.planning.capability_match import (
     may_drop,
     translated_for,
     with_operator_values,
+    with_required,
 )
 from gateway.routing.planning.enrolment import Arm
 from gateway.routing.planning.model_limits import why_over_limits
@@ -380,6 +381,7 @@ def _reasons(
 ) -> Iterator[Reason]:
     """Each field that the backend cannot honour and that must not be dropped; then its health."""
     translated = translated_for(with_operator_values(route, request), backend)
+    translated, _ = with_required(translated, backend, strictly=route.require)
     faults = [
         fault
         for fault in unsupported(translated, backend.supports)

@@ -167,6 +167,22 @@ def test_a_backend_is_ruled_out_field_by_field(config: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("require", "missing"), [("", False), ("require: true, ", True)])
+def test_a_field_that_the_gateway_adds_rules_no_backend_out(
+    tmp_path: Path, require: str, missing: bool
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "providers: [{name: claude, adapter: anthropic, api_key: sk-of-the-operator}]\n"
+        f"models: [{{name: chat, {require}backends: [{{provider: claude, model: opus}}]}}]\n"
+    )
+
+    found = explained(config, chat(logit_bias={"1": 2}), status=1)
+
+    fields = [one.field for one in reasons(found)["chat: claude/opus"]]
+    assert fields == ["logit_bias", *(["max_tokens"] if missing else [])]
+
+
 def test_what_each_candidate_gets_of_the_request(config: Path) -> None:
     found = explained(config, chat(max_completion_tokens=9, temperature=0.5))
 
