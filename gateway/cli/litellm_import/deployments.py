@@ -159,7 +159,7 @@ class Deployments:
         if (
             address is None
             and (vendor.vertex or not Registry().base_url(vendor.adapter))
-            and "aws_region_name" not in params
+            and not (vendor.adapter == "bedrock" and "aws_region_name" in params)
         ):
             self.ledger.omit(
                 path,

@@ -7,8 +7,10 @@ from gateway.cli.litellm_import.deployments import Deployments
 from gateway.cli.litellm_import.ledger import Ledger, Listed, mapping, number
 from gateway.cli.litellm_import.routing import Models
 from gateway.cli.litellm_import.values import Values
-from gateway.cli.litellm_import.yaml_output import document
+from gateway.cli.litellm_import.yaml_output import COMMENT, document
 from gateway.config.yaml_document import Tree
+
+_CATALOGUE = "LiteLLM has prices of its own; these need pip install 'strowger-gateway[catalogue]'"
 
 
 class Translation(NamedTuple):
@@ -53,8 +55,17 @@ def translate(tree: Tree) -> Translation:
             model["cache"] = access.cache.each
     config["providers"] = [{"name": name, **one} for name, one in deployments.providers.items()]
     config["models"] = list(models.models.values())
+    costs = access.budgets or any(
+        model.get("policy") == "lowest_cost" for model in models.models.values()
+    )
+    rows = list(deployments.prices.values())
+    if costs:
+        config["prices"] = {COMMENT: _CATALOGUE, "from": "catalogue"} | (
+            {"rows": rows} if rows else {}
+        )
+    elif rows:
+        config["prices"] = rows
     lists = {
-        "prices": list(deployments.prices.values()),
         "capabilities": list(deployments.capabilities.values()),
         "limits": access.limits,
         "budgets": access.budgets,
