@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 _PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-_FAST = "-c fsync=off -c full_page_writes=off -c shared_buffers=16MB -c max_connections=30"
+_FAST = "-c fsync=off -c full_page_writes=off -c shared_buffers=16MB -c max_connections=100"
 
 
 def _program(name: str) -> str | None:

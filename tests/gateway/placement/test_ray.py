@@ -40,12 +40,14 @@ async def test_kill_9_of_an_engine_an_actor_and_a_node_fails_no_request(tmp_path
             async with commanded(tmp_path / "config.yaml", config) as up:
                 load = Load(up, 8)
                 for what in ("engine", "actor", "node"):
-                    before = listed(tmp_path)
+                    before, since = listed(tmp_path), len(up.lines)
                     await load.more(16)
                     begun, ended, continued = load.begun, len(load.answers), load.continued
                     processes = await nodes.kill(what)
                     await until(lambda before=before: len(listed(tmp_path) - before) == 1)
                     await until(lambda: len(listed(tmp_path)) == 2)
+                    found = await up.said("2 replicas (added", since=since)
+                    await up.said("is in effect", since=up.lines.index(found))
                     await load.more(16)
                     print(
                         f"{what}: {processes} processes killed; {load.begun - begun} requests "

@@ -46,14 +46,14 @@ class CommandedEngine:
 
 @asynccontextmanager
 async def commanded_engine(
-    certificates: Certificates, *more: str, model: str = "tiny=bundled:tiny-chat"
+    certificates: Certificates, *words: str
 ) -> AsyncGenerator[CommandedEngine, None]:
-    """Ready, until the block ends. more: further options."""
+    """Ready, until the block ends. words: its configuration, or further options."""
     own = certificates.engine
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway.cli", "engine", "--listen", "127.0.0.1:0"),
         *("--tls-cert", str(own.cert), "--tls-key", str(own.key), "--tls-ca", str(own.ca)),
-        *(more or ("--model", model)),
+        *words,
         stderr=PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
