@@ -62,7 +62,8 @@ USER 65532:65532
 FROM ${ASCEND_BASE} AS ascend
 USER root
 RUN --mount=type=bind,source=deploy/image/prepare.sh,target=/prepare.sh ["/bin/sh", "/prepare.sh"]
-ENV HOME=/var/lib/strowger \
+ENV PATH=/opt/strowger/bin:${PATH} \
+    HOME=/var/lib/strowger \
     PYTHONDONTWRITEBYTECODE=1 \
     STROWGER_CONFIG=/etc/strowger/config.yaml
 WORKDIR /var/lib/strowger
