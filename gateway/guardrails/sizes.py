@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from gateway.hooks.contract import PASS, Block, Edited, HookRefusal, TextWindow, Verdict
-from gateway.hooks.request_text import texts_of
+from gateway.hooks.request_text import characters_of
 from schemas.answers import Answer
 from schemas.requests import Request
 
@@ -15,7 +15,7 @@ _Characters = Annotated[int, Meta(ge=1)]
 
 
 class SizeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Characters of a request's different texts together, and of an answer's text and arguments."""
+    """Characters of all texts of a request together, and of an answer's text and arguments."""
 
     input_characters: _Characters | None = None
     output_characters: _Characters | None = None
@@ -28,7 +28,7 @@ class SizeHook:
         self._input, self._output = settings.input_characters, settings.output_characters
 
     def before(self, request: Request) -> Request | Edited | HookRefusal:
-        if self._input is not None and sum(map(len, texts_of(request))) > self._input:
+        if self._input is not None and characters_of(request) > self._input:
             return HookRefusal(rules=("input_characters",))
         return request
 

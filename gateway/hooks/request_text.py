@@ -9,7 +9,13 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from schemas.repeated_names import repeated_name
-from schemas.requests import CompletionRequest, EmbeddingsRequest, Request, TokenRequest
+from schemas.requests import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    Request,
+    TokenRequest,
+)
 
 WORDS: Final = frozenset(
     """
@@ -40,6 +46,17 @@ _R = TypeVar("_R", bound=Request)
 def texts_of(request: Request) -> tuple[str, ...]:
     """Every different text of a request, in order: also of fields outside the schema."""
     return tuple(dict.fromkeys(_strings(request)))
+
+
+def characters_of(request: Request) -> int:
+    """Return the characters of all texts of a request, equal ones as often as they are sent."""
+    original = request.original if isinstance(request, ChatRequest) else None
+    if original is None:
+        return _characters(_one_form(request))
+    parsed = _one_form(replace(request, original=None))
+    # In a tool call `input` is the client's own object, here it is the conversation.
+    sent = {"" if name == "input" else name: raw for name, raw in original.fields.items()}
+    return max(_characters(parsed), _characters([sent, original.unsent]))
 
 
 def has_tokens(request: Request) -> bool:
@@ -111,6 +128,27 @@ def _fields_of(value: Struct) -> dict[str, object]:
         for name in value.__struct_fields__
         if (one := getattr(value, name)) is not UNSET and one is not None
     }
+
+
+def _characters(value: object) -> int:
+    return sum(map(len, _strings(value)))
+
+
+def _one_form(value: object) -> object:
+    """The value with each text once: the client's JSON, and not also what was read from it."""
+    match value:
+        case Struct():
+            fields = _fields_of(value)
+            if "raw" in fields:
+                return fields["raw"]
+            fields.pop("optional", None)  # names of the protocol
+            if fields.get("thoughts"):
+                fields.pop("reasoning", None)  # the same text
+            return {name: _one_form(one) for name, one in fields.items()}
+        case tuple():
+            return [_one_form(one) for one in cast("tuple[object, ...]", value)]
+        case _:
+            return value
 
 
 def _strings(value: object, name: str = "", *, free: bool = False) -> Iterator[str]:
