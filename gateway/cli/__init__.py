@@ -1,14 +1,16 @@
 """The entry point of the `strowger` command: check the installation, then run click."""
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from traceback import walk_tb
 
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
 
 
 def main() -> None:
-    """Exit statuses: 0 success, 1 faulty configuration or installation, 2 wrong usage."""
+    """Exit statuses: 0 success, 1 faulty configuration, installation or output, 2 wrong usage."""
     fault = installation_fault()
     if fault:
         sys.stderr.write(f"strowger: {fault}\n")
@@ -16,7 +18,15 @@ def main() -> None:
     # Late: a stray package with one of these names would otherwise fail here, without a clue.
     from gateway.cli.main import strowger
 
-    strowger(prog_name="strowger")
+    try:
+        strowger(prog_name="strowger")
+    except OSError as error:
+        if not _in_output(error):
+            raise
+        # What is still buffered would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"strowger: cannot write the output: {error.strerror}\n")
+        raise SystemExit(1) from None
 
 
 def installation_fault() -> str:
@@ -33,3 +43,9 @@ def installation_fault() -> str:
                 "its folder from PYTHONPATH, or install strowger-gateway in its own environment"
             )
     return ""
+
+
+def _in_output(error: OSError) -> bool:
+    """Return whether printing raised the error, and not a file that the command uses."""
+    *_, (innermost, _) = walk_tb(error.__traceback__)
+    return innermost.f_globals["__name__"] in ("click.utils", "rich.console")
