@@ -18,6 +18,7 @@ from gateway.hooks.answer_pieces import (
 from gateway.hooks.contract import PASS, Block, Channel, Mask, TextWindow, Verdict
 from gateway.hooks.guards import DIRECT, Rail, RequestGuards
 from gateway.hooks.held_text import HeldText, decided
+from gateway.hooks.log_probabilities import without_logprobs
 from gateway.hooks.request_text import json_texts, json_with_texts
 from gateway.hooks.text_hook import masked
 from schemas.events import (
@@ -245,8 +246,10 @@ async def mask_text(
 async def mask_json(guards: RequestGuards, rail: Rail, raw: Raw, *, free: bool = False) -> Raw:
     """Return a JSON value with the findings in its texts masked. Raises ContentBlocked.
 
-    free: see json_texts.
+    free: see json_texts. Any other value is a vendor's, and loses its log probabilities.
     """
+    if rail.enforces and not free:
+        raw = without_logprobs(raw)
     changes: dict[str, str] = {}
     for text in dict.fromkeys(json_texts(raw, free=free)):
         found = await mask_text(guards, rail, text, "other", 0)
