@@ -97,7 +97,8 @@ class BudgetSync:
         bank, due = self._bank, 0.0
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(bank.wake.wait(), EVERY_S)
+                async with asyncio.timeout(EVERY_S):
+                    await bank.wake.wait()
             bank.wake.clear()
             waiting, bank.waiting = bank.waiting, []
             at = time.monotonic()

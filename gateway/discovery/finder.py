@@ -52,7 +52,8 @@ class ReplicaFinder(Collector):
         if new:
             waits = [self._watches[one].first.wait() for one in new]
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.gather(*waits), self._first_s)
+                async with asyncio.timeout(self._first_s):
+                    await asyncio.gather(*waits)
             self._publish()
 
     async def run(self, current: Callable[[], Config]) -> None:

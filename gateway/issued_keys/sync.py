@@ -141,7 +141,8 @@ class KeySync:
     async def _follow(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._poll_s)
+                async with asyncio.timeout(self._poll_s):
+                    await self._wake.wait()
             self._wake.clear()
             if self.wanted:
                 await self._read()

@@ -79,7 +79,8 @@ class Supervisor:
         while not stop.is_set():
             await self.tick()
             try:
-                await asyncio.wait_for(stop.wait(), TICK_S)
+                async with asyncio.timeout(TICK_S):
+                    await stop.wait()
             except TimeoutError:
                 continue
 
@@ -254,7 +255,8 @@ class Supervisor:
         """Run a call to the cluster in its thread. Raises ClusterFailed."""
         waiting = asyncio.get_running_loop().run_in_executor(self._thread, call)
         try:
-            return await asyncio.wait_for(waiting, CALL_S)
+            async with asyncio.timeout(CALL_S):
+                return await waiting
         except TimeoutError as exc:
             raise ClusterFailed(f"the cluster has not answered within {CALL_S:g} s") from exc
 

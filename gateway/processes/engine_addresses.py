@@ -72,7 +72,8 @@ class EngineAddresses:
             while True:
                 self._sync(reloading.declared)
                 try:
-                    await asyncio.wait_for(self._changed.wait(), CHECK_S)
+                    async with asyncio.timeout(CHECK_S):
+                        await self._changed.wait()
                     await asyncio.sleep(SETTLE_S)
                 except TimeoutError:
                     pass

@@ -234,7 +234,8 @@ class Reload:
         """Stop replaced engines when no request can use them, or after drain_timeout_s."""
         idle = asyncio.gather(*(one.wait_old_requests() for one in targets))
         try:
-            await asyncio.wait_for(idle, self.config.server.drain_timeout_s)
+            async with asyncio.timeout(self.config.server.drain_timeout_s):
+                await idle
         except TimeoutError:
             _log.warning("cutting requests on a replaced engine that outlasted drain_timeout_s")
         await self._engines.stop(leaving)

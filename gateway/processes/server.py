@@ -270,7 +270,8 @@ class Server:
         self.gateway.admission.refuse()
         self._server.close_idle()
         try:
-            await asyncio.wait_for(self.gateway.finished(), settings.drain_timeout_s)
+            async with asyncio.timeout(settings.drain_timeout_s):
+                await self.gateway.finished()
         except TimeoutError:
             in_flight = self.gateway.admission.in_flight
             _log.warning("cutting %d requests that outlasted drain_timeout_s", in_flight)

@@ -140,7 +140,8 @@ class OtherWorkers:
         waiting = self._pending[number] = asyncio.get_running_loop().create_future()
         self._channel.send(AskPeers(id=number, question=question))
         try:
-            return await asyncio.wait_for(waiting, PEER_TIMEOUT_S)
+            async with asyncio.timeout(PEER_TIMEOUT_S):
+                return await waiting
         except TimeoutError:
             raise Unavailable("the other processes do not answer", retry_after=1) from None
         finally:

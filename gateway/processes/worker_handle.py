@@ -98,7 +98,8 @@ class WorkerHandle:
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         self.send(Ask(id=number, question=question))
         try:
-            return await asyncio.wait_for(answer, ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                return await answer
         except TimeoutError:
             return None
         finally:

@@ -217,7 +217,8 @@ class WorkerPool:
             self._metrics.restarts.inc()
             _log.error("worker %d %s in %g s", number, how, pause)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
 
     async def _kill_hung_workers(self) -> None:
         """Kill hung workers: until then, their requests and all that waits for them hang too."""

@@ -59,7 +59,8 @@ class Records(Struct, frozen=True, kw_only=True, eq=False):
     async def import_after(self, serving: Callable[[], Awaitable[None]]) -> None:
         """Start the import when `serving` returns, but after SERVING_S at the latest."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(serving(), SERVING_S)
+            async with asyncio.timeout(SERVING_S):
+                await serving()
         self.importer.start()
 
 

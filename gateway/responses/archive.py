@@ -187,7 +187,8 @@ class ResponseArchive:
         timeout_s = self._settings().timeout_s
         loop = asyncio.get_running_loop()
         try:
-            return await asyncio.wait_for(loop.run_in_executor(self._readers, work), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                return await loop.run_in_executor(self._readers, work)
         except (StoreUnavailable, TimeoutError) as exc:
             failure = StoreUnavailable(_UNREADABLE, retry_after=1)
             failure.logged = f"{_UNREADABLE}: {exc or 'timeout'}"

@@ -67,7 +67,8 @@ class ExperimentService:
 
     async def start(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.refresh(), FIRST_ANSWER_S)
+            async with asyncio.timeout(FIRST_ANSWER_S):
+                await self.refresh()
         self._polling = asyncio.create_task(
             keep_running("experiment poller", self._poll, self._crashed)
         )
@@ -89,9 +90,8 @@ class ExperimentService:
         self._state.push(dict.fromkeys(marks - current, ExperimentStatus()))
         with contextlib.suppress(StoreUnavailable, TimeoutError):
             statuses = partial(self._poller.prepare, experiments)
-            self._state.push(
-                await asyncio.wait_for(self._in_poller_thread(statuses), FIRST_ANSWER_S)
-            )
+            async with asyncio.timeout(FIRST_ANSWER_S):
+                self._state.push(await self._in_poller_thread(statuses))
 
     async def refresh(self) -> None:
         """Poll the state now; an unreachable store changes nothing and is logged once."""

@@ -67,7 +67,7 @@ def feedback(gateway: Gateway) -> list[ControllerRouterHandler]:
 async def _known(trials: ExperimentService, row: FeedbackRow) -> tuple[KnownRequest | None, bool]:
     """Return the request, and whether the store was unavailable."""
     try:
-        lookup = trials.ask(partial(trials.store.known_request, row.request_id))
-        return await asyncio.wait_for(lookup, PATIENCE_S), False
+        async with asyncio.timeout(PATIENCE_S):
+            return await trials.ask(partial(trials.store.known_request, row.request_id)), False
     except (StoreUnavailable, TimeoutError):
         return None, True
