@@ -57,22 +57,28 @@ def piece(text: str, **more: object) -> Json:
     return {"choices": [choice]}
 
 
+@pytest.mark.parametrize("last", ["a text", "its end", "nothing"])
 @pytest.mark.parametrize("mode", ["mask", "block", "monitor"])
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
-async def test_a_large_piece_of_a_stream_is_examined(path: str, mode: str, tmp_path: Path) -> None:
-    long = "word " * 20_000
-    frames = [piece("so: "), piece(f"{long}{KEY}"), piece(" now"), {"choices": [END]}]
+async def test_a_large_piece_of_a_stream_is_examined(
+    path: str, mode: str, last: str, tmp_path: Path
+) -> None:
+    """last: what follows the piece."""
+    long, rest = "word " * 20_000, " now" if last == "a text" else ""
+    frames = [piece("so: "), piece(f"{long}{KEY}")]
+    frames += [piece(rest)] if rest else []
+    frames += [{"choices": [END]}] if last != "nothing" else []
     answer, findings = await answered(tmp_path, mode, path, frames, stream=True)
     assert answer.status_code == (400 if mode == "block" else 200), answer.text[-300:]
     assert findings == (f"keys/aws_access_key_id:{mode}",)
     match mode:
         case "mask":
-            assert shown(path, answer.text) == f"so: {long}[secret] now"
+            assert shown(path, answer.text) == f"so: {long}[secret]{rest}"
         case "block":
             assert KEY not in answer.text
             assert "the guardrail 'keys' blocked the answer" in answer.text
         case _:
-            assert shown(path, answer.text) == f"so: {long}{KEY} now"
+            assert shown(path, answer.text) == f"so: {long}{KEY}{rest}"
 
 
 async def test_the_arguments_of_a_call_have_no_field_that_is_skipped(tmp_path: Path) -> None:
