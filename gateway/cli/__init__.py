@@ -11,6 +11,7 @@ PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
 
 def main() -> None:
     """Exit statuses: 0 success, 1 faulty configuration, installation or output, 2 wrong usage."""
+    _open_closed_streams()
     fault = installation_fault()
     if fault:
         sys.stderr.write(f"strowger: {fault}\n")
@@ -27,6 +28,13 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.write(f"strowger: cannot write the output: {error.strerror}\n")
         raise SystemExit(1) from None
+
+
+def _open_closed_streams() -> None:
+    """Open standard streams that are closed, so that no file of the command takes their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def installation_fault() -> str:

@@ -1,6 +1,5 @@
 """`strowger audit`: show the audit log, and check that no row was changed or removed."""
 
-import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -91,7 +90,7 @@ def audit(
         found = list(reversed(rows.page(query)))
     if as_json:
         for row in found:
-            sys.stdout.buffer.write(line_of(row) + b"\n")
+            click.echo(line_of(row))
         return
     _show(found)
 

@@ -77,14 +77,16 @@ def chat(
 
 
 def _once(conversation: Conversation) -> None:
-    question = sys.stdin.read().strip()
+    try:
+        question = sys.stdin.buffer.read().decode().strip()
+    except UnicodeDecodeError as exc:
+        raise click.UsageError("the question on standard input is not UTF-8 text") from exc
     if not question:
         raise click.UsageError("no question on standard input")
 
     def on_text(words: str, thought: bool) -> None:
         if not thought:
-            sys.stdout.write(words)
-            sys.stdout.flush()
+            click.echo(words.encode(), nl=False)  # as text, click would remove escape sequences
 
     try:
         answer = conversation.ask(question, on_text)

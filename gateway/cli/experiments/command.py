@@ -1,6 +1,5 @@
 """`strowger experiments`: reports and sample sizes of experiments, pause and resume."""
 
-import sys
 import time
 from datetime import UTC, datetime
 from functools import partial
@@ -223,4 +222,4 @@ def _report(config: Config, store: Store, name: str) -> Report:
 
 
 def _print_json(value: object) -> None:
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))

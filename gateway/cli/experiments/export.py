@@ -1,9 +1,8 @@
 """`strowger experiments export`: write the rows from which reports are computed."""
 
-import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
-from io import TextIOWrapper
+from io import StringIO
 from pathlib import Path
 
 import click
@@ -12,8 +11,9 @@ from gateway.cli.config_loading import Faults, config_option, faults_shown, load
 from gateway.cli.experiments.history import opened
 from gateway.config.problems import nearest
 from gateway.config.schema.config import Config
-from gateway.experiments.service.export import write_csv, write_parquet
+from gateway.experiments.service.export import Pages, write_csv, write_parquet
 from gateway.store.base import Store
+from gateway.store.unit_pages import UnitTotal
 
 
 @click.command()
@@ -44,9 +44,9 @@ def export(name: str, output: Path | None, form: str | None, path: Path) -> None
     config = load(path)
     with opened(config) as store, closing(store.units(_known(config, store, name))) as pages:
         if output is None:
-            text = TextIOWrapper(sys.stdout.buffer, "utf-8", newline="", write_through=True)
-            write_csv(name, pages, text)
-            text.detach()
+            text = StringIO(newline="")
+            write_csv(name, _printed(pages, text), text)
+            _print(text)
             return
         with faults_shown(), _complete_file(output) as part:
             if form == "parquet":
@@ -55,6 +55,19 @@ def export(name: str, output: Path | None, form: str | None, path: Path) -> None
                 with part.open("w", encoding="utf-8", newline="") as file:
                     count = write_csv(name, pages, file)
     click.echo(f"{output}: {count:,} rows", err=True)
+
+
+def _printed(pages: Pages, text: StringIO) -> Generator[Sequence[UnitTotal]]:
+    """Yield pages; print the text of each before the next."""
+    for page in pages:
+        yield page
+        _print(text)
+
+
+def _print(text: StringIO) -> None:
+    click.echo(text.getvalue().encode(), nl=False)
+    text.seek(0)
+    text.truncate()
 
 
 def _known(config: Config, store: Store, name: str) -> str:

@@ -1,6 +1,5 @@
 """`strowger experiments votes` and `remove-vote`: find wrong votes and remove them."""
 
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,7 +38,7 @@ def votes(
     with opened(config) as store:
         found = store.votes(name, metric, limit, bounds)
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
         return
     table = table_of("REQUEST", "VALUE", "VARIANT", "EPOCH", "KEY", "TIME")
     for vote in found:

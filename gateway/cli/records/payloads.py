@@ -1,6 +1,5 @@
 """`strowger records payloads` and `payload`: logged bodies of requests and answers in the store."""
 
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -74,4 +73,4 @@ def payload(path: Path, request_id: str, remove: bool) -> None:
             event = AuditEvent.by(os_user(), action, target=request_id, facts=facts)
             store.audit.append([event])
     if not remove:
-        sys.stdout.write(f"{found.record}\n")
+        click.echo(found.record)

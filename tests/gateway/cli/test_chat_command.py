@@ -68,7 +68,7 @@ async def up(p: Provider, tmp_path_factory: pytest.TempPathFactory) -> AsyncGene
         yield one
 
 
-async def piped(up: Serving, typed: str, *words: str, env: dict[str, str] = ENV) -> Result:
+async def piped(up: Serving, typed: str | bytes, *words: str, env: dict[str, str] = ENV) -> Result:
     return await asyncio.to_thread(
         run, "chat", *words, "--url", up.url, env={**os.environ, **env}, typed=typed
     )
@@ -183,6 +183,13 @@ async def test_a_failure_is_a_line_on_stderr_and_an_exit_status(
 
     assert result.exit_code == 1
     assert told in result.stderr
+
+
+async def test_a_question_that_is_not_text_is_wrong_usage(up: Serving) -> None:
+    result = await piped(up, b"\x8b\xff", "chat")
+
+    assert result.exit_code == 2
+    assert "Error: the question on standard input is not UTF-8 text" in result.stderr
 
 
 async def test_where_nothing_listens_it_says_how_to_start_it(tmp_path: Path) -> None:
