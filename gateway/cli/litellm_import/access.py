@@ -1,11 +1,13 @@
 """Translates keys, the database, budgets, limits and callbacks."""
 
+import re
 from collections.abc import Mapping
 
 from gateway.cli.litellm_import.ledger import Path, mapping, number
 from gateway.cli.litellm_import.response_cache import ResponseCache, redis_url
 from gateway.cli.litellm_import.values import Values
 from gateway.cli.litellm_import.vendors import PERIODS
+from gateway.config.schema.config import ServerConfig
 from gateway.config.yaml_document import Tree
 
 _CALLBACKS = ("callbacks", "success_callback", "failure_callback", "service_callback")
@@ -14,6 +16,9 @@ _DEFAULTS = {
     "default_team_params": "team",
     "default_internal_user_params": "user",
 }
+_MOST_USD = 1_000_000_000
+"""The largest `budgets[].usd`."""
+_HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,128}")
 _PORT = 4000
 """LiteLLM's port, so that clients keep their base URL."""
 
@@ -64,22 +69,8 @@ class Access:
         )
         if url is not None:
             self.store["url"] = url
-        size = number(settings.get("max_request_size_mb"))
-        if size:
-            self.server["max_body_bytes"] = int(size * 1024 * 1024)
-            self.ledger.translate((section, "max_request_size_mb"), "server.max_body_bytes")
-        total = number(settings.get("global_max_parallel_requests"))
-        if total and total >= 1:
-            self.server["max_in_flight"] = int(total)
-            self.ledger.translate((section, "global_max_parallel_requests"), "server.max_in_flight")
-        each = number(settings.get("max_parallel_requests"))
-        if each and each >= 1:
-            self._limit("each-key-parallel", "key", {"concurrent": int(each)})
-            self.ledger.translate((section, "max_parallel_requests"), "limits[].concurrent")
-        header = self.values.text(settings.get("user_header_name"))
-        if header:
-            self.end_users["sources"] = [f"header:{header}", "user", "safety_identifier"]
-            self.ledger.translate((section, "user_header_name"), "end_users.sources")
+        self._sizes(section, settings)
+        self._end_users(section, self.values.text(settings.get("user_header_name")))
         for key, reason, remedy in (
             ("alerting", "other alerts", "use docs/operations.md's alerts and budgets[].alerts"),
             (
@@ -107,6 +98,37 @@ class Access:
             ("health_check_interval", "circuit breakers watch real requests", "nothing"),
         ):
             self.ledger.omit((section, key), reason, remedy)
+
+    def _sizes(self, section: str, settings: Mapping[str, Tree]) -> None:
+        size = int((number(settings.get("max_request_size_mb")) or 0) * 1024 * 1024)
+        if size > ServerConfig().max_buffered_bytes:
+            self.ledger.omit(
+                (section, "max_request_size_mb"),
+                "more than server.max_buffered_bytes, the limit for all bodies together",
+                "set server.max_body_bytes and max_buffered_bytes",
+            )
+        elif size:
+            self.server["max_body_bytes"] = size
+            self.ledger.translate((section, "max_request_size_mb"), "server.max_body_bytes")
+        total = number(settings.get("global_max_parallel_requests"))
+        if total and total >= 1:
+            self.server["max_in_flight"] = int(total)
+            self.ledger.translate((section, "global_max_parallel_requests"), "server.max_in_flight")
+        each = number(settings.get("max_parallel_requests"))
+        if each and each >= 1:
+            self._limit("each-key-parallel", "key", {"concurrent": int(each)})
+            self.ledger.translate((section, "max_parallel_requests"), "limits[].concurrent")
+
+    def _end_users(self, section: str, header: str | None) -> None:
+        if header and not _HEADER_NAME.fullmatch(header):
+            self.ledger.omit(
+                (section, "user_header_name"),
+                "end_users.sources has names of letters, digits and -",
+                "rename the header, also in clients, and import again",
+            )
+        elif header:
+            self.end_users["sources"] = [f"header:{header}", "user", "safety_identifier"]
+            self.ledger.translate((section, "user_header_name"), "end_users.sources")
 
     def _litellm(self, settings: Mapping[str, Tree]) -> None:
         section = "litellm_settings"
@@ -170,6 +192,10 @@ class Access:
         most, duration = number(settings.get(keys[0])), settings.get(keys[1])
         per = "total" if duration is None else PERIODS.get(str(duration))
         if not most:
+            return
+        if most > _MOST_USD:
+            for key in keys:
+                self.ledger.omit((*path, key), f"more than {_MOST_USD:,} dollars", "lower it")
             return
         if per is None:
             for key in keys:

@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from adapters.hosts_with_keys import requires_credential
 from adapters.registry import Registry
+from gateway.cli.litellm_import.acceptance import accepts
 from gateway.cli.litellm_import.addresses import Addresses
+from gateway.cli.litellm_import.credentials import DeploymentCredentials, region_of
+from gateway.cli.litellm_import.headers import Headers
 from gateway.cli.litellm_import.ledger import Path, mapping, number
-from gateway.cli.litellm_import.values import REFERENCE, Values, per_million, variable_name
+from gateway.cli.litellm_import.timeouts import DeploymentTimeouts
+from gateway.cli.litellm_import.values import REFERENCE, Values, per_million
 from gateway.cli.litellm_import.vendors import (
-    AWS,
     FACTS,
-    NOT_SECRET,
     PRICES,
     AdapterChoice,
     bedrock_region,
@@ -54,15 +55,13 @@ class Deployment(NamedTuple):
 class Deployments:
     """The translated entries of `model_list`."""
 
-    def __init__(self, values: Values, default_timeout: float | None, credentials: Tree) -> None:
-        """default_timeout: `timeouts.total_s` of deployments that set none, in seconds.
-
-        credentials: `credential_list`.
-        """
+    def __init__(self, values: Values, timeouts: DeploymentTimeouts, credentials: Tree) -> None:
+        """credentials: `credential_list`."""
         self.values = values
         self.ledger = values.ledger
-        self.default_timeout = default_timeout
+        self.timeouts = timeouts
         self.addresses = Addresses(values)
+        self.credentials = DeploymentCredentials(values)
         self._credentials_at: dict[str, tuple[Path, Mapping[str, Tree]]] = {}
         for place, one in enumerate(credentials if isinstance(credentials, list) else []):
             name, at = mapping(one).get("credential_name"), ("credential_list", place)
@@ -156,137 +155,33 @@ class Deployments:
         at = (*path, "litellm_params")
         settings: dict[str, object] = {"adapter": vendor.adapter}
         address = self.addresses.of(at, vendor, params)
-        if (
-            address is None
-            and (vendor.vertex or not Registry().base_url(vendor.adapter))
-            and not (vendor.adapter == "bedrock" and "aws_region_name" in params)
-        ):
-            self.ledger.omit(
-                path,
-                f"adapter {vendor.adapter} needs an address, which LiteLLM takes from elsewhere",
-                "set litellm_params.api_base (Vertex AI: vertex_project and vertex_location; "
-                "Bedrock: aws_region_name) and import again",
-            )
-            return None
+        if address is None and (vendor.vertex or not Registry().base_url(vendor.adapter)):
+            region = region_of(self.values.text(params.get("aws_region_name")))
+            if not (vendor.adapter == "bedrock" and region):
+                self.ledger.omit(
+                    path,
+                    f"adapter {vendor.adapter} needs an address, which is not in the file",
+                    "set litellm_params.api_base (Vertex AI: vertex_project and vertex_location; "
+                    "Bedrock: aws_region_name) and import again",
+                )
+                return None
         if address is not None:
+            if not accepts({"adapter": vendor.adapter, "base_url": address}, "base_url"):
+                self.ledger.refuse(
+                    path,
+                    "its address is not a URL that providers[].base_url accepts",
+                    "correct it (http://HOST:PORT/PATH) and import again",
+                )
+                return None
             settings["base_url"] = address
-        self._credentials(at, vendor, params, settings)
-        headers = mapping(params.get("extra_headers"))
-        sent: dict[str, str] = {}
-        for key, value in headers.items():
-            place = (*at, "extra_headers", key)
-            if key.lower() in NOT_SECRET and isinstance(value, str):
-                header = self._plain(value, place, "providers[].headers")
-            else:
-                name = variable_name(vendor.adapter, key)
-                header = self.values.secret(value, place, "providers[].headers", name)
-            if header is not None:
-                sent[key] = header
-        organization = params.get("organization")
-        if vendor.adapter in ("openai", "openai-responses") and isinstance(organization, str):
-            value = self._plain(organization, (*at, "organization"), "providers[].headers")
-            if value is not None:
-                sent["openai-organization"] = value
-        if sent:
-            settings["headers"] = sent
-        timeouts: dict[str, object] = {}
-        for key, ours in (("timeout", "total_s"), ("stream_timeout", "first_token_s")):
-            seconds = number(params.get(key))
-            if seconds:
-                timeouts[ours] = seconds
-                self.ledger.translate((*at, key), f"providers[].timeouts.{ours}")
-        if self.default_timeout:
-            timeouts.setdefault("total_s", self.default_timeout)
+        self.credentials.add(at, vendor, params, settings)
+        headers = Headers(self.values, at, vendor, settings).of(params)
+        if headers:
+            settings["headers"] = headers
+        timeouts = self.timeouts.of(at, params)
         if timeouts:
             settings["timeouts"] = timeouts
         return settings
-
-    def _credentials(
-        self,
-        at: Path,
-        vendor: AdapterChoice,
-        params: Mapping[str, Tree],
-        settings: dict[str, object],
-    ) -> None:
-        own = variable_name(vendor.adapter, "api_key")
-        key = self.values.secret(
-            params.get("api_key"), (*at, "api_key"), "providers[].api_key", vendor.key or own
-        )
-        if key is None and self._entra(at, vendor, params, settings):
-            return
-        if key is None and vendor.key and self._requires_key(vendor, settings):
-            key = self.values.variable(vendor.key)
-        if key is not None:
-            settings["api_key"] = key
-        if vendor.adapter == "bedrock":
-            settings["aws"] = {
-                ours: self.values.secret(
-                    params[theirs], (*at, theirs), "providers[].aws", variable_name(theirs)
-                )
-                if theirs in ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-                else self._plain(params[theirs], (*at, theirs), "providers[].aws")
-                for theirs, ours in AWS.items()
-                if isinstance(params.get(theirs), str)
-            }
-        elif vendor.vertex:
-            settings["google"] = self._google(at, params)
-
-    def _google(self, at: Path, params: Mapping[str, Tree]) -> dict[str, object]:
-        for key in ("vertex_credentials", "vertex_ai_credentials"):
-            file = self.values.text(params.get(key))
-            if file is not None and not file.lstrip().startswith("{"):
-                self.ledger.translate((*at, key), "providers[].google")
-                return {"credentials_file": file}
-            self.ledger.omit(
-                (*at, key),
-                "a secret in the file; providers[].google reads it from a file",
-                "write it to a file and set providers[].google.credentials_file",
-            )
-        return {}
-
-    def _entra(
-        self,
-        at: Path,
-        vendor: AdapterChoice,
-        params: Mapping[str, Tree],
-        settings: dict[str, object],
-    ) -> bool:
-        """Translate an application of Entra ID; False if the entry has none."""
-        if vendor.key != "AZURE_API_KEY":
-            return False
-        self.ledger.omit(
-            (*at, "azure_ad_token"),
-            "a token that expires",
-            "set providers[].azure or oauth, which get and renew tokens (docs/providers/azure.md)",
-        )
-        tenant, client = (self.values.text(params.get(key)) for key in ("tenant_id", "client_id"))
-        if tenant is None or client is None:
-            return "azure_ad_token" in params
-        to = "providers[].oauth"
-        secret = self.values.secret(
-            params.get("client_secret"), (*at, "client_secret"), to, "AZURE_CLIENT_SECRET"
-        )
-        if secret is None:
-            return False
-        for key in ("tenant_id", "client_id"):
-            self.ledger.translate((*at, key), to)
-        settings["oauth"] = {
-            "client_id": client,
-            "client_secret": secret,
-            "token_url": f"https://login.microsoftonline.com/{tenant}/oauth2/v2.0/token",
-        }
-        return True
-
-    def _requires_key(self, vendor: AdapterChoice, settings: Mapping[str, object]) -> bool:
-        """Return whether LiteLLM's variable is for this address, not for a server of one's own."""
-        address = settings.get("base_url")
-        if vendor.key == "AZURE_API_KEY" or not isinstance(address, str):
-            return True
-        return requires_credential(address)
-
-    def _plain(self, value: Tree, path: Path, to: str) -> str | None:
-        self.ledger.translate(path, to)
-        return self.values.text(value)
 
     def _named(self, adapter: str, settings: dict[str, object], path: Path) -> str:
         """Return the name of the provider with these settings; equal ones are one provider."""
@@ -316,9 +211,25 @@ class Deployments:
                     facts[FACTS[key]] = (fact, at)
                 elif section == "model_info":
                     self._information(at, key)
+        self._fit(match, facts)
         head = {COMMENT: f"from {path[0]}[{path[1]}]", "match": match}
         self._row(self.prices, "prices[]", head, {"input": 0, "output": 0}, prices)
         self._row(self.capabilities, "capabilities[]", {"match": match}, {}, facts)
+
+    def _fit(self, match: str, facts: dict[str, tuple[object, Path]]) -> None:
+        """List an answer that is longer than the context, which LiteLLM has for prompts alone."""
+        known = self.capabilities.get(match, {})
+        found = {key: value for key, (value, _) in facts.items()} | known
+        context, longest = found.get("context"), found.get("max_output")
+        key = "context" if "max_output" in known else "max_output"
+        if not (isinstance(context, int) and isinstance(longest, int) and longest > context):
+            return
+        if key in facts:
+            self.ledger.omit(
+                facts.pop(key)[1],
+                "prompt and answer share capabilities[].context, so max_output is at most as long",
+                "set context to what they have together, and max_output",
+            )
 
     def _row(
         self,

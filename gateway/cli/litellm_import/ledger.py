@@ -46,6 +46,12 @@ class Ledger:
             if leaf not in self.translated:
                 self._listed.setdefault(leaf, Listed(leaf, reason, remedy))
 
+    def refuse(self, path: Path, reason: str, remedy: str) -> None:
+        """Note that nothing below `path` has a translation, even if it was noted as translated."""
+        for leaf in self._below(path):
+            self.translated.pop(leaf, None)
+        self.omit(path, reason, remedy)
+
     def listed(self) -> tuple[Listed, ...]:
         """Return the settings without a translation, in the order of the input."""
         unknown = ("no equivalent in Strowger", "see docs/configuration.md for related settings")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from gateway.cli.litellm_import.values import escaped
 from gateway.config.checks.models import check_values
 from gateway.config.problems import Problems
 from gateway.config.yaml_document import Tree
@@ -20,8 +21,14 @@ def request_fields(params: Mapping[str, Tree]) -> dict[str, Tree]:
     for key, value in params.items():
         field: Tree = [value] if key == "stop" and isinstance(value, str) else value
         if _acceptable(key, field):
-            found[key] = field
+            found[key] = _escaped(field)
     return found
+
+
+def _escaped(value: Tree) -> Tree:
+    if isinstance(value, list):
+        return [_escaped(one) for one in value]
+    return escaped(value) if isinstance(value, str) else value
 
 
 def _acceptable(key: str, value: Tree) -> bool:

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 from gateway.cli.litellm_import.access import Access
 from gateway.cli.litellm_import.deployments import Deployments
-from gateway.cli.litellm_import.ledger import Ledger, Listed, mapping, number
+from gateway.cli.litellm_import.ledger import Ledger, Listed, mapping
 from gateway.cli.litellm_import.routing import Models
+from gateway.cli.litellm_import.timeouts import DeploymentTimeouts
 from gateway.cli.litellm_import.values import Values
 from gateway.cli.litellm_import.yaml_output import COMMENT, document
 from gateway.config.yaml_document import Tree
@@ -31,8 +32,8 @@ def translate(tree: Tree) -> Translation:
     router, litellm = (
         mapping(sections.get(name)) for name in ("router_settings", "litellm_settings")
     )
-    timeout = _timeout(ledger, router.get("timeout"), litellm.get("request_timeout"))
-    deployments = Deployments(values, timeout, sections.get("credential_list"))
+    timeouts = DeploymentTimeouts(ledger, sections)
+    deployments = Deployments(values, timeouts, sections.get("credential_list"))
     ledger.omit(
         ("include",), "other files are not read", "put them into this file and import again"
     )
@@ -83,20 +84,3 @@ def translate(tree: Tree) -> Translation:
         variables=tuple(values.variables),
         models=len(models.models),
     )
-
-
-def _timeout(ledger: Ledger, router: Tree, litellm: Tree) -> float | None:
-    for path, value in (
-        (("router_settings", "timeout"), router),
-        (("litellm_settings", "request_timeout"), litellm),
-    ):
-        seconds = number(value)
-        if seconds:
-            ledger.translate(path, "providers[].timeouts.total_s")
-            ledger.omit(
-                ("litellm_settings", "request_timeout"),
-                "router_settings.timeout wins",
-                "nothing: it had no effect",
-            )
-            return seconds
-    return None

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from gateway.cli.litellm_import.ledger import Ledger, Path
-from gateway.cli.litellm_import.vendors import PLACEHOLDERS
 from gateway.config.yaml_document import Tree
 
 REFERENCE = "os.environ/"
@@ -28,7 +27,7 @@ class Values:
         if value.startswith(REFERENCE):
             name = value.removeprefix(REFERENCE)
             return self.variable(name) if _NAME.fullmatch(name) else None
-        return value.replace("${", "$${")
+        return escaped(value)
 
     def secret(self, value: Tree, path: Path, to: str, name: str) -> str | None:
         """Return a reference; a secret in the file is listed and becomes the variable `name`."""
@@ -45,9 +44,6 @@ class Values:
             else:
                 self.ledger.translate(path, to)
             return found
-        if value.lower() in PLACEHOLDERS:
-            self.ledger.translate(path, to)
-            return value
         name = self._free(name, value)
         self.ledger.omit(
             path,
@@ -67,6 +63,11 @@ class Values:
     def variable(self, name: str) -> str:
         self.variables[name] = None
         return f"${{{name}}}"
+
+
+def escaped(text: str) -> str:
+    """Return text that config.yaml reads as `text`."""
+    return text.replace("${", "$${")
 
 
 def _references(tree: Tree) -> Iterator[str]:

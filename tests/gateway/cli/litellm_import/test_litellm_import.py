@@ -188,14 +188,18 @@ router_settings: {default_fallbacks: [chat]}
     assert 'fallback: ["chat"]' in made
 
 
-def test_texts_in_place_of_a_key_and_headers_without_credentials_stay() -> None:
-    params = "{model: openai/a, api_key: none, organization: o-1, extra_headers: {X-Title: team}}"
+def test_headers_without_credentials_stay_and_a_text_in_place_of_a_key_is_none() -> None:
+    params = (
+        "{model: openai/a, api_base: 'http://h/v1', api_key: none, organization: o-1, "
+        "extra_headers: {X-Title: team}}"
+    )
 
     found = translate(tree_of(f"model_list: [{{model_name: a, litellm_params: {params}}}]"))
 
     assert found.listed == ()
     assert found.variables == ()
-    for made in ('api_key: "none"', '"X-Title": "team"', '"openai-organization": "o-1"'):
+    assert "api_key" not in found.text
+    for made in ('"X-Title": "team"', '"openai-organization": "o-1"'):
         assert made in found.text
 
 
