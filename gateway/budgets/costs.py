@@ -13,6 +13,8 @@ from gateway.routing.planning.route import Backend, Route, RouteTable
 
 ATTOS: Final = 10**9
 """10⁻¹⁸ US dollars in 10⁻⁹."""
+MOST_NEEDED: Final = 2**62
+"""More than any budget has; what processes send each other and the store keeps has 64 bits."""
 _MOST_KEPT: Final = 4096
 """Model names whose prices are remembered; clients choose them behind wildcards."""
 
@@ -59,7 +61,10 @@ class RouteCosts:
             nanos = -(-(prompt * prices.input + answer * prices.output) // ATTOS)
         else:
             nanos = prices.most(prompt, answer)
-        return Cost(nanos, prompt + answer, tokens.guessed, prices.unpriced)
+        needed = prompt + answer
+        if nanos > MOST_NEEDED or needed > MOST_NEEDED:
+            nanos, needed = min(nanos, MOST_NEEDED), min(needed, MOST_NEEDED)
+        return Cost(nanos, needed, tokens.guessed, prices.unpriced)
 
     def prices(self, route: Route, model: str) -> RoutePrices:
         """The prices of all backends that may answer a request. model: the requested one."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gateway.config.schema.units import Count, Name, RuleName, SecondsOrZero
+from gateway.config.schema.units import Amount, Name, RuleName, Wait
 
 Each = Literal["key", "team", "user", "end_user"]
 """Which of the subjects of a rule are held apart."""
@@ -36,12 +36,12 @@ class Limit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     who: LimitWho = LimitWho()
     each: Each | None = None
     models: tuple[Name, ...] = ("*",)
-    requests: Count | None = None
-    tokens: Count | None = None
-    concurrent: Count | None = None
+    requests: Amount | None = None
+    tokens: Amount | None = None
+    concurrent: Amount | None = None
     per: Literal["minute", "hour", "day"] = "minute"
     exact: bool = True
-    wait_s: SecondsOrZero = 0.0
+    wait_s: Wait = 0.0
     on_outage: Literal["local", "refuse"] = "local"
     plan: Annotated[str, Meta(extra={"resolved": True})] = ""
 
@@ -55,12 +55,12 @@ class OwnLimit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: RuleName | None = None
     each: Literal["end_user"] | None = None
     models: tuple[Name, ...] = ("*",)
-    requests: Count | None = None
-    tokens: Count | None = None
-    concurrent: Count | None = None
+    requests: Amount | None = None
+    tokens: Amount | None = None
+    concurrent: Amount | None = None
     per: Literal["minute", "hour", "day"] = "minute"
     exact: bool = True
-    wait_s: SecondsOrZero = 0.0
+    wait_s: Wait = 0.0
     on_outage: Literal["local", "refuse"] = "local"
 
 

@@ -18,6 +18,9 @@ GIB = 1024 * MIB
 Count = Annotated[int, Meta(ge=1)]
 """At least one."""
 
+Amount = Annotated[int, Meta(ge=1, le=10**15)]
+"""At least one; sums of such amounts have 64 bits, and are exact in Redis."""
+
 Tokens = Annotated[int, Meta(ge=0)]
 """Zero or more tokens."""
 
@@ -31,6 +34,9 @@ Seconds = Annotated[float, Meta(gt=0)]
 
 SecondsOrZero = Annotated[float, Meta(ge=0)]
 """Seconds; 0 turns the feature off."""
+
+Wait = Annotated[float, Meta(ge=0, le=86_400)]
+"""Seconds, at most a day; 0 turns the feature off."""
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 """A share of the whole: above 0, at most 1."""

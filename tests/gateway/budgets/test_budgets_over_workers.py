@@ -91,6 +91,20 @@ async def test_two_workers_spend_together_what_a_budget_has(two: Spending) -> No
     assert "has 39 USD left" in answers[-1].json()["error"]["message"]
 
 
+@pytest.mark.parametrize("longest", [10**13, 10**30])
+async def test_a_request_that_may_cost_more_than_any_number_is_refused(
+    longest: int, two: Spending
+) -> None:
+    two.remote.behaviour = says_hello
+    async with AsyncExitStack() as stack:
+        client = await two.client(stack, "c", 0)
+        refused = await client.post(CHAT, json={**HELLO, "max_tokens": longest})
+
+    assert refused.status_code == 429
+    assert refused.json()["error"]["code"] == "budget_exceeded"
+    assert "lower max_tokens or shorten the prompt" in refused.json()["error"]["message"]
+
+
 async def test_two_workers_hold_each_end_user_to_the_budget(two: Spending) -> None:
     """Each reserves 44 USD and costs 13: the fourth finds 31."""
     two.remote.behaviour = says_hello
