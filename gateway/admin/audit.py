@@ -1,7 +1,7 @@
 """`GET /admin/audit`: the rows of the audit log, page by page."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Final
 
@@ -18,6 +18,8 @@ from gateway.store.audit_rows import AuditQuery, AuditRows
 from schemas.errors import InvalidRequest, Unavailable
 
 MOST: Final = 1_000
+LAST: Final = 2**63 - 1
+"""The largest `seq` that a store can have."""
 
 
 class SettingChange(Struct, frozen=True, kw_only=True):
@@ -76,7 +78,7 @@ def audit_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
             int, QueryParameter(ge=1, le=MOST, description="number of rows, newest first")
         ] = 100,
         before: Annotated[
-            int | None, QueryParameter(ge=1, description="rows with a lower `seq` only")
+            int | None, QueryParameter(ge=1, le=LAST, description="rows with a lower `seq` only")
         ] = None,
         since: Annotated[
             str, QueryParameter(description="RFC 3339 time with a time zone; rows from then on")
@@ -151,7 +153,9 @@ def _since(text: str) -> str:
         return ""
     try:
         instant = datetime.fromisoformat(text)
-    except ValueError:
+        if instant.tzinfo is not None:
+            instant = instant.astimezone(UTC)
+    except (ValueError, OverflowError):
         instant = None
     if instant is None or instant.tzinfo is None:
         raise InvalidRequest(

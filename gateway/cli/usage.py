@@ -39,7 +39,7 @@ def _filters(command: click.Command) -> click.Command:
 @click.command()
 @config_option
 @click.option("--by", default=",".join(DEFAULT), show_default=True, help=", ".join(DIMENSIONS))
-@click.option("--days", type=click.IntRange(min=1), help="Days up to today; default 30.")
+@click.option("--days", type=click.IntRange(1, 10_000), help="Days up to today; default 30.")
 @click.option("--month", default="", help="A month such as 2026-11, or `this` or `last`.")
 @click.option("--from", "begin", default="", help="A date, or a time with a time zone.")
 @click.option("--to", "end", default="", help="The first date or time not included; default now.")

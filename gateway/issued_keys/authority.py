@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from ipaddress import ip_network
 from typing import Annotated, Final, Literal, TypeVar
@@ -236,8 +236,8 @@ class KeyAuthority:
             models=_or(fields.models, key.models),
             max_priority=_or(fields.max_priority, key.max_priority),
             tags=_or(fields.tags, key.tags),
-            expires=_seconds(fields.expires, key.expires),
-            not_before=_seconds(fields.not_before, key.not_before),
+            expires=_seconds("expires", fields.expires, key.expires),
+            not_before=_seconds("not_before", fields.not_before, key.not_before),
             allowed_networks=key.allowed_networks
             if isinstance(fields.allowed_networks, UnsetType)
             else _networks(fields.allowed_networks),
@@ -289,10 +289,15 @@ def _or(given: _T | UnsetType, known: _T) -> _T:
     return known if isinstance(given, UnsetType) else given
 
 
-def _seconds(given: datetime | None | UnsetType, known: float | None) -> float | None:
+def _seconds(field: str, given: datetime | None | UnsetType, known: float | None) -> float | None:
+    """Raises InvalidRequest."""
     if isinstance(given, UnsetType):
         return known
-    return None if given is None else given.timestamp()
+    try:
+        return None if given is None else given.astimezone(UTC).timestamp()
+    except OverflowError:
+        message = f"{field}: expected a time from the year 1 to 9999 in UTC"
+        raise InvalidRequest(message, param=field) from None
 
 
 def _networks(given: Sequence[str]) -> tuple[str, ...]:

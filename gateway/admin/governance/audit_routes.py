@@ -10,7 +10,7 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
-from gateway.admin.audit import audit_page, audit_query
+from gateway.admin.audit import LAST, audit_page, audit_query
 from gateway.admin.governance.audit import AuditPart, audit_section
 from gateway.admin.governance.frame import shown
 from gateway.audit.event import LONGEST
@@ -28,7 +28,7 @@ def audit_view_route(current: Callable[[], Gateway]) -> HTTPRouteHandler:
         action: Annotated[str, QueryParameter(max_length=LONGEST)] = "",
         actor: Annotated[str, QueryParameter(max_length=LONGEST)] = "",
         since: Annotated[str, QueryParameter(max_length=LONGEST)] = "",
-        before: Annotated[int | None, QueryParameter(ge=1)] = None,
+        before: Annotated[int | None, QueryParameter(ge=1, le=LAST)] = None,
     ) -> Response[str]:
         gateway, status = current(), 200
         part = AuditPart(

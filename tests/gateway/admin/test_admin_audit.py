@@ -73,7 +73,16 @@ async def test_a_row_has_its_facts_and_changes(client: httpx.AsyncClient) -> Non
 
 
 @pytest.mark.parametrize(
-    "query", [{"limit": "0"}, {"limit": "1001"}, {"since": "yesterday"}, {"since": "2026-01-01"}]
+    "query",
+    [
+        {"limit": "0"},
+        {"limit": "1001"},
+        {"before": str(2**63)},
+        {"since": "yesterday"},
+        {"since": "2026-01-01"},
+        {"since": "0001-01-01T00:00:00+01:00"},
+        {"since": "9999-12-31T23:59:59-01:00"},
+    ],
 )
 async def test_a_wrong_parameter_is_named(query: dict[str, str], client: httpx.AsyncClient) -> None:
     answer = await client.get("/admin/audit", params=query, headers=OPERATOR)

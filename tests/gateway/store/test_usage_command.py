@@ -96,6 +96,7 @@ def test_a_wrong_question_is_answered_in_a_sentence(tmp_path: Path) -> None:
         (["--by", "teem"], "by: unknown 'teem'; did you mean \"team\"?"),
         (["--time-zone", "Mars"], "time_zone: unknown time zone 'Mars'"),
         (["--month", "last", "--days", "3"], "give either days or month"),
+        (["--days", str(10**20)], "not in the range 1<=x<=10000"),
         (["--json", "--csv"], "give either --json or --csv"),
     ):
         result = CliRunner().invoke(strowger, ["usage", "--config", str(config), *words])
