@@ -25,13 +25,14 @@ from schemas.errors import Conflict, InvalidRequest, RouteNotFound
 
 LONGEST_OVERLAP_S: Final = 90 * 86_400.0
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+-]{0,127}")
+_NO_NUL: Final = r"^[^\x00]*$"
 Permit = Callable[[str], None]
 """Raises Forbidden for a team whose keys may not be managed; "" is the keys without a team."""
 
 _T = TypeVar("_T")
 
-_Text = Annotated[str, Meta(max_length=256)]
-_Item = Annotated[str, Meta(min_length=1, max_length=256)]
+_Text = Annotated[str, Meta(max_length=256, pattern=_NO_NUL)]
+_Item = Annotated[str, Meta(min_length=1, max_length=256, pattern=_NO_NUL)]
 _Names = Annotated[tuple[_Item, ...], Meta(min_length=1, max_length=1000)]
 _Items = Annotated[tuple[_Item, ...], Meta(max_length=100)]
 _Instant = Annotated[datetime, Meta(tz=True)]

@@ -149,7 +149,7 @@ class PostgresConnection:
         return bool(poll.poll(0))
 
     def execute(self, sql: str, values: Sequence[Value]) -> "psycopg.Cursor[tuple[object, ...]]":
-        return self._connection.execute(_marked(sql), values or None)
+        return self._connection.execute(_marked(sql), list(map(_storable, values)) or None)
 
     def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
         with self._connection.cursor() as cursor:
@@ -174,6 +174,11 @@ class PostgresConnection:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _storable(value: Value) -> Value:
+    """Replace NUL, which a client may ask for and PostgreSQL's texts cannot have."""
+    return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
 
 
 def _marked(sql: str) -> LiteralString:

@@ -166,6 +166,8 @@ FAULTY: list[tuple[dict[str, object], str]] = [
      "expires: expected a time from the year 1 to 9999 in UTC"),
     ({"name": "x", "not_before": "0001-01-01T00:00:00+01:00"},
      "not_before: expected a time from the year 1 to 9999 in UTC"),
+    ({"name": "x", "user": "a\0"}, "$.user"),
+    ({"name": "x", "tags": ["a\0"]}, "$.tags[0]"),
     ({"name": "x", "allowed_networks": ["10.0.0.1/8"]}, "write a network as 10.1.0.0/16"),
     ({"name": "x", "secret": "mine"}, "secret"),
     ({"name": "x", "limits": [{}]}, "limits[0]: limits nothing; set requests, tokens"),

@@ -3,8 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
+from gateway.store.audit_rows import AuditQuery
 from gateway.store.database import Database
 from gateway.store.open import driver_of
+from gateway.store.payload_rows import PayloadQuery
 from gateway.store.schema import migration
 from gateway.store.sql import SqlStore
 from schemas.secret import Secret
@@ -24,6 +26,15 @@ def test_texts(text: str, store: SqlStore) -> None:
     found = store.recorded_request("a")
     assert found is not None
     assert (found.model, found.backend, found.error) == (text, text, text)
+
+
+def test_a_search_for_nul_finds_nothing(store: SqlStore) -> None:
+    assert store.known_request("\0") is None
+    assert store.recorded_request("\0") is None
+    assert store.issued_keys.find("\0") is None
+    assert store.payloads.find("\0") is None
+    assert store.payloads.page(PayloadQuery(key="\0", model="\0")) == []
+    assert store.audit.page(AuditQuery(actor="\0", action="\0")) == []
 
 
 def test_numbers(url: Secret, store: SqlStore) -> None:
