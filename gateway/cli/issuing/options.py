@@ -5,11 +5,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypedDict, TypeVar
 
 import click
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from gateway.cli.durations import DURATION, duration
 from gateway.issued_keys.authority import KeyFields
 from gateway.issued_keys.rule_text import budget_from, limit_from
+from schemas.errors import InvalidRequest
 
 F = TypeVar("F", bound=Callable[..., object])
 _T = TypeVar("_T")
@@ -78,7 +80,7 @@ def field_options(command: F) -> F:
 
 def fields_of(options: FieldOptions) -> KeyFields:
     """Return the fields that are given. Raises InvalidRequest."""
-    return KeyFields(
+    fields = KeyFields(
         team=_or_unset(options["team"]),
         user=_or_unset(options["user"]),
         models=options["models"] or UNSET,
@@ -90,6 +92,10 @@ def fields_of(options: FieldOptions) -> KeyFields:
         limits=tuple(map(limit_from, options["limits"])) or UNSET,
         budgets=tuple(map(budget_from, options["budgets"])) or UNSET,
     )
+    try:
+        return msgspec.convert(msgspec.to_builtins(fields), KeyFields)
+    except msgspec.ValidationError as exc:
+        raise InvalidRequest(str(exc)) from exc
 
 
 def _or_unset(value: _T | None) -> _T | UnsetType:

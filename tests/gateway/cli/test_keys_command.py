@@ -61,6 +61,8 @@ def test_a_key_goes_through_its_life(config: str) -> None:
         (("create", "x", "--team", "gren"), "team: no team is named 'gren'"),
         (("create", "x", "--model", "chatt"), "models: no model is named 'chatt'"),
         (("create", "x", "--network", "10.0.0.1/8"), "allowed_networks: "),
+        (("create", "x", "--tag", ""), "length >= 1 - at `$.tags[0]`"),
+        (("create", "x", "--user", "u" * 257), "length <= 256 - at `$.user`"),
         (
             ("create", "x", "--limit", "requests=5,per=year"),
             "must be one of minute, hour, day; write it as requests=60",
