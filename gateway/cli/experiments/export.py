@@ -1,7 +1,7 @@
 """`strowger experiments export`: write the rows from which reports are computed."""
 
 from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 
@@ -37,6 +37,8 @@ def export(name: str, output: Path | None, form: str | None, path: Path) -> None
     One row per metric, unit, epoch and variant, with the number of observations and their sum.
     Works for experiments that were removed from the configuration, too.
     """
+    if output is not None and not output.name:
+        raise click.UsageError("--output needs the name of a file")
     ending = output.suffix.lower() if output is not None else ""
     form = form or ("parquet" if ending == ".parquet" else "csv")
     if output is None and form == "parquet":
@@ -80,12 +82,22 @@ def _known(config: Config, store: Store, name: str) -> str:
 
 @contextmanager
 def _complete_file(output: Path) -> Generator[Path]:
-    """Yield a temporary file that replaces `output` when it is complete."""
-    part = output.with_name(f"{output.name}.part")
+    """Yield a temporary file that replaces `output` when it is complete.
+
+    A device or a pipe is yielded itself, and of a link the file that it leads to is replaced.
+    """
+    part: Path | None = None
     try:
+        if output.exists() and not output.is_file():
+            yield output
+            return
+        target = output.resolve()
+        part = target.with_name(f"{target.name}.part")
         yield part
-        part.replace(output)
+        part.replace(target)
     except OSError as exc:
         raise Faults((f"{output}: cannot be written: {exc.strerror or exc}",)) from exc
     finally:
-        part.unlink(missing_ok=True)
+        if part is not None:
+            with suppress(OSError):  # a name that cannot be written cannot be removed either
+                part.unlink(missing_ok=True)

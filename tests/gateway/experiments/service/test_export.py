@@ -6,11 +6,13 @@ The computation is written from docs/experiments-statistics.md and shares no cod
 import csv
 import io
 import json
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from math import exp, expm1, log, sqrt
 from pathlib import Path
+from threading import Thread
 from typing import Any, cast
 
 import numpy as np
@@ -264,6 +266,35 @@ def test_a_csv_file_is_what_standard_output_gets(file: Path, tmp_path: Path) -> 
     run(file, "export", "trial", "-o", str(target))
 
     assert target.read_bytes() == run(file, "export", "trial").stdout_bytes
+
+
+def test_a_pipe_and_a_link_stay_what_they_are(file: Path, tmp_path: Path) -> None:
+    pipe, link, target = tmp_path / "pipe", tmp_path / "link.csv", tmp_path / "target.csv"
+    os.mkfifo(pipe)
+    target.write_text("old")
+    link.symlink_to(target)
+    read: list[str] = []
+    reader = Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    assert run(file, "export", "trial", "-o", str(pipe)).exit_code == 0
+    assert pipe.is_fifo()
+    reader.join(30)
+    piped = read[0].splitlines()
+    assert run(file, "export", "trial", "-o", str(link)).exit_code == 0
+
+    assert link.is_symlink()
+    assert piped == target.read_text().splitlines()
+    assert piped == run(file, "export", "trial").stdout.splitlines()
+
+
+@pytest.mark.parametrize("output", ["", "x" * 3000, "missing/folder.csv", "config.yaml/x.csv"])
+def test_a_name_that_no_file_can_have_is_reported(file: Path, output: str) -> None:
+    name = str(file.parent / output) if output else output
+
+    found = run(file, "export", "trial", "-o", name)
+
+    assert isinstance(found.exception, SystemExit)
+    assert "cannot be written" in found.stderr or "needs the name of a file" in found.stderr
 
 
 def test_what_cannot_be_exported_is_reported(file: Path, tmp_path: Path) -> None:
