@@ -31,7 +31,7 @@ def open_target(where: str) -> ExportTarget:
 
     Raises InvalidConfig for a malformed address or a folder that another process exports to.
     """
-    if "://" not in where:
+    if where and "://" not in where:
         return Folder(Path(where))
     if not where.startswith(S3) or where.removeprefix(S3)[:1] in {"", "/", "?"}:
         raise InvalidConfig(("--to: must be a folder or s3://BUCKET/PREFIX",))

@@ -176,7 +176,7 @@ def test_the_folder_of_another_store_or_of_a_newer_state_is_refused(tmp_path: Pa
     assert (older.exit_code, "the export is ahead of the database" in older.output) == (1, True)
 
 
-@pytest.mark.parametrize("where", ["ftp://x/y", "s3://"])
+@pytest.mark.parametrize("where", ["", "ftp://x/y", "s3://"])
 def test_a_place_that_is_none_is_refused_with_the_remedy(tmp_path: Path, where: str) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG.format(url=f"sqlite:///{tmp_path}/s.db"))
