@@ -42,6 +42,7 @@ from gateway.state import Gateway
 from gateway.surfaces.hot_route import TemplatedPaths
 from gateway.surfaces.routes import HOT_ROUTES
 from schemas.errors import (
+    BodyTooLarge,
     GatewayError,
     InvalidRequest,
     MethodNotAllowed,
@@ -205,6 +206,9 @@ def _framework_error(request: _Request, exc: HTTPException) -> Response[bytes]:
             fault, *_ = msgspec.convert(exc.extra, list[_Fault])
             told = f"{fault.key}: {fault.message}; see GET /openapi.json for what is accepted"
             error = InvalidRequest(told, param=fault.key or None)
+        case 413:
+            most = request.route_handler.resolve_request_max_body_size()
+            error = BodyTooLarge(f"the body is larger than the maximum of {most} bytes")
         case status:
             error = GatewayError(exc.detail)
             error.status = status

@@ -210,6 +210,16 @@ async def test_a_faulty_key_is_refused_with_its_field(
     assert len(listed) == 1
 
 
+async def test_a_body_that_is_too_large_is_refused_with_the_largest_size(
+    refusing: httpx.AsyncClient,
+) -> None:
+    answer = await refusing.post("/keys", content=b" " * 262_145)
+
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (413, "request_too_large")
+    assert error["message"] == "the body is larger than the maximum of 262144 bytes"
+
+
 async def test_keys_of_the_file_cannot_be_changed_and_unknown_ones_are_404(tmp_path: Path) -> None:
     calls: list[tuple[str, str, Callable[[str], dict[str, object] | None]]] = [
         ("PATCH", "", lambda _: {"disabled": True}),
