@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
 import click
 from msgspec import Struct
@@ -49,7 +50,7 @@ def url_option(
             tls = Tls(
                 ca_file=_text(ca_file), client_cert=_text(client_cert), client_key=_text(client_key)
             )
-            address = None if url is None else Address(url=str(url).rstrip("/"), tls=tls)
+            address = None if url is None else Address(url=_checked(str(url)), tls=tls)
             return command(address, tls, *args, **kwargs)
 
         for name, variable, text in reversed(_OPTIONS):
@@ -92,6 +93,17 @@ def address_of(config: Config, tls: Tls) -> Address:
         tls=tls,
         pinned=own.cert if own is not None and tls.ca_file is None else None,
     )
+
+
+def _checked(url: str) -> str:
+    """Return a URL without a slash at its end. Raises click.UsageError if it is none."""
+    try:
+        urlsplit(url)
+    except ValueError as exc:
+        raise click.UsageError(f"--url: {exc}") from exc
+    if not url.isascii():
+        raise click.UsageError("--url: must be ASCII; write other characters as %XX")
+    return url.rstrip("/")
 
 
 def _text(value: object) -> str | None:

@@ -39,7 +39,7 @@ class _Readiness(msgspec.Struct):
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0, min_open=True),
+    type=click.FloatRange(0, 86_400, min_open=True),
     default=5.0,
     show_default=True,
     help="Seconds to wait for an answer.",

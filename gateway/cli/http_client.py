@@ -14,6 +14,7 @@ from gateway.cli.address import Address
 from gateway.cli.config_loading import Faults
 from gateway.upstream.wire import WireTransport
 from schemas.errors import (
+    GatewayError,
     InvalidConfig,
     UpstreamBroken,
     UpstreamError,
@@ -133,6 +134,8 @@ def upstream_faults(url: str) -> Generator[None, None, None]:
         raise Faults((f"{url}: {exc.message}{hint}",)) from exc
     except UpstreamError as exc:
         raise Faults((f"{url}: {exc.message}",)) from exc
+    except GatewayError as exc:  # what a header cannot carry, such as a key with a line break
+        raise Faults((exc.message,)) from exc
 
 
 async def _fetch(address: Address, target: str, key: str, body: bytes, headers: Headers) -> bytes:

@@ -22,7 +22,7 @@ metric_option = click.option("--metric", help="Feedback metric. Default: the pri
 @click.argument("name")
 @metric_option
 @click.option("--outside", is_flag=True, help="Only votes outside the metric's current range.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True)
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def votes(

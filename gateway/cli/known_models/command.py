@@ -35,7 +35,12 @@ path."""
     "--backends", "knowing", is_flag=True, help="Show what is known about the configured models."
 )
 @click.option(
-    "--timeout", "timeout_s", default=30.0, show_default=True, help="Seconds per backend."
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0, 86_400, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Seconds per backend.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
