@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import astuple, replace
 
 from gateway.audit.event import Change
-from gateway.config.problems import MASK, SHORTEST_SECRET
+from gateway.config.problems import MASK, PLACEHOLDERS, SHORTEST_SECRET
 from gateway.config.schema.config import Config
 from schemas.secret import Secret
 
@@ -75,7 +75,7 @@ class Masked:
     """Renders values without secrets, also where one is repeated in a plain text."""
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
-        values = {one.reveal() for one in secrets}
+        values = {one.reveal() for one in secrets if one.reveal().lower() not in PLACEHOLDERS}
         self._whole = frozenset(values)
         parts = (one for one in values if len(one) >= SHORTEST_SECRET)
         self._parts = sorted(parts, key=len, reverse=True)

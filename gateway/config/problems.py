@@ -15,6 +15,8 @@ Path = tuple[str | int, ...]
 MASK = "***"
 SHORTEST_SECRET = 4
 """Characters. A shorter one is masked only as a whole value: as a part it is in too many words."""
+PLACEHOLDERS = frozenset({"anything", "dummy", "empty", "fake-key", "na", "none", "not-needed"})
+"""Texts, in lower case, that stand for no key where a client insists on one: no secrets."""
 LONGEST_SHOWN = 80
 FEW = 12
 MOST_SHOWN = 200
@@ -68,7 +70,9 @@ class Problems:
 
     def hide(self, *secrets: str) -> None:
         """Mask these secrets in every message, including messages added earlier."""
-        self._secrets.update(secret for secret in secrets if secret.strip())
+        self._secrets.update(
+            secret for secret in secrets if secret.strip() and secret.lower() not in PLACEHOLDERS
+        )
         self._longest_first.clear()
 
     @property

@@ -7,7 +7,8 @@ from adapters.hosts_with_keys import requires_credential
 from gateway.cli.litellm_import.acceptance import accepts
 from gateway.cli.litellm_import.ledger import Path
 from gateway.cli.litellm_import.values import Values, variable_name
-from gateway.cli.litellm_import.vendors import AWS, PLACEHOLDERS, AdapterChoice
+from gateway.cli.litellm_import.vendors import AWS, AdapterChoice
+from gateway.config.problems import PLACEHOLDERS
 from gateway.config.yaml_document import Tree
 
 _KEYS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")

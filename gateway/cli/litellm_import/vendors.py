@@ -122,9 +122,6 @@ _GOOGLE: Final = ("gemini", "text-embedding", "text-multilingual-embedding", "*"
 _REGION_OF_NAME: Final = re.compile(r"([a-z]{2,}(?:-[a-z]+)+-[0-9])/(.+)")
 _REGION_OF_ARN: Final = re.compile(r"arn:aws[a-z-]*:bedrock:([a-z0-9-]+):")
 
-PLACEHOLDERS = frozenset({"anything", "dummy", "empty", "fake-key", "na", "none", "not-needed"})
-"""Texts in place of a key, in lower case, for servers that require none."""
-
 NOT_SECRET = frozenset(
     {"anthropic-beta", "anthropic-version", "http-referer", "openai-organization", "x-title"}
 )

@@ -95,6 +95,12 @@ def test_a_secret_in_a_plain_setting_is_masked_there() -> None:
     assert without_secrets("token-in-a-path and sk-first-secret", old) == "*** and ***"
 
 
+def test_a_text_that_stands_for_no_key_is_not_masked() -> None:
+    base = BASE.replace("${ONE}", "none") + "teams: [{name: none}]"
+
+    assert ("teams[none]", '{"name":"none"}', None) in changes(base, BASE)
+
+
 secrets = st.text(ascii_letters + digits, min_size=12, max_size=30)
 LIMITED = BASE + "limits: [{name: l, who: {key: ada}, requests: 60, per: minute}]"
 SHAPES = (

@@ -142,6 +142,13 @@ def test_a_value_that_is_not_a_secret_stays_readable_next_to_a_short_secret() ->
     assert faults(text) == ['server.port: expected an integer from 0 to 65535, found "80x"']
 
 
+@pytest.mark.parametrize("word", ["none", "dummy", "anything", "EMPTY"])
+def test_a_text_that_stands_for_no_key_is_not_masked(word: str) -> None:
+    (told,) = faults_of_provider(f"adapter: {word}, base_url: 'http://h/v1', api_key: {word}")
+
+    assert f'no adapter is named "{word}"' in told
+
+
 def test_secrets_are_readable_for_those_who_need_them() -> None:
     text = EVERY_PLACE.replace("@", "${SAME}").replace(
         "store: {url: ${SAME}, redis_url: ${SAME}}", ""
