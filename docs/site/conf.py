@@ -74,6 +74,15 @@ def _read(app: Sphinx, docname: str, content: list[str]) -> None:
     )
 
 
+def _declare_language(
+    _app: Sphinx, pagename: str, _template: str, context: dict[str, object], _tree: object
+) -> None:
+    """Declare Chinese pages as such, for fonts, screen readers and translators of browsers."""
+    if pagename.startswith("zh/"):
+        context["language"] = "zh-CN"
+
+
 def setup(app: Sphinx) -> None:
     """Sphinx calls it once per build."""
     app.connect("source-read", _read)
+    app.connect("html-page-context", _declare_language)

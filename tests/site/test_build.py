@@ -75,6 +75,17 @@ def test_every_page_is_in_the_site(site: Path) -> None:
 
 
 @pytest.mark.nightly
+def test_a_page_declares_the_language_that_it_is_in(site: Path) -> None:
+    declared = {
+        (page.parent.name == "zh", str(re.findall(r"<html[^>]* lang=\"([^\"]+)\"", text)))
+        for page in site.rglob("*.html")
+        for text in [page.read_text("utf-8")]
+    }
+
+    assert declared == {(True, "['zh-CN']"), (False, "['en']")}
+
+
+@pytest.mark.nightly
 def test_no_page_loads_anything_from_another_host(site: Path) -> None:
     pages = {page.name: external(page.read_text("utf-8")) for page in site.rglob("*.html")}
 
