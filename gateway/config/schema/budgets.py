@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from gateway.config.schema.limits import Each, LimitWho
-from gateway.config.schema.units import Amount, Name, RuleName, Share
+from gateway.config.schema.units import ManyTokens, Name, RuleName, Share
 
 Per = Literal["day", "week", "month", "total"]
 
@@ -39,7 +39,7 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     each: Each | None = None
     models: tuple[Name, ...] = ("*",)
     usd: Annotated[float, Meta(gt=0, le=1e9)] | None = None
-    tokens: Amount | None = None
+    tokens: ManyTokens | None = None
     per: Per = "month"
     time_zone: Name = "UTC"
     alerts: tuple[Share, ...] = ()
@@ -58,7 +58,7 @@ class OwnBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     each: Literal["end_user"] | None = None
     models: tuple[Name, ...] = ("*",)
     usd: Annotated[float, Meta(gt=0, le=1e9)] | None = None
-    tokens: Amount | None = None
+    tokens: ManyTokens | None = None
     per: Per = "month"
     time_zone: Name = "UTC"
     alerts: tuple[Share, ...] = ()

@@ -18,8 +18,11 @@ GIB = 1024 * MIB
 Count = Annotated[int, Meta(ge=1)]
 """At least one."""
 
-Amount = Annotated[int, Meta(ge=1, le=10**15)]
-"""At least one; sums of such amounts have 64 bits, and are exact in Redis."""
+Amount = Annotated[int, Meta(ge=1, le=10**12)]
+"""Of a limit; Redis's script answers with at most 14 digits."""
+
+ManyTokens = Annotated[int, Meta(ge=1, le=10**15)]
+"""Of a budget; sums have 64 bits."""
 
 Tokens = Annotated[int, Meta(ge=0)]
 """Zero or more tokens."""

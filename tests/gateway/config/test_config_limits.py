@@ -37,7 +37,7 @@ FAULTS = [
     ('name: a, who: {any: true}, models: ["a*b"], requests: 1',
      'limits[0].models[0]: "a*b" contains a * before its end; * is a wildcard only at the end'),
     ("name: a, who: {any: true}, requests: 0",
-     "limits[0].requests: expected an integer from 1 to 1000000000000000 or null, found 0"),
+     "limits[0].requests: expected an integer from 1 to 1000000000000 or null, found 0"),
     ("name: a, who: {any: true}, rpm: 1",
      'limits[0].rpm: unknown key; did you mean "requests"?'),
 ]  # fmt: skip

@@ -33,7 +33,7 @@ teams:
 """
 NAMES = st.text("abcXYZ019._@:+-", min_size=1, max_size=64)
 MODELS = st.lists(st.sampled_from(["*", "chat", "gpt-*", "with space", "a,b", "ü"]), min_size=1)
-COUNTS = st.none() | st.integers(1, 10**15)
+COUNTS = st.none() | st.integers(1, 10**12)
 LIMITS = st.builds(
     OwnLimit,
     name=st.none() | NAMES,

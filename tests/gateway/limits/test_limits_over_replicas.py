@@ -38,6 +38,7 @@ limits:
   - {{name: tokens, who: {{key: b}}, tokens: 300, per: hour}}
   - {{name: seats, who: {{key: c}}, concurrent: 3}}
   - {{name: people, who: {{key: f}}, each: end_user, requests: 5, per: hour}}
+  - {{name: huge, who: {{key: g}}, requests: {most}, tokens: {most}, concurrent: {most}}}
   - {{name: local, who: {{key: d}}, requests: 8, per: hour}}
   - {{name: strict, who: {{key: e}}, requests: 8, per: hour, on_outage: refuse}}
 """
@@ -87,8 +88,8 @@ async def two(
     folder = tmp_path_factory.mktemp("replicas")
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(provider())
-        keys = ", ".join(f"{{name: {key}, key: key-of-{key}-00000000}}" for key in "abcdef")
-        text = CONFIG.format(redis=redis.url, url=remote.base_url, keys=keys)
+        keys = ", ".join(f"{{name: {key}, key: key-of-{key}-00000000}}" for key in "abcdefg")
+        text = CONFIG.format(redis=redis.url, url=remote.base_url, keys=keys, most=10**12)
         files = [folder / name / "config.yaml" for name in ("one", "two")]
         for file in files:
             file.parent.mkdir()
@@ -155,6 +156,14 @@ async def test_a_burst_of_concurrent_requests_never_exceeds_the_limit_of_tokens(
 
     assert admitted == 28
     assert last == [429] * 3
+
+
+async def test_the_largest_limits_are_held_over_replicas(two: Replicas) -> None:
+    two.remote.behaviour = says_hello
+    answers = [await two.send(turn, "g") for turn in range(6)]
+
+    assert [one.status_code for one in answers] == [200] * 6
+    assert answers[0].headers["x-ratelimit-limit-tokens"] == str(10**12)
 
 
 async def test_without_redis_each_replica_limits_alone_or_refuses(two: Replicas) -> None:
