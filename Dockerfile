@@ -5,7 +5,7 @@
 #   engine    with the engine for CPUs and the bundled model; the default
 #
 # A tag moves, so a release names both bases by digest: --build-arg BASE=NAME@sha256:… . The engine's Python packages are the
-# largest part; the base only has to have Python 3.11 to 3.13 with venv, and glibc 2.28 or newer.
+# largest part; the base only has to have Python 3.11 to 3.13 with venv, and glibc 2.31 or newer.
 ARG BASE=docker.io/library/python:3.11-slim-bookworm
 ARG ASCEND_BASE=quay.io/ascend/cann:8.5.0-910b-ubuntu22.04-py3.11
 
