@@ -79,8 +79,9 @@ class SqliteDriver:
         for ending in ("", "-wal", "-shm"):
             file = Path(f"{self._path}{ending}")
             try:
-                mode = stat.S_IMODE(file.stat().st_mode)
-                if mode & _OTHERS:
+                found = file.stat().st_mode
+                mode = stat.S_IMODE(found)
+                if stat.S_ISREG(found) and mode & _OTHERS:
                     file.chmod(mode & ~_OTHERS)
                     message = "%s was readable by other users (mode %o); changed to 600"
                     _log.warning(message, file, mode)

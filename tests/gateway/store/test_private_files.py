@@ -57,3 +57,14 @@ def test_a_missing_folder_is_reported_by_the_store(tmp_path: Path) -> None:
 
     with pytest.raises(Exception, match="unable to open database file"):
         store.prepare()
+
+
+def test_a_folder_in_place_of_the_file_keeps_its_mode(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+
+    with pytest.raises(Exception, match="unable to open database file"):
+        SqlStore(SqliteDriver(folder)).prepare()
+
+    assert modes(tmp_path) == {"shared": 0o1777}
