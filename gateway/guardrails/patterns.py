@@ -52,7 +52,16 @@ class PatternHook(TextHook):
                 raise ValueError(f"pattern {rule.name!r} matches the empty text")
             self._rules.append((compiled, rule))
         if self._rules:
+            self._compile_set()
+
+    def _compile_set(self) -> None:
+        try:
             self._set.Compile()
+        except re2.error:
+            raise ValueError(
+                "the patterns and words are too large together; shorten counted repetitions such "
+                r"as \w{1,500}, or divide the patterns or words among several guardrails"
+            ) from None
 
     def find(self, text: str, begin: int) -> Sequence[Span]:
         if not self._rules:

@@ -1,0 +1,27 @@
+"""Patterns that RE2 cannot compile together are refused when the configuration is read."""
+
+import json
+
+import pytest
+
+from gateway.config.load import read_config
+from gateway.wiring.guards import guards_of
+from schemas.errors import InvalidConfig
+from tests.gateway.serving import one_model
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"words": [f"{number:x}-word-of-a-long-list" for number in range(9000)]},
+        {"patterns": [{"name": f"p{n}", "regex": f"\\pL{{20,100}}{n}"} for n in range(9)]},
+    ],
+)
+def test_patterns_that_are_too_large_together_are_refused(settings: dict[str, object]) -> None:
+    rail = f"guardrails: [{{name: g, use: patterns, settings: {json.dumps(settings)}}}]"
+    text = one_model("http://127.0.0.1:9/v1", rail)
+    config = read_config(text, source="config.yaml", env={})
+    with pytest.raises(
+        InvalidConfig, match=r"guardrails\[0\].settings: the patterns and words are too"
+    ):
+        guards_of(config)
