@@ -44,11 +44,11 @@ def cheaper_model(short: Iterable[Short], named: Mapping[str, Budget]) -> tuple[
 
 def _message(budget: Budget, short: Short) -> str:
     per = "in all" if budget.per == "total" else f"per {budget.per}"
-    what = f"the budget {budget.name!r} of {_shown(budget, short.limit)} {per}"
+    what = f"the budget {budget.name!r} of {shown(budget, short.limit)} {per}"
     if short.need > short.limit or short.left:
         lower = "; lower max_tokens or shorten the prompt"
-        what += f" has {_shown(budget, short.left)} left, and this request may use "
-        what += f"{_shown(budget, short.need)}{lower}"
+        what += f" has {shown(budget, short.left)} left, and this request may use "
+        what += f"{shown(budget, short.need)}{lower}"
     else:
         what += " is used up"
     if short.resets is None or short.need > short.limit:
@@ -57,7 +57,8 @@ def _message(budget: Budget, short: Short) -> str:
     return f"{what}; it begins again at {at}"
 
 
-def _shown(budget: Budget, amount: int) -> str:
+def shown(budget: Budget, amount: int) -> str:
+    """Return an amount of a budget in its unit."""
     if budget.usd is None:
         return f"{amount} tokens"
     text = f"{amount // NANOS}.{amount % NANOS:09}".rstrip("0").rstrip(".")

@@ -19,6 +19,7 @@ from msgspec import Struct
 from gateway.background import OnCrash, ignore_crash, keep_running
 from gateway.budgets.accounts import BudgetAccount
 from gateway.budgets.bank import PART, BudgetBank, Waiting
+from gateway.budgets.refusals import shown
 from gateway.store.errors import StoreUnavailable
 from gateway.store.spend_rows import NANOS, Holding, SpendReading, SpendRows
 
@@ -186,7 +187,7 @@ class BudgetSync:
         """A worker's records are imported: what it leased and did not record has expired."""
         nanos = self._bank.accounts.drop(writer)
         expired = [
-            f"{lent} of {account.budget.name!r}"
+            f"{shown(account.budget, lent)} of {account.budget.name!r}"
             for account in self._bank.accounts
             if (lent := account.lent.pop(number, 0))
         ]

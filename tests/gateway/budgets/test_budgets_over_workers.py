@@ -147,7 +147,7 @@ async def test_a_killed_workers_reservations_expire_and_are_reported(two: Spendi
     assert refused.status_code == 429
     assert at_once.status_code == 429
     assert again.status_code == 200
-    assert "of 'of-b'" in told
+    assert " USD of 'of-b'" in told
     assert await two.metric("strowger_budget_expired_leases_total") == 1
 
 
