@@ -76,14 +76,17 @@ class Decoder:
         if kind.secret:
             return self._secret(tree, kind, path, default)
         if kind.item is not None:
-            return self._list(tree, kind_of(kind.item), path, default)
+            return self._list(tree, kind, path, default)
         if kind.entry is not None:
             return self._mapping(tree, kind, path, default)
         return self._leaf(tree, kind, path, default)
 
-    def _list(self, tree: Tree, item: Kind, path: Path, default: object) -> object:
+    def _list(self, tree: Tree, kind: Kind, path: Path, default: object) -> object:
+        item = kind_of(kind.item)
         if not isinstance(tree, list):
             return self._expected("a list", tree, path, default, _items_of(item, tree))
+        if wrong := _wrong_length(tree, kind, "entries"):
+            self._problems.add(path, wrong)
         return tuple(
             self._value(value, item, (*path, index), _empty(item))
             for index, value in enumerate(tree)
@@ -127,7 +130,14 @@ class Decoder:
             words = () if self._problems.many else kind.words
             hint = nearest(plain, words) if isinstance(plain, str) else ""
             hint = hint if _DID_YOU_MEAN in hint else ""
-            self._problems.add(path, f"expected {kind}, found ", Found(tree), hint)
+            if (
+                isinstance(plain, str)
+                and plain
+                and (wrong := _wrong_length(plain, kind, "characters"))
+            ):
+                self._problems.add(path, wrong)
+            else:
+                self._problems.add(path, f"expected {kind}, found ", Found(tree), hint)
             return default
         if isinstance(value, float) and not math.isfinite(value):
             return self._expected(str(kind), tree, path, default)
@@ -247,6 +257,17 @@ def _items_of(item: Kind, tree: Tree) -> str:
     if item.struct is not None:
         return _keys_of(item.struct).replace("its keys:", "each entry is a mapping with the keys")
     return ""
+
+
+def _wrong_length(found: str | list[Tree], kind: Kind, what: str) -> str:
+    """Return a sentence about the length of a text or a list, "" if it is within the bounds."""
+    least, most = kind.lengths
+    if len(found) >= least and (most is None or len(found) <= most):
+        return ""
+    bounds = (
+        f"at most {most}" if not least else f"{least} to {most}" if most else f"at least {least}"
+    )
+    return f"expected {bounds} {what}, found {len(found)}"
 
 
 def _empty(kind: Kind) -> object:

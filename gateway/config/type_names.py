@@ -48,6 +48,14 @@ class Kind(Struct, frozen=True, kw_only=True):
         return (self.struct or self.item or self.entry) is not None
 
     @property
+    def lengths(self) -> tuple[int, int | None]:
+        """The fewest and the most characters of a text, or entries of a list."""
+        metas = [meta for member in self.members for meta in _metas(member)]
+        least = max((meta.min_length or 0 for meta in metas), default=0)
+        most = [meta.max_length for meta in metas if meta.max_length is not None]
+        return least, min(most, default=None)
+
+    @property
     def secret(self) -> bool:
         return Secret in self.members
 

@@ -126,9 +126,12 @@ class _Structs:
         return leaf_schemas(kind)
 
     def _list(self, kind: Kind, path: str) -> Schema:
+        least, most = kind.lengths
         return {
             "type": "array",
             "items": any_of(*self._values(kind_of(kind.item), f"{path}[]")),
+            **({"minItems": least} if least else {}),
+            **({} if most is None else {"maxItems": most}),
         }
 
     def _catalogue(self, kind: Kind, path: str) -> Schema:

@@ -1,5 +1,6 @@
 """Values of the configuration as an operator writes them out."""
 
+import pytest
 from msgspec.structs import replace
 
 from tests.gateway.config.configs import GOOD, faults, read
@@ -27,6 +28,29 @@ def test_a_wrong_value_is_reported_once() -> None:
         'store.usage: expected one of "best_effort", "required", found "requird"; '
         'did you mean "required"?'
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("end_users: {sources: []}", "end_users.sources: expected 1 to 8 entries, found 0"),
+        (
+            f"end_users: {{sources: [{'user, ' * 9}]}}",
+            "end_users.sources: expected 1 to 8 entries, found 9",
+        ),
+        (
+            f"teams: [{{name: red, limits: [{'{name: l, requests: 1}, ' * 21}]}}]",
+            "teams[0].limits: expected at most 20 entries, found 21",
+        ),
+        (
+            f"teams: [{{name: {'t' * 300}}}]",
+            "teams[0].name: expected 1 to 256 characters, found 300",
+        ),
+    ],
+    ids=["none", "nine", "limits", "name"],
+)
+def test_a_list_or_a_text_of_a_wrong_length_is_a_fault(line: str, fault: str) -> None:
+    assert fault in faults(f"{GOOD}{line}\n")
 
 
 def test_rules_of_payload_logging_are_checked() -> None:

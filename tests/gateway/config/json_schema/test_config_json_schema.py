@@ -154,6 +154,7 @@ def test_any_tree_without_references_is_refused_by_both_or_by_neither(tree: Tree
         ("logging: {client_address: 1}", "1 is not of type 'boolean'"),
         ("store: {max_spool_bytes: 1GB}", "'1GB'"),
         ("prices: {from: moon}", "'moon' is not one of ['catalogue']"),
+        ("end_users: {sources: []}", "[] should be non-empty"),
         ("webhooks: [{name: w}]", "'url' is a required property"),
     ],
 )
