@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from gateway.config.own_rules import budget_of, configured_budgets, configured_limits, limit_of
-from gateway.config.schema.budgets import Budget
+from gateway.config.schema.budgets import Budget, UseModel
 from gateway.config.schema.config import Config
 from gateway.config.schema.limits import Limit, LimitWho
 from gateway.issued_keys.rule_checks import may_move
@@ -68,8 +68,10 @@ def budgets_in_force(config: Config, keys: Sequence[IssuedKey]) -> tuple[Budget,
 
 
 def _permitted(key: IssuedKey, budget: Budget, config: Config) -> Budget:
-    """A budget refuses once the key, or its team, may not use the model that it moves to."""
-    if may_move(key, budget, config):
+    """A budget refuses once the model that it moves to is gone, or not for the key or its team."""
+    rule = budget.on_exceeded
+    known = isinstance(rule, UseModel) and rule.use_model in {one.name for one in config.models}
+    if rule == "refuse" or (known and may_move(key, budget, config)):
         return budget
     return replace(budget, on_exceeded="refuse")
 

@@ -153,6 +153,14 @@ def test_a_budget_moves_only_to_a_model_that_the_key_and_its_team_may_use() -> N
     assert found["key:other/month"] == found["key:of-red/month"] == "refuse"
 
 
+def test_a_budget_refuses_once_the_model_that_it_moves_to_is_gone() -> None:
+    moving = (OwnBudget(tokens=5, on_exceeded=UseModel(use_model="removed")),)
+
+    (found,) = budgets_in_force(configured(), [issued("ci", budgets=moving)])
+
+    assert found.on_exceeded == "refuse"
+
+
 def test_what_is_in_force_is_the_same_object_until_it_changes() -> None:
     config = configured()
     lists: list[tuple[IssuedKey, ...]] = [(issued(limits=(OwnLimit(requests=5),)),)]
