@@ -7,6 +7,8 @@ from pathlib import Path
 from traceback import walk_tb
 
 PACKAGES = ("schemas", "adapters", "local_engine", "gateway")
+_OUTPUT = ("click.utils", "rich.console")
+"""Modules that print; an error in another one is of a file that the command uses."""
 
 
 def main() -> None:
@@ -22,7 +24,11 @@ def main() -> None:
     try:
         strowger(prog_name="strowger")
     except OSError as error:
-        if not _in_output(error):
+        raised_in = _module(error)
+        if raised_in == "tempfile":
+            sys.stderr.write(f"strowger: {error.strerror}; name a writable folder in TMPDIR\n")
+            raise SystemExit(1) from None
+        if raised_in not in _OUTPUT:
             raise
         # What is still buffered would fail again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -53,7 +59,7 @@ def installation_fault() -> str:
     return ""
 
 
-def _in_output(error: OSError) -> bool:
-    """Return whether printing raised the error, and not a file that the command uses."""
+def _module(error: OSError) -> str:
+    """Return the module that raised the error."""
     *_, (innermost, _) = walk_tb(error.__traceback__)
-    return innermost.f_globals["__name__"] in ("click.utils", "rich.console")
+    return str(innermost.f_globals["__name__"])

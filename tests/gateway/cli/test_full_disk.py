@@ -94,6 +94,22 @@ def test_so_does_one_that_reads_the_store(command: str, config: str) -> None:
     assert (done.stderr, done.returncode) == (NO_SPACE, 1)
 
 
+def test_without_a_folder_for_temporary_files_a_command_says_so_in_one_line(config: str) -> None:
+    code = (
+        "import sys, tempfile; tempfile._candidate_tempdir_list = lambda: ['/proc/none']; "
+        f"sys.argv = ['strowger', 'check', {config!r}]; from gateway.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.stderr == (
+        "strowger: No usable temporary directory found in ['/proc/none']; "
+        "name a writable folder in TMPDIR\n"
+    )
+    assert done.returncode == 1
+
+
 async def test_so_does_a_chat(tmp_path: Path) -> None:
     async def behave(_: Received, answer: Answer) -> None:
         await answer.stream("hello")
