@@ -9,6 +9,7 @@ from gateway.config.schema.guardrails import GuardrailConfig
 from gateway.hooks.contract import AsyncHook, Hook
 from gateway.hooks.counts import GuardCounts
 from gateway.hooks.hook_call import HookFailed, result_at_once, result_of, result_of_now
+from gateway.hooks.hook_result import checked
 from schemas.errors import ContentBlocked
 
 _T = TypeVar("_T")
@@ -88,8 +89,10 @@ class RequestGuards:
         """
         try:
             if characters > DIRECT and not rail.waits and self._offload is not None:
-                return cast("_T", await self._offload(lambda: result_of_now(function, argument)))
-            return await result_of(function, argument, rail.settings.timeout_s)
+                found = cast("_T", await self._offload(lambda: result_of_now(function, argument)))
+            else:
+                found = await result_of(function, argument, rail.settings.timeout_s)
+            return checked(found, argument)
         except HookFailed as exc:
             self._counts.failure_log.add(rail.settings.name, exc)
             self.failed(rail, place, exc.reason)
@@ -104,7 +107,7 @@ class RequestGuards:
     ) -> _T | None:
         """`call` of a hook that does not wait, with at most DIRECT characters."""
         try:
-            return result_at_once(function, argument)
+            return checked(result_at_once(function, argument), argument)
         except HookFailed as exc:
             self._counts.failure_log.add(rail.settings.name, exc)
             self.failed(rail, place, exc.reason)

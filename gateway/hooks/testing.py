@@ -36,6 +36,7 @@ from gateway.hooks.contract import (
     HookFactory,
     HookRefusal,
     Mask,
+    Pass,
     TextWindow,
 )
 from gateway.hooks.counts import GuardCounts
@@ -147,8 +148,10 @@ async def _clean_answer(texts: Sequence[str], hook: Hook | AsyncHook) -> None:
     for text in texts:
         verdict = await _result(hook.chunk(TextWindow(text=text)))
         assert not isinstance(verdict, Block | Mask), f"{text!r} is blocked or masked"
+        assert isinstance(verdict, Pass), f"chunk returns {verdict!r} for {text!r}: return PASS"
         verdict = await _result(hook.after(_answer(text)))
         assert not isinstance(verdict, Block), f"{text!r} is blocked"
+        assert isinstance(verdict, Pass), f"after returns {verdict!r} for {text!r}: return PASS"
 
 
 async def _threads(texts: Sequence[str], hook: Hook | AsyncHook) -> None:

@@ -26,15 +26,31 @@ def guards_of(config: Config) -> "Guards | None":
     for index, one in enumerate(config.guardrails):
         place = f"guardrails[{index}]"
         try:
-            key = {} if one.api_key is None else {"api_key": one.api_key.reveal()}
-            hooks[one.name] = _factory(one, place)({**one.settings, **key})
+            hooks[one.name] = _hook(one, place)
         except InvalidConfig as exc:
             problems += exc.problems
-        except ValueError as exc:  # msgspec.ValidationError is one, too
-            problems.append(f"{place}.settings: {exc}")
     if problems:
         raise InvalidConfig(tuple(problems))
     return Guards(hooks, config.guardrails)
+
+
+def _hook(guardrail: "GuardrailConfig", place: str) -> "Hook | AsyncHook":
+    """Make a hook; another package's code may raise anything. Raises InvalidConfig."""
+    key = guardrail.api_key
+    settings = {**guardrail.settings, **({} if key is None else {"api_key": key.reveal()})}
+    failed = f"{place}.use: the hook {guardrail.use!r} cannot be used"
+    try:
+        hook = _factory(guardrail, place)(settings)
+    except InvalidConfig:
+        raise
+    except ValueError as exc:  # msgspec.ValidationError is one, too
+        raise InvalidConfig((f"{place}.settings: {exc}",)) from exc
+    except Exception as exc:
+        raise InvalidConfig((f"{failed}: {type(exc).__name__}: {exc}",)) from exc
+    for method in ("before", "chunk", "after"):
+        if not callable(getattr(hook, method, None)):
+            raise InvalidConfig((f"{failed}: {type(hook).__name__} has no method {method!r}",))
+    return hook
 
 
 def _factory(guardrail: "GuardrailConfig", place: str) -> "HookFactory":

@@ -1,6 +1,7 @@
 """The built-in hooks keep the contract of hooks, and the contract notices hooks that do not."""
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import pytest
 
@@ -56,6 +57,8 @@ class Digits(TextHook):
     def chunk(self, window: TextWindow) -> Verdict:
         if self._broken == "blocks":
             return Block(rule="all")
+        if self._broken == "nothing is returned":
+            return cast("Verdict", None)
         return PASS if self._broken == "stream" else super().chunk(window)
 
 
@@ -76,6 +79,7 @@ FAILURES = {
     "context": "it is not a part of it",
     "stream": "passes a stream",
     "blocks": "is blocked or masked",
+    "nothing is returned": "chunk returns None for",
     "state": "calls at the same time have other results",
 }
 
