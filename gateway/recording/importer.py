@@ -176,9 +176,9 @@ class Importer:
         at = time.time()
         if at < self._tidy_at:
             return
-        unmatched = self._store.prune(
-            at - self._keep_s, at - DAY_S, at - self._keep_usage_s, at - self._keep_payloads_s
-        )
+        kept = (self._keep_s, self._keep_usage_s, self._keep_payloads_s)
+        rows, usage, payloads = [max(0.0, at - one) for one in kept]
+        unmatched = self._store.prune(rows, at - DAY_S, usage, payloads)
         if unmatched:
             _log.warning("dropped %d feedback rows: their request is unknown", unmatched)
         self._spool.sweep()

@@ -228,6 +228,18 @@ async def test_what_was_recorded_before_a_kill_is_appended_after_the_next_start(
     assert copied == [row.seq for row in rows]
 
 
+async def test_rows_may_be_kept_for_longer_than_there_are_years(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    text = config(tmp_path, url).replace("audit: {", "audit: {keep_days: 999999, ")
+    for name in ("keep_days", "keep_usage_days", "keep_payload_days"):
+        text = text.replace("store: {", f"store: {{{name}: {10**15}, ")
+    async with gateways((tmp_path / "config.yaml", text, 1)) as (up,):
+        await eventually(url, has("gateway.start"))
+        await stop(up)
+
+    assert [line for line in up.lines if "unreachable" in line or "internal error" in line] == []
+
+
 async def test_events_wait_while_the_store_is_away_and_across_a_stop(
     postgres: Postgres, tmp_path: Path
 ) -> None:
