@@ -57,7 +57,7 @@ class JudgeHook:
         self._system = _INSTRUCTIONS.format(policy=settings.policy)
 
     async def before(self, request: Request) -> Request | Edited | HookRefusal:
-        texts = await texts_to_ask(request)
+        texts = await texts_to_ask(request, is_language)
         if texts and await self._breaks("\n\n".join(texts)):
             return HookRefusal(rules=(RULE,))
         return request

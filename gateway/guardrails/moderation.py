@@ -49,7 +49,7 @@ class ModerationHook:
         self._settings = settings
 
     async def before(self, request: Request) -> Request | Edited | HookRefusal:
-        rules = await self._flagged(await texts_to_ask(request))
+        rules = await self._flagged(await texts_to_ask(request, is_language))
         return HookRefusal(rules=rules) if rules else request
 
     async def chunk(self, window: TextWindow) -> Verdict:

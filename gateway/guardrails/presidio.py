@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from gateway.guardrails.service_client import (
     ServiceClient,
     ServiceFailed,
-    is_language,
+    is_data,
     texts_to_ask,
 )
 from gateway.hooks.contract import PASS, Edited, HookRefusal, Mask, Span, TextWindow, Verdict
@@ -66,7 +66,7 @@ class PresidioHook:
         self._settings = settings
 
     async def before(self, request: Request) -> Request | Edited | HookRefusal:
-        texts = await texts_to_ask(request)
+        texts = await texts_to_ask(request, is_data)
         found = await self._spans_of(texts)
         changes = {
             text: masked(text, spans) for text, spans in zip(texts, found, strict=True) if spans
@@ -78,7 +78,7 @@ class PresidioHook:
         return Edited(request=edited, rules=tuple(rules))
 
     async def chunk(self, window: TextWindow) -> Verdict:
-        if not is_language(window.text):
+        if not is_data(window.text):
             return PASS
         spans = [one for one in await self._spans(window.text) if one.start >= window.begin]
         return Mask(spans=tuple(spans)) if spans else PASS

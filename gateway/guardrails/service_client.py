@@ -1,7 +1,7 @@
 """Post JSON to a service that guardrails ask."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -77,9 +77,9 @@ class ServiceClient:
         return WireTransport(self._origin, name="guardrail", max_connections=CONNECTIONS)
 
 
-async def texts_to_ask(request: Request) -> list[str]:
-    """The texts of a request that a service can say something about."""
-    return [*_spoken(await asyncio.to_thread(texts_of, request))]
+async def texts_to_ask(request: Request, may_be: Callable[[str], bool]) -> list[str]:
+    """The texts of a request that a service can say something about. may_be: is one of those."""
+    return [*filter(may_be, await asyncio.to_thread(texts_of, request))]
 
 
 def is_language(text: str) -> bool:
@@ -87,5 +87,6 @@ def is_language(text: str) -> bool:
     return len(text) > 1 and any(one.isalpha() for one in text)
 
 
-def _spoken(texts: Iterable[str]) -> Iterable[str]:
-    return (text for text in texts if is_language(text))
+def is_data(text: str) -> bool:
+    """Whether a text may be personal data, such as the number of a card or a telephone."""
+    return len(text) > 1 and any(one.isalnum() for one in text)

@@ -44,7 +44,7 @@ OTHER = (
     "violence/graphic",
 )
 RUDE = re.compile("idiot")
-PEOPLE = re.compile("Ada|Alan")
+PEOPLE = re.compile("Ada|Alan|4111 1111 1111 1111")
 
 
 async def moderation(request: Received, answer: Answer) -> None:
@@ -154,6 +154,17 @@ async def test_presidio_masks_personal_data_in_both_directions(tmp_path: Path) -
         assert "I am <PERSON>." in at.received[0].body.decode()
         assert "I am <PERSON>, é." in whole.json()["choices"][0]["message"]["content"]
         assert shown(CHAT, stream.text) == "I am <PERSON>, é."
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_presidio_masks_numbers_without_any_letter(stream: bool, tmp_path: Path) -> None:
+    card = "4111 1111 1111 1111"
+    async with asking(tmp_path, presidio, ANALYZES, *card) as (at, _):
+        answer = await at.ask(CHAT, card, stream=stream)
+        assert at.received[0].json["messages"] == [{"role": "user", "content": "<PERSON>"}]
+        text = shown(CHAT, answer.text) if stream else answer.text
+        assert "<PERSON>" in text
+        assert card not in text
 
 
 async def test_presidios_anonymizer_chooses_what_replaces_each_finding(tmp_path: Path) -> None:
