@@ -81,6 +81,8 @@ class ModerationHook:
         least = self._settings.thresholds
         if least:
             scores = result.category_scores
+            for name in least.keys() - scores.keys():
+                raise ServiceFailed(f"the answer has no score for {name!r}, which has a threshold")
             return [name for name, score in least.items() if (scores.get(name) or 0) >= score]
         if not result.flagged:
             return []

@@ -156,6 +156,15 @@ async def test_presidio_masks_personal_data_in_both_directions(tmp_path: Path) -
         assert shown(CHAT, stream.text) == "I am <PERSON>, é."
 
 
+async def test_a_threshold_of_a_category_without_a_score_fails(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rail = MODERATES.replace("/v1'", "/v1', thresholds: {harrassment: 0.1}")
+    async with asking(tmp_path, moderation, rail, "hello") as (at, _):
+        assert (await at.ask(CHAT, "idiot")).status_code == 503
+    assert "no score for 'harrassment', which has a threshold" in caplog.text
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_presidio_masks_numbers_without_any_letter(stream: bool, tmp_path: Path) -> None:
     card = "4111 1111 1111 1111"
