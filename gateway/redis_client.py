@@ -74,7 +74,7 @@ def open_client(url: Secret) -> Client:
         raise InvalidConfig(
             (
                 "store.redis_url: not a Redis address; use redis://USER:PASSWORD@HOST:PORT/NUMBER, "
-                "and after ? only options of redis-py",
+                "with / ? # @ : and % in the password as %XX, and after ? only options of redis-py",
             )
         ) from None
 

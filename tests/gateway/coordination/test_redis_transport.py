@@ -102,6 +102,7 @@ def test_an_address_that_the_client_cannot_read_is_refused_at_the_start(url: str
         open_transport(Secret(url))
 
     assert caught.value.problems[0].startswith("store.redis_url: not a Redis address")
+    assert "in the password as %XX" in caught.value.problems[0]
     assert "pass-w0rd" not in caught.value.problems[0]
 
 
