@@ -4,7 +4,8 @@ Every change increments the version of the list in its own transaction, so a rea
 small query whether anything has changed. `last_used` is not a change.
 """
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,6 +18,7 @@ from gateway.config.schema.limits import OwnLimit
 from gateway.store.audit_rows import append
 from gateway.store.database import Database, Session
 
+_log = logging.getLogger("strowger.keys")
 _KEY: Final = (
     "name, team, end_user, models, max_priority, tags, expires, not_before, allowed_networks,"
     " disabled, created_by, created, revoked, version, limits, budgets"
@@ -133,9 +135,13 @@ class KeyRows:
             return _version(session)
 
     def current(self) -> KeyList:
-        """Return the keys that are not revoked, from one snapshot."""
+        """Return the keys that are not revoked, from one snapshot.
+
+        A key that this version cannot read is left out: it is refused, and all others follow their
+        changes.
+        """
         with self._database.reading() as session:
-            keys = _select(session, "revoked IS NULL", "1 = 1")
+            keys = _select(session, "revoked IS NULL", "1 = 1", skip=_log_unreadable)
             return KeyList(version=_version(session), keys=tuple(keys))
 
     def all(self) -> list[IssuedKey]:
@@ -236,8 +242,17 @@ def _find(session: Session, name: str) -> IssuedKey | None:
     return found[0] if found else None
 
 
-def _select(session: Session, which: str, whose: str, *values: str) -> list[IssuedKey]:
-    """which: a condition on keys. whose: one on secrets and uses, of at least these keys."""
+def _select(
+    session: Session,
+    which: str,
+    whose: str,
+    *values: str,
+    skip: Callable[[str, Exception], None] | None = None,
+) -> list[IssuedKey]:
+    """which: a condition on keys. whose: one on secrets and uses, of at least these keys.
+
+    skip: gets the name of each key that cannot be read; `None` raises msgspec.DecodeError.
+    """
     secrets: dict[str, list[KeySecret]] = {}
     for name, digest, last4, created, until in session.rows(
         tuple[str, str, str, float, float | None],
@@ -254,29 +269,42 @@ def _select(session: Session, which: str, whose: str, *values: str) -> list[Issu
     rows = session.rows(
         _KeyRow, f"SELECT {_KEY} FROM issued_keys WHERE {which} ORDER BY name", *values
     )
-    return [
-        IssuedKey(
-            name=row.name,
-            team=row.team,
-            user=row.end_user,
-            models=_texts.decode(row.models),
-            max_priority=row.max_priority,
-            tags=_texts.decode(row.tags),
-            expires=row.expires,
-            not_before=row.not_before,
-            allowed_networks=_texts.decode(row.allowed_networks),
-            disabled=row.disabled,
-            created_by=row.created_by,
-            created=row.created,
-            revoked=row.revoked,
-            version=row.version,
-            last_used=used.get(row.name),
-            limits=_limits.decode(row.limits),
-            budgets=_budgets.decode(row.budgets),
-            secrets=tuple(secrets.get(row.name, ())),
-        )
-        for row in rows
-    ]
+    keys: list[IssuedKey] = []
+    for row in rows:
+        try:
+            keys.append(_key(row, used.get(row.name), secrets.get(row.name, ())))
+        except msgspec.DecodeError as exc:
+            if skip is None:
+                raise msgspec.DecodeError(f"issued key {row.name!r}: {exc}") from exc
+            skip(row.name, exc)
+    return keys
+
+
+def _log_unreadable(name: str, why: Exception) -> None:
+    _log.error("issued key %s is refused: this version cannot read it: %s", name, why)
+
+
+def _key(row: _KeyRow, last_used: float | None, secrets: Sequence[KeySecret]) -> IssuedKey:
+    return IssuedKey(
+        name=row.name,
+        team=row.team,
+        user=row.end_user,
+        models=_texts.decode(row.models),
+        max_priority=row.max_priority,
+        tags=_texts.decode(row.tags),
+        expires=row.expires,
+        not_before=row.not_before,
+        allowed_networks=_texts.decode(row.allowed_networks),
+        disabled=row.disabled,
+        created_by=row.created_by,
+        created=row.created,
+        revoked=row.revoked,
+        version=row.version,
+        last_used=last_used,
+        limits=_limits.decode(row.limits),
+        budgets=_budgets.decode(row.budgets),
+        secrets=tuple(secrets),
+    )
 
 
 def _insert(session: Session, key: IssuedKey) -> None:

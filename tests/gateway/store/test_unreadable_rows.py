@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config.schema.limits import OwnLimit
 from gateway.store.errors import StoreUnavailable
+from gateway.store.key_rows import IssuedKey
 from gateway.store.sql import SqlStore
 from gateway.store.sqlite import SqliteDriver
 
@@ -27,4 +29,25 @@ def test_an_unreadable_row_is_an_unreachable_store_with_the_reason(
     with pytest.raises(StoreUnavailable, match="a row cannot be read by this version"):
         store.epochs("x")
     assert store.pauses() == {}
+    store.close()
+
+
+def test_an_issued_key_that_cannot_be_read_stops_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqlStore(SqliteDriver(tmp_path / "strowger.db"))
+    store.prepare()
+    for name in ("ci", "of-a-newer-version"):
+        store.issued_keys.add(IssuedKey(name=name, limits=(OwnLimit(requests=5),)))
+    with sqlite3.connect(tmp_path / "strowger.db") as other:
+        other.execute(
+            "UPDATE issued_keys SET limits = replace(limits, ':5', ':5,\"burst\":9')"
+            " WHERE name = 'of-a-newer-version'"
+        )
+    other.close()
+
+    assert [one.name for one in store.issued_keys.current().keys] == ["ci"]
+    assert "issued key of-a-newer-version is refused" in caplog.text
+    with pytest.raises(StoreUnavailable, match=r"issued key 'of-a-newer-version': .*`burst`"):
+        store.issued_keys.all()
     store.close()
