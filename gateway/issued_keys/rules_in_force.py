@@ -1,5 +1,6 @@
 """The limits and budgets in force: those of the configuration, and those of issued keys."""
 
+import logging
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -10,6 +11,9 @@ from gateway.config.schema.config import Config
 from gateway.config.schema.limits import Limit, LimitWho
 from gateway.issued_keys.rule_checks import may_move
 from gateway.store.key_rows import IssuedKey
+from gateway.time_zones import zone_named
+
+_log = logging.getLogger("strowger.budgets")
 
 
 class RulesInForce:
@@ -60,7 +64,7 @@ def limits_in_force(config: Config, keys: Sequence[IssuedKey]) -> tuple[Limit, .
 def budgets_in_force(config: Config, keys: Sequence[IssuedKey]) -> tuple[Budget, ...]:
     """Return the budgets of the configuration, then those of the keys."""
     own = [
-        _permitted(key, budget_of(LimitWho(key=key.name), budget), config)
+        _in_known_zone(_permitted(key, budget_of(LimitWho(key=key.name), budget), config))
         for key in _issued(config, keys)
         for budget in key.budgets
     ]
@@ -74,6 +78,21 @@ def _permitted(key: IssuedKey, budget: Budget, config: Config) -> Budget:
     if rule == "refuse" or (known and may_move(key, budget, config)):
         return budget
     return replace(budget, on_exceeded="refuse")
+
+
+def _in_known_zone(budget: Budget) -> Budget:
+    """Another machine may have issued the key, with newer time zones than this one has."""
+    try:
+        zone_named(budget.time_zone)
+    except (ValueError, OSError, LookupError):
+        _log.error(
+            "budget %s: this machine does not know the time zone %r; its periods are those of UTC "
+            "until the machine's tzdata is updated and the gateway restarted",
+            budget.name,
+            budget.time_zone,
+        )
+        return replace(budget, time_zone="UTC")
+    return budget
 
 
 def _issued(config: Config, keys: Sequence[IssuedKey]) -> list[IssuedKey]:

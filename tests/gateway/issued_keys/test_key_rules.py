@@ -161,6 +161,18 @@ def test_a_budget_refuses_once_the_model_that_it_moves_to_is_gone() -> None:
     assert found.on_exceeded == "refuse"
 
 
+def test_a_budget_in_a_time_zone_that_this_machine_lacks_counts_by_utc(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    newer = (OwnBudget(tokens=5, time_zone="Mars/Olympus"), OwnBudget(name="b", tokens=9))
+
+    found = budgets_in_force(configured(), [issued("ci", budgets=newer)])
+
+    assert [one.time_zone for one in found] == ["UTC", "UTC"]
+    assert [one.tokens for one in found] == [5, 9]
+    assert "key:ci/month: this machine does not know the time zone 'Mars/Olympus'" in caplog.text
+
+
 def test_what_is_in_force_is_the_same_object_until_it_changes() -> None:
     config = configured()
     lists: list[tuple[IssuedKey, ...]] = [(issued(limits=(OwnLimit(requests=5),)),)]
