@@ -6,7 +6,7 @@ small query whether anything has changed. `last_used` is not a change.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -15,9 +15,16 @@ from msgspec.structs import replace
 from gateway.audit.event import AuditEvent
 from gateway.config.schema.budgets import OwnBudget
 from gateway.config.schema.limits import OwnLimit
+from gateway.config.schema.units import (
+    LONGEST_WAIT_S,
+    MOST_COUNTED_USD,
+    MOST_OF_A_BUDGET,
+    MOST_OF_A_LIMIT,
+)
 from gateway.store.audit_rows import append
 from gateway.store.database import Database, Session
 
+_T = TypeVar("_T")
 _log = logging.getLogger("strowger.keys")
 _KEY: Final = (
     "name, team, end_user, models, max_priority, tags, expires, not_before, allowed_networks,"
@@ -26,8 +33,12 @@ _KEY: Final = (
 _SECRET: Final = "key_name, digest, last4, created, until"
 _READER: Final = "id, host, pid, processes, version, at"
 
-_limits = msgspec.json.Decoder(tuple[OwnLimit, ...])
-_budgets = msgspec.json.Decoder(tuple[OwnBudget, ...])
+_MOST_OF_LIMITS: Final = {
+    **dict.fromkeys(("requests", "tokens", "concurrent"), MOST_OF_A_LIMIT),
+    "wait_s": LONGEST_WAIT_S,
+}
+_MOST_OF_BUDGETS: Final = {"tokens": MOST_OF_A_BUDGET, "count_usd": MOST_COUNTED_USD}
+
 _texts = msgspec.json.Decoder(tuple[str, ...])
 _encode = msgspec.json.encode
 
@@ -280,6 +291,21 @@ def _select(
     return keys
 
 
+def _bounded(text: str, most: Mapping[str, float], kind: type[_T]) -> _T:
+    """Decode, with a number that earlier versions took and this one does not as its maximum."""
+
+    def lowered(value: object, bound: float | None = None) -> object:
+        if isinstance(value, dict):
+            fields = cast("dict[str, object]", value)
+            return {name: lowered(one, most.get(name)) for name, one in fields.items()}
+        if isinstance(value, list):
+            return [lowered(one) for one in cast("list[object]", value)]
+        too_large = bound is not None and isinstance(value, int | float) and value > bound
+        return bound if too_large else value
+
+    return msgspec.convert(lowered(msgspec.json.decode(text)), kind)
+
+
 def _log_unreadable(name: str, why: Exception) -> None:
     _log.error("issued key %s is refused: this version cannot read it: %s", name, why)
 
@@ -301,8 +327,8 @@ def _key(row: _KeyRow, last_used: float | None, secrets: Sequence[KeySecret]) ->
         revoked=row.revoked,
         version=row.version,
         last_used=last_used,
-        limits=_limits.decode(row.limits),
-        budgets=_budgets.decode(row.budgets),
+        limits=_bounded(row.limits, _MOST_OF_LIMITS, tuple[OwnLimit, ...]),
+        budgets=_bounded(row.budgets, _MOST_OF_BUDGETS, tuple[OwnBudget, ...]),
         secrets=tuple(secrets),
     )
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from gateway.config.schema.limits import Each, LimitWho
-from gateway.config.schema.units import ManyTokens, Name, RuleName, Share
+from gateway.config.schema.units import MOST_COUNTED_USD, ManyTokens, Name, RuleName, Share
 
 Per = Literal["day", "week", "month", "total"]
 
@@ -19,7 +19,7 @@ class UseModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class CountUsd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an attempt counts whose price is unknown, in US dollars."""
 
-    count_usd: Annotated[float, Meta(ge=0, le=1e6)]
+    count_usd: Annotated[float, Meta(ge=0, le=MOST_COUNTED_USD)]
 
 
 class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

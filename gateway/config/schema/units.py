@@ -18,11 +18,18 @@ GIB = 1024 * MIB
 Count = Annotated[int, Meta(ge=1)]
 """At least one."""
 
-Amount = Annotated[int, Meta(ge=1, le=10**12)]
-"""Of a limit; Redis's script answers with at most 14 digits."""
+MOST_OF_A_LIMIT = 10**12
+"""Redis's script answers with at most 14 digits."""
+MOST_OF_A_BUDGET = 10**15
+"""Tokens; sums have 64 bits."""
+LONGEST_WAIT_S = 86_400
+MOST_COUNTED_USD = 1e6
 
-ManyTokens = Annotated[int, Meta(ge=1, le=10**15)]
-"""Of a budget; sums have 64 bits."""
+Amount = Annotated[int, Meta(ge=1, le=MOST_OF_A_LIMIT)]
+"""Of a limit."""
+
+ManyTokens = Annotated[int, Meta(ge=1, le=MOST_OF_A_BUDGET)]
+"""Of a budget."""
 
 Tokens = Annotated[int, Meta(ge=0)]
 """Zero or more tokens."""
@@ -38,7 +45,7 @@ Seconds = Annotated[float, Meta(gt=0)]
 SecondsOrZero = Annotated[float, Meta(ge=0)]
 """Seconds; 0 turns the feature off."""
 
-Wait = Annotated[float, Meta(ge=0, le=86_400)]
+Wait = Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)]
 """Seconds, at most a day; 0 turns the feature off."""
 
 Share = Annotated[float, Meta(gt=0, le=1)]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config.schema.budgets import CountUsd, OwnBudget
 from gateway.config.schema.limits import OwnLimit
 from gateway.store.errors import StoreUnavailable
 from gateway.store.key_rows import IssuedKey
@@ -50,4 +51,29 @@ def test_an_issued_key_that_cannot_be_read_stops_no_other(
     assert "issued key of-a-newer-version is refused" in caplog.text
     with pytest.raises(StoreUnavailable, match=r"issued key 'of-a-newer-version': .*`burst`"):
         store.issued_keys.all()
+    store.close()
+
+
+def test_an_issued_key_keeps_limits_of_an_earlier_version_that_are_too_large_now(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqlStore(SqliteDriver(tmp_path / "strowger.db"))
+    store.prepare()
+    limit, budget = OwnLimit(requests=5, wait_s=5), OwnBudget(tokens=5)
+    count = OwnBudget(usd=7, unknown_price=CountUsd(count_usd=5))
+    store.issued_keys.add(IssuedKey(name="ci", limits=(limit,), budgets=(budget, count)))
+    with sqlite3.connect(tmp_path / "strowger.db") as other:
+        other.execute(
+            "UPDATE issued_keys SET limits = replace(limits, ':5', ':5000000000000000000'),"
+            " budgets = replace(budgets, '\":5', '\":5000000000000000000')"
+        )
+    other.close()
+
+    for keys in (store.issued_keys.current().keys, store.issued_keys.all()):
+        assert keys[0].limits == (OwnLimit(requests=10**12, wait_s=86_400),)
+        assert keys[0].budgets == (
+            OwnBudget(tokens=10**15),
+            OwnBudget(usd=7, unknown_price=CountUsd(count_usd=1e6)),
+        )
+    assert not caplog.text
     store.close()
