@@ -42,8 +42,18 @@ def _check(found: Placement, problems: Problems) -> None:
         )
     if replicas.max > MOST:
         problems.add(("replicas", "max"), f"is over {MOST}, the most replicas of one provider")
-    if not found.ray.resources:
+    if not problems.at(("ray", "resources")) and not found.ray.resources:
         problems.add(("ray", "resources"), "is empty; give what an engine needs, as {NPU: 1}")
+    if not problems.at(("listen",)):
+        _check_listen(found, problems)
+    for name in ("cert", "key", "ca"):
+        if not problems.at(("tls", name)) and not Path(getattr(found.tls, name)).is_file():
+            problems.add(("tls", name), f"no such file: {getattr(found.tls, name)}")
+    if not problems.at(("file",)) and not Path(found.file).parent.is_dir():
+        problems.add(("file",), f"there is no folder {Path(found.file).parent}; create it")
+
+
+def _check_listen(found: Placement, problems: Problems) -> None:
     ports = found.listen.ports
     if ports is not None and (len(ports) != 2 or not 0 < ports[0] <= ports[1]):
         problems.add(("listen", "ports"), "give the first and the last port, as [9000, 9031]")
@@ -53,8 +63,3 @@ def _check(found: Placement, problems: Problems) -> None:
             problems.add(
                 ("listen", name), "is a file of each node; give its whole path, which begins with /"
             )
-        file = str(getattr(found.tls, name))
-        if not problems.at(("tls", name)) and not Path(file).is_file():
-            problems.add(("tls", name), f"no such file: {file}")
-    if not problems.at(("file",)) and not Path(found.file).parent.is_dir():
-        problems.add(("file",), f"there is no folder {Path(found.file).parent}; create it")

@@ -46,6 +46,17 @@ ray: {resources: {}, strategy: SPREED}
         assert words in result.output
 
 
+def test_missing_sections_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "placement.yaml"
+    file.write_text("file: engines.json\nengine: {models: [{name: m, path: /m}]}\n")
+
+    result = run("placement", str(file))
+
+    assert result.stderr.splitlines() == [
+        f"{file}: {section}: is missing; give a mapping" for section in ("listen", "tls", "ray")
+    ]
+
+
 def test_without_ray_the_command_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
