@@ -38,6 +38,8 @@ async def guarded(
             record.payload.withheld = False
         return request, None
     record.findings = guards.findings
+    if record.payload is not None:
+        record.payload.withheld = True  # a reload may have removed them while the body arrived
 
     async def offload(call: Callable[[], object]) -> object:
         async with gateway.large_bodies.slot(record.caller):

@@ -1,11 +1,16 @@
 """What guardrails mask or block is in no payload record."""
 
+import asyncio
+import json
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import cast
 
 import httpx
 import pytest
 
+from gateway.config.load import read_config
+from gateway.runtime import Runtime
 from tests.gateway.hooks.test_guarded_requests import MESSAGES, PATHS, body_of
 from tests.gateway.payloads.test_payload_logging import Json, config, logged
 from tests.gateway.serving import Serving, serving
@@ -95,6 +100,34 @@ async def test_a_request_that_guardrails_never_saw_is_not_written(tmp_path: Path
     records = logged(tmp_path)
     assert [record["omitted"] for record in records] == [["request"], ["request"]]
     assert KEY not in (tmp_path / "logged" / "payloads-0.jsonl").read_text()
+
+
+async def test_a_request_that_a_removed_guardrail_blocks_is_not_written(tmp_path: Path) -> None:
+    """The guardrail is removed while the body arrives; the request is still held to it."""
+    async with provider() as backend:
+        text = config(backend.base_url, tmp_path, "mode: all", rail("block"))
+        async with serving(text, tmp_path) as gateway:
+            without = config(backend.base_url, tmp_path, "mode: all")
+            later = Runtime(read_config(without, source="c", env={}), run_dir=tmp_path)
+
+            async def body() -> AsyncGenerator[bytes, None]:
+                whole = json.dumps(body_of(MESSAGES, f"{KEY} {'x ' * 200_000}")).encode()
+                yield whole[:300_000]
+                while not gateway.state.admission.in_flight:  # noqa: ASYNC110  its first step
+                    await asyncio.sleep(0.01)
+                gateway.state.use_runtime(later)
+                yield whole[300_000:]
+
+            async with httpx.AsyncClient(base_url=gateway.url) as client:
+                headers = {"content-type": "application/json"}
+                sent = await client.post(MESSAGES, content=body(), headers=headers)
+                assert sent.status_code == 400
+                assert "blocked the request" in sent.text
+            await gateway.state.close_payloads(20)
+            await later.close()
+
+    [record] = logged(tmp_path)
+    assert record["omitted"] == ["request"]
 
 
 @pytest.mark.parametrize(
