@@ -15,6 +15,7 @@ from gateway.admin.limits import limits_route
 from gateway.admin.own_router import OwnRouter
 from gateway.admin.page.routes import live_route, page_routes
 from gateway.admin.page.sign_in import sign_in_routes
+from gateway.admin.parameters import parameters_known
 from gateway.admin.payloads import payload_routes
 from gateway.admin.requests import request_routes
 from gateway.admin.series import series_route
@@ -26,7 +27,7 @@ from gateway.state import Gateway
 def admin_routes(current: Callable[[], Gateway]) -> OwnRouter:
     api = OwnRouter(
         path="/",
-        guards=[role_required(current)],
+        guards=[role_required(current), parameters_known],
         route_handlers=[
             engines_route(current),
             series_route(current),

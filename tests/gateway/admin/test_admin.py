@@ -128,3 +128,32 @@ def test_the_operators_key_must_differ_from_all_others_and_fit_a_header() -> Non
         "auth.admin_key: starts or ends with a space, or contains a line break or another "
         "character that headers cannot carry"
     ]
+
+
+async def test_a_misspelt_query_parameter_is_refused_with_those_that_are_documented(
+    tmp_path: Path,
+) -> None:
+    config = f"auth: {{admin_key: {KEY}}}"
+    async with provider() as remote, serving(one_model(remote.base_url, config), tmp_path) as up:
+        async with httpx.AsyncClient(base_url=up.url, headers=bearer(KEY)) as ask:
+            paths = (await ask.get("/openapi.json")).json()["paths"]
+            documented = {
+                (method, path): [
+                    one["name"] for one in route.get("parameters", ()) if one["in"] == "query"
+                ]
+                for path, routes in paths.items()
+                if path.startswith("/admin/")
+                for method, route in routes.items()
+            }
+            answers = {
+                (method, path): await ask.request(method, path, params={"teams": "x"})
+                for method, path in documented
+            }
+
+    assert len(answers) > 20
+    for route, answer in answers.items():
+        error = answer.json()["error"]
+        names = documented[route]
+        remedy = f"known: {', '.join(names)}" if names else "this route has none"
+        assert (answer.status_code, error["param"]) == (400, "teams"), route
+        assert error["message"] == f"teams: unknown query parameter; {remedy}", route
