@@ -1,14 +1,20 @@
 """The guardrails that apply to one request: how their hooks are called, and what they find."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar, cast
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Final, Protocol, TypeVar, cast
 
 from msgspec import Struct
 
 from gateway.config.schema.guardrails import GuardrailConfig
 from gateway.hooks.contract import AsyncHook, Hook
 from gateway.hooks.counts import GuardCounts
-from gateway.hooks.hook_call import HookFailed, result_at_once, result_of, result_of_now
+from gateway.hooks.hook_call import (
+    HookFailed,
+    in_background,
+    result_at_once,
+    result_of,
+    result_of_now,
+)
 from gateway.hooks.hook_result import checked
 from schemas.errors import ContentBlocked
 
@@ -31,13 +37,28 @@ class Rail(Struct, frozen=True, kw_only=True, eq=False):
     waits: bool
 
 
+class Generation(Protocol):
+    """The configuration of a request: its hooks are closed when nothing of it is in flight."""
+
+    in_flight: int
+
+
 class RequestGuards:
     """The guardrails that apply to one request, and what they have found in it.
 
     findings: GUARDRAIL/RULE:ACTION, each once, without content.
     """
 
-    __slots__ = ("_counts", "_offload", "_seen", "findings", "input", "output", "waits")
+    __slots__ = (
+        "_counts",
+        "_generation",
+        "_offload",
+        "_seen",
+        "findings",
+        "input",
+        "output",
+        "waits",
+    )
 
     def __init__(self, rails: Sequence[Rail], counts: GuardCounts) -> None:
         self.input = tuple(rail for rail in rails if rail.settings.where != "output")
@@ -47,6 +68,7 @@ class RequestGuards:
         self._counts = counts
         self._seen: set[tuple[str, str, str, str]] = set()
         self._offload: Offload | None = None
+        self._generation: Generation | None = None
 
     @property
     def has_acted(self) -> bool:
@@ -56,6 +78,17 @@ class RequestGuards:
     def offload_with(self, offload: Offload) -> None:
         """Examine long texts in threads."""
         self._offload = offload
+
+    def belong_to(self, generation: Generation) -> None:
+        """Keep the hooks open for work in the background, which may outlive the request."""
+        self._generation = generation
+
+    def in_background(self, work: Coroutine[object, object, object]) -> None:
+        """Run work that nothing waits for."""
+        task, generation = in_background(work), self._generation
+        if generation is not None:
+            generation.in_flight += 1
+            task.add_done_callback(lambda _: _leave(generation))
 
     def report(self, rail: Rail, place: str, rules: Sequence[str], *, blocks: bool = False) -> None:
         """Record findings, each rule once per place. Raises ContentBlocked if they end the request.
@@ -123,6 +156,10 @@ class RequestGuards:
                 code="guardrail_failed",
                 status=503,
             )
+
+
+def _leave(generation: Generation) -> None:
+    generation.in_flight -= 1
 
 
 def _blocked(rail: Rail, place: str) -> ContentBlocked:

@@ -5,7 +5,6 @@ from msgspec import UNSET
 
 from gateway.hooks.contract import Edited, HookRefusal
 from gateway.hooks.guards import DIRECT, Rail, RequestGuards
-from gateway.hooks.hook_call import in_background
 from gateway.hooks.request_text import has_tokens
 from schemas.errors import InvalidRequest
 from schemas.repeated_names import repeated_name
@@ -23,7 +22,7 @@ async def guard_request(guards: RequestGuards, request: Request, *, large: bool)
     _refuse_unreadable(guards, request)
     for rail in guards.input:
         if rail.waits and not rail.enforces:
-            in_background(_examine(guards, rail, request, large=large))
+            guards.in_background(_examine(guards, rail, request, large=large))
         else:
             request = await _examine(guards, rail, request, large=large)
     return request

@@ -49,11 +49,11 @@ class StreamGuard:
     Its coroutines wait only for a hook that waits.
     """
 
-    __slots__ = ("_guards", "_held", "_open", "_text", "rail")
+    __slots__ = ("_held", "_open", "_text", "guards", "rail")
 
     def __init__(self, guards: RequestGuards, rail: Rail) -> None:
         self.rail = rail
-        self._guards = guards
+        self.guards = guards
         self._held: dict[Key, tuple[HeldText, Piece]] = {}
         self._open: dict[tuple[int, bool], Key] = {}
         self._text = _NO_TEXT
@@ -99,14 +99,14 @@ class StreamGuard:
                     await self._end(event.index, out)
                     out.append(event)
                 case OpaqueDelta():  # it waits for no text: vendors add such fields to each piece
-                    fields = await mask_fields(self._guards, self.rail, event.fields)
+                    fields = await mask_fields(self.guards, self.rail, event.fields)
                     out.append(replace(event, fields=fields))
                 case Started() if event.extra:
-                    extra = await mask_fields(self._guards, self.rail, event.extra)
+                    extra = await mask_fields(self.guards, self.rail, event.extra)
                     out.append(replace(event, extra=extra))
                 case Tokens() | Logits():
                     if self.rail.enforces:
-                        self._guards.report(self.rail, ANSWER, ("not_readable",), blocks=True)
+                        self.guards.report(self.rail, ANSWER, ("not_readable",), blocks=True)
                     out.append(event)
                 case Started() | Usage():
                     out.append(event)
@@ -186,9 +186,9 @@ class StreamGuard:
             await self._pause(event.index, out)
         block, delta = event.block, event.delta
         if block is not None:
-            block = await mask_json(self._guards, self.rail, block)
+            block = await mask_json(self.guards, self.rail, block)
         if delta is not None:
-            delta = await mask_json(self._guards, self.rail, delta)
+            delta = await mask_json(self.guards, self.rail, delta)
         out.append(replace(event, block=block, delta=delta))
 
     @staticmethod
@@ -204,20 +204,20 @@ class StreamGuard:
             return
         window = held.window(final=final)
         if self.rail.waits or len(window.text) > DIRECT:
-            verdict = await verdict_of(self._guards, self.rail, window)
+            verdict = await verdict_of(self.guards, self.rail, window)
         else:
-            found = self._guards.call_now(self.rail, ANSWER, self.rail.hook.chunk, window)
+            found = self.guards.call_now(self.rail, ANSWER, self.rail.hook.chunk, window)
             verdict = PASS if found is None else found
         if isinstance(verdict, Block):
-            self._guards.report(self.rail, ANSWER, (verdict.rule,), blocks=True)
+            self.guards.report(self.rail, ANSWER, (verdict.rule,), blocks=True)
             verdict = PASS
         if self.rail.settings.mode == "block":
             sure = decided(window, verdict)
-            self._guards.report(self.rail, ANSWER, [span.rule for span in sure])
+            self.guards.report(self.rail, ANSWER, [span.rule for span in sure])
             verdict = PASS if final or not isinstance(verdict, Mask) else verdict
         text, rules = held.release(verdict, final=final, everything=everything)
         if rules:
-            self._guards.report(self.rail, ANSWER, rules)
+            self.guards.report(self.rail, ANSWER, rules)
         if text:
             out.append(only_text(piece, text))
 

@@ -6,7 +6,6 @@ from contextlib import aclosing, suppress
 
 from gateway.eventloop.inline_task import in_task
 from gateway.hooks.guards import RequestGuards
-from gateway.hooks.hook_call import in_background
 from gateway.hooks.stream_guard import StreamGuard
 from gateway.hooks.stream_sink import GuardedSink, is_large, now
 from schemas.errors import GatewayError
@@ -71,7 +70,7 @@ async def _watched_apart(source: EventSource, stream: StreamGuard) -> EventSourc
             await stream.take(batch)
         await stream.end()
 
-    in_background(examine())
+    stream.guards.in_background(examine())
     try:
         async with aclosing(source):
             while (batch := await _next(source, None)) is not None:

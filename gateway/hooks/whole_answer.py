@@ -5,7 +5,6 @@ from msgspec.structs import replace
 
 from gateway.hooks.contract import Block
 from gateway.hooks.guards import Rail, RequestGuards
-from gateway.hooks.hook_call import in_background
 from gateway.hooks.request_text import arguments_of
 from gateway.hooks.stream_guard import ANSWER, mask_fields, mask_json, mask_text
 from schemas.answers import Answer, Choice
@@ -16,7 +15,7 @@ async def guard_answer(guards: RequestGuards, answer: Answer) -> Answer:
     """Return a whole answer as its client may receive it. Raises ContentBlocked."""
     for rail in guards.output:
         if rail.waits and not rail.enforces:
-            in_background(_examine(guards, rail, _copied(answer)))
+            guards.in_background(_examine(guards, rail, _copied(answer)))
             continue
         await _examine(guards, rail, answer)
     return answer

@@ -38,6 +38,7 @@ async def guarded(
             record.payload.withheld = False
         return request, None
     record.findings = guards.findings
+    guards.belong_to(runtime)
     if record.payload is not None:
         record.payload.withheld = True  # a reload may have removed them while the body arrived
 

@@ -16,6 +16,8 @@ from gateway.guardrails.moderation import moderation_hook
 from gateway.guardrails.presidio import presidio_hook
 from gateway.hooks.contract import AsyncHook
 from gateway.hooks.testing import contract
+from gateway.processes.runtime_generations import POLL_S, Generations
+from gateway.runtime import Runtime
 from gateway.wiring.guards import guards_of
 from schemas.errors import InvalidConfig
 from tests.gateway.hooks.test_guarded_requests import (
@@ -216,6 +218,32 @@ async def test_a_service_that_fails_fails_the_guardrail(
         [line] = at.up.access_lines()
         assert line.guardrails == (f"g/{reason}:failed",)
         assert KEY not in at.up.log.getvalue().decode()
+
+
+async def test_a_reload_lets_a_judge_that_monitors_end_its_work(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    async def slow(request: Received, answer: Answer) -> None:
+        await go_on.wait()
+        await judge(request, answer)
+
+    rail = f"{JUDGES}, mode: monitor, timeout_s: 60"
+    texts = [f"word and word number {number}. " for number in range(20)]
+    async with asking(tmp_path, slow, rail, *texts, "How rude.") as (at, asked):
+        gateway = at.up.state
+        generations = Generations(gateway.runtime)
+        assert (await at.ask(CHAT, "hello there", stream=True)).status_code == 200
+        later = Runtime(read_config(one_model("http://127.0.0.1:9/v1"), source="c", env={}),
+                        run_dir=tmp_path)  # fmt: skip
+        gateway.use_runtime(later)
+        generations.replace(later)
+        await asyncio.sleep(3 * POLL_S)
+        go_on.set()
+        await asyncio.wait_for(generations.wait_old_requests(), 60)
+        assert gateway.guard_counts.failures == {}
+        assert gateway.guard_counts.findings["g", "answer", "monitor"] == 1
+        assert len(asked.requests) > 3
+        await later.close()
 
 
 async def test_hooks_with_a_service_keep_the_contract() -> None:
