@@ -8,10 +8,12 @@ from gateway.hooks.contract import AsyncHook, ClosingHook, Hook
 from gateway.hooks.counts import GuardCounts
 from gateway.hooks.guards import Rail, RequestGuards
 from gateway.hooks.input import guard_request
+from gateway.hooks.stream_guard import mask_text
 from gateway.hooks.streamed_answer import guard_events
 from gateway.hooks.whole_answer import guard_answer
 from gateway.limits.scope import covers, subject_of
 from schemas.answers import Answer
+from schemas.errors import ContentBlocked, GatewayError, UpstreamError, UpstreamRejected
 from schemas.event_source import EventSource
 from schemas.requests import Request
 
@@ -35,6 +37,17 @@ class GuardedRequest(RequestGuards):
     async def answer(self, answer: Answer) -> Answer:
         """Return a whole answer as the client may receive it. Raises ContentBlocked."""
         return await guard_answer(self, answer)
+
+    async def error(self, error: GatewayError) -> None:
+        """Mask what an error quotes of its backend's answer."""
+        if not isinstance(error, UpstreamError | UpstreamRejected):
+            return
+        for rail in self.output:
+            if rail.enforces:
+                try:
+                    error.message = await mask_text(self, rail, error.message, "other", 0)
+                except ContentBlocked as blocked:
+                    error.message = blocked.message
 
 
 class Guards:

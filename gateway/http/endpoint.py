@@ -187,7 +187,7 @@ class Endpoint:
             try:
                 await self._answer(planned, request, record, response, runtime, exchange, passage)
             except GatewayError as exc:
-                name_field(exc, request, self._names, planned, record.backend)
+                await self._explain(exc, request, planned, record.backend, passage)
                 raise
             finally:
                 if record.usage is None and record.attempts:
@@ -363,7 +363,7 @@ class Endpoint:
         except GatewayError as exc:
             if not response.started:
                 raise
-            name_field(exc, request, self._names, planned, record.backend)
+            await self._explain(exc, request, planned, record.backend, passage)
             exc.request_id = record.request_id
             record.record_error(exc)
             guard.disarm()
@@ -376,6 +376,14 @@ class Endpoint:
             await response.end(renderer.finish())
         finally:
             gateway.keepalive.remove(response)
+
+    async def _explain(
+        self, exc: GatewayError, request: Request, plan: Plan, backend: str, passage: Passage | None
+    ) -> None:
+        """Name the client's field in an error, and mask what it quotes of a backend."""
+        name_field(exc, request, self._names, plan, backend)
+        if passage is not None:
+            await passage.examine_error(exc)
 
     async def _fail(self, error: GatewayError, response: ResponseWriter) -> None:
         if error.status == 499:

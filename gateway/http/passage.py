@@ -16,6 +16,7 @@ from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.surfaces.hot_route import HotRoute
 from schemas.answers import Answer, Embeddings
+from schemas.errors import GatewayError
 from schemas.event_source import EventSource
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
@@ -89,6 +90,11 @@ class Passage:
         finally:
             cached.close()
         return answer
+
+    async def examine_error(self, error: GatewayError) -> None:
+        """Hold what an error quotes of its backend's answer to the guardrails."""
+        if self._guards is not None:
+            await self._guards.error(error)
 
     async def vectors(
         self, plan: Plan, request: EmbeddingsRequest, record: RequestRecord
