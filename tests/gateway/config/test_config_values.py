@@ -53,6 +53,12 @@ def test_a_list_or_a_text_of_a_wrong_length_is_a_fault(line: str, fault: str) ->
     assert fault in faults(f"{GOOD}{line}\n")
 
 
+def test_an_export_runs_at_least_once_per_year() -> None:
+    assert faults(f"{GOOD}store: {{export: {{to: out, every_s: 1e15}}}}\n") == [
+        "store.export.every_s: expected a number from 1 to 31622400, found 1000000000000000.0"
+    ]
+
+
 def test_rules_of_payload_logging_are_checked() -> None:
     rules = "[{}, {field: a, pattern: b}, {pattern: (}, {field: a..b}, {field: 'a[].b'}]"
     found = faults(f"{GOOD}logging: {{payloads: {{mode: all, to: otlp, redact: {rules}}}}}\n")
