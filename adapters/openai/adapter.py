@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from adapters.base import EVERY_MODEL, Continues, Endpoint, Framing, Outbound, Range, Supports
 from adapters.capabilities import offered
 from adapters.client_fields.denied import ANY, withheld
+from adapters.error_message import Problem, problem
 from adapters.errors import error_from, error_inside
 from adapters.openai.answer_head import usage_from
 from adapters.openai.decode import OpenAIDecoder
@@ -231,7 +232,7 @@ class OpenAIAdapter:
             fields = read_object(body)
         except UNREADABLE:
             fields = {}
-        if "data" not in fields and fields:
+        if fields and "data" not in fields and problem(body) != Problem():
             return error_inside(self.endpoint, body)
         head = body[:80].decode(errors="replace")
         return UpstreamBroken(f"cannot read the answer: {head}", upstream=self.endpoint.name)

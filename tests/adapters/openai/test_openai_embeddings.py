@@ -55,7 +55,9 @@ def test_an_error_in_a_200_is_an_error() -> None:
         openai().embeddings(TWO, b'{"error":{"message":"slow down","code":429}}')
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"[[0.1]]", b'{"data":5}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"[[0.1]]", b'{"data":5}', b'{"object":"chat.completion","choices":[]}']
+)
 def test_an_answer_that_makes_no_sense_is_an_error(body: bytes) -> None:
     with pytest.raises(UpstreamBroken, match="acme: cannot read the answer"):
         openai().embeddings(TWO, body)
