@@ -2,6 +2,7 @@
 
 import random
 import re
+from binascii import hexlify
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct as Layout
@@ -194,7 +195,8 @@ def begin_traces(threshold: int, count: int = _AT_ONCE) -> list[RequestTrace]:
 def _drawn(layout: Layout, not_zero: int, count: int) -> Iterator[tuple[bytes, ...]]:
     """Draw the digits of so many traces."""
     bits = _draw(4 * layout.size * count) | _repeated(not_zero, layout.size, count)
-    return layout.iter_unpack(b"%x" % bits)
+    # Twice as fast as formatting the number.
+    return layout.iter_unpack(hexlify(bits.to_bytes(layout.size * count // 2, "big")))
 
 
 @lru_cache(maxsize=4)
