@@ -168,22 +168,20 @@ class MistralDecoder(OpenAIDecoder):
     """Decodes calls that come complete, all at index 0, with `null` as id."""
 
     def _choice(self, choice: Choice, events: list[Event]) -> None:
-        opaque = {name: raw for name, raw in (choice.opaque or {}).items() if name != "index"}
         super()._choice(
-            replace(
-                choice,
-                delta=_numbered(choice.delta),
-                message=_numbered(choice.message),
-                opaque=opaque,
-            ),
+            replace(choice, delta=_numbered(choice.delta), message=_numbered(choice.message)),
             events,
         )
 
 
 def _numbered(message: WireMessage | None) -> WireMessage | None:
-    if message is None or not message.tool_calls:
+    if message is None or not (message.tool_calls or message.opaque):
         return message
-    return replace(message, tool_calls=tuple(_piece(one) for one in message.tool_calls))
+    return replace(
+        message,
+        tool_calls=tuple(_piece(one) for one in message.tool_calls or ()) or None,
+        opaque={name: raw for name, raw in (message.opaque or {}).items() if name != "index"},
+    )
 
 
 def _piece(one: ToolPiece) -> ToolPiece:

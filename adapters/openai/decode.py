@@ -8,12 +8,13 @@ the usage, which comes last, may be missing. A complete body produces the same e
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from adapters.base import STRAY, Endpoint
 from adapters.decoder_limits import CHOICES, TOOLS, check_room
 from adapters.errors import error_inside
 from adapters.openai.answer_head import AnswerHead, usage_from
+from adapters.openai.choice_state import ChoiceState, whole_message
 from adapters.openai.finish_reasons import FAILED, FINISH
 from adapters.openai.logprobs import refusal_logprobs, token_logprobs
 from adapters.openai.message_repair import repaired
@@ -43,41 +44,13 @@ from schemas.events import (
     Usage,
 )
 
-_EMPTY_OBJECT = Raw(b"{}")
 _EMPTY_LIST = Raw(b"[]")
-_NO_VERDICTS: Mapping[str, Raw] = {}
-
-
-class ChoiceState(Struct, eq=False):
-    """State of one choice until it finishes. tools: `None` without any call."""
-
-    tools: ToolCalls | None = None
-    shown: bool = False
-    blank: bool = False
-    block: int = 0
-    filters: Mapping[str, Raw] = _NO_VERDICTS
-    finished: bool = False
-
-    def verdicts(self, choice: Choice) -> dict[str, Raw]:
-        """Return the content filters' results if they are not empty and have changed."""
-        results = {
-            "content_filter_results": choice.content_filter_results,
-            "content_filter_offsets": choice.content_filter_offsets,
-        }
-        news = {
-            name: raw.copy()
-            for name, raw in results.items()
-            if raw not in (NULL, _EMPTY_OBJECT, self.filters.get(name))
-        }
-        self.filters = {**self.filters, **news}
-        return news
 
 
 DONE = b"[DONE]"
 _TROUBLE = frozenset({"error_code", "error_type", "detail", "message"})
 """Fields whose text only an error has; `error` itself also occurs next to choices."""
 
-_NOTHING = WireMessage()
 _UNFINISHED = Choice()
 _encode = msgspec.json.Encoder().encode
 
@@ -104,6 +77,7 @@ class OpenAIDecoder:
         self._only_text = False  # the last frame was a piece of text of a choice that has begun
         self._head = AnswerHead(endpoint.name, stream=stream)
         self._choices: dict[int, ChoiceState] = {}
+        self._shown: set[int] = set()  # choices of which something was emitted
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         self._plain = False
@@ -123,7 +97,7 @@ class OpenAIDecoder:
                     and (tier is NULL or tier == extra.get("service_tier", NULL))
                 ):
                     choice = piece.choices[0]
-                    if choice.index in self._choices:
+                    if choice.index in self._shown:
                         self._plain = True
                         return (TextDelta(text=choice.delta.content, index=choice.index),)
         if self.ended:
@@ -229,7 +203,12 @@ class OpenAIDecoder:
                 most = max(self._expected, CHOICES)
                 check_room(states, most, "choices", self._endpoint.name)
             state = states[index] = ChoiceState()
-        message = choice.delta or choice.message or _NOTHING
+        message = choice.delta
+        if message is None or choice.message is not None:
+            if self._stream:
+                message = state.news(choice, shown=index in self._shown)
+            else:
+                message = whole_message(choice)
         self._message(choice, message, state, events)
         if choice.finish_reason is not None and not state.finished:
             self._finish(index, state, choice, events)
@@ -264,7 +243,7 @@ class OpenAIDecoder:
             state.blank = True
         if message.refusal or refused:
             events.append(RefusalDelta(text=message.refusal or "", index=index, logprobs=refused))
-        opaque = choice.opaque
+        opaque = message.opaque
         if message.tool_calls and (others := self._calls(message.tool_calls, index, state, events)):
             opaque = {**(opaque or {}), "tool_calls": Raw(_encode(others))}
         if message.annotations is not None:
@@ -272,7 +251,7 @@ class OpenAIDecoder:
         if opaque:
             events.append(OpaqueDelta(fields=opaque, index=index))
         if len(events) > before:
-            state.shown = True
+            self._shown.add(index)
         # `is not NULL`: the default object means that the field was absent, a cheaper test than ==.
         if choice.more or (
             choice.content_filter_results is not NULL or choice.content_filter_offsets is not NULL
@@ -311,7 +290,7 @@ class OpenAIDecoder:
             if reason == "stop":
                 reason = "tool_calls"
             events.extend(state.tools.close())
-        elif state.blank and not state.shown:
+        elif state.blank and index not in self._shown:
             events.append(TextDelta(text="", index=index))
         state.finished = True
         native = choice.native_finish_reason or word
@@ -343,7 +322,7 @@ class OpenAIDecoder:
         events: list[Event] = []
         for index, state in self._choices.items():
             if not state.finished:
-                if not state.shown:
+                if index not in self._shown:
                     raise UpstreamBroken("stream ended empty", upstream=self._endpoint.name)
                 self._finish(index, state, _UNFINISHED, events)
         if not self._choices:

@@ -75,13 +75,12 @@ def repaired(chunk: LooseChunk) -> OpenChunk:
 
 def _choice(raw: Raw, place: int) -> Choice:
     loose = read_loose_choice(raw)
-    fields = loose.delta or loose.message
-    message, opaque = _message(fields) if fields is not None else (None, {})
     stop, seed = scalar(loose.stop_reason), scalar(loose.seed)
     matched = scalar(loose.matched_stop)
     return Choice(
         index=place if loose.index is None else loose.index,
-        delta=message,
+        delta=None if loose.delta is None else _message(loose.delta),
+        message=None if loose.message is None else _message(loose.message),
         text=loose.text,
         logprobs=read_logprobs(loose.logprobs),
         finish_reason=loose.finish_reason,
@@ -90,7 +89,6 @@ def _choice(raw: Raw, place: int) -> Choice:
         seed=seed if isinstance(seed, int) else None,
         content_filter_results=loose.content_filter_results,
         content_filter_offsets=loose.content_filter_offsets,
-        opaque=opaque,
         more={
             name: value.copy()
             for name, value in read_object(raw).items()
@@ -99,7 +97,7 @@ def _choice(raw: Raw, place: int) -> Choice:
     )
 
 
-def _message(fields: dict[str, Raw]) -> tuple[WireMessage, dict[str, Raw]]:
+def _message(fields: dict[str, Raw]) -> WireMessage:
     opaque = {
         name: raw.copy()
         for name, raw in fields.items()
@@ -110,15 +108,15 @@ def _message(fields: dict[str, Raw]) -> tuple[WireMessage, dict[str, Raw]]:
         opaque[CONTENT_PARTS] = Raw(_encode(split.rest))
     thoughts = [as_text(fields.get(name, NULL)) for name in ("reasoning", "reasoning_content")]
     reasoning = thoughts[0] or thoughts[1]
-    message = WireMessage(
+    return WireMessage(
         role="assistant",
         content=_joined(split.text),
         refusal=as_text(fields.get("refusal", NULL)) or _joined(split.refusal),
         reasoning=reasoning or _joined(split.reasoning),
         reasoning_signature=as_text(fields.get("reasoning_signature", NULL)) or split.signature,
         tool_calls=_tools(fields.get("tool_calls", NULL)) or None,
+        opaque=opaque,
     )
-    return message, opaque
 
 
 def _content(raw: Raw) -> _Split:

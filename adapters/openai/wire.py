@@ -58,6 +58,8 @@ class WireMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     """A complete message, or a piece of one. Fields typed `None` may be present, but empty.
 
     annotations: empty in every plain answer of OpenAI's.
+    opaque: unknown fields, which `repaired` collects; its name on the wire is one that no server
+    sends.
     """
 
     role: str | None = None
@@ -70,16 +72,17 @@ class WireMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     function_call: None = None
     audio: None = None
     annotations: tuple[()] | None = None
+    opaque: dict[str, Raw] | None = field(default=None, name="(opaque)")
 
 
 class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """delta: a chat's stream; message: a chat's complete answer; text: completions.
+    """delta: a chat's stream; message: a chat's complete answer; text: completions. Some servers
+    send both of the first two, one of them empty, or the message so far next to each delta.
 
     stop_reason: the stop string or token that ended the answer; matched_stop: SGLang's name.
     content_filter_*: Azure's, in nearly every frame. The fields typed `None` are vLLM's, which are
     present, but empty unless requested.
-    opaque, more: unknown fields of the message and of the choice, which `repaired` collects; their
-    names on the wire are ones that no server sends.
+    more: unknown fields of the choice, as `opaque` of the message.
     """
 
     index: int = 0
@@ -98,7 +101,6 @@ class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
     prompt_token_ids: None = None
     prompt_logprobs: None = None
     routed_experts: None = None
-    opaque: dict[str, Raw] | None = field(default=None, name="(opaque)")
     more: dict[str, Raw] | None = field(default=None, name="(more)")
 
 

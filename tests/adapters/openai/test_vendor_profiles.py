@@ -200,6 +200,15 @@ def test_perplexitys_sources_come_after_the_first_frame_and_once() -> None:
     assert answer("perplexity/chat-stream-sources").choices[0].text == "In the Bay of Fundy.[1]"
 
 
+def test_perplexitys_whole_answer_is_its_message_and_not_the_empty_delta_beside_it() -> None:
+    told = answer("perplexity/chat-whole")
+
+    assert told.choices[0].text == "**2 + 2 = 4**.[3]\n\n"
+    assert {"citations", "search_results"} <= told.started.extra.keys()
+    assert told.usage is not None
+    assert told.usage.total_tokens == 21
+
+
 def test_llama_cpps_timings_and_cached_tokens_are_reported() -> None:
     told = answer("llama-cpp/chat-stream-timings")
 
