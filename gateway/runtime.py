@@ -22,7 +22,7 @@ from gateway.routing.planning.enrolment import ExperimentState
 from gateway.routing.planning.planner import Planner
 from gateway.sessions.tokens import SessionTokens
 from gateway.sign_in.setup import sign_in_provider
-from gateway.telemetry.logs import line_style
+from gateway.telemetry.logs import message_style
 from gateway.wiring.cache import cache_of
 from gateway.wiring.guards import guards_of
 from gateway.wiring.models import models_of
@@ -198,7 +198,7 @@ class Runtime:
 def engine_processes(config: Config, run_dir: Path) -> dict[str, EngineProcess]:
     """An engine for each local provider, by its name; not started."""
     local = [provider for provider in config.providers if provider.engine is not None]
-    log_stderr = line_style(config.logging) == "json"
+    log_stderr = message_style(config.logging) == "json"
     return {
         provider.name: EngineProcess(
             provider.name,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from gateway.config.schema.config import Config
 from gateway.engine_process.process import EngineProcess, engine_settings
 from gateway.runtime import engine_processes
-from gateway.telemetry.logs import line_style
+from gateway.telemetry.logs import message_style
 
 _log = logging.getLogger("strowger")
 
@@ -81,7 +81,7 @@ class EnginePool:
                     f"providers.{name}.engine: its settings or its share of this machine change, "
                     "which needs a restart or `reload: replace`"
                 )
-            log_stderr = line_style(config.logging) == "json"
+            log_stderr = message_style(config.logging) == "json"
             processes[name] = EngineProcess(
                 name, settings, self._run_dir, generation=number, log_stderr=log_stderr
             )

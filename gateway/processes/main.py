@@ -16,7 +16,7 @@ from gateway.processes.audit_events import recorded_run
 from gateway.processes.listening_socket import listen
 from gateway.recording.setup import import_running
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.logs import configure_logging, line_style
+from gateway.telemetry.logs import configure_logging, has_colours, line_style
 
 _log = logging.getLogger("strowger")
 
@@ -33,8 +33,7 @@ def serve(
     effect through its argument. warnings: those reported by the first read.
     Raises InvalidConfig when the address cannot be bound, and SystemExit as _run does.
     """
-    style = line_style(config.logging)
-    configure_logging(config.logging, style)
+    configure_logging(config.logging)
     listener = listen(config.server.host, config.server.port)
     _log.info("serving %s on %s", source, _url(config, listener))
     for warning in warnings:
@@ -64,7 +63,8 @@ def serve(
         else:
             from gateway.processes.single_process import run_single_process
 
-            access_log = AccessLog(sys.stdout.buffer, style)
+            style = line_style(config.logging, sys.stdout)
+            access_log = AccessLog(sys.stdout.buffer, style, colours=has_colours(sys.stdout))
             try:
                 _run(
                     run_single_process(

@@ -69,7 +69,7 @@ from gateway.processes.server import Server as Served
 from gateway.replica_gauges.readings import ReplicaReadings
 from gateway.store.key_rows import KeyList
 from gateway.telemetry.access_log import AccessLog
-from gateway.telemetry.logs import configure_logging, line_style
+from gateway.telemetry.logs import configure_logging, has_colours, line_style
 from gateway.telemetry.metric_snapshot import MetricFamilies
 from gateway.telemetry.recent_requests import RecentRequest
 from gateway.telemetry.time_series import BackendSeries, Window
@@ -312,9 +312,14 @@ async def run_worker(control: socket.socket, listener: socket.socket) -> None:
 
 
 def _configure_logs(config: Config, run_dir: Path) -> AccessLog:
-    style = line_style(config.logging)
-    configure_logging(config.logging, style)
-    return AccessLog(sys.stdout.buffer, style, turn=LogFileLock(run_dir / "access-log.lock"))
+    configure_logging(config.logging)
+    style = line_style(config.logging, sys.stdout)
+    return AccessLog(
+        sys.stdout.buffer,
+        style,
+        colours=has_colours(sys.stdout),
+        turn=LogFileLock(run_dir / "access-log.lock"),
+    )
 
 
 def main(arguments: list[str]) -> None:

@@ -34,7 +34,7 @@ class ImportSettings(Struct, frozen=True, kw_only=True):
     url: the address of the store; bytes, as the spool's path, because the names of files need not
     be valid Unicode. unavailable: the store is known to be unreachable, and that was logged.
     audit: `None` if audit events are not recorded. export: `None`: records are not exported.
-    logging: with a format other than `auto`, because the process's stdout is a pipe.
+    logging: `format: auto` depends on stderr, which the process inherits.
     """
 
     url: bytes

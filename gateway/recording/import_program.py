@@ -30,7 +30,7 @@ from gateway.recording.importer import Importer
 from gateway.recording.spool import Spool
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
-from gateway.telemetry.logs import configure_logging, line_style
+from gateway.telemetry.logs import configure_logging
 from schemas.secret import Secret
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def main() -> None:
     if not first:
         return
     settings = settings_decoder.decode(first)
-    configure_logging(settings.logging, line_style(settings.logging))
+    configure_logging(settings.logging)
     store = open_store(Secret(os.fsdecode(settings.url)))
     importer = Importer(
         Spool(Path(os.fsdecode(settings.spool)), max_bytes=settings.max_spool_bytes),

@@ -24,6 +24,7 @@ from gateway.recording.import_messages import (
     StopImport,
     as_line,
     progress_decoder,
+    settings_decoder,
 )
 from gateway.records_export.progress import ExportProgress
 
@@ -92,6 +93,11 @@ class ImporterProcess:
     """
 
     def __init__(self, settings: ImportSettings) -> None:
+        """Raises msgspec.ValidationError for settings that the process would reject at each start.
+
+        `msgspec.structs.replace` checks no types, neither when it runs nor for the type checker.
+        """
+        settings_decoder.decode(as_line(settings))
         self.status = ImportStatus(
             unavailable=settings.unavailable,
             imported=0,

@@ -8,11 +8,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 from prometheus_client.registry import Collector
 
 from gateway.audit.log import AuditLog, NoAudit
-from gateway.config.schema.config import Config
+from gateway.config.schema.config import Config, Logging
 from gateway.config.schema_store import SPOOL
 from gateway.recording.audit_recorder import AuditRecorder, audit_spool
 from gateway.recording.import_messages import AuditImport, ExportSettings, ImportSettings
@@ -27,7 +26,6 @@ from gateway.recording.spool import Spool
 from gateway.store.errors import StoreUnavailable
 from gateway.store.open import open_store
 from gateway.store.sql import SqlStore
-from gateway.telemetry.logs import line_style
 
 _log = logging.getLogger("strowger.records")
 
@@ -111,7 +109,7 @@ def import_running(config: Config) -> Generator[Records]:
             keep_days=config.store.keep_days,
             keep_usage_days=config.store.keep_usage_days,
             keep_payload_days=config.store.keep_payload_days,
-            logging=replace(config.logging, format=line_style(config.logging)),
+            logging=Logging(level=config.logging.level, format=config.logging.format),
             unavailable=unavailable,
             audit=_audit_import(config, waiting),
             export=_export(config),

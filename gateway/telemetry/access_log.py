@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from gateway.routing.request_record import AttemptRecord
 from gateway.store.rows import Source
+from gateway.telemetry.logs import Style, painted
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 
 MAX_MESSAGE_CHARS = 500
@@ -111,14 +112,18 @@ class AccessLog:
     def __init__(
         self,
         out: BinaryIO,
-        style: Literal["json", "text"],
+        style: Style,
         *,
+        colours: bool = False,
         limit: int = 100_000,
         turn: AbstractContextManager[object] | None = None,
     ) -> None:
-        """turn: a lock to hold during each write, if several processes write to `out`."""
+        """colours: of the style `console`.
+
+        turn: a lock to hold during each write, if several processes write to `out`."""
         self._out = out
         self._style = style
+        self._colours = colours
         self._limit = limit
         self._turn = turn or nullcontext()
         self._batches: queue.SimpleQueue[_Batch] = queue.SimpleQueue()
@@ -137,12 +142,12 @@ class AccessLog:
         if self._queued - self._written + len(lines) > self._limit:
             self._lost += len(lines)
             return
-        if self._style == "text":
-            data = b"".join([_as_text(line) for line in lines])
+        if self._style == "console":
+            data = b"".join([_as_text(line, self._colours) for line in lines])
         else:
             data = as_json(lines) if encoded is None else encoded
         if self._lost:
-            data = _encoder.encode({"lost_access_lines": self._lost}) + b"\n" + data
+            data = self._lost_lines() + data
             self._lost = 0
         self._queued += len(lines)
         self._gathered.append(data)
@@ -171,6 +176,11 @@ class AccessLog:
         self.hand_over()
         self._batches.put(None)
         self._thread.join()
+
+    def _lost_lines(self) -> bytes:
+        if self._style == "console":
+            return f"{self._lost} lines of the access log were lost\n".encode()
+        return _encoder.encode({"lost_access_lines": self._lost}) + b"\n"
 
     def _write(self) -> None:
         while (batch := self._batches.get()) is not None:
@@ -211,22 +221,29 @@ def as_json(lines: Sequence[AccessLine | MirrorLogEntry]) -> bytes:
     return _encoder.encode_lines(lines)
 
 
-def _other_as_text(line: AccessLine) -> bytes:
+_DIM = 2
+
+
+def _status_as_text(status: int, colours: bool) -> str:
+    colour = 32 if status < 400 else 33 if status < 500 else 31
+    return painted(str(status), colour, colours=colours)
+
+
+def _other_as_text(line: AccessLine, colours: bool) -> bytes:
     """The client chose the path: it is escaped, so that it cannot control the terminal."""
-    colour = 32 if line.status < 400 else 33 if line.status < 500 else 31
     why = line.denied or line.error
     words = (line.method, ascii(line.path)[1:-1], line.actor, line.client, why)
     text = " ".join(filter(None, words))
-    return f"\x1b[{colour}m{line.status}\x1b[0m {text} \x1b[2m{line.request_id}\x1b[0m\n".encode()
+    name = painted(line.request_id, _DIM, colours=colours)
+    return f"{_status_as_text(line.status, colours)} {text} {name}\n".encode()
 
 
-def _as_text(line: AccessLine | MirrorLogEntry) -> bytes:
+def _as_text(line: AccessLine | MirrorLogEntry, colours: bool) -> bytes:
     if isinstance(line, MirrorLogEntry):
         text = f"mirror {line.route} -> {line.mirror} {line.mirror_ms:.0f} ms {line.outcome}"
-        return f"\x1b[2m{text} {line.mirror_of}\x1b[0m\n".encode()
+        return f"{painted(f'{text} {line.mirror_of}', _DIM, colours=colours)}\n".encode()
     if line.method:
-        return _other_as_text(line)
-    colour = 32 if line.status < 400 else 33 if line.status < 500 else 31
+        return _other_as_text(line, colours)
     tried = f" after {len(line.attempts)} attempts" if len(line.attempts) > 1 else ""
     tokens = ""
     if line.completion_tokens is not None:
@@ -237,7 +254,7 @@ def _as_text(line: AccessLine | MirrorLogEntry) -> bytes:
         where += " (cached)"
     error = "".join([f" {one}" for one in (line.error, line.message) if one])
     return (
-        f"\x1b[{colour}m{line.status}\x1b[0m {line.surface}/{line.task or '-'} "
-        f"{line.model or '-'}{where} {line.ms:.0f} ms{first}{tokens}{tried}{error} "
-        f"\x1b[2m{line.request_id}\x1b[0m\n"
+        f"{_status_as_text(line.status, colours)} {line.surface}/{line.task or '-'} "
+        f"{in_one_line(line.model) or '-'}{where} {line.ms:.0f} ms{first}{tokens}{tried}{error} "
+        f"{painted(line.request_id, _DIM, colours=colours)}\n"
     ).encode()

@@ -1,29 +1,57 @@
-"""The gateway's log messages: coloured on a terminal, otherwise one JSON object per line."""
+"""The gateway's log messages: for people on a terminal, otherwise one JSON object per line."""
 
 import logging
+import os
 import sys
-from typing import Literal
+from typing import Literal, TextIO
 
 import msgspec
 
 from gateway.config.schema.config import Logging
 
-Style = Literal["json", "text"]
+Style = Literal["json", "console"]
+"""The values of `logging.format` except `auto`, which one of them replaces."""
 
 _COLOURS = {"DEBUG": 2, "INFO": 36, "WARNING": 33, "ERROR": 31, "CRITICAL": 31}
 
 
-def line_style(settings: Logging) -> Style:
-    """Resolve `auto`: text if stdout is a terminal, else JSON."""
+def line_style(settings: Logging, stream: TextIO) -> Style:
+    """Resolve `auto` for what is written to a stream: console on a terminal, else JSON."""
     if settings.format == "auto":
-        return "text" if sys.stdout.isatty() else "json"
-    return "json" if settings.format == "json" else "text"
+        return "console" if stream.isatty() else "json"
+    return settings.format
 
 
-def configure_logging(settings: Logging, style: Style) -> None:
-    """Log to stderr in one style; libraries log at level warning and above."""
+def message_style(settings: Logging) -> Style:
+    """Return the style of messages, which go to stderr; child processes inherit it."""
+    return line_style(settings, sys.stderr)
+
+
+def has_colours(stream: TextIO) -> bool:
+    """True if what is written to a stream may have colours: on terminals that show them.
+
+    FORCE_COLOR and NO_COLOR decide if they are not empty: https://force-color.org,
+    https://no-color.org. TERM=dumb is a terminal that shows control sequences as text.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def painted(text: str, colour: int, *, colours: bool) -> str:
+    """Return the text in a colour, a code of ECMA-48's SGR, if there are colours."""
+    return f"\x1b[{colour}m{text}\x1b[0m" if colours else text
+
+
+def configure_logging(settings: Logging) -> None:
+    """Log to stderr; libraries log at level warning and above."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json() if style == "json" else _Text())
+    if message_style(settings) == "json":
+        handler.setFormatter(_Json())
+    else:
+        handler.setFormatter(_Console(colours=has_colours(sys.stderr)))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     set_level(settings)
 
@@ -54,9 +82,14 @@ class _Json(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
-class _Text(logging.Formatter):
+class _Console(logging.Formatter):
+    def __init__(self, *, colours: bool) -> None:
+        super().__init__()
+        self._colours = colours
+
     def format(self, record: logging.LogRecord) -> str:
-        text = f"\x1b[{_COLOURS.get(record.levelname, 0)}m{record.getMessage()}\x1b[0m"
+        colour = _COLOURS.get(record.levelname, 0)
+        text = painted(record.getMessage(), colour, colours=self._colours)
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
         return text

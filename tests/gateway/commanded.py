@@ -154,12 +154,15 @@ async def _execute(
 
 
 def _read(line: str) -> dict[str, object]:
+    """Of the access log, where `logging.format: console` writes text."""
+    if not line.startswith("{"):
+        return {"text": line}
     return cast("dict[str, object]", json.loads(line))
 
 
 async def _hear(stream: asyncio.StreamReader, into: list[_T], read: Callable[[str], _T]) -> None:
     while line := await stream.readline():
-        into.append(read(line.decode()))
+        into.append(read(line.decode().rstrip("\n")))
 
 
 def importer_of(gateway: int) -> int | None:

@@ -76,6 +76,16 @@ class _Forked(Running):
 
 
 async def _fork(words: tuple[str, ...], environment: dict[str, str]) -> Started:
+    outputs = [os.pipe(), os.pipe()]
+    process = await fork_into(words, environment, [write for _, write in outputs])
+    stdout, stderr = [await _reader(read) for read, _ in outputs]
+    return process, stdout, stderr
+
+
+async def fork_into(
+    words: tuple[str, ...], environment: dict[str, str], outputs: list[int]
+) -> Running:
+    """Run `strowger` with these arguments; its stdout and stderr are `outputs`, closed here."""
     address = await asyncio.to_thread(_template)
     wanted = Wanted(
         [os.fsencode(word) for word in words],
@@ -85,14 +95,11 @@ async def _fork(words: tuple[str, ...], environment: dict[str, str]) -> Started:
     sent = msgspec.msgpack.encode(wanted)
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(address)
-    outputs = [os.pipe(), os.pipe()]
-    socket.send_fds(connection, [sent], [write for _, write in outputs])
-    for _, write in outputs:
-        os.close(write)
+    socket.send_fds(connection, [sent], outputs)
+    for output in outputs:
+        os.close(output)
     reader, writer = await asyncio.open_unix_connection(sock=connection)
-    process = _Forked(int(await reader.readline()), reader, writer)
-    stdout, stderr = [await _reader(read) for read, _ in outputs]
-    return process, stdout, stderr
+    return _Forked(int(await reader.readline()), reader, writer)
 
 
 class _Output(asyncio.StreamReaderProtocol):

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gateway.config.schema.config import Logging
 from gateway.recording.import_messages import (
@@ -21,6 +23,7 @@ from gateway.recording.import_messages import (
     as_line,
     progress_decoder,
 )
+from gateway.recording.importer_process import ImporterProcess
 from gateway.recording.spool import Spool
 from gateway.store.open import open_store
 from schemas.secret import Secret
@@ -268,6 +271,15 @@ def torn(folder: Path, *names: str) -> None:
     file = Spool(folder / "strowger-spool").create()
     file.append(packed([request_row(name) for name in names]) + b"\x07")
     file.close()
+
+
+def test_settings_that_the_importer_would_reject_are_an_error_before_it_starts(
+    tmp_path: Path,
+) -> None:
+    text = replace(Logging(), format="text")  # a value of no schema, which `replace` lets pass
+
+    with pytest.raises(msgspec.ValidationError, match=r"Invalid enum value 'text' - at `\$.log"):
+        ImporterProcess(replace(settings(tmp_path), logging=text))
 
 
 def test_an_importer_without_a_leader_says_so_and_imports_what_is_there(tmp_path: Path) -> None:
