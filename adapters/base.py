@@ -12,6 +12,7 @@ from msgspec import Struct
 from adapters.client_fields.carried import Carries
 from adapters.client_fields.denied import ANY
 from adapters.client_fields.patterns import ClientFields
+from adapters.repairs.rule import Repair
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError
 from schemas.events import Event
@@ -162,6 +163,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     lacks: returns the chat fields that a model of the provider, by name, does not honour.
     continues: how it continues the beginning of an answer (`ChatRequest.begun`); `None`: it does
             not. Bare prompts need nothing for that.
+    repairs: rules for requests that it would refuse although it can answer them, in their order.
     """
 
     chat: frozenset[str] | None = None
@@ -185,6 +187,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     headers: frozenset[str] = frozenset()
     lacks: Callable[[str], frozenset[str]] | None = None
     continues: Continues | None = None
+    repairs: tuple[Repair, ...] = ()
 
 
 class Decoder(Protocol):

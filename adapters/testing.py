@@ -48,6 +48,7 @@ from adapters.conformance.recording_checks import (
     check_whole,
 )
 from adapters.conformance.recordings import Recording, recordings, request_for
+from adapters.conformance.repair_checks import check_repairs
 from adapters.conformance.replay import frames, translate
 from adapters.conformance.translation_checks import Models, check_translations
 from adapters.conformance.unencodable_checks import check_unencodable
@@ -121,6 +122,7 @@ def contract(
         check("it declares known fields only", check_supports),
         check("every error status has a meaning", check_statuses),
         check("reasoning that is sent back is sent or reported", check_thoughts),
+        check("repair rules repair, once, and say what they do", check_repairs),
     ]
     for task in TASKS:
         ways = (models or {}).get(task, {model: {}})

@@ -20,6 +20,7 @@ from adapters.anthropic.errors import error_from
 from adapters.anthropic.json_object import json_tool
 from adapters.anthropic.original_fields import DIALECT, is_native
 from adapters.anthropic.prefill import takes_prefill
+from adapters.anthropic.repairs import ANTHROPIC_REPAIRS
 from adapters.anthropic.wire import read_count
 from adapters.base import PROVEN, Ceilings, Continues, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
@@ -120,6 +121,7 @@ SUPPORTS = Supports(
     proofs=frozenset({CLAUDE}),
     dialect=DIALECT,
     continues=Continues(model=takes_prefill, trimmed=True),
+    repairs=ANTHROPIC_REPAIRS,
 )
 
 LATER = msgspec.structs.replace(

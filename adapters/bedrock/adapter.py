@@ -29,6 +29,7 @@ from adapters.bedrock.encode import (
 )
 from adapters.bedrock.errors import error_from
 from adapters.bedrock.reasoning_effort import lacks
+from adapters.bedrock.repairs import BEDROCK_REPAIRS
 from adapters.client_fields.denied import withheld
 from adapters.cohere.encode import name_and_purpose
 from adapters.openai.adapter import merged_headers
@@ -73,6 +74,7 @@ SUPPORTS = Supports(
     lacks=lacks,
     continues=Continues(model=lambda name: takes_prefill(name.rpartition(".")[2]), trimmed=True),
     proofs=frozenset({CLAUDE}),
+    repairs=BEDROCK_REPAIRS,
     ranges={
         "max_tokens": Range(minimum=1),
         "temperature": Range(minimum=0, maximum=1),

@@ -21,6 +21,7 @@ from adapters.gemini.decode import GeminiDecoder
 from adapters.gemini.encode import CONFIG, OWN, SAMPLING, chat_body, count_body
 from adapters.gemini.errors import error_from, error_inside
 from adapters.gemini.parts import FETCHED
+from adapters.gemini.repairs import GEMINI_REPAIRS
 from adapters.openai.adapter import merged_headers
 from adapters.openai.wire import UNREADABLE, read_object
 from adapters.token_count import counted
@@ -74,6 +75,7 @@ SUPPORTS = Supports(
     inputs=100,
     thoughts=READABLE,
     proofs=frozenset({GEMINI}),
+    repairs=GEMINI_REPAIRS,
     ranges={
         "max_tokens": Range(minimum=1, maximum=2**31 - 1),
         "temperature": Range(minimum=0, maximum=2),

@@ -204,6 +204,7 @@ class OpenAIAdapter:
             ranges={name: bound for name, bound in bounds.items() if bound != Range()},
             translated=vendor.translated,
             continues=Continues(model=EVERY_MODEL) if vendor.prefix_path else None,
+            repairs=vendor.repairs,
         )
 
     def _outbound(self, path: str, body: Body, request: Request, *, stream: bool) -> Outbound:

@@ -6,6 +6,8 @@ from typing import Literal
 from msgspec import Struct
 
 from adapters.base import ALL_THOUGHTS, READABLE, Range
+from adapters.openai.repairs import COMPATIBLE_REPAIRS, SERVER_REPAIRS
+from adapters.repairs.rule import Repair
 from schemas.fields import Task
 from schemas.messages import ThoughtKind
 
@@ -62,9 +64,10 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     thoughts:    the message fields in which reasoning may be sent back, the first for what we
                  write; `None`: unknown, so it is sent as the client wrote it. Some vendors answer
                  any other with a 400.
-    marked:      every stream ends with `[DONE]`; one without it was cut short.
+    marked:      every stream ends with `[DONE]`; one without it and without usage was cut short.
     prefix_path: where a last message with `prefix: true` is continued; "": nowhere.
     trailer_field: a field of a stream's last frame that may hold usage or an error.
+    repairs:     rules for requests that the vendor would refuse.
     sources:     where all this is from.
     """
 
@@ -89,6 +92,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     prefix_path: str = ""
     trailer_field: str = ""
     thoughts: tuple[str, ...] | None = None
+    repairs: tuple[Repair, ...] = SERVER_REPAIRS
     sources: tuple[Source, ...] = ()
 
     @property
@@ -124,5 +128,5 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
         return {task: fields for task, (given, fields) in offered.items() if given}
 
 
-COMPATIBLE = VendorProfile(name="openai")
+COMPATIBLE = VendorProfile(name="openai", repairs=COMPATIBLE_REPAIRS)
 """Any other server: every field is sent, and the server rejects what it does not know."""

@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from adapters.base import Range
 from adapters.openai.more_vendor_profiles import MORE
+from adapters.openai.repairs import OPENAI_REPAIRS
 from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
 
 OPENAI = VendorProfile(
@@ -20,6 +21,7 @@ OPENAI = VendorProfile(
     stop=4,
     choices=128,
     thoughts=(),
+    repairs=OPENAI_REPAIRS,
     sources=(Source(url="https://github.com/openai/openai-openapi", edition="2.3.0"),),
 )
 

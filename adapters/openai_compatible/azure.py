@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from adapters.base import Endpoint, Outbound, TokenEndpoint
 from adapters.openai.adapter import Headers, OpenAIAdapter
+from adapters.openai.repairs import COMPATIBLE_REPAIRS, OPENAI_REPAIRS
 from adapters.openai.vendor_profiles import REFERENCE_ONLY, VendorProfile
 from schemas.errors import InvalidConfig
 from schemas.requests import ChatRequest, Request
@@ -23,6 +24,7 @@ SINCE = "2024-09-01"
 
 AZURE = VendorProfile(
     name="azure",
+    repairs=OPENAI_REPAIRS,
     unsupported=REFERENCE_ONLY,
     max_tokens="max_completion_tokens",
     base64=True,
@@ -32,6 +34,7 @@ AZURE = VendorProfile(
 )
 DATED = VendorProfile(
     name="azure",
+    repairs=(),
     unsupported=REFERENCE_ONLY | {"parallel_tool_calls"},
     base64=True,
     stream_usage=False,
@@ -41,7 +44,9 @@ DATED = VendorProfile(
 )
 """A version before `SINCE`."""
 
-FOUNDRY = VendorProfile(name="azure", unsupported=REFERENCE_ONLY, marked=True)
+FOUNDRY = VendorProfile(
+    name="azure", unsupported=REFERENCE_ONLY, marked=True, repairs=COMPATIBLE_REPAIRS
+)
 """Models of all makers, behind one API with its own versions."""
 
 MODEL_IN_BODY = ("/v1", "/models")

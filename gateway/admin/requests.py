@@ -47,7 +47,8 @@ class RequestView(Struct, frozen=True, kw_only=True):
     """One finished request: its access log line, and why it was routed as it was.
 
     source:     memory, or the store, which does not keep decisions: `client_request_id`, `rule`,
-                `candidates`, `ruled_out`, `excluded`, `refused`, `dropped`, `usage_source` and the
+                `candidates`, `ruled_out`, `excluded`, `refused`, `dropped`, `repaired`,
+                `usage_source` and the
                 counts of cached and reasoning tokens are then empty.
     time:       its end, Unix seconds. rule: index of the `when` rule that matched, from 0.
     fallback:   a backend other than its variant's answered.
@@ -82,6 +83,7 @@ class RequestView(Struct, frozen=True, kw_only=True):
     attempts: list[AttemptView]
     refused: str
     dropped: tuple[str, ...]
+    repaired: tuple[str, ...]
     prompt_tokens: int | None
     completion_tokens: int | None
     cached_tokens: int | None
@@ -191,6 +193,7 @@ _NOT_STORED: dict[str, object] = {
     "excluded": None,
     "refused": "",
     "dropped": (),
+    "repaired": (),
     "cached_tokens": None,
     "reasoning_tokens": None,
     "usage_source": "",

@@ -186,9 +186,23 @@ class ResponseWriter:
             headers.append((b"x-gateway-dropped-params", ", ".join(names).encode()))
         if record.defaulted:
             headers.append((b"x-gateway-defaulted-params", ", ".join(record.defaulted).encode()))
+        if record.repaired or record.repaired_body:
+            headers.append((b"x-gateway-repairs", self._repairs(record)))
         if self.own_headers:
             headers += self.own_headers
         return headers
+
+    def _repairs(self, record: RequestRecord) -> bytes:
+        """The value of `x-gateway-repairs`: `PATH:RULE`, with the client's path, or only `RULE`."""
+        given = record.repairs
+        shown: list[str] = []
+        for one in given[:_MOST_NAMES]:
+            path, _, rule = one.rpartition(":")
+            names = self._names.of([path[:_LONGEST]], self.request) if path else [""]
+            shown += [f"{_quoted(name)}:{rule}" if name else rule for name in names]
+        if more := len(given) - _MOST_NAMES:
+            shown += [f"and-{more}-more"] if more > 0 else []
+        return ", ".join(dict.fromkeys(shown)).encode()
 
 
 @lru_cache(maxsize=256)

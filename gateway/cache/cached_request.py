@@ -253,6 +253,7 @@ class CachedRequest:
         record = self._record
         record.backend = entry.backend
         record.dropped, record.defaulted = entry.dropped, entry.defaulted
+        record.repaired = entry.repaired
         record.first_content_at = now()
         self._say("hit", entry)
         return entry

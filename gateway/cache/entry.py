@@ -57,7 +57,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     at: when it was made, in Unix seconds. backend: which made it.
     counts: the answer's, which is without. raw: of them. early: counts that a stream begins with.
-    dropped, defaulted: fields of the request, as the client was shown them.
+    dropped, defaulted, repaired: fields of the request, as the client was shown them.
     """
 
     at: float
@@ -71,6 +71,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     early: Usage | None = None
     dropped: tuple[str, ...] = ()
     defaulted: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
 
     @property
     def usage(self) -> Usage | None:
@@ -194,6 +195,7 @@ def _encoded(
         raw=UNSET if usage is None or usage.raw is None else usage.raw,
         dropped=record.dropped,
         defaulted=record.defaulted,
+        repaired=record.repaired,
     )
     try:
         return _encoder.encode(entry)

@@ -284,16 +284,15 @@ def _candidate(
     facts: RequestFacts,
     caller: Caller,
 ) -> ExplainedCandidate:
-    task, supports = task_of(request), one.backend.supports
     arm = group.arms.get(id(one.backend))
     operators = with_values(request, group.route.defaults, group.route.overrides)
     operators = operators if arm is None else arm.applied_to(operators)
     before = sent_fields(operators) | extra_fields(operators)
     own = one.request or request
     after = sent_fields(own) | extra_fields(own)
-    facts_of_model = one.backend.models.of(one.name)
-    names = {field: sent_as(supports, task, field) or "" for field in sent_fields(own)}
-    translated = {field: name for field, name in sorted(names.items()) if name not in ("", field)}
+    known, supports, task = one.backend.models.of(one.name), one.backend.supports, task_of(request)
+    names = {field: sent_as(supports, task, field) for field in sent_fields(own)}
+    translated = {field: name for field, name in sorted(names.items()) if name and name != field}
     for field in sorted(before - after - {*one.dropped, *one.omitted}):
         translated[field] = ", ".join(sorted(after - before)) or "omitted: it has no effect"
     return ExplainedCandidate(
@@ -316,8 +315,9 @@ def _candidate(
         )
         + (("system",) if arm is not None and arm.system else ()),
         defaulted=one.defaulted,
-        context=facts_of_model.context,
-        max_output=facts_of_model.max_output,
+        repaired=one.repaired,
+        context=known.context,
+        max_output=known.max_output,
         variant="" if arm is None else arm.name,
         health=status_of(one.backend, facts.now, one.breaker),
         replica="" if one.backend.replica is None else one.backend.replica.address,

@@ -63,6 +63,7 @@ class ExplainedCandidate(Struct, frozen=True, kw_only=True):
     translated: fields that it receives under another name, with that name.
     set:        fields whose values the operator sets.
     defaulted:  values in place of missing or too large ones: `max_tokens=8192`.
+    repaired:   what is changed so that the backend accepts it: `messages[].role:developer_role`.
     context, max_output: tokens that its model reads and answers; `None` is unknown.
     variant:    its variant of the experiment; "" if it is none.
     replica:    HOST:PORT of the replica; "" if the backend has none.
@@ -79,6 +80,7 @@ class ExplainedCandidate(Struct, frozen=True, kw_only=True):
     translated: dict[str, str] = field(default_factory=dict)
     set: tuple[str, ...] = ()
     defaulted: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
     context: int | None = None
     max_output: int | None = None
     variant: str = ""

@@ -27,6 +27,7 @@ from gateway.http.error_fields import name_field
 from gateway.http.governed import reserve, reserve_now
 from gateway.http.internal_error import internal_error
 from gateway.http.other_methods import answer_other_method
+from gateway.http.parsed_body import parsed
 from gateway.http.passage import Passage, examined, whole_answer
 from gateway.http.request_plan import plan_of
 from gateway.http.response_storage import continued, stored_body, storing, wants_storage
@@ -225,7 +226,7 @@ class Endpoint:
         if gateway.payloads is not None and not encoding:
             gateway.payloads.begin(record, body)
         if len(body) <= self._directly and not encoding:
-            return self._surface.parse(inbound)
+            return parsed(self._surface, inbound, record)
         record.large = len(body) > LARGE or bool(encoding)
         with DisconnectGuard(exchange):
             async with gateway.large_bodies.slot(record.caller):
@@ -239,7 +240,8 @@ class Endpoint:
                 weigh = partial(measure, inbound.body, self._surface.json_length(inbound))
                 held.buffer((await gateway.large_bodies.run(weigh)).size)
                 try:
-                    return await gateway.large_bodies.run(partial(self._surface.parse, inbound))
+                    parse = partial(parsed, self._surface, inbound, record)
+                    return await gateway.large_bodies.run(parse)
                 finally:
                     self._directly = LARGE
 

@@ -51,8 +51,7 @@ def access_line(
         record.backend,
         part.experiment,
         part.variant,
-        home != ""  # fallback
-        and (record.backend not in ("", home) or (len(attempts) > 1 and _is_continued(attempts))),
+        home != "" and _fell_back(record, home),
         record.stream,
         record.error,
         in_one_line(record.param) if record.param else "",
@@ -78,7 +77,14 @@ def access_line(
         tuple(record.findings) if record.findings else (),
         record.spender,
         "" if cache is None else cache.outcome,
+        record.repairs,
     )
+
+
+def _fell_back(record: RequestRecord, home: str) -> bool:
+    """Whether another backend than the variant's, `home`, answered or was the last to fail."""
+    attempts = record.attempts
+    return record.backend not in ("", home) or (len(attempts) > 1 and _is_continued(attempts))
 
 
 def _is_continued(attempts: Sequence[AttemptRecord]) -> bool:

@@ -145,6 +145,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     participation: Participation = NO_PARTICIPATION
     dropped: tuple[str, ...] = ()
     defaulted: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
+    repaired_body: tuple[str, ...] = ()
     attempts: list[AttemptRecord]
     client_request_id: str = ""
     client: str = ""
@@ -192,6 +194,13 @@ class RequestRecord(Struct, kw_only=True, gc=False):
                 attempt.deltas, attempt.usage = self.deltas, counts_of(self.usage)
                 break
         self.deltas, self.usage, self.first_content_at = 0, None, None
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """What was changed in the request, its body's bytes first, as `PATH:RULE`."""
+        if self.repaired or self.repaired_body:
+            return (*self.repaired_body, *self.repaired)
+        return ()
 
     @property
     def hedged(self) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     cache:        a hit was answered without a backend: its tokens are those of the answer when it
                   was made, and its cost is 0. "": neither side asked for an answer from the cache.
     end_user:     whom the client named, as a hash, if a budget holds end users apart.
+    repaired:     what was changed so that the backend accepts the request, as `PATH:RULE`.
     team, user, tags: of the key. budget: the one that was used up, if it refused the request or
                   sent it to a cheaper model.
     """
@@ -92,6 +93,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     guardrails: tuple[str, ...] = ()
     end_user: str = ""
     cache: Literal["", "hit", "miss", "bypass"] = ""
+    repaired: tuple[str, ...] = ()
 
 
 _MOST_GATHERED = 16

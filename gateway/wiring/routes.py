@@ -214,6 +214,7 @@ class _Builder:
             deadline_s=model.deadline_s,
             fallback=model.fallback,
             on_unsupported=model.on_unsupported,
+            on_repair=model.on_repair,
             hedging=self._hedging(model),
             stream_recovery=model.stream_recovery,
             mirror=None

@@ -202,6 +202,7 @@ def _pairs(line: AccessLine) -> Markup:
         "Tokens": tokens + (" (estimated)" if line.usage_source == "estimated" else ""),
         "Cost": "" if line.cost_usd is None else f"${line.cost_usd:.6f}",
         "Dropped fields": ", ".join(line.dropped),
+        "Repairs": ", ".join(line.repaired),
         "Experiment": f"{line.experiment}: {line.variant}" if line.variant else "",
         "Route": line.route,
         "Key": line.key,

@@ -153,6 +153,8 @@ def _gets(one: ExplainedCandidate) -> list[str]:
     missing = (*one.dropped, *one.omitted_content)
     lines += [f"without {field}" for field in missing if field not in replaced]
     lines += [value.replace("=", " ") for value in one.defaulted]
+    for place, _, rule in (repair.rpartition(":") for repair in one.repaired):
+        lines.append(f"{place} repaired ({rule})")
     lines = lines or ["the request unchanged"]
     return lines + [f"{name}: {value}" for name, value in one.headers.items()]
 

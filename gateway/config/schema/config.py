@@ -326,6 +326,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 backend; `error`: it ends in an error.
     cache:      `None`: answers are kept for requests that ask for it, if `cache` is set.
     require:    only backends that honour every field, including those that a dialect may ignore.
+    on_repair:  `reject`: a request is refused rather than sent without one of its constraints.
     defaults:   for fields that the request does not set; overrides replace the request's.
     """
 
@@ -346,6 +347,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     defaults: RequestFields = RequestFields()
     overrides: RequestFields = RequestFields()
     on_unsupported: Literal["error", "drop"] = "error"
+    on_repair: Literal["send", "reject"] = "send"
     when: tuple[WhenRule, ...] = ()
     cache: ModelCache | None = None
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from msgspec import Struct
 
 from gateway.clock import now
+from gateway.routing.execution.undo_repairs import undone
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import AttemptRecord, RequestRecord, counts_of, milliseconds
@@ -69,8 +70,7 @@ class Attempt(Struct, eq=False):
     def mark_as_server(self) -> None:
         """Report this backend to the client as the one that answers, in the response headers."""
         self.record.backend = self.candidate.name
-        self.record.dropped = self.candidate.reported_omissions
-        self.record.defaulted = self.candidate.defaulted
+        report_changes(self.candidate, self.record)
 
     def on_first_content(self, at: float) -> None:
         """The first content is about to reach the client. at: the clock's seconds.
@@ -202,14 +202,24 @@ def start_attempt(candidate: Candidate, record: RequestRecord, at: float) -> Att
         record.dropped = candidate.reported_omissions
     if candidate.defaulted or record.defaulted:
         record.defaulted = candidate.defaulted
+    if candidate.repaired or record.repaired:
+        record.repaired = candidate.repaired
     return entry
+
+
+def report_changes(candidate: Candidate, record: RequestRecord) -> None:
+    """Report how the candidate's request differs from the client's, in the response headers."""
+    record.dropped = candidate.reported_omissions
+    record.defaulted = candidate.defaulted
+    record.repaired = candidate.repaired
 
 
 def events_of(attempt: Attempt) -> AsyncGenerator[list[Event], None]:
     """The events of the attempt's answer, in batches."""
-    request = attempt.request
+    request, candidate = attempt.request, attempt.candidate
     assert not isinstance(request, EmbeddingsRequest)
-    return attempt.candidate.backend.upstream.generate(request, attempt.call)
+    source = candidate.backend.upstream.generate(request, attempt.call)
+    return source if candidate.undo is None else undone(source, candidate.undo)
 
 
 async def vectors_of(attempt: Attempt) -> Embeddings:

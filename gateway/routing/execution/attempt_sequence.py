@@ -8,7 +8,7 @@ import asyncio
 import random
 
 from gateway.clock import now
-from gateway.routing.execution.attempt import TIMER_S, Attempt, start_attempt
+from gateway.routing.execution.attempt import TIMER_S, Attempt, report_changes, start_attempt
 from gateway.routing.execution.release_traceback import release_traceback
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.last_resort import LastResort
@@ -104,10 +104,10 @@ class AttemptSequence:
         hedging, at = self.plan.hedging, now()
         if self._hedged or self._attempts_left <= 0 or hedging is None or at >= self.deadline:
             return None
-        complete = not self._queue[0].dropped
+        complete = self._queue[0].complete
         for index in range(1, len(self._queue)):
             other = self._queue[index]
-            if other.breaker.is_available(at) and not (complete and other.dropped):
+            if other.breaker.is_available(at) and not (complete and not other.complete):
                 break
         else:
             return None
@@ -152,8 +152,7 @@ class AttemptSequence:
             return
         candidate, failure = self._reported
         self.record.backend = candidate.name
-        self.record.dropped = candidate.reported_omissions
-        self.record.defaulted = candidate.defaulted
+        report_changes(candidate, self.record)
         raise failure
 
     async def _retry(self, failed: "PrimaryAttempt", error: GatewayError) -> bool:

@@ -10,7 +10,7 @@ from typing import cast
 
 from gateway.clock import now
 from gateway.routing.execution import hedging as hedge
-from gateway.routing.execution.attempt import vectors_of
+from gateway.routing.execution.attempt import events_of, vectors_of
 from gateway.routing.execution.attempt_sequence import (
     AttemptSequence,
     PrimaryAttempt,
@@ -183,6 +183,8 @@ def _events(attempt: PrimaryAttempt) -> AsyncGenerator[list[Event], None]:
     hedging, candidate = attempt.plan.hedging, attempt.candidate
     if hedging is not None:
         return hedge.hedged_events(attempt, hedging)
+    if candidate.undo is not None:
+        return events_of(attempt)
     # `Attempt.request` and `events_of` inlined: two calls less per request.
     request = candidate.request or attempt.client_request
     return candidate.backend.upstream.generate(

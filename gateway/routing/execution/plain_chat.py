@@ -25,7 +25,7 @@ async def collect_plain(
     if attempt is None:
         return await collect(plan, request, record, tenant=tenant)
     whole_chat = attempt.candidate.backend.whole_chat
-    if whole_chat is None:
+    if whole_chat is None or attempt.candidate.undo is not None:
         return await collect(plan, request, record, tenant=tenant, begun=attempt)
     try:
         sent = cast("ChatRequest", attempt.candidate.request or request)

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from adapters.repairs.rule import Loss, Repair, Undo
 from gateway.routing.planning.route import Backend
 from gateway.routing.resilience.circuit_breaker import Breaker
 from schemas.requests import Request
@@ -17,6 +18,9 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
              is preferred because of that: hints, nested fields, reasoning content.
     defaulted: what the vendor requires and the client did not send, and what replaces a value that
              the model cannot give: `max_tokens=8192`.
+    repaired: what had to be changed for the backend to accept it, as `PATH:RULE`. loss: what the
+             answer may lack because of that. undo: maps names in the answer back to the client's.
+    pending: rules that are yet to run, because the match is shared by many requests.
     longest_prompt: a prompt of more tokens exceeds the model's context; `None` if unknown.
     """
 
@@ -29,7 +33,16 @@ class Candidate(Struct, frozen=True, kw_only=True, eq=False, gc=False):
     dropped: tuple[str, ...] = ()
     omitted: tuple[str, ...] = ()
     defaulted: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
+    loss: Loss = "none"
+    undo: Undo | None = None
+    pending: tuple[Repair, ...] = ()
     longest_prompt: int | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the backend honours everything in the request that decides about an answer."""
+        return not self.dropped and self.loss != "constraint"
 
     @property
     def reported_omissions(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from adapters.repairs.rule import Aim, repaired
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.capability_match import (
     display_name,
@@ -120,7 +121,9 @@ class CandidateSearch:
             backends, weights = self._pool(route, rule)
             if not backends:
                 return ()
-            found = match_backends(route, backends, weights, request, self.ruled_out)
+            found = match_backends(
+                route, backends, weights, request, self.ruled_out, tenant=self.facts.caller
+            )
         else:
             found = self._matched(match, request)
         if route.rules or wild:
@@ -135,7 +138,7 @@ class CandidateSearch:
             stats = [stats_of(one, self.request, policy, facts) for one in found]
         key = _key(policy.key, route, self.request, facts) if policy.key else b""
         if route.replicated:
-            full = len(found) if match is not None else sum(not one.dropped for one in found)
+            full = len(found) if match is not None else sum(one.complete for one in found)
             parts = ((found[:full], stats[:full]), (found[full:], stats[full:]))
             return [
                 some[index]
@@ -143,8 +146,8 @@ class CandidateSearch:
                 if some
                 for index in replica_order(some, known, policy, facts.uniform_draw, key, facts.now)
             ]
-        if match is None and found[-1].dropped:
-            full = sum(not one.dropped for one in found)
+        if match is None and not found[-1].complete:
+            full = sum(one.complete for one in found)
             return [
                 some[index]
                 for some, known in (
@@ -172,7 +175,7 @@ class CandidateSearch:
         if match is not None:
             return self._matched(match, request)
         self.cacheable = False
-        return match_backends(route, *pool, request, self.ruled_out)
+        return match_backends(route, *pool, request, self.ruled_out, tenant=self.facts.caller)
 
     def _with_operator_values(self, route: Route) -> Request:
         if route.defaults is NO_VALUES and route.overrides is NO_VALUES:
@@ -188,9 +191,24 @@ class CandidateSearch:
         if match.dropped:
             self.cacheable = False
             request = without(request, match.dropped)
-        elif request is self.request:
+        if match.pending:
+            self.cacheable = False
+            return [self._after_rules(one, request) for one in match.candidates]
+        if request is self.request:
             return match.candidates
         return [msgspec.structs.replace(one, request=request) for one in match.candidates]
+
+    def _after_rules(self, candidate: Candidate, request: Request) -> Candidate:
+        """The candidate with the request that its pending rules make of this one."""
+        aim = Aim(model=candidate.model, tenant=self.facts.caller)
+        done = repaired(request, candidate.pending, aim)
+        return msgspec.structs.replace(
+            candidate,
+            request=done.request,
+            repaired=done.made,
+            omitted=candidate.omitted + done.left_out,
+            pending=(),
+        )
 
     def _pool(self, route: Route, rule: int | None) -> tuple[Sequence[Backend], Sequence[float]]:
         """The backends of the scope without the experiment's arms, and their weights."""

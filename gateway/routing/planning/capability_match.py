@@ -8,14 +8,16 @@ from msgspec import UNSET
 
 from adapters.base import Ceilings
 from adapters.capabilities import Unsupported, has_nested, offered, omitted_content, unsupported
+from adapters.repairs.rule import Aim, Repairs, applicable, repaired
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.request_defaults import with_values
 from gateway.routing.planning.request_facts import estimated_tokens
 from gateway.routing.planning.route import NO_VALUES, Backend, Route
+from schemas.content_facts import facts_of
 from schemas.equivalents import in_known_fields, without_do_sample
 from schemas.errors import FieldNotAllowed, InvalidRequest
 from schemas.fields import task_of, without
-from schemas.requests import CompletionRequest, EmbeddingsRequest, Request
+from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
 from schemas.unknown_fields import Unknown, at_top, below_top
 
 COMPLETION_TOKENS = 16
@@ -33,60 +35,130 @@ def match_backends(
     weights: Sequence[float],
     request: Request,
     ruled_out: list[tuple[str, str]],
+    *,
+    tenant: str = "",
 ) -> list[Candidate]:
     """The backends that honour every field sent, followed by those that lack optional fields.
 
-    If there are none, the route's `on_unsupported` decides whether the fields are dropped. A hint
-    that a backend does not support does not change the order. Appends to `ruled_out` each backend
-    that is not able, with the reason.
+    A request that a backend would refuse is repaired by the backend's rules first. If there are no
+    backends, the route's `on_unsupported` decides whether fields are dropped. A hint that a backend
+    does not support does not change the order. Appends to `ruled_out` each backend that is not
+    able, with the reason. tenant: the name of the client's key.
     """
     candidates: list[Candidate] = []
     nearly: list[Candidate] = []
     lacking: list[_Lacking] = []
-    asked, below = request, _below_top(request)
+    asked, facts, fields = request, facts_of(request), NestedFields()
     for backend, weight in zip(backends, weights, strict=True):
         supports = backend.supports
-        request = translated_for(asked, backend)
-        wild = backend.model == "*"
-        model = request.model if wild else backend.model
-        request, defaulted = with_required(request, backend, strictly=route.require)
-        problems = unsupported(request, supports, below)
+        model = asked.model if backend.model == "*" else backend.model
+        done = _repaired_for(translated_for(asked, backend), backend, model, facts, tenant)
+        request, defaulted = with_required(done.request, backend, strictly=route.require)
+        problems = unsupported(request, supports, fields.of(request))
         hints = () if route.require else tuple([one.field for one in problems if one.hint])
         if hints:
             problems = tuple([one for one in problems if not one.hint])
             request = without(request, hints)
-        name = display_name(backend, request)
-        candidate = Candidate(
-            backend=backend,
-            breaker=backend.breakers.of(request.model) if wild else backend.breaker,
-            name=name,
-            model=model,
-            request=request,
-            weight=weight,
+        candidate = _candidate(backend, model, request, done, hints, weight)
+        candidate = msgspec.structs.replace(
+            candidate,
             dropped=tuple([problem.field for problem in problems]) if problems else (),
-            omitted=hints + omitted_content(request, supports),
             defaulted=defaulted,
-            longest_prompt=backend.models.of(name).longest_prompt,
         )
-        if not problems:
-            lost = lost_fields(request, backend, model, below)
+        lossy = [_lossy(done)] if done.lossy and route.refuses_lossy_repairs else []
+        if not problems and not lossy:
+            lost = lost_fields(request, backend, model, fields.of(request))
             if lost and route.require:
                 problems = tuple([Unsupported(field=one, reason="is not known") for one in lost])
             else:
-                candidates.append(_with_omitted(candidate, lost))
+                found = candidates if candidate.complete else nearly
+                found.append(_with_omitted(candidate, lost))
                 continue
-        hard = [one for one in problems if route.require or not may_drop(request, one)]
+        hard = [one for one in problems if route.require or not may_drop(request, one)] + lossy
         if not hard:
             reduced = without(request, candidate.dropped)
-            lost = lost_fields(reduced, backend, model, below)
+            lost = lost_fields(reduced, backend, model, fields.of(reduced))
             nearly.append(_with_omitted(msgspec.structs.replace(candidate, request=reduced), lost))
             continue
         reason = "; ".join(f"{problem.field} {problem.reason}" for problem in hard)
         ruled_out.append((backend.name, reason))
-        lacking.append(_Lacking(candidate, request, reason, hard[0]))
+        lacking.append(_Lacking(candidate, request, reason, hard[0], bool(lossy)))
     if candidates or nearly or not lacking:
         return candidates + nearly
-    return _match_dropping(route, lacking, below)
+    return _match_dropping(route, lacking, fields)
+
+
+class NestedFields:
+    """The unknown nested fields of one request as it is changed for its backends.
+
+    They are searched for again only if what contains them has changed: their places count the
+    messages and tools of the request in which they were found.
+    """
+
+    __slots__ = ("_found", "_of")
+
+    def __init__(self) -> None:
+        self._of: tuple[object, ...] = ()
+        self._found: Sequence[Unknown] = ()
+
+    def of(self, request: Request) -> Sequence[Unknown]:
+        """Return them. Raises InvalidRequest if the request is nested too deeply."""
+        if not isinstance(request, ChatRequest):
+            return ()
+        now = request.messages, request.tools, request.tool_choice, request.response_format
+        if not self._of or any(new is not old for new, old in zip(now, self._of, strict=True)):
+            self._found = tuple(below_top(request)) if has_nested(request) else ()
+            self._of = now
+        return self._found
+
+
+def _repaired_for(
+    request: Request, backend: Backend, model: str, facts: int, tenant: str
+) -> Repairs:
+    """The request after the backend's rules."""
+    rules = applicable(backend.supports.repairs, facts, model)
+    return repaired(request, rules, Aim(model=model, tenant=tenant))
+
+
+def _candidate(
+    backend: Backend,
+    model: str,
+    request: Request,
+    done: Repairs,
+    hints: tuple[str, ...],
+    weight: float,
+) -> Candidate:
+    """The backend with the repaired request. hints: the fields that were omitted from it."""
+    name = display_name(backend, request)
+    wild = backend.model == "*"
+    return Candidate(
+        backend=backend,
+        breaker=backend.breakers.of(request.model) if wild else backend.breaker,
+        name=name,
+        model=model,
+        request=request,
+        weight=weight,
+        omitted=_distinct(done.left_out, hints, omitted_content(request, backend.supports)),
+        repaired=done.made,
+        loss=done.loss,
+        undo=done.undo,
+        longest_prompt=backend.models.of(name).longest_prompt,
+    )
+
+
+def _lossy(done: Repairs) -> Unsupported:
+    """The problem of a request that may not be repaired, by the first rule that loses something."""
+    name = done.lossy[0]
+    paths = [path for one in done.made for path, _, rule in (one.rpartition(":"),) if rule == name]
+    return Unsupported(
+        field=paths[0] if paths else done.left_out[0],
+        reason=f"cannot be enforced by this backend (repair {name}), and the model does not allow "
+        "repairs that lose a constraint (require, on_repair)",
+    )
+
+
+def _distinct(*groups: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([name for group in groups for name in group]))
 
 
 def lost_fields(
@@ -94,7 +166,7 @@ def lost_fields(
 ) -> tuple[str, ...]:
     """Fields of the request beyond our schema that the backend does not get.
 
-    below: `below_top` of the original request.
+    below: `below_top` of this request.
     """
     carries = backend.supports.carries
     if carries is None or not (below or request.extra):
@@ -138,14 +210,6 @@ def _longest_answer(request: Request, backend: Backend, ceilings: Ceilings) -> i
     return max(min(most, room), min(most, SHORT_ANSWER))
 
 
-def _below_top(request: Request) -> Sequence[Unknown]:
-    """Unknown nested fields, searched for once per request.
-
-    Raises InvalidRequest if the request is nested too deeply.
-    """
-    return tuple(below_top(request)) if has_nested(request) else ()
-
-
 def _with_omitted(candidate: Candidate, lost: tuple[str, ...]) -> Candidate:
     if not lost:
         return candidate
@@ -184,23 +248,25 @@ def may_drop(request: Request, problem: Unsupported) -> bool:
 
 
 class _Lacking(NamedTuple):
-    """A backend that cannot honour the request. first: of what it cannot honour."""
+    """A backend that cannot honour the request.
+
+    first: of what it cannot honour. lossy: it would need a repair that the model does not allow.
+    """
 
     candidate: Candidate
     request: Request
     reason: str
     first: Unsupported
+    lossy: bool
 
 
-def _match_dropping(
-    route: Route, lacking: list[_Lacking], below: Sequence[Unknown]
-) -> list[Candidate]:
+def _match_dropping(route: Route, lacking: list[_Lacking], fields: NestedFields) -> list[Candidate]:
     """Drop fields that no backend honours, if `on_unsupported` is `drop`.
 
     Content is never dropped; a backend that does not support it is ruled out instead. Raises
     InvalidRequest if no backend remains.
     """
-    candidate, _, reason, problem = lacking[0]
+    candidate, _, reason, problem, _ = lacking[0]
     message = f"{candidate.backend.name}: {reason}"
     if problem.withheld:
         refusal: InvalidRequest = FieldNotAllowed(message, param=problem.field)
@@ -208,13 +274,16 @@ def _match_dropping(
         refusal = InvalidRequest(message, param=problem.field, code="unsupported")
     found: list[Candidate] = []
     if route.on_unsupported == "drop" and not route.require:
-        for candidate, request, _, first in lacking:
+        for candidate, request, _, first, lossy in lacking:
+            if lossy:
+                continue
             try:
                 reduced = without(request, candidate.dropped)
             except InvalidRequest as exc:
                 if not first.withheld:  # that it is not allowed is the better reason
                     refusal = exc
                 continue
+            below = fields.of(reduced)
             lost = lost_fields(reduced, candidate.backend, candidate.model, below)
             found.append(_with_omitted(msgspec.structs.replace(candidate, request=reduced), lost))
     if not found:

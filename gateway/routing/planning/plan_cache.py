@@ -15,10 +15,18 @@ from msgspec.structs import replace
 
 from adapters.base import Range
 from adapters.capabilities import fits, offered, outside
+from adapters.repairs.rule import applicable
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.policies import BackendStats
 from gateway.routing.planning.route import Backend
+from schemas.content_facts import (
+    OLD_LIMIT,
+    VALUES_DECIDE,
+    facts_of,
+    has_old_limit,
+    message_facts,
+)
 from schemas.fields import (
     CHAT,
     COMPLETION,
@@ -74,6 +82,7 @@ class CachedMatch(Struct, frozen=True, kw_only=True, eq=False):
     stats: tuple[BackendStats, ...]
     optional: frozenset[str] = frozenset()
     dropped: tuple[str, ...] = ()
+    pending: bool = False
 
 
 _JUDGED: Final = NEUTRAL.keys() | KNOWN | {"do_sample"}
@@ -163,11 +172,11 @@ class PlanCache:
             return shape if shape is None or not request.optional else (*shape, request.optional)
         if request.nested:
             return None
-        for message in request.messages:
-            if type(message.content) is tuple or message.thoughts:
-                return None
-            if message.reasoning is not UNSET or message.signature is not UNSET:
-                return None
+        facts = message_facts(request.messages)
+        if facts & VALUES_DECIDE:
+            return None
+        if has_old_limit(request):
+            facts |= OLD_LIMIT
         given = request.sampling
         if given.seed is not UNSET and given.seed is not None:
             given = replace(given, seed=0)  # evaluations have a seed each, and all are alike
@@ -187,14 +196,18 @@ class PlanCache:
         ):
             shapes = self._plain_chats.get(sampling) or self._plain_shapes(request, sampling)
             shape = shapes[1] if request.user is UNSET else shapes[0]
-            return shape if shape is None or not request.optional else (*shape, request.optional)
+            if shape is None:
+                return None
+            if facts:
+                shape = (*shape, facts)
+            return shape if not request.optional else (*shape, request.optional)
         tools = request.tools
         if not isinstance(tools, UnsetType) and OpaqueTool in map(type, tools):
             return None
         names = self._sampling_names(request.sampling, sampling)
         if names is None:
             return None
-        return ChatRequest, names, request.optional, *map(type, _chat(request))
+        return ChatRequest, names, facts, request.optional, *map(type, _chat(request))
 
     def _plain_shapes(
         self, request: ChatRequest, sampling: bytes
@@ -261,6 +274,10 @@ def _match(
     some backend's range.
     """
     all_bounds: list[tuple[str, Range]] = []
+    facts = facts_of(request)
+    pending = [applicable(one.supports.repairs, facts, one.model) for one in backends]
+    if not all(one.light and one.loss != "constraint" for rules in pending for one in rules):
+        return None
     dropped = _lacking(request, backends[0], optional, exceeding) if backends else ()
     reduced = without(request, dropped) if dropped else request
     for backend in backends:
@@ -279,11 +296,13 @@ def _match(
                 model=backend.model,
                 weight=weight,
                 dropped=dropped,
+                pending=rules,
                 longest_prompt=backend.models.of(backend.name).longest_prompt,
             )
-            for backend, weight in zip(backends, weights, strict=True)
+            for backend, weight, rules in zip(backends, weights, pending, strict=True)
         ),
         bounds=tuple(all_bounds),
+        pending=any(pending),
         stats=tuple(
             BackendStats(name=backend.name, weight=weight)
             for backend, weight in zip(backends, weights, strict=True)

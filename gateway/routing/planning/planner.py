@@ -107,7 +107,8 @@ class Planner:
                 found = _drop_unavailable(found, facts.now)
                 break
         if route.mirror is not None:
-            found = replace(found, mirror=_copy(route, route.mirror, request, facts.uniform_draw))
+            copy = _copy(route, route.mirror, request, facts.uniform_draw, facts.caller)
+            found = replace(found, mirror=copy)
         return found
 
     def _search(
@@ -199,7 +200,7 @@ def _names(candidates: Sequence[Candidate]) -> tuple[str, ...]:
 
 
 def _copy(
-    route: Route, mirror: Mirror, request: Request, draw: float
+    route: Route, mirror: Mirror, request: Request, draw: float, tenant: str
 ) -> Candidate | UnmirrorableRequest | None:
     """The mirror's candidate if this request is drawn for a copy.
 
@@ -209,7 +210,7 @@ def _copy(
         return None
     try:
         valued = with_operator_values(route, request)
-        able = match_backends(route, (mirror.backend,), (1.0,), valued, [])
+        able = match_backends(route, (mirror.backend,), (1.0,), valued, [], tenant=tenant)
         found = fitted(able, request, {}, require=route.require)
         if found.refusal is not None:
             raise found.refusal

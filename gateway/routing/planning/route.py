@@ -107,6 +107,7 @@ class Route(Struct, frozen=True, kw_only=True):
     sticky_by: what requests that stay together have in common, under policy `sticky`.
     rules:    the first that matches chooses the backends.
     require:  only backends that honour optional fields, too.
+    on_repair: `reject` refuses repairs that lose a constraint (adapters.repairs.rule.Loss).
     error_fallbacks: routes for errors that no other backend of this route would avoid.
     defaults: the operator's values for fields that a request does not set; overrides: for all.
     replicated: some of its backends are replicas.
@@ -124,12 +125,18 @@ class Route(Struct, frozen=True, kw_only=True):
     deadline_s: float = 600.0
     fallback: tuple[str, ...] = ()
     on_unsupported: Literal["error", "drop"] = "error"
+    on_repair: Literal["send", "reject"] = "send"
     hedging: Hedging | None = None
     stream_recovery: StreamRecovery = "error"
     mirror: Mirror | None = None
     defaults: RequestFields = NO_VALUES
     overrides: RequestFields = NO_VALUES
     replicated: bool = False
+
+    @property
+    def refuses_lossy_repairs(self) -> bool:
+        """Whether a request is refused rather than repaired with the loss of a constraint."""
+        return self.require or self.on_repair == "reject"
 
 
 class RouteTable:

@@ -1,0 +1,74 @@
+"""Checks of an adapter's repair rules, each with the rule's own example.
+
+A check returns nothing and raises AssertionError with a sentence that says what is wrong.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, Raw
+from msgspec.structs import replace
+
+from adapters.base import Adapter
+from adapters.repairs.rule import Aim, Repair, repaired
+from adapters.unencodable import encoded
+from schemas.content_facts import facts_of
+from schemas.requests import ChatRequest, Request
+
+_AIM = Aim(model="model-1", tenant="team-1")
+
+
+def check_repairs(adapter: Adapter) -> None:
+    """Check that every rule repairs its example once, and that all rules together end."""
+    rules = adapter.supports.repairs
+    names = [rule.name for rule in rules]
+    assert len(set(names)) == len(names), f"two repair rules have the same name: {names}"
+    for rule in rules:
+        _check_rule(rule)
+        _check_order(rule, rules)
+        _check_encodes(adapter, rule)
+
+
+def _check_rule(rule: Repair) -> None:
+    about = f"repair rule {rule.name!r}"
+    assert rule.source.startswith("https://"), f"{about}: its source is not an address"
+    example = rule.example
+    assert rule.facts & facts_of(example), f"{about}: its example lacks the facts that it needs"
+    found = rule.apply(example, _AIM)
+    assert found is not None, f"{about}: it does not repair its example"
+    assert found.changed or found.left_out, f"{about}: it does not say what it changed"
+    assert found.request != example, f"{about}: it returns its example unchanged"
+    again = rule.apply(found.request, _AIM)
+    assert again is None, f"{about}: it changes a request that it has repaired"
+    _check_originals(rule, example, found.request)
+
+
+def _check_originals(rule: Repair, example: Request, sent: Request) -> None:
+    """A message that was changed may not keep the client's JSON, which would be sent."""
+    if not isinstance(example, ChatRequest) or not isinstance(sent, ChatRequest):
+        return
+    marked = tuple([replace(one, raw=Raw(b'{"role":"user"}')) for one in example.messages])
+    found = rule.apply(replace(example, messages=marked), _AIM)
+    if found is None or not isinstance(found.request, ChatRequest):
+        return
+    for one in found.request.messages:
+        if one.raw is not UNSET and bytes(one.raw) == b'{"role":"user"}':
+            assert one in marked, (
+                f"repair rule {rule.name!r}: it changes a message and keeps the client's JSON"
+            )
+
+
+def _check_order(rule: Repair, rules: Sequence[Repair]) -> None:
+    """All rules in their order leave nothing to do for a second run."""
+    once = repaired(rule.example, rules, _AIM)
+    twice = repaired(once.request, rules, _AIM)
+    assert not twice.made, (
+        f"repair rule {rule.name!r}: a second run of all rules changes {twice.made}"
+    )
+
+
+def _check_encodes(adapter: Adapter, rule: Repair) -> None:
+    """The repaired example can be sent."""
+    request = repaired(rule.example, adapter.supports.repairs, _AIM).request
+    if isinstance(request, ChatRequest) and request.sampling.max_tokens is UNSET:
+        request = replace(request, sampling=replace(request.sampling, max_tokens=4096))
+    encoded(adapter, request, _AIM.model)

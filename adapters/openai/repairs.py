@@ -1,0 +1,57 @@
+"""Repair rules of the OpenAI dialect, by the kind of server."""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec.structs import replace
+
+from adapters.openai.model_families import is_openais, refuses_max_tokens
+from adapters.repairs.roles import DEVELOPER_ROLE
+from adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from schemas.content_facts import OLD_LIMIT, has_old_limit
+from schemas.messages import Message
+from schemas.requests import ChatRequest, Request
+from schemas.sampling import Sampling
+
+
+def _renamed_limit(request: Request, _: Aim) -> Repaired | None:
+    if not isinstance(request, ChatRequest) or not has_old_limit(request):
+        return None
+    return Repaired(
+        request=replace(request, max_tokens_field="max_completion_tokens"),
+        changed=("max_tokens",) if request.max_tokens_field == "max_tokens" else (),
+    )
+
+
+def _is_others(model: str) -> bool:
+    return not is_openais(model)
+
+
+def _new_limit(models: Callable[[str], bool]) -> Repair:
+    return Repair(
+        name="max_completion_tokens",
+        source="https://github.com/CherryHQ/cherry-studio/issues/18765",
+        facts=OLD_LIMIT,
+        apply=_renamed_limit,
+        example=ChatRequest(
+            "m",
+            (Message(role="user", content="Hello"),),
+            Sampling(max_tokens=50),
+            max_tokens_field="max_tokens",
+        ),
+        models=models,
+        light=True,
+    )
+
+
+OPENAI_REPAIRS: Final = (_new_limit(every_model),)
+"""OpenAI's own servers and Azure's, where every model takes the newer name."""
+
+COMPATIBLE_REPAIRS: Final = (
+    replace(DEVELOPER_ROLE, models=_is_others),
+    _new_limit(refuses_max_tokens),
+)
+"""A server about which nothing is known: it may be a proxy in front of OpenAI."""
+
+SERVER_REPAIRS: Final = (DEVELOPER_ROLE,)
+"""Every other server of the dialect."""

@@ -1,0 +1,142 @@
+"""Facts about a conversation's content: what request repairs depend on.
+
+A fact is one bit. A repair rule names the facts without which it has nothing to do, so a request
+without them costs no rule a look (adapters.repairs.rule). `message_facts` is on the path of every
+chat; the others are read only when a plan is not cached.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import UNSET
+
+from schemas.messages import ImagePart, Message, OpaquePart, OpaqueTool, TextPart
+from schemas.requests import ChatRequest, Request
+
+DEVELOPER: Final = 1 << 0
+LATER_SYSTEM: Final = 1 << 1
+NAMES: Final = 1 << 2
+CALLS: Final = 1 << 3
+THOUGHTS: Final = 1 << 4
+PARTS: Final = 1 << 5
+TOOL_MEDIA: Final = 1 << 6
+IMAGES: Final = 1 << 7
+OPAQUE: Final = 1 << 8
+OLD_LIMIT: Final = 1 << 9
+TOOLS: Final = 1 << 10
+FORMAT: Final = 1 << 11
+EFFORT: Final = 1 << 12
+SAMPLING: Final = 1 << 13
+EXTRA: Final = 1 << 14
+NESTED: Final = 1 << 15
+BEGUN: Final = 1 << 16
+
+MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        DEVELOPER: "a message has the role developer",
+        LATER_SYSTEM: "a system or developer message follows another message",
+        NAMES: "a message has a name",
+        CALLS: "the conversation has calls of tools, or their results",
+        THOUGHTS: "the client sends back reasoning",
+        PARTS: "a message has content parts",
+        TOOL_MEDIA: "a tool's result has more than text",
+        IMAGES: "a message has an image",
+        OPAQUE: "a part or a tool is of a type outside the schema",
+        OLD_LIMIT: "the limit is not sent as max_completion_tokens",
+        TOOLS: "the request offers tools",
+        FORMAT: "the request has a response format",
+        EFFORT: "the request has a reasoning effort",
+        SAMPLING: "the request sets sampling parameters",
+        EXTRA: "the request has top-level fields outside the schema",
+        NESTED: "messages or tools have fields outside the schema",
+        BEGUN: "the last message begins the answer",
+    }
+)
+"""What each fact says of a request."""
+
+VALUES_DECIDE: Final = PARTS | THOUGHTS
+"""Facts of requests whose plans are never cached."""
+
+
+def message_facts(messages: Sequence[Message]) -> int:
+    """Return the facts of the messages alone, as bits."""
+    bits = 0
+    begun = False
+    for one in messages:
+        role = one.role
+        if role == "user":
+            begun = True
+        elif role == "assistant":
+            begun = True
+            if one.tool_calls:
+                bits |= CALLS
+            if one.thoughts or one.reasoning is not UNSET or one.signature is not UNSET:
+                bits |= THOUGHTS
+        elif role == "system":
+            if begun:
+                bits |= LATER_SYSTEM
+        elif role == "developer":
+            bits |= DEVELOPER | LATER_SYSTEM if begun else DEVELOPER
+        else:
+            begun = True
+            bits |= CALLS
+        # `type(...) is`, not `isinstance`, which takes seven times as long for Structs (ADR 16).
+        if type(one.content) is tuple:
+            bits |= _part_facts(one)
+        if one.name is not UNSET:
+            bits |= NAMES
+    return bits
+
+
+def facts_of(request: Request) -> int:
+    """Return all facts of a request, as bits; 0 for tasks other than chats."""
+    if not isinstance(request, ChatRequest):
+        return EXTRA if request.extra else 0
+    bits = message_facts(request.messages)
+    if has_old_limit(request):
+        bits |= OLD_LIMIT
+    if request.tools:
+        bits |= TOOLS
+        if any(isinstance(one, OpaqueTool) for one in request.tools):
+            bits |= OPAQUE
+    if request.response_format is not UNSET:
+        bits |= FORMAT
+    if request.reasoning_effort is not UNSET:
+        bits |= EFFORT
+    if request.sampling != _NO_SAMPLING:
+        bits |= SAMPLING
+    if request.extra:
+        bits |= EXTRA
+    if request.nested:
+        bits |= NESTED
+    if request.begun:
+        bits |= BEGUN
+    return bits
+
+
+def has_old_limit(request: ChatRequest) -> bool:
+    """Return whether the request has a limit under another name than `max_completion_tokens`."""
+    limit = request.sampling.max_tokens
+    return (
+        limit is not UNSET
+        and limit is not None
+        and request.max_tokens_field != "max_completion_tokens"
+    )
+
+
+def _part_facts(message: Message) -> int:
+    bits = PARTS
+    for part in message.content or ():
+        if isinstance(part, TextPart):
+            continue
+        if isinstance(part, ImagePart):
+            bits |= IMAGES
+        elif isinstance(part, OpaquePart):
+            bits |= OPAQUE
+        if message.role == "tool":
+            bits |= TOOL_MEDIA
+    return bits
+
+
+_NO_SAMPLING: Final = ChatRequest("", ()).sampling
