@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> int:
         package = (exc.name or "").partition(".")[0]
         if package not in ("torch", "transformers"):
             raise
-        sys.stderr.write(f"needs {package}: pip install strowger-gateway[local]\n")
+        sys.stderr.write(f"needs {package}: pip install 'strowger-gateway[local]'\n")
         return 1
     return main(start)
 

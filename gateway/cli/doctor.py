@@ -84,7 +84,7 @@ def _packages() -> Iterator[Line]:
 def _devices() -> Iterator[Line]:
     """Let the engine check its devices in a separate process, because this one imports no torch."""
     if find_spec("torch") is None:
-        yield "engine", "not available: torch is missing; install strowger-gateway[local]"
+        yield "engine", "not available: torch is missing; pip install 'strowger-gateway[local]'"
         return
     try:
         done = subprocess.run(

@@ -71,7 +71,7 @@ def check_aws(provider: Provider, aws: Aws, path: Path, problems: Problems) -> N
     if base_url and not aws_region(aws, base_url) and not problems.at((*path, "base_url")):
         problems.add((*place, "region"), "is missing, and base_url does not contain it")
     if find_spec(SIGNER) is None:
-        problems.add(place, f"needs the package {SIGNER}; pip install strowger-gateway[bedrock]")
+        problems.add(place, f"needs the package {SIGNER}; pip install 'strowger-gateway[bedrock]'")
 
 
 def _keys(aws: Aws, place: Path, problems: Problems, *, given: bool) -> None:

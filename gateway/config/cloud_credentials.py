@@ -78,7 +78,7 @@ def _packages(
     modules: tuple[str, ...], package: str, extra: str, place: Path, problems: Problems
 ) -> None:
     if not all(_installed(module) for module in modules):
-        problems.add(place, f"needs the package {package}; pip install strowger-gateway[{extra}]")
+        problems.add(place, f"needs the package {package}; pip install 'strowger-gateway[{extra}]'")
 
 
 def _installed(module: str) -> bool:

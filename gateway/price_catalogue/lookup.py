@@ -30,7 +30,7 @@ def with_catalogue(config: Config, *, source: str) -> Config:
     if config.prices_from != "catalogue":
         return config
     if find_spec(_PACKAGE) is None:
-        _fail(source, "needs the package genai-prices; pip install strowger-gateway[catalogue]")
+        _fail(source, "needs the package genai-prices; pip install 'strowger-gateway[catalogue]'")
     return replace(config, catalogue=_ask(_question(config), source).rows)
 
 

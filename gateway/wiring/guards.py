@@ -61,7 +61,7 @@ def _factory(guardrail: "GuardrailConfig", place: str) -> "HookFactory":
             raise InvalidConfig(
                 (
                     f"{place}.use: {guardrail.use!r} needs the package {exc.name!r}; "
-                    "install strowger[guardrails]",
+                    "pip install 'strowger-gateway[guardrails]'",
                 )
             ) from None
         return built_in.FACTORIES[guardrail.use]

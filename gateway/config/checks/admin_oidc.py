@@ -18,7 +18,7 @@ def check_admin_oidc(config: Config, problems: Problems) -> None:
     if settings is None:
         return
     if find_spec(_PACKAGE) is None:
-        problems.add(_PLACE, f"needs the package {_PACKAGE}; pip install strowger-gateway[jwt]")
+        problems.add(_PLACE, f"needs the package {_PACKAGE}; pip install 'strowger-gateway[jwt]'")
     for field, url in (("issuer", settings.issuer), ("public_url", settings.public_url)):
         if not problems.at((*_PLACE, field)):
             check_url(url, (*_PLACE, field), problems, _RISKS[field])

@@ -21,7 +21,7 @@ def check_identities(config: Config, problems: Problems) -> None:
     if config.auth.mode == "none" and not problems.at(("auth", "mode")):
         problems.add(place, "mode none ignores tokens; use mode: keys")
     if find_spec(_PACKAGE) is None:
-        problems.add(place, f"needs the package {_PACKAGE}; pip install strowger-gateway[jwt]")
+        problems.add(place, f"needs the package {_PACKAGE}; pip install 'strowger-gateway[jwt]'")
     names: dict[str, int] = {}
     urls: dict[str, int] = {}
     for index, issuer in enumerate(issuers):

@@ -264,7 +264,7 @@ def _needs(packages: tuple[str, ...], extra: str, path: Path, problems: Problems
     if missing and not problems.at(path):
         problems.add(
             path,
-            f"needs the packages {' and '.join(packages)}; pip install strowger-gateway[{extra}]",
+            f"needs the packages {' and '.join(packages)}; pip install 'strowger-gateway[{extra}]'",
         )
 
 

@@ -62,11 +62,11 @@ def test_tokens_that_make_sense_are_taken(fields: str) -> None:
     ("module", "fields", "told"),
     [
         ("google.auth", "adapter: gemini, google: {}",
-         "google: needs the package google-auth[requests]; pip install strowger-gateway[vertex]"),
+         "google: needs the package google-auth[requests]; pip install 'strowger-gateway[vertex]'"),
         ("requests", "adapter: gemini, google: {}",
-         "google: needs the package google-auth[requests]; pip install strowger-gateway[vertex]"),
+         "google: needs the package google-auth[requests]; pip install 'strowger-gateway[vertex]'"),
         ("azure.identity", f"{AZURE}, azure: {{}}",
-         "azure: needs the package azure-identity; pip install strowger-gateway[entra]"),
+         "azure: needs the package azure-identity; pip install 'strowger-gateway[entra]'"),
     ],
 )  # fmt: skip
 def test_a_package_that_is_missing_is_named_with_its_extra(

@@ -230,5 +230,5 @@ def test_an_engine_without_its_packages_is_a_fault(
 
     assert faults(GOOD) == [
         "providers[1].engine: needs the packages torch and transformers; pip install "
-        "strowger-gateway[local]"
+        "'strowger-gateway[local]'"
     ]

@@ -1,6 +1,7 @@
 """Hooks of other packages with mistakes: each is a failure of the guardrail, and named."""
 
 import logging
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,3 +129,23 @@ def test_a_hook_that_cannot_be_made_is_named(use: str, why: str) -> None:
     with pytest.raises(InvalidConfig) as refused:
         guards_of(read_config(text, source="config.yaml", env={}))
     assert refused.value.problems == (f"guardrails[0].use: the hook {use!r} cannot be used: {why}",)
+
+
+def test_a_guardrail_without_its_package_names_the_command_that_installs_it(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    guardrail = "guardrails: [{name: g, use: secrets}]"
+    config.write_text(one_model("http://127.0.0.1:9", guardrail))
+    program = (
+        "import sys; sys.modules['re2'] = None; from gateway.cli import main; "
+        "sys.argv = ['strowger', 'check', '--config', sys.argv[1]]; main()"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(config)], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert (
+        "guardrails[0].use: 'secrets' needs the package 're2'; "
+        "pip install 'strowger-gateway[guardrails]'"
+    ) in done.stderr.replace("\n", " ")

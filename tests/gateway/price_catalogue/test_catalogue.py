@@ -115,7 +115,7 @@ def test_a_missing_package_is_an_error_with_the_command_that_installs_it(
         with_catalogue(read(), source="config.yaml")
 
     (problem,) = caught.value.problems
-    assert "pip install strowger-gateway[catalogue]" in problem
+    assert "pip install 'strowger-gateway[catalogue]'" in problem
 
 
 @pytest.mark.parametrize(

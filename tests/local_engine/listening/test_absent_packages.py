@@ -21,5 +21,5 @@ def test_an_engine_without_its_packages_names_the_extra_that_installs_them(
 
     assert (done.returncode, done.stderr) == (
         1,
-        b"needs transformers: pip install strowger-gateway[local]\n",
+        b"needs transformers: pip install 'strowger-gateway[local]'\n",
     )
