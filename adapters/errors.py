@@ -1,5 +1,5 @@
-"""Translates errors of OpenAI-dialect servers by status and code, never by the message text, except
-for a prompt that is too long (`adapters.prompt_too_long`).
+"""Translates errors of OpenAI-dialect servers by status and code, and by the message text only for
+a prompt that is too long (`adapters.prompt_too_long`) and for refusals (`adapters.refusals`).
 
 https://platform.openai.com/docs/guides/error-codes
 """
@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from adapters.base import Endpoint
 from adapters.error_message import Problem, problem, redacted
 from adapters.prompt_too_long import is_prompt_too_long, rejected_as_too_long
+from adapters.refusals.cause import refusal_cause
 from adapters.retry_after import retry_after
 from schemas.errors import (
     GatewayError,
+    RefusalCause,
     UpstreamBusy,
     UpstreamFailed,
     UpstreamOverloaded,
@@ -20,27 +22,7 @@ from schemas.errors import (
     UpstreamTimeout,
 )
 
-REFUSED_STATUS = frozenset({401, 402, 403, 405, 407, 410, 411, 421, 426})
-"""Statuses about the operator's account, or about what no client controls: the method, the address,
-a retired model, a proxy in between. The operator or the gateway is at fault; another backend may
-work."""
-
-REFUSED_CODES = frozenset(
-    {
-        "insufficient_quota",
-        "invalid_api_key",
-        "billing_not_active",
-        "billing_hard_limit_reached",
-        "account_deactivated",
-        "permission_denied",
-        "unauthenticated",
-    }
-)
-"""Codes and types that blame the operator's account, whatever the status."""
-
 MODEL_UNKNOWN = "upstream_model_unknown"
-MODEL_CODES = frozenset({"model_not_found", "endpoint_not_found"})
-"""Codes and types that mean this whatever the status."""
 
 TIMEOUTS = frozenset({408, 504})
 OVERLOADED = frozenset({503, 529})
@@ -87,28 +69,44 @@ def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
     found = problem(body)
     words = (word.lower() for word in (found.code, found.type) if word)
     known = (STATUS_OF_CODE[word] for word in words if word in STATUS_OF_CODE)
-    return _error(endpoint, found.status or next(known, 500), None, found)
+    status = found.status or next(known, 500)
+    return _error(endpoint, status, None, found, inside=True)
 
 
-def unknown(text: str, upstream: str) -> UpstreamRefused:
-    """Return the error for a 404: the model, or a file that the client names, was not found."""
-    error = UpstreamRefused(text, upstream=upstream, code=MODEL_UNKNOWN)
-    error.counts = False
-    return error
+def refused(
+    text: str,
+    upstream: str,
+    status: int,
+    about: RefusalCause,
+    retry_after: float | None = None,
+) -> UpstreamRefused:
+    """Return the error for a refusal. A model that the provider lacks has a code of its own."""
+    lacking = status in (400, 404) or status < 400 or status >= 500
+    return UpstreamRefused(
+        text,
+        upstream=upstream,
+        about=about,
+        code=MODEL_UNKNOWN if lacking and about != "account" else None,
+        retry_after=retry_after,
+    )
 
 
-def _error(endpoint: Endpoint, status: int, wait: float | None, found: Problem) -> GatewayError:
+def _error(
+    endpoint: Endpoint,
+    status: int,
+    wait: float | None,
+    found: Problem,
+    *,
+    inside: bool = False,
+) -> GatewayError:
     name = endpoint.name
     text = redacted(found.message, _secrets(endpoint)) or f"answered with status {status}"
     words = {word.lower() for word in (found.code, found.type) if word}
-    absent = status == 404 and found.param in (None, "model")
-    if status in REFUSED_STATUS or words & REFUSED_CODES:
-        refused = UpstreamRefused(text, upstream=name, retry_after=wait)
-        # Some vendors use a 403 for content moderation; it does not concern the account.
-        refused.counts = status != 403 or bool(words & REFUSED_CODES)
-        return refused
-    if absent or words & MODEL_CODES:
-        return unknown(text, name)
+    if status == 403 and is_prompt_too_long(text, found.code, found.type):
+        return rejected_as_too_long(text, upstream=name)
+    about = refusal_cause(status, words, text, found.param, inside=inside)
+    if about is not None and about != "load":
+        return refused(text, name, status, about, wait)
     if status in TIMEOUTS:
         return UpstreamTimeout(text, upstream=name, retry_after=wait)
     if status == 429:

@@ -44,6 +44,17 @@ if TYPE_CHECKING:
 
 RetryKind = Literal["connect", "timeout", "rate_limit", "server_error", "broken_stream"]
 
+RefusalCause = Literal["account", "address", "model", "unclear", "request"]
+"""What a backend refuses.
+
+account: the operator's account, key, credit or quota, which no client can change.
+address: the method or the path: `base_url` is wrong, or the server lacks this kind of request.
+model:   the name of the model or deployment, or the key's right to use it. It is the client's own
+         choice if the backend's model is a wildcard.
+unclear: one of these, or something that the request names: the vendor does not say.
+request: its content, or one of its fields.
+"""
+
 
 class GatewayError(Exception):
     """The root; raised directly only for our own bugs.
@@ -331,11 +342,30 @@ class UpstreamBusy(UpstreamError):
 
 
 class UpstreamRefused(UpstreamError):
-    """The operator's key, quota or deployment name; another backend may still answer."""
+    """The operator's key, quota or deployment name; another backend may still answer.
+
+    about: what is refused. The circuit breaker never counts `unclear` and `request`.
+    """
 
     code = "upstream_refused"
     kind = "server_error"
     elsewhere = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        upstream: str,
+        about: RefusalCause = "account",
+        code: str | None = None,
+        retry_after: float | None = None,
+        detail: str = "",
+    ) -> None:
+        super().__init__(
+            message, upstream=upstream, code=code, retry_after=retry_after, detail=detail
+        )
+        self.about: RefusalCause = about
+        self.counts = about not in ("unclear", "request")
 
 
 class UpstreamFailed(UpstreamError):

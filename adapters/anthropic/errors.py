@@ -1,6 +1,7 @@
-"""Translates errors of Anthropic's API by error type, status, and a well-known text.
+"""Translates errors of Anthropic's API by error type and status.
 
-A prompt that is too long and an account without credit both come as `invalid_request_error`.
+A prompt that is too long and an account without credit both come as `invalid_request_error`, and
+an exhausted spend limit as `rate_limit_error` with a code in its details.
 https://docs.anthropic.com/en/api/errors
 """
 
@@ -15,7 +16,7 @@ from adapters.base import Endpoint
 from adapters.errors import error_from as openai_error
 from adapters.openai.wire import NULL, UNREADABLE
 from adapters.retry_after import LONGEST_S
-from schemas.errors import GatewayError, UpstreamBusy, UpstreamRefused, UpstreamRejected
+from schemas.errors import GatewayError, UpstreamBusy, UpstreamRefused
 
 STATUS_OF_TYPE: Mapping[str, int] = {
     "invalid_request_error": 400,
@@ -31,7 +32,7 @@ STATUS_OF_TYPE: Mapping[str, int] = {
 }
 """For an error inside a 200, which has no status of its own."""
 
-NO_CREDIT = "credit balance is too low"
+SPENT = "enforced_spend_limit_reached"
 
 LIMIT = "anthropic-ratelimit-"
 
@@ -40,30 +41,37 @@ class _Error(Struct, frozen=True, kw_only=True):
     error: Raw = NULL
 
 
+class _Details(Struct, frozen=True, kw_only=True):
+    error_code: str = ""
+
+
 class _Type(Struct, frozen=True, kw_only=True):
     type: str = ""
 
 
+class _Detailed(Struct, frozen=True, kw_only=True):
+    details: _Details = _Details()
+
+
 _error = msgspec.json.Decoder(_Error).decode
 _type = msgspec.json.Decoder(_Type).decode
+_detailed = msgspec.json.Decoder(_Detailed).decode
 
 
 def error_from(
     endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes
 ) -> GatewayError:
     """Return the error for an answer with a status of 400 or more."""
-    found = openai_error(endpoint, status, headers, _inner(body))
-    if isinstance(found, UpstreamBusy) and found.retry_after is None:
-        return UpstreamBusy(
-            found.message.removeprefix(f"{endpoint.name}: "),
-            upstream=endpoint.name,
-            retry_after=_until_reset(headers),
-        )
-    if not isinstance(found, UpstreamRejected):
+    inner = _inner(body)
+    found = openai_error(endpoint, status, headers, inner)
+    if not isinstance(found, UpstreamBusy):
         return found
-    text = found.message.lower()
-    if NO_CREDIT in text:
-        return UpstreamRefused(found.message, upstream=endpoint.name)
+    text = found.message.removeprefix(f"{endpoint.name}: ")
+    if _is_spent(inner):
+        return UpstreamRefused(text, upstream=endpoint.name, retry_after=found.retry_after)
+    if found.retry_after is None:
+        wait = _until_reset(headers)
+        return UpstreamBusy(text, upstream=endpoint.name, retry_after=wait)
     return found
 
 
@@ -74,6 +82,14 @@ def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
     except UNREADABLE:
         kind = ""
     return error_from(endpoint, STATUS_OF_TYPE.get(kind, 500), {}, body)
+
+
+def _is_spent(inner: bytes) -> bool:
+    """Whether a 429 is about the month's spend: another code than that of a rate limit."""
+    try:
+        return _detailed(inner).details.error_code == SPENT
+    except UNREADABLE:
+        return False
 
 
 def _inner(body: bytes) -> bytes:

@@ -10,17 +10,18 @@ from msgspec import Struct
 
 from adapters.base import Endpoint
 from adapters.error_message import problem, redacted
-from adapters.errors import unknown
+from adapters.errors import refused
 from adapters.openai.wire import UNREADABLE
 from adapters.prompt_too_long import is_prompt_too_long, rejected_as_too_long
+from adapters.refusals.cause import refusal_cause
 from adapters.retry_after import retry_after
 from schemas.errors import (
     GatewayError,
+    RefusalCause,
     UpstreamBusy,
     UpstreamError,
     UpstreamFailed,
     UpstreamOverloaded,
-    UpstreamRefused,
     UpstreamRejected,
     UpstreamTimeout,
 )
@@ -29,13 +30,6 @@ KINDS: Mapping[str, type[UpstreamError]] = {
     "ThrottlingException": UpstreamBusy,
     "TooManyRequestsException": UpstreamBusy,
     "ModelNotReadyException": UpstreamBusy,
-    "ServiceQuotaExceededException": UpstreamRefused,
-    "AccessDeniedException": UpstreamRefused,
-    "UnrecognizedClientException": UpstreamRefused,
-    "ExpiredTokenException": UpstreamRefused,
-    "InvalidSignatureException": UpstreamRefused,
-    "IncompleteSignatureException": UpstreamRefused,
-    "MissingAuthenticationTokenException": UpstreamRefused,
     "ModelTimeoutException": UpstreamTimeout,
     "ModelErrorException": UpstreamFailed,
     "ModelStreamErrorException": UpstreamFailed,
@@ -43,12 +37,24 @@ KINDS: Mapping[str, type[UpstreamError]] = {
     "InternalFailure": UpstreamFailed,
     "ServiceUnavailableException": UpstreamOverloaded,
 }
-"""Types that decide whatever the status: quotas are the operator's, failures the model's."""
+"""Types that decide whatever the status: throttling is about load, failures are the model's."""
+
+REFUSED: Mapping[str, RefusalCause] = {
+    "ServiceQuotaExceededException": "unclear",
+    "AccessDeniedException": "unclear",
+    "ResourceNotFoundException": "unclear",
+    "UnrecognizedClientException": "account",
+    "ExpiredTokenException": "account",
+    "MissingAuthenticationTokenException": "account",
+    "InvalidSignatureException": "model",
+    "IncompleteSignatureException": "model",
+}
+"""What these types refuse if the message has no sign of it (`adapters.refusals`). A role may lack
+the right to use the model, a guardrail or an image that the request names. A signature covers the
+model's name, which a client chooses if the backend is a wildcard.
+"""
 
 STATUSES: Mapping[int, type[UpstreamError]] = {
-    401: UpstreamRefused,
-    402: UpstreamRefused,
-    403: UpstreamRefused,
     408: UpstreamTimeout,
     424: UpstreamFailed,
     425: UpstreamFailed,
@@ -59,10 +65,6 @@ STATUSES: Mapping[int, type[UpstreamError]] = {
     529: UpstreamOverloaded,
 }
 """Others of 400 to 499 blame the request, and all from 500 on the service."""
-
-
-NO_MODEL = "ResourceNotFoundException"
-"""No such model, or a retired one: https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"""
 
 
 PROMPT_TOO_LONG = frozenset(
@@ -93,11 +95,18 @@ def error_from(
 def error_in_stream(endpoint: Endpoint, kind: str, body: bytes) -> GatewayError:
     """Return the error for an exception in a stream. kind: such as `throttlingException`."""
     name = kind[:1].upper() + kind[1:]
-    return _error(endpoint, 400 if name == "ValidationException" else 500, name, None, body)
+    status = 400 if name == "ValidationException" else 500
+    return _error(endpoint, status, name, None, body, inside=True)
 
 
 def _error(
-    endpoint: Endpoint, status: int, kind: str, wait: float | None, body: bytes
+    endpoint: Endpoint,
+    status: int,
+    kind: str,
+    wait: float | None,
+    body: bytes,
+    *,
+    inside: bool = False,
 ) -> GatewayError:
     try:
         parsed = _read(body)
@@ -107,8 +116,11 @@ def _error(
     name = kind or parsed.type.rpartition("#")[2]
     message = parsed.originalMessage or found.message or parsed.capital
     text = redacted(message, _secrets(endpoint)) or name or f"answered with status {status}"
-    if name == NO_MODEL or (status == 404 and name not in KINDS):
-        return unknown(text, endpoint.name)
+    about = refusal_cause(status, {name.lower()}, text, found.param, inside=inside)
+    if about in (None, "unclear") and name in REFUSED:
+        about = REFUSED[name]
+    if about is not None and about != "load":
+        return refused(text, endpoint.name, status, about, wait)
     if name in PROMPT_TOO_LONG and is_prompt_too_long(text):
         return rejected_as_too_long(text, upstream=endpoint.name)
     blamed = KINDS.get(name) or STATUSES.get(status)

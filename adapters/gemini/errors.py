@@ -14,21 +14,8 @@ from adapters.gemini.wire import Error, read_error, read_errors
 from adapters.openai.wire import UNREADABLE
 from schemas.errors import GatewayError
 
-REFUSED_REASONS = frozenset(
-    {
-        "API_KEY_INVALID",
-        "API_KEY_EXPIRED",
-        "API_KEY_SERVICE_BLOCKED",
-        "BILLING_DISABLED",
-        "CONSUMER_INVALID",
-        "CONSUMER_SUSPENDED",
-        "SERVICE_DISABLED",
-    }
-)
-"""Reasons of an ErrorInfo that concern the operator's account, whatever the status."""
-
 REFUSED_STATUSES = frozenset({"FAILED_PRECONDITION", "PERMISSION_DENIED", "UNAUTHENTICATED"})
-"""The first is a 400: no billing, or no service in the account's region."""
+"""The first is a 400: no billing, no service in the account's region, a file that is not ready."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -41,7 +28,7 @@ def error_from(
     if found is None:
         return errors.error_from(endpoint, status, headers, body)
     reasons = [one.reason for one in found.details if one.reason]
-    if found.status in REFUSED_STATUSES or not REFUSED_REASONS.isdisjoint(reasons):
+    if found.status in REFUSED_STATUSES and status != 401:
         status = 403
     plain = {
         "message": found.message,
