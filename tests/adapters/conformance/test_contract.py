@@ -122,21 +122,13 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
     "tgi": ("tgi/generate-", "tgi/error-", "tgi/v1-chat", "tgi/v1-tool"),
     "triton-tokens": ("triton/infer", "triton/error-"),
     "triton-tokens-decoupled": ("triton/tokens", "triton/error-"),
+    **{name: (f"{name}/", f"openai-compatible/{name}-") for name in ROWS},
     "cerebras": (
         "cerebras/",
         "openai-compatible/cerebras",
         "openai-compatible/stream-no-done",
     ),
-    "deepseek": ("deepseek/", "openai-compatible/deepseek"),
-    "groq": ("groq/", "openai-compatible/groq"),
     "huggingface": ("huggingface/router",),
-    "llama-cpp": ("llama-cpp/",),
-    "lmdeploy": ("lmdeploy/",),
-    "openrouter": ("openrouter/", "openai-compatible/openrouter"),
-    "perplexity": ("perplexity/",),
-    "together": ("together/",),
-    "xai": ("xai/",),
-    "zai": ("openai-compatible/zai",),
 }
 """Whose answers an adapter must read, by the beginnings of their names."""
 
