@@ -38,7 +38,8 @@ class SSEParser:
     """Server-sent events by the standard, with three additions.
 
     Lines that are not fields (a bare JSON error in a 200 stream) are returned under STRAY, at the
-    next blank line or at the end. A last frame without its blank line is delivered at the end,
+    next blank line or at the end, and so is what follows `error: `, the field in which llama.cpp
+    puts the error that ends a stream. A last frame without its blank line is delivered at the end,
     where the standard would drop it, because servers omit it after `[DONE]`; a last line without
     its line end only if it looks complete. `id` and `retry` are ignored.
     """
@@ -139,8 +140,8 @@ class SSEParser:
             self._grow(len(line))
         elif name == b"event":
             self._event = value.decode(errors="replace")
-        elif not _is_field(line) or self._stray:
-            self._stray.append(line)
+        elif not _is_field(line) or name == b"error" or self._stray:
+            self._stray.append(value if name == b"error" and not self._stray else line)
             self._grow(len(line))
 
     def _dispatch(self, frames: list[Frame]) -> None:

@@ -32,6 +32,7 @@ from adapters.gemini.wire import (
     read_response,
 )
 from adapters.openai.adapter import expected_choices
+from adapters.openai.later_counts import continued
 from adapters.openai.wire import NULL, UNREADABLE, read_list, read_object
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
@@ -44,6 +45,7 @@ from schemas.events import (
     TextDelta,
     TokenLogprob,
     ToolDelta,
+    Usage,
 )
 from schemas.messages import GEMINI
 from schemas.requests import GenerateRequest
@@ -90,6 +92,7 @@ class GeminiDecoder:
         self._started = False
         self._head = Started()
         self._choices: dict[int, _Choice] = {}
+        self._counts: Usage | None = None
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         events: list[Event] = []
@@ -129,7 +132,8 @@ class GeminiDecoder:
             self._blocked(response.prompt_feedback)
         usage = usage_from(response.usage_metadata)
         if usage is not None:
-            events.append(usage)
+            self._counts = continued(self._counts, usage)
+            events.append(self._counts)
 
     def _begin(self, response: Response, fields: dict[str, Raw], events: list[Event]) -> None:
         """Append `Started`, and again if a later frame has other fields."""

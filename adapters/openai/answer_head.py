@@ -169,6 +169,8 @@ def usage_from(raw: Raw) -> Usage:
         cached = counts.cached_tokens
     written = prompt.cache_write_tokens
     if written is None:
+        written = prompt.cache_creation_tokens
+    if written is None:
         written = counts.cache_creation_input_tokens
     return Usage(
         prompt_tokens=counts.prompt_tokens,

@@ -1,8 +1,11 @@
 """Decodes answers of the OpenAI dialect to events: chat and completions, streamed or complete.
 
-An answer is complete after `[DONE]`, or when every choice has finished and the body ended, because
-some servers omit the mark. If a server is known to send it, a body without it was cut short, and
-the usage, which comes last, may be missing. A complete body produces the same events as a stream.
+A stream is complete after `[DONE]`. Some servers omit the mark: without it every choice must have
+finished, and then nothing but the usage can be missing, which comes last. So usage is as good a
+mark as `[DONE]`, and a stream with neither was cut short if its server is known to send the mark,
+or if its frames had `"usage": null`, which announces the usage. A complete body produces the same
+events as a stream.
+https://platform.openai.com/docs/api-reference/chat/create (`stream_options.include_usage`)
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +19,7 @@ from adapters.errors import error_inside
 from adapters.openai.answer_head import AnswerHead, usage_from
 from adapters.openai.choice_state import ChoiceState, whole_message
 from adapters.openai.finish_reasons import FAILED, FINISH
+from adapters.openai.later_counts import continued
 from adapters.openai.logprobs import refusal_logprobs, token_logprobs
 from adapters.openai.message_repair import repaired
 from adapters.openai.tool_calls import ToolCalls
@@ -59,7 +63,7 @@ class OpenAIDecoder:
     """Decodes one answer. stream: whether a stream was requested.
 
     choices: how many were requested; an answer without `[DONE]` must have that many.
-    marked: the server ends every stream with `[DONE]`.
+    marked: the server ends every stream with `[DONE]`, so one without it and without usage was cut.
     ended: see EndMarked.
     """
 
@@ -73,6 +77,9 @@ class OpenAIDecoder:
         self._stream = stream
         self.ended = False
         self._usage = NULL
+        self._counts: Usage | None = None
+        self._announced = False  # a frame had `"usage": null`
+        self._counted = False  # usage came, and every choice had finished
         self._plain = False  # the last frame was read as a TextChunk
         self._only_text = False  # the last frame was a piece of text of a choice that has begun
         self._head = AnswerHead(endpoint.name, stream=stream)
@@ -126,11 +133,11 @@ class OpenAIDecoder:
         """Without `[DONE]` the body is complete only if every choice in it has finished."""
         if self.ended:
             return ()
-        finished = sum(one.finished for one in self._choices.values())
-        if finished < max(self._expected, len(self._choices)):
+        if not self._all_finished():
             raise UpstreamBroken("stream ended early", upstream=self._endpoint.name)
-        if self.marked:
-            raise UpstreamBroken("stream ended without [DONE]", upstream=self._endpoint.name)
+        if (self.marked or self._announced) and not self._counted:
+            what = "stream ended without [DONE] and without usage"
+            raise UpstreamBroken(what, upstream=self._endpoint.name)
         self.ended = True
         return ()
 
@@ -145,7 +152,8 @@ class OpenAIDecoder:
         if usage is NULL or usage == self._usage or usage == NULL:
             return None
         self._usage = usage.copy()
-        return usage_from(self._usage)
+        self._counts = continued(self._counts, usage_from(self._usage))
+        return self._counts
 
     def _odd(self, event: str, data: bytes) -> OpenChunk | None:
         """Handle a frame outside the dialect: repair it, skip it, or raise its error."""
@@ -190,10 +198,17 @@ class OpenAIDecoder:
             raise
         if not self._stream:
             self._finish_whole(events)
+        if chunk.usage is not NULL and not self._counted:
+            self._announced = self._announced or chunk.usage == NULL
+            self._counted = chunk.usage != NULL and self._all_finished()
         usage = self.usage(chunk)
         if usage is not None:
             events.append(usage)
         return events
+
+    def _all_finished(self) -> bool:
+        finished = sum(one.finished for one in self._choices.values())
+        return finished >= max(self._expected, len(self._choices))
 
     def _choice(self, choice: Choice, events: list[Event]) -> None:
         index, states = choice.index, self._choices

@@ -63,14 +63,20 @@ class _Split(Struct, kw_only=True):
 
 _part = msgspec.json.Decoder(_Part)
 _content_text: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
+_OF_A_PART = frozenset({"type", "text"})
+"""A list of content with none of these in it is an answer of JSON mode, not a list of parts."""
 
 
 def repaired(chunk: LooseChunk) -> OpenChunk:
     """Repair a chunk. Raises one of `UNREADABLE` if that is impossible."""
-    return OpenChunk(
-        choices=[_choice(one, place) for place, one in enumerate(chunk.choices or ())],
-        usage=chunk.usage,
-    )
+    choices = [_choice(one, place) for place, one in enumerate(chunk.choices or ())]
+    usage = chunk.usage
+    if usage == NULL:
+        # Moonshot's place of a stream's usage: https://platform.kimi.ai/docs/api/chat
+        usage = next(
+            (one.more["usage"] for one in choices if one.more and "usage" in one.more), usage
+        )
+    return OpenChunk(choices=choices, usage=usage)
 
 
 def _choice(raw: Raw, place: int) -> Choice:
@@ -120,12 +126,21 @@ def _message(fields: dict[str, Raw]) -> WireMessage:
 
 
 def _content(raw: Raw) -> _Split:
-    split = _Split()
-    if not bytes(raw).lstrip().startswith(b"["):
+    """Split content: text, a list of parts, or the JSON value that a JSON mode answers as such.
+
+    Workers AI's does, and so do servers that parse the text before they wrap it. Clients of the
+    dialect expect text: https://developers.cloudflare.com/workers-ai/features/json-mode/
+    """
+    split, start = _Split(), bytes(raw).lstrip()[:1]
+    if start in (b'"', b"n"):
         text = _content_text.decode(raw)
         split.text += [] if text is None else [text]
         return split
-    for piece in read_list(raw):
+    pieces = read_list(raw) if start == b"[" else ()
+    if not any(_is_part(piece) for piece in pieces) and (pieces or start != b"["):
+        split.text.append(bytes(raw).decode())
+        return split
+    for piece in pieces:
         try:
             part = _part.decode(piece)
         except msgspec.ValidationError:
@@ -150,6 +165,10 @@ def _content(raw: Raw) -> _Split:
         elif part.type not in ("reasoning", "thinking"):
             split.rest.append(piece)
     return split
+
+
+def _is_part(piece: Raw) -> bool:
+    return bytes(piece).lstrip()[:1] == b"{" and not _OF_A_PART.isdisjoint(read_object(piece))
 
 
 def _has_more(part: Raw, text: str) -> bool:

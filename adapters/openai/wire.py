@@ -206,8 +206,11 @@ class LooseChunk(Struct, frozen=True, kw_only=True):
 
 
 class PromptDetails(Struct, frozen=True, kw_only=True):
+    """cache_creation_tokens: LiteLLM's name for what the request wrote to the cache."""
+
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_creation_tokens: int | None = None
 
 
 class CompletionDetails(Struct, frozen=True, kw_only=True):

@@ -10,13 +10,14 @@ from msgspec.structs import replace
 
 from adapters.base import Endpoint, Outbound, Supports
 from adapters.client_fields.denied import withheld
-from adapters.openai.adapter import OpenAIAdapter
+from adapters.openai.adapter import OpenAIAdapter, expected_choices
 from adapters.openai.encode import Body, encode_body, message
 from adapters.openai.tool_results import with_text_results
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
+from adapters.tgi.chat_decode import TgiChatDecoder
 from schemas.messages import Message, ResponseFormat
-from schemas.requests import ChatRequest, Request
+from schemas.requests import ChatRequest, GenerateRequest, Request
 from schemas.sampling import Sampling
 
 TGI = VendorProfile(name="tgi", completion=False, embeddings=False, marked=True)
@@ -58,6 +59,11 @@ class TgiChat(OpenAIAdapter):
                 max_tokens_field="max_tokens",
             )
         return super().encode(request, model)
+
+    def decoder(self, request: GenerateRequest) -> TgiChatDecoder:
+        return TgiChatDecoder(
+            self.endpoint, stream=request.stream, choices=expected_choices(request)
+        )
 
     def supported(self) -> Supports:
         return Supports(client_fields=withheld("tgi"), chat=CHAT, extra_fields={"chat": EXTRA})

@@ -48,7 +48,11 @@ def test_single_bytes_give_the_same_frames() -> None:
 
 
 @given(
-    st.lists(st.sampled_from([b"data: x", b"data:", b"event: e", b":c", b"{", b"id", b"a b"])),
+    st.lists(
+        st.sampled_from(
+            [b"data: x", b"data:", b"event: e", b":c", b"{", b"id", b"a b", b"error: e"]
+        )
+    ),
     st.lists(st.sampled_from([b"\n", b"\r\n", b"\r"]), min_size=1),
     st.sets(st.integers(0, 60)),
 )
@@ -75,6 +79,13 @@ def test_a_bare_json_error_comes_out_as_stray_at_the_end() -> None:
     assert sse(b'{"error":"boom","error_type":"x"}') == [
         (STRAY, b'{"error":"boom","error_type":"x"}')
     ]
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\n", b""])
+def test_an_error_field_comes_out_as_stray(end: bytes) -> None:
+    body = b'data: x\n\nerror: {"code":500,"message":"out of memory"}' + end
+
+    assert sse(body) == [("", b"x"), (STRAY, b'{"code":500,"message":"out of memory"}')]
 
 
 def test_an_indented_json_error_comes_out_as_one_stray_frame() -> None:
