@@ -139,6 +139,7 @@ class Gateway:
         self.worker = 0
         self.started_at = int(time.time())
         self.config_rejected = False
+        self.import_problem = ""
         self.differing_replicas = 0
 
     def admin_sessions(self, rows: SessionRows | None = None) -> AdminSessions:

@@ -24,6 +24,7 @@ class _Readiness(msgspec.Struct):
     """`GET /readyz`. engines: states of local engines by name.
 
     configuration: empty, or that the gateway rejected the file and keeps serving the last one.
+    discovery: what is wrong, by source of replicas. records: empty, or why they are not imported.
     config_hash: of the configuration in force, without secrets.
     """
 
@@ -31,6 +32,8 @@ class _Readiness(msgspec.Struct):
     engines: dict[str, str] = {}
     configuration: str = ""
     config_hash: str = ""
+    discovery: dict[str, str] = {}
+    records: str = ""
 
 
 @click.command()
@@ -97,5 +100,7 @@ def _connection(address: Address, timeout_s: float) -> http.client.HTTPConnectio
 def _words(found: _Readiness) -> str:
     details = [f"engine {name}: {state}" for name, state in found.engines.items()]
     details += [f"configuration: {found.configuration}"] if found.configuration else []
+    details += [f"discovery {source}: {problem}" for source, problem in found.discovery.items()]
+    details += [f"records: {found.records}"] if found.records else []
     details += [f"configuration hash {found.config_hash}"] if found.config_hash else []
     return f"{found.status} ({', '.join(details)})" if details else found.status

@@ -255,6 +255,8 @@ class Liveness(Struct, frozen=True, kw_only=True):
 class Readiness(Struct, frozen=True, kw_only=True):
     """engines: the state of each local engine. configuration: present if the file is invalid.
 
+    discovery: what is wrong, by source of replicas.
+    records: why they are not imported now.
     config_hash: of the configuration in force, without secrets; equal on replicas with equal files.
     """
 
@@ -262,6 +264,8 @@ class Readiness(Struct, frozen=True, kw_only=True):
     engines: dict[str, str] | UnsetType = UNSET
     config_hash: str | UnsetType = UNSET
     configuration: str | UnsetType = UNSET
+    discovery: dict[str, str] | UnsetType = UNSET
+    records: str | UnsetType = UNSET
 
 
 class FeedbackTaken(Struct, frozen=True, kw_only=True):

@@ -115,6 +115,12 @@ class ConfigRejected(Struct, frozen=True, kw_only=True, tag=True):
     rejected: bool
 
 
+class ImportProblem(Struct, frozen=True, kw_only=True, tag=True):
+    """See ImporterProcess.problem."""
+
+    problem: str
+
+
 class EngineUpdate(Struct, frozen=True, kw_only=True, tag=True):
     engine: EngineState
 
@@ -190,6 +196,7 @@ ToWorker = (
     | Discard
     | WaitIdle
     | ConfigRejected
+    | ImportProblem
     | EngineUpdate
     | Drain
     | StopNow

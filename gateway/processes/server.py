@@ -213,6 +213,10 @@ class Server:
     def notify_config_rejected(self, *, rejected: bool) -> None:
         self.gateway.config_rejected = rejected
 
+    def on_import_problem(self, problem: str) -> None:
+        """Note why records are not imported now; "" if they are."""
+        self.gateway.import_problem = problem
+
     def use_keys(self, found: KeyList) -> None:
         """Put a list of issued keys into effect."""
         self._issued.push(found)

@@ -117,7 +117,8 @@ async def run_single_process(
     on_stop(serving.drain, serving.stop_now)
     on_reload(reload.reload)
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))
-    beside = [asyncio.create_task(records.import_after(partial(asyncio.sleep, STARTED_S)))]
+    started = partial(asyncio.sleep, STARTED_S)
+    beside = [asyncio.create_task(records.import_after(started, serving.on_import_problem))]
     beside += _spending(bank, serving, crashed)
     beside += _limiting(limits, serving, metrics, crashed)
     beside += watching(reload, tls, addresses, replicas, crashed)

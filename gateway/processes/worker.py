@@ -44,6 +44,7 @@ from gateway.processes.messages import (
     Heartbeat,
     HistoryRequest,
     Idle,
+    ImportProblem,
     LimitsRequest,
     LoadUpdate,
     MetricsRequest,
@@ -258,6 +259,8 @@ class Worker:
                 self._tasks.add(asyncio.create_task(self._wait_idle(message.id)))
             case ConfigRejected():
                 self.serving.notify_config_rejected(rejected=message.rejected)
+            case ImportProblem():
+                self.serving.on_import_problem(message.problem)
             case Drain():
                 self.serving.drain()
             case StopNow():

@@ -37,6 +37,7 @@ from gateway.processes.messages import (
     Heartbeat,
     HistoryRequest,
     Idle,
+    ImportProblem,
     LimitsRequest,
     LoadUpdate,
     MetricsRequest,
@@ -107,6 +108,7 @@ class WorkerPool:
         self.workers: dict[int, WorkerHandle] = {}
         self._code = CodeOnDisk()
         self._outdated: CodeChanged | None = None
+        self._import_problem = ""
         self._listener = listener
         self._run_dir = run_dir
         self._metrics = metrics
@@ -185,6 +187,11 @@ class WorkerPool:
     def send_engine_update(self, engine: EngineView) -> None:
         """Send the engine's new status to every worker."""
         self._broadcast(EngineUpdate(engine=state_of(engine)))
+
+    def on_import_problem(self, problem: str) -> None:
+        """Send it to every worker, for /readyz. problem: "" if records are imported."""
+        self._import_problem = problem
+        self._broadcast(ImportProblem(problem=problem))
 
     async def close(self) -> None:
         """Stop all workers without waiting for requests; kill those that do not exit in END_S."""
@@ -278,6 +285,7 @@ class WorkerPool:
                 )
             )
             worker.notify_config_rejected(rejected=rejected)
+            worker.send(ImportProblem(problem=self._import_problem))
             self.workers[number] = worker
         if self._stopping.is_set():
             worker.send(StopNow())

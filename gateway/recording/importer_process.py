@@ -35,6 +35,9 @@ BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 """Delay before a restart; doubled by each crash, reset after STEADY_S."""
 
 STEADY_S = 60.0
+SILENT_S = 30.0
+"""Time without a report after which a running process counts as hung; it reports every 2 s."""
+
 EXIT_S = 3.0
 """Time for the process to exit after STOP_S; then it is killed."""
 
@@ -88,8 +91,9 @@ class ImportStatus(Struct, frozen=True, kw_only=True):
 class ImporterProcess:
     """The importing process, kept alive from `start` to `stop` by a thread.
 
-    status: the current figures. A thread, because the process outlives the event loop: it imports
-    what the last worker has written while it closed.
+    status: the current figures. restarts: of processes that ended by themselves. A thread, because
+    the process outlives the event loop: it imports what the last worker has written while it
+    closed.
     """
 
     def __init__(self, settings: ImportSettings) -> None:
@@ -106,13 +110,26 @@ class ImporterProcess:
             positions={},
             audit_whole_at=time.monotonic(),
         )
+        self.restarts = 0
         self._settings = settings
+        self._failure = ""
+        self._heard_at = time.monotonic()
         self._process: subprocess.Popen[bytes] | None = None
         self._started = False
         self._stopping = threading.Event()
         self._killed = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._keep, name="importer", daemon=True)
+
+    @property
+    def problem(self) -> str:
+        """Why nothing is imported, in words; "" while the process reports, and before `start`."""
+        if self._failure:
+            return f"{self._failure} ({self.restarts} restarts so far)"
+        silent = time.monotonic() - self._heard_at
+        if self._process is not None and silent > SILENT_S:
+            return f"the importing process hangs: no report for {silent:.0f} s"
+        return ""
 
     def start(self) -> None:
         """Start the process without waiting for it; nothing happens the second time."""
@@ -150,6 +167,8 @@ class ImporterProcess:
                     message = "the importing process %s; the next start imports the rest"
                     _log.error(message, how)
                 return
+            self.restarts += 1
+            self._failure = f"the importing process {how}"
             crashes = 1 if time.monotonic() - began > STEADY_S else crashes + 1
             pause = min(BACKOFF_S * 2.0 ** (crashes - 1), MAX_BACKOFF_S)
             _log.error("the importing process %s; restarting in %g s", how, pause)
@@ -171,7 +190,9 @@ class ImporterProcess:
     def _run(self) -> int:
         """Run one process until it exits; return its exit status. Raises OSError."""
         with self._lock:
-            process = self._process = self._spawn()
+            process = self._spawn()
+            self._heard_at = time.monotonic()
+            self._process = process
         with process:
             try:
                 self._follow(process)
@@ -202,6 +223,7 @@ class ImporterProcess:
         earlier, level = self.status, logging.NOTSET
         for line in process.stdout:
             self.status = self.status.after(earlier, progress_decoder.decode(line))
+            self._heard_at, self._failure = time.monotonic(), ""
             if level != _strowger.level:
                 level = _strowger.level
                 _send(process, as_line(LogLevel(level=level)))

@@ -51,6 +51,16 @@ class ImporterCollector(Collector):
             value=not status.unavailable,
         )
         yield GaugeMetricFamily(
+            "strowger_importer_up",
+            "1 while the importing process reports, 0 from a crash until the next one does.",
+            value=not self._importer.problem,
+        )
+        yield CounterMetricFamily(
+            "strowger_importer_restarts",
+            "Importing processes that exited unexpectedly.",
+            value=self._importer.restarts,
+        )
+        yield GaugeMetricFamily(
             "strowger_import_lag_seconds",
             "Seconds since the database last had all records of the spool.",
             value=status.lag_s,

@@ -32,6 +32,9 @@ _log = logging.getLogger("strowger.records")
 SERVING_S = 10.0
 """Time for the gateway to start; then the import starts, even if a worker does not serve."""
 
+CHECK_S = 0.5
+"""Interval between checks whether the importing process is alive."""
+
 
 def open_spool(config: Config) -> Spool:
     """Return the spool of a configuration, used by every worker and the importer."""
@@ -54,12 +57,23 @@ class Records(Struct, frozen=True, kw_only=True, eq=False):
     audit: AuditLog
     importer: ImporterProcess
 
-    async def import_after(self, serving: Callable[[], Awaitable[None]]) -> None:
-        """Start the import when `serving` returns, but after SERVING_S at the latest."""
+    async def import_after(
+        self, serving: Callable[[], Awaitable[None]], on_problem: Callable[[str], None]
+    ) -> None:
+        """Start the import when `serving` returns, but after SERVING_S at the latest.
+
+        Then report each change of `ImporterProcess.problem` until cancelled.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(SERVING_S):
                 await serving()
         self.importer.start()
+        known = ""
+        while True:
+            problem = self.importer.problem
+            if problem != known:
+                on_problem(known := problem)
+            await asyncio.sleep(CHECK_S)
 
 
 def _audit_import(config: Config, waiting: Spool) -> AuditImport | None:

@@ -40,6 +40,8 @@ def operations(gateway: Gateway) -> list[ControllerRouterHandler]:
             body["configuration"] = REFUSED
         if problems := gateway.runtime.discovered.problems:
             body["discovery"] = problems
+        if gateway.import_problem:
+            body["records"] = f"{gateway.import_problem}; records wait in the spool"
         if gateway.admission.recording_blocked(gateway.runtime):
             return Response({**body, "status": UNRECORDED}, status_code=503)
         if gateway.runtime.ready:

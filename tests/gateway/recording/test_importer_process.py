@@ -28,7 +28,7 @@ from gateway.recording.spool import Spool
 from gateway.store.open import open_store
 from schemas.secret import Secret
 from tests.gateway.commanded import SOON_S, Commanded, importer_of, importer_started
-from tests.gateway.forked_commands import forked
+from tests.gateway.forked_commands import forked, printed
 from tests.gateway.recording.test_serving_records import (
     ALONE,
     TWO,
@@ -230,6 +230,44 @@ async def test_the_metrics_show_an_importer_that_does_nothing(tmp_path: Path) ->
 
     assert lag > 2
     assert waiting > 0
+    assert known(tmp_path, ids) == set(ids)
+
+
+@pytest.mark.parametrize("workers", [ALONE, TWO])
+async def test_readiness_and_the_metrics_show_an_importer_that_crashes_again_and_again(
+    workers: str, tmp_path: Path
+) -> None:
+    async with (
+        provider() as remote,
+        forked(tmp_path / "config.yaml", one_model(remote.base_url, workers)) as up,
+        up.client() as client,
+    ):
+        healthy = (await client.get("/readyz")).json()
+        async with asyncio.timeout(SOON_S):
+            # The next process starts four seconds later, which is enough to look around.
+            while (restarts := await figure(up, "strowger_importer_restarts_total")) < 4:
+                if (pid := importer_of(up.process.pid)) is not None:
+                    os.kill(pid, signal.SIGKILL)
+                await asyncio.sleep(0.05)
+            while "4 restarts" not in (ready := await client.get("/readyz")).text:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        alive = await figure(up, "strowger_importer_up")
+        ids = [await answered(client)]
+        status, told, _ = await printed("health", "--url", up.url)
+        await until_imported(up, 2)
+        async with asyncio.timeout(SOON_S):
+            while "records" in (await client.get("/readyz")).json():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        again = await figure(up, "strowger_importer_up")
+
+    assert "records" not in healthy
+    assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+    problem = ready.json()["records"]
+    why = "the importing process was killed by signal 9 (4 restarts so far)"
+    assert problem == f"{why}; records wait in the spool"
+    assert (alive, again, restarts) == (0, 1, 4)
+    assert status == 0
+    assert f"records: {problem}" in told
     assert known(tmp_path, ids) == set(ids)
 
 
