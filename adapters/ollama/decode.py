@@ -13,7 +13,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from adapters.base import Endpoint
+from adapters.decoder_limits import NOTES, check_room
 from adapters.errors import error_inside
+from adapters.gemini.generated_images import IMAGES, Image, image_of
 from adapters.openai.logprobs import token_logprobs
 from adapters.openai.wire import NULL, UNREADABLE, Logprobs, WireTokenLogprob
 from schemas.errors import UpstreamBroken, UpstreamFailed
@@ -21,6 +23,7 @@ from schemas.events import (
     Event,
     Finished,
     FinishReason,
+    OpaqueDelta,
     ReasoningDelta,
     Started,
     TextDelta,
@@ -33,6 +36,15 @@ FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
 
 NOTHING_GENERATED = frozenset({"load", "unload"})
 """Reasons for a request that the server took as a command to load or unload the model."""
+
+
+_STARTS: Mapping[str, str] = {
+    "/9j/": "image/jpeg",
+    "R0lG": "image/gif",
+    "UklG": "image/webp",
+    "iVBO": "image/png",
+}
+"""The beginnings of images in base64."""
 
 
 class _Function(Struct, frozen=True, kw_only=True):
@@ -49,6 +61,7 @@ class _Message(Struct, frozen=True, kw_only=True):
     content: str | None = None
     thinking: str | None = None
     tool_calls: tuple[_Call, ...] | None = None
+    images: tuple[str, ...] | None = None
 
 
 class _Counts(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,11 +76,15 @@ class _Counts(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Part(_Message, frozen=True, kw_only=True):
-    """A line, or a complete answer. response: `/api/generate`; message: `/api/chat`."""
+    """A line, or a complete answer. response: `/api/generate`; message: `/api/chat`.
+
+    image: of a model that generates images; base64, as `images`.
+    """
 
     model: str = ""
     created_at: str = ""
     response: str | None = None
+    image: str | None = None
     message: _Message | None = None
     logprobs: tuple[WireTokenLogprob, ...] | None = None
     done: bool = False
@@ -91,6 +108,7 @@ class OllamaDecoder:
         self.ended = False
         self._prefix = ""
         self._tools = 0
+        self._images: list[Image] = []
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         try:
@@ -132,6 +150,9 @@ class OllamaDecoder:
         for call in message.tool_calls or ():
             events.append(self._call(call))
             self._tools += 1
+        for data in (*(message.images or ()), *filter(None, (part.image,))):
+            check_room(self._images, NOTES, "images", self._endpoint.name)
+            self._images.append(image_of(_media_type(data), data, len(self._images)))
 
     def _call(self, call: _Call) -> ToolDelta:
         """Emit a call. A generated id contains the answer's time to be unique in a conversation."""
@@ -156,6 +177,8 @@ class OllamaDecoder:
             reason = "tool_calls"
         if not self._shown and not self._tools:
             events.append(TextDelta(text=""))
+        if self._images:
+            events.append(OpaqueDelta(fields={IMAGES: Raw(_encode(self._images))}))
         events.append(Finished(reason=reason, native="" if word == reason else word))
         events.append(usage_from(data))
 
@@ -185,6 +208,11 @@ def _arguments(raw: Raw) -> str:
     if bytes(raw).startswith(b'"'):
         return msgspec.json.decode(raw, type=str) or "{}"
     return bytes(raw).decode()
+
+
+def _media_type(data: str) -> str:
+    """Return the type of an image by its first bytes; Ollama sends no type."""
+    return next((kind for start, kind in _STARTS.items() if data.startswith(start)), "image/png")
 
 
 def _seconds(moment: str) -> int:

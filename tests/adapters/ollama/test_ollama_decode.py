@@ -16,6 +16,7 @@ from schemas.errors import (
 from schemas.events import (
     Event,
     Finished,
+    OpaqueDelta,
     ReasoningDelta,
     Started,
     TextDelta,
@@ -24,7 +25,7 @@ from schemas.events import (
     Usage,
 )
 from schemas.messages import Message, ToolCall
-from schemas.requests import ChatRequest, EmbeddingsRequest
+from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from tests.adapters.chats import only_choice
 from tests.adapters.traffic import RECORDINGS, fixture
 
@@ -60,6 +61,37 @@ def finished(events: list[Event]) -> Finished:
 
 def usage(events: list[Event]) -> Usage:
     return next(one for one in events if isinstance(one, Usage))
+
+
+PNG, JPEG = "iVBORw0KGgo=", "/9j/4AAQ"
+
+
+def image(kind: str, data: str, index: int) -> dict[str, object]:
+    url = {"url": f"data:{kind};base64,{data}"}
+    return {"type": "image_url", "image_url": url, "index": index}
+
+
+def opaque(events: list[Event]) -> dict[str, object]:
+    (found,) = [one for one in events if isinstance(one, OpaqueDelta)]
+    return {name: json.loads(bytes(raw)) for name, raw in found.fields.items()}
+
+
+def test_images_in_an_answer_reach_the_client_as_images_of_its_message() -> None:
+    both = {"role": "assistant", "content": "", "images": [PNG, JPEG]}
+    expected = {"images": [image("image/png", PNG, 0), image("image/jpeg", JPEG, 1)]}
+
+    assert opaque(whole(message=both)) == expected
+    pieces = [{**both, "images": [one]} for one in both["images"]]
+    lines = [line(message=one) for one in pieces]
+    end = line(message={"role": "assistant", "content": ""}, done=True, done_reason="stop")
+    assert opaque(translate(OLLAMA, STREAM, [*lines, end])) == expected
+
+
+def test_the_image_of_a_model_that_generates_images_reaches_the_client() -> None:
+    request = CompletionRequest(model="m", prompts=("a cat",))
+    body = line(response="", image=PNG, done=True, done_reason="stop")
+
+    assert opaque(translate(OLLAMA, request, [body])) == {"images": [image("image/png", PNG, 0)]}
 
 
 def test_thinking_text_and_complete_tool_calls_come_in_their_order() -> None:
