@@ -93,7 +93,10 @@ class SharedCircuits:
 
 
 def bounded(health: BreakerSnapshot, rule: BreakerRule, now: float) -> BreakerSnapshot:
-    """Return a snapshot of another replica with no time beyond what the rule here allows."""
+    """Return a snapshot of another replica with no time beyond what the rule here allows.
+
+    Without what it knows of refusals: its key may be another one, or wrong there alone.
+    """
     until = health.open_until
     rests_until = now + rule.max_retry_after_s
     return structs.replace(
@@ -105,6 +108,8 @@ def bounded(health: BreakerSnapshot, rule: BreakerRule, now: float) -> BreakerSn
         rate_limited_until=min(health.rate_limited_until, rests_until),
         deprioritised_until=min(health.deprioritised_until, now + MAX_DEPRIORITISE_S),
         last_failure=min(health.last_failure, now),
+        refused_at=_NEVER,
+        refused_until=_NEVER,
     )
 
 

@@ -16,7 +16,8 @@ from gateway.coordination.breaker_messages import (
 from gateway.coordination.outcome_reports import OutcomeReports
 from gateway.routing.resilience.breaker_per_model import NAMED
 from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
-from gateway.routing.resilience.circuit_breaker import Breaker, Lease
+from gateway.routing.resilience.circuit_breaker import Breaker
+from gateway.routing.resilience.lease import Lease
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 

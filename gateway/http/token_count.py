@@ -4,12 +4,13 @@ from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
-from gateway.routing.execution.attempt import Attempt, start_attempt
+from gateway.routing.execution.attempt import Attempt, refuses_all, start_attempt
 from gateway.routing.participation import NO_PARTICIPATION
+from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from gateway.upstream.base import Call
-from schemas.errors import GatewayError
+from schemas.errors import GatewayError, UpstreamRefused
 from schemas.events import Usage
 from schemas.requests import ChatRequest, Request
 
@@ -24,15 +25,41 @@ async def count_tokens(
     response: ResponseWriter,
     exchange: HotExchange,
 ) -> None:
-    """Ask the first backend of the plan: another one would count otherwise.
+    """Ask the first backend of the plan that does not refuse the operator's account or model.
 
+    Another one would count otherwise, but it would also be the one that answers the conversation.
     Raises Uncountable, and what a backend's failure is.
     """
     if not isinstance(request, ChatRequest):
         raise GatewayError("only conversations are counted")
     record.task, record.usage, record.participation = "count_tokens", NOTHING, NO_PARTICIPATION
-    candidate, at = (*plan.candidates, *plan.unavailable)[0], now()
-    pool = candidate.backend.pool
+    refusal: UpstreamRefused | None = None
+    for candidate in (*plan.candidates, *plan.unavailable):
+        if refusal is not None and now() >= record.started + plan.deadline_s:
+            break
+        try:
+            found = await _count(candidate, plan, request, record, exchange)
+        except UpstreamRefused as exc:
+            if not refuses_all(candidate, exc):
+                raise
+            refusal = refusal or exc
+            continue
+        record.usage = NOTHING
+        await response.whole(200, b'{"input_tokens":%d}' % found)
+        return
+    assert refusal is not None
+    raise refusal
+
+
+async def _count(
+    candidate: Candidate,
+    plan: Plan,
+    request: ChatRequest,
+    record: RequestRecord,
+    exchange: HotExchange,
+) -> int:
+    """The number of tokens, as one backend counts them."""
+    pool, at = candidate.backend.pool, now()
     call = Call(
         model=candidate.model,
         deadline=record.started + plan.deadline_s,
@@ -57,5 +84,4 @@ async def count_tokens(
         attempt.fail(exc, now())
         raise
     attempt.succeed(now())
-    record.usage = NOTHING
-    await response.whole(200, b'{"input_tokens":%d}' % found)
+    return found

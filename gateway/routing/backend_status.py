@@ -14,6 +14,7 @@ class BackendStatus(Struct, frozen=True, kw_only=True):
     available:       a request may be sent to it now.
     breaker:         closed, or open after too many failures, or half_open: due for one probe.
     honouring_retry_after: cooling down, as its `retry-after` says.
+    refused_for_s:   no requests, because its vendor refused the operator's account, key or model.
     deprioritised_for_s: other backends are tried first, because it was overloaded.
     available_in_s:  until `available` can turn true by itself.
     in_flight:       attempts of this process.
@@ -28,6 +29,7 @@ class BackendStatus(Struct, frozen=True, kw_only=True):
     available: bool
     breaker: State
     honouring_retry_after: bool
+    refused_for_s: float
     deprioritised_for_s: float
     probing: bool
     available_in_s: float
@@ -49,6 +51,7 @@ def status_of(backend: Backend, now: float, of: Breaker | None = None) -> Backen
         available=breaker.is_available(now),
         breaker=breaker.state(now),
         honouring_retry_after=breaker.cooling_down(now),
+        refused_for_s=breaker.refused_for(now),
         deprioritised_for_s=breaker.deprioritised_for(now),
         probing=breaker.probing,
         available_in_s=breaker.available_in(now),
@@ -67,6 +70,8 @@ def describe(health: BackendStatus) -> str:
     A circuit that several gateways have opened: `circuit open on failures of 3 gateways, probe …`.
     """
     wait = f"{_seconds(health.available_in_s)} s"
+    if health.refused_for_s:
+        return f"its vendor refuses the account or the model, next try in {wait}"
     if health.honouring_retry_after:
         return f"rate-limited, retry in {wait}"
     if health.breaker == "open":

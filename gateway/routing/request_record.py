@@ -104,6 +104,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
 
     large:   the body is large, so that slow work on it runs in a thread.
     participation: in the experiment of its model.
+    uncounted: attempts that were sent and do not count towards `retry.attempts`.
     deltas:  content events sent so far (for tokens, their ids): the estimate if no usage arrives.
     deltas, usage, first_content_at: of the last attempt with the role "". `charge_failed_attempt`
              moves them into that attempt's record before another one starts.
@@ -148,6 +149,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     repaired: tuple[str, ...] = ()
     repaired_body: tuple[str, ...] = ()
     attempts: list[AttemptRecord]
+    uncounted: int = 0
     client_request_id: str = ""
     client: str = ""
     certificate: str = ""

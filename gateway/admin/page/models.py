@@ -163,6 +163,8 @@ def _state(backend: BackendView, served: ServedModels) -> tuple[str, str]:
             return _TONES.get(report.state, "warn"), report.state
     health = backend.health
     wait = ceil(health.available_in_s)
+    if health.refused_for_s:
+        return "bad", f"account or model refused · retry in {wait} s"
     if health.honouring_retry_after:
         return "warn", f"rate-limited · retry in {wait} s"
     match health.breaker:

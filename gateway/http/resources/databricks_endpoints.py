@@ -119,6 +119,8 @@ def _state(breaker: Breaker, engine: EngineView | None) -> tuple[Deployment, str
     at = now()
     if breaker.is_available(at):
         return "DEPLOYMENT_READY", ""
+    if breaker.refused_for(at):
+        return "DEPLOYMENT_RECOVERING", "refused by the provider: account, key or model"
     if breaker.cooling_down(at):
         return "DEPLOYMENT_RECOVERING", "rate-limited by the provider"
     return "DEPLOYMENT_RECOVERING", f"breaker {breaker.state(at)}"

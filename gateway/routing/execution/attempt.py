@@ -6,6 +6,7 @@ kept of it: an `AttemptRecord` per attempt, in the `RequestRecord` that the acce
 and the response headers are made of.
 """
 
+import logging
 import random
 from collections.abc import AsyncGenerator
 
@@ -16,6 +17,7 @@ from gateway.routing.execution.undo_repairs import undone
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import AttemptRecord, RequestRecord, counts_of, milliseconds
+from gateway.routing.resilience.retry import concerns_backend
 from gateway.upstream.base import Call
 from schemas.answers import Embeddings
 from schemas.errors import (
@@ -24,6 +26,7 @@ from schemas.errors import (
     UpstreamBusy,
     UpstreamError,
     UpstreamOverloaded,
+    UpstreamRefused,
     UpstreamTimeout,
 )
 from schemas.events import Event
@@ -36,6 +39,8 @@ FAIR_SHARE = 0.5
 """Share of the operator's deadline that a backend must have had before a timeout at the request's
 own deadline counts as its failure. With less, the client's short timeout or the backends tried
 before it left too little time to conclude anything."""
+
+_log = logging.getLogger("strowger.routing")
 
 
 class Attempt(Struct, eq=False):
@@ -120,6 +125,8 @@ class Attempt(Struct, eq=False):
                     breaker.deprioritise(at, random.random(), probe=probe)
                 else:
                     breaker.cool_down(at, error.retry_after, probe=probe)
+            case UpstreamRefused():
+                self._on_refusal(error, at)
             case UpstreamTimeout() if self._had_too_little_time(at):
                 if not self.committed:
                     self._raise_latency(at)
@@ -135,6 +142,29 @@ class Attempt(Struct, eq=False):
                 breaker.ignore_outcome(probe=probe)
             case _:
                 breaker.ignore_outcome(probe=probe)
+
+    def _on_refusal(self, error: UpstreamRefused, at: float) -> None:
+        """Set the backend aside, if no client can have caused the refusal."""
+        breaker = self.candidate.breaker
+        if not refuses_all(self.candidate, error):
+            breaker.ignore_outcome(probe=self.probe)
+            return
+        set_aside = breaker.refuse(
+            at,
+            self.record.request_id,
+            certain=error.about == "account",
+            retry_after=error.retry_after,
+            probe=self.probe,
+            draw=random.random(),
+        )
+        if set_aside:
+            _log.warning(
+                "%s: its vendor refuses the operator's account, key or model, so it gets no "
+                "requests for %.0f s: %s",
+                self.candidate.name,
+                breaker.refused_for(at),
+                error.logged,
+            )
 
     def lose_race(self) -> None:
         """The other of two attempts was faster: not a failure, but a lower bound of the latency."""
@@ -178,6 +208,11 @@ class Attempt(Struct, eq=False):
         entry.ms = milliseconds(at - self.started)
         self.candidate.backend.load.in_flight -= 1
         self.record.on_attempt_end(at)
+
+
+def refuses_all(candidate: Candidate, error: UpstreamRefused) -> bool:
+    """Whether the backend would refuse other requests, too: no client can have caused it."""
+    return concerns_backend(error, wildcard=candidate.backend.model == "*")
 
 
 def start_attempt(candidate: Candidate, record: RequestRecord, at: float) -> AttemptRecord:

@@ -14,7 +14,13 @@ from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.last_resort import LastResort
 from gateway.routing.planning.plan import Plan, no_backend_available
 from gateway.routing.request_record import AttemptRecord, RequestRecord
-from gateway.routing.resilience.retry import may_fail_over, may_retry, pause
+from gateway.routing.resilience.circuit_breaker import Breaker
+from gateway.routing.resilience.retry import (
+    costs_an_attempt,
+    may_fail_over,
+    may_retry,
+    pause,
+)
 from gateway.upstream.base import Call
 from schemas.errors import (
     DeadlineExceeded,
@@ -22,6 +28,7 @@ from schemas.errors import (
     InvalidRequest,
     UpstreamBusy,
     UpstreamError,
+    UpstreamRefused,
     UpstreamTimeout,
 )
 from schemas.requests import Request
@@ -36,9 +43,10 @@ class AttemptSequence:
     """Starts the attempts of one request: `first`, then `next` after each failure.
 
     After a failure that may fail over, `next` asks the same backend again (after a pause) or
-    another one. When no backend is left, it raises the last failure; if no backend could express
-    the request, the first InvalidRequest. An InvalidRequest does not count towards
-    `retry.attempts`, because nothing was sent.
+    another one. When no backend is left, it raises the last failure: one that could have been an
+    answer, else one of a backend that refuses the operator's account, else the first
+    InvalidRequest. The last two do not count towards `retry.attempts`, so that every backend of a
+    pool is asked, however many of its accounts are dead.
     """
 
     __slots__ = (
@@ -46,6 +54,7 @@ class AttemptSequence:
         "_hedged",
         "_last_resort",
         "_queue",
+        "_refusing",
         "_repeats",
         "_reported",
         "_request",
@@ -70,6 +79,7 @@ class AttemptSequence:
         self._repeats = 0
         self._attempts_left = plan.retry.attempts
         self._hedged = False
+        self._refusing: tuple[Breaker, ...] = ()
         self._reported: tuple[Candidate, GatewayError] | None = None
         if plan.hedging is not None:
             plan.hedging.budget.firsts.add(record.started)
@@ -125,8 +135,15 @@ class AttemptSequence:
         self._queue = survivor, *self._queue[1:]
         self._repeats = 0
 
-    def refund(self) -> None:
-        """Give back an attempt in which nothing was sent."""
+    def refund(self, candidate: Candidate, error: GatewayError) -> None:
+        """Give back a failed attempt that does not count; once per backend that refuses."""
+        if costs_an_attempt(error, wildcard=candidate.backend.model == "*"):
+            return
+        if not isinstance(error, InvalidRequest):
+            if candidate.breaker in self._refusing:
+                return
+            self._refusing += (candidate.breaker,)
+            self.record.uncounted += 1
         self._attempts_left += 1
 
     def may_fail_over(self, error: GatewayError) -> bool:
@@ -137,10 +154,8 @@ class AttemptSequence:
 
     async def _choose_next(self, failed: "PrimaryAttempt", error: GatewayError) -> None:
         """Put the next candidate at the head of the queue; raise the failure if there is none."""
-        refused = isinstance(error, InvalidRequest)
-        if refused:
-            self.refund()
-        if self._reported is None or not refused:
+        self.refund(failed.current.candidate, error)
+        if self._reported is None or 0 < _weight(error) >= _weight(self._reported[1]):
             self._reported = failed.current.candidate, error
         if not self._use_error_fallback(error):
             if await self._retry(failed, error):
@@ -308,6 +323,13 @@ class PrimaryAttempt(Attempt, eq=False):
             self.error = error
             return True
         return False
+
+
+def _weight(error: GatewayError) -> int:
+    """How much an error says about the request's chances: the client gets one of the heaviest."""
+    if isinstance(error, InvalidRequest):
+        return 0
+    return 1 if isinstance(error, UpstreamRefused) else 2
 
 
 def first_attempt(

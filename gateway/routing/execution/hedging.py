@@ -13,7 +13,7 @@ from gateway.routing.execution.attempt import Attempt, events_of, vectors_of
 from gateway.routing.execution.attempt_sequence import PrimaryAttempt
 from gateway.routing.planning.route import Hedging
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, InvalidRequest
+from schemas.errors import GatewayError
 from schemas.events import CONTENT, Event
 
 _Shown = TypeVar("_Shown")
@@ -112,6 +112,7 @@ async def _race(
             hedge.lose_race()
             return first.result()
         late.fail_primary(error, now())
+        attempt.rest.refund(late.candidate, error)
         attempt.replace_with(hedge)
         return await second
     error = second.exception()
@@ -120,8 +121,8 @@ async def _race(
         attempt.replace_with(hedge)
         return second.result()
     hedge.fail_hedge(error, now())
-    if isinstance(error, InvalidRequest):
-        attempt.rest.refund()
+    if isinstance(error, GatewayError):
+        attempt.rest.refund(hedge.candidate, error)
     return await first
 
 

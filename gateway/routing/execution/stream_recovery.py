@@ -205,7 +205,8 @@ class _Answer:
         return None
 
     def _attempts_left(self) -> int:
-        return self._plan.retry.attempts - self._record.attempts_sent
+        record = self._record
+        return self._plan.retry.attempts - (record.attempts_sent - record.uncounted)
 
     def _may_ask(self, candidate: Candidate, *, again: bool) -> bool:
         at = now()

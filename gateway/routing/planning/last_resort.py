@@ -5,8 +5,9 @@ passed:
 
 1. The request waits for a backend that cools down and whose circuit is closed: at most
    `max_backoff_s`, never beyond the deadline, and never less than the backend asked for.
-2. Then it tries the backend with the oldest last failure, although its circuit is open. Few
-   requests at a time do so (`Breaker.last_resort_in`), to protect a backend that is down.
+2. Then it tries the backend with the oldest last failure, although its circuit is open, or its
+   vendor refuses the operator's account. Few requests at a time do so (`Breaker.last_resort_in`),
+   to protect a backend that is down.
 3. Then it tries the backends again that it has tried, after a pause and within the provider's
    retry budget.
 """
@@ -135,7 +136,8 @@ class LastResort:
 
 def _expected_to_serve(breaker: Breaker, at: float) -> bool:
     """Whether the backend is expected to serve when its cooldown is over."""
-    return breaker.open_until is None or breaker.is_available(at)
+    closed = breaker.open_until is None and not breaker.refused_for(at)
+    return closed or breaker.is_available(at)
 
 
 def _wait(breaker: Breaker, at: float, until: float) -> float:

@@ -52,8 +52,10 @@ class Plan(Struct, frozen=True, kw_only=True, eq=False, gc=False):
 
 
 def why_unavailable(candidate: Candidate, now: float) -> str:
-    """The reason why a candidate is not asked in its turn: its cooldown or its circuit."""
+    """The reason why a candidate is not asked in its turn: a refusal, its cooldown, its circuit."""
     breaker = candidate.breaker
+    if seconds := breaker.refused_for(now):
+        return f"its vendor refuses the account or the model, next try in {ceil(seconds)} s"
     if breaker.cooling_down(now):
         return f"rate-limited, available in {ceil(breaker.cooldown_left(now))} s"
     return f"breaker {breaker.state(now)}"

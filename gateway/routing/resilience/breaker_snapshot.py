@@ -11,7 +11,9 @@ class BreakerSnapshot(Struct, frozen=True, kw_only=True):
     retry_after_until: the end of the cooldown that the backend asked for.
     rate_limited_until: the part of `retry_after_until` that a 429 set, and not a 503.
     seen_by: the number of gateways whose failures opened the circuit; 0 while it is closed.
-    The last three fields are absent from snapshots of replicas that do not know them.
+    refused_at, refused_until: when the backend last refused the account, or last answered after
+    that, and how long it gets no requests; only the processes of one gateway exchange them.
+    The last five fields are absent from snapshots of replicas that do not know them.
     """
 
     at: float
@@ -22,11 +24,14 @@ class BreakerSnapshot(Struct, frozen=True, kw_only=True):
     deprioritised_until: float = float("-inf")
     rate_limited_until: float = float("-inf")
     seen_by: int = 0
+    refused_at: float = float("-inf")
+    refused_until: float = float("-inf")
 
 
 def later(one: BreakerSnapshot, other: BreakerSnapshot) -> BreakerSnapshot:
     """Merge two snapshots of one breaker: the later state, the later of each time."""
     last = one if one.at > other.at else other
+    refusing = one if one.refused_at > other.refused_at else other
     stays_open = one.open_until is not None and other.open_until is not None
     return BreakerSnapshot(
         at=last.at,
@@ -37,4 +42,6 @@ def later(one: BreakerSnapshot, other: BreakerSnapshot) -> BreakerSnapshot:
         deprioritised_until=max(one.deprioritised_until, other.deprioritised_until),
         rate_limited_until=max(one.rate_limited_until, other.rate_limited_until),
         seen_by=max(one.seen_by, other.seen_by) if stays_open else last.seen_by,
+        refused_at=refusing.refused_at,
+        refused_until=refusing.refused_until,
     )

@@ -13,8 +13,9 @@ It is a lower bound, it never counts as a failure, and neither it nor the open c
 other. A 429 without retry-after deprioritises the backend for a time that we choose: it may be
 asked, but others are asked first. Times are seconds of a monotonic clock, passed in.
 
-If no other backend is left, a request may be sent to one whose circuit is open (`last_resort_in`),
-a few at a time. Its success closes the circuit; its failure changes nothing.
+A backend that refuses the operator's account, key or model gets no requests for minutes
+(`refusals.py`). If no other backend is left, a request may be sent to one that refuses, or whose
+circuit is open (`last_resort_in`), a few at a time. Its success closes the circuit.
 
 Breakers of the same backend in several processes act as one: each sends its `snapshot` when it
 changes, the others `merge` it, and a lease lets one process probe at a time. Between gateways,
@@ -25,11 +26,13 @@ E. S. Page, "Continuous inspection schemes", Biometrika 41 (1954), 100-115.
 """
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal
 
 from gateway.config.schema.failover import BreakerRule
 from gateway.routing.resilience.breaker_snapshot import BreakerSnapshot
+from gateway.routing.resilience.lease import UNCONTENDED
 from gateway.routing.resilience.recent_activity import SlidingCount
+from gateway.routing.resilience.refusals import Refusals
 
 State = Literal["closed", "open", "half_open"]
 
@@ -51,38 +54,6 @@ JITTER = 0.2
 """The random part of a cooldown, so that gateways do not probe at the same time."""
 
 
-class Lease(Protocol):
-    """The right to probe one backend; one process holds it at a time."""
-
-    def available(self) -> bool:
-        """Whether `acquire` would succeed now."""
-        ...
-
-    def acquire(self) -> bool:
-        """Take the lease; false if another process holds it."""
-        ...
-
-    def release(self) -> None:
-        """Give the lease back."""
-        ...
-
-
-class _UncontendedLease:
-    """The lease in a single process."""
-
-    def available(self) -> bool:
-        return True
-
-    def acquire(self) -> bool:
-        return True
-
-    def release(self) -> None:
-        """No other process waits for it."""
-
-
-UNCONTENDED: Lease = _UncontendedLease()
-
-
 def _no_listener() -> None:
     """The hook for changes in a single process: there is no other to notify."""
 
@@ -98,6 +69,7 @@ class Breaker:
     outcomes:   counts the attempts that ended within the window. If the circuit is closed and
                 `deprioritised_count` is 0, a success changes nothing else.
     waiting:    requests that wait until the backend can be asked.
+    refusals:   of the operator's account, key or model; see `refused_for`.
     impaired_until: from then on the backend needs no further check, so that the request path
                 compares one number; infinity while the circuit is not closed, and then
                 `is_preferred` decides.
@@ -123,6 +95,7 @@ class Breaker:
         "on_failure",
         "open_until",
         "outcomes",
+        "refusals",
         "rule",
         "seen_by",
         "waiting",
@@ -141,6 +114,7 @@ class Breaker:
         self._retry_after_until = self._rate_limited_until = float("-inf")
         self._deprioritised_until = float("-inf")
         self.deprioritised_count = 0
+        self.refusals = Refusals()
         self._at = self.impaired_until = float("-inf")
         self.changed: Callable[[], None] = _no_listener
         self.on_failure: Callable[[], None] = _no_listener
@@ -157,6 +131,8 @@ class Breaker:
             deprioritised_until=self._deprioritised_until,
             rate_limited_until=self._rate_limited_until,
             seen_by=self.seen_by,
+            refused_at=self.refusals.at,
+            refused_until=self.refusals.until,
         )
 
     def merge(self, health: BreakerSnapshot) -> None:
@@ -165,6 +141,7 @@ class Breaker:
         self._deprioritised_until = max(self._deprioritised_until, health.deprioritised_until)
         self._rate_limited_until = max(self._rate_limited_until, health.rate_limited_until)
         self.last_failure = max(self.last_failure, health.last_failure)
+        self.refusals.merge(health.refused_at, health.refused_until)
         if health.at > self._at:
             self._at = health.at
             stays_open = self.open_until is not None and health.open_until is not None
@@ -176,13 +153,15 @@ class Breaker:
         self._update_impaired_until()
 
     def state(self, now: float) -> State:
-        if self.open_until is None:
+        """Whether it is used; `open` while it refuses the account, too."""
+        if not self._is_shut(now):
             return "closed"
-        return "half_open" if now >= self.open_until else "open"
+        until = max(self.open_until or self.refusals.until, self.refusals.until)
+        return "half_open" if now >= until else "open"
 
     def is_available(self, now: float) -> bool:
         """Whether a request may be sent: not cooling down, and closed or due for its one probe."""
-        if now < self._retry_after_until:
+        if now < self._retry_after_until or now < self.refusals.until:
             return False
         if self.open_until is None:
             return True
@@ -198,16 +177,17 @@ class Breaker:
 
     def available_in(self, now: float) -> float:
         """Seconds until `is_available` can become true by itself; 0 while it is true."""
-        until = max(self._retry_after_until, self.open_until or float("-inf"))
-        return max(0.0, until - now)
+        opens = self.open_until or float("-inf")
+        return max(0.0, max(self._retry_after_until, self.refusals.until, opens) - now)
 
     def last_resort_in(self, now: float) -> float:
         """Seconds until a request without another backend may be sent, even if the circuit is open.
 
-        0 if it may be sent now; infinity while `MAX_LAST_RESORTS` are in flight.
+        0 if it may be sent now; infinity while `MAX_LAST_RESORTS` are in flight. How long a refusal
+        lasts is only a guess, so that it does not count.
         """
         wait = max(0.0, self._retry_after_until - now)
-        if self.open_until is None or self.is_available(now):
+        if not self._is_shut(now) or self.is_available(now):
             return wait
         if self._probes >= MAX_LAST_RESORTS:
             return float("inf")
@@ -223,7 +203,16 @@ class Breaker:
 
     def only_rate_limited(self, now: float) -> bool:
         """Whether a rate limit is the only problem: it cools down after a 429, and is closed."""
-        return self.cooling_down(now) and now < self._rate_limited_until and self.open_until is None
+        limited = self.cooling_down(now) and now < self._rate_limited_until
+        return limited and not self._is_shut(now)
+
+    def refused_for(self, now: float) -> float:
+        """Seconds for which it gets no requests because it refused the account, key or model."""
+        return max(0.0, self.refusals.until - now)
+
+    def _is_shut(self, now: float) -> bool:
+        """Whether the circuit is not closed, or a refusal has the same effect."""
+        return self.open_until is not None or now < self.refusals.until
 
     @property
     def probing(self) -> bool:
@@ -232,9 +221,9 @@ class Breaker:
 
     def begin(self, now: float) -> bool:
         """A request is about to be sent. True if it is a probe: pass that on when it ends."""
-        if self.open_until is None:
+        if not self._is_shut(now):
             return False
-        if now >= self.open_until:
+        if self.open_until is not None and now >= max(self.open_until, self.refusals.until):
             self.lease.acquire()
         self._begun_at = now
         self._probes += 1
@@ -271,6 +260,41 @@ class Breaker:
             self._end_probe()
         self.failed += 1
         self.on_failure()
+
+    def refuse(
+        self,
+        now: float,
+        request: str,
+        *,
+        certain: bool,
+        retry_after: float | None,
+        probe: bool,
+        draw: float = 1.0,
+    ) -> bool:
+        """The backend refused the operator's account, key or model. True if it is set aside now.
+
+        request: the id of the request. certain: no request can be to blame; otherwise a refusal
+        has no effect while the backend answers others. draw: as in `fail`.
+        """
+        answers = self.outcomes.ever > self._seen and self.outcomes.at(now) > 0
+        if self.outcomes.ever > self._seen:
+            self.refusals.clear(now)
+        before, self._failed_at = self._failed_at, now
+        self.last_failure = now
+        self._add_evidence(now, before)
+        sets_aside, known = certain or probe or not answers, self.refusals.until > now
+        if sets_aside:
+            seconds = self.refusals.add(now, request, retry_after, self.rule.max_retry_after_s)
+            if self.refusals.confirmed and self.open_until is None:
+                self._open(now, draw)
+            self.refusals.until = max(self.refusals.until, now + jittered(seconds, draw))
+            self._update_impaired_until()
+            self.changed()
+        if probe:
+            self._end_probe()
+        self.failed += 1
+        self.on_failure()
+        return sets_aside and not known
 
     def cool_down(self, now: float, seconds: float, *, probe: bool, limited: bool = True) -> None:
         """The backend asked for a pause (429 or 503 with retry-after); a longer one is kept.
@@ -309,9 +333,8 @@ class Breaker:
 
     def reset(self, now: float) -> None:
         """The backend was restarted: discard everything known about it."""
-        self._retry_after_until = self._rate_limited_until = self._deprioritised_until = float(
-            "-inf"
-        )
+        self._retry_after_until = self._rate_limited_until = float("-inf")
+        self._deprioritised_until = float("-inf")
         self.deprioritised_count = 0
         self._close(now)
 
@@ -344,12 +367,13 @@ class Breaker:
 
     def _close_after_probe(self, now: float) -> None:
         """Close the circuit after a probe that was answered, and end the probe."""
-        if self.open_until is not None:
+        if self._is_shut(now) or self.refusals.count:
             self._close(now)
         self._end_probe()
 
     def _close(self, now: float) -> None:
         self._at, self.open_until, self.seen_by = now, None, 0
+        self.refusals.clear(now)
         self._clear_evidence()
         self._update_impaired_until()
         self.changed()
@@ -362,9 +386,8 @@ class Breaker:
 
     def _update_impaired_until(self) -> None:
         closed = self.open_until is None
-        self.impaired_until = (
-            max(self._retry_after_until, self._deprioritised_until) if closed else float("inf")
-        )
+        until = max(self._retry_after_until, self._deprioritised_until, self.refusals.until)
+        self.impaired_until = until if closed else float("inf")
 
     def _end_probe(self) -> None:
         self._probes -= 1

@@ -6,12 +6,13 @@ client could see, so another attempt only costs tokens, and `retry.on` lets the 
 The client has received content: no further attempt. The backend rejects the request itself
 (`CallerError`): no further attempt, because every backend would reject it. The gateway cannot
 express the request in one backend's API (`InvalidRequest`): nothing was sent, and another backend
-may support it.
+may support it. The backend refuses the operator's account, key or model (`UpstreamRefused`):
+another one may not, and the attempt does not count, or a few dead accounts would use up all.
 """
 
 from gateway.config.schema.failover import RetryRule
 from gateway.routing.resilience.recent_activity import SlidingCount
-from schemas.errors import GatewayError, InvalidRequest, UpstreamError
+from schemas.errors import GatewayError, InvalidRequest, UpstreamError, UpstreamRefused
 
 
 def may_fail_over(error: GatewayError, rule: RetryRule) -> bool:
@@ -24,6 +25,21 @@ def may_fail_over(error: GatewayError, rule: RetryRule) -> bool:
 def may_retry(error: GatewayError, rule: RetryRule) -> bool:
     """Whether the same backend may be asked again; not if only another one could do better."""
     return isinstance(error, UpstreamError) and not error.elsewhere and may_fail_over(error, rule)
+
+
+def costs_an_attempt(error: GatewayError, *, wildcard: bool) -> bool:
+    """Whether the failed attempt counts towards `retry.attempts`.
+
+    wildcard: the backend's model is one, so that the client has chosen the model's name.
+    """
+    if isinstance(error, UpstreamRefused):
+        return error.about == "request" or (wildcard and error.about in ("model", "unclear"))
+    return not isinstance(error, InvalidRequest)
+
+
+def concerns_backend(error: UpstreamRefused, *, wildcard: bool) -> bool:
+    """Whether no client can have caused the refusal, so that others would meet it, too."""
+    return error.about in ("account", "address") or (error.about == "model" and not wildcard)
 
 
 def pause(error: GatewayError, rule: RetryRule, repeats: int, draw: float) -> float:
