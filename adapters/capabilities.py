@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.base import ALL_THOUGHTS, Range, Supports
-from adapters.client_fields.patterns import DENIED, opened
+from adapters.client_fields.patterns import DENIED, covers, opened
 from adapters.opaque_choice import needs_opaque_tool
 from schemas.fields import (
     FIELDS,
@@ -107,7 +107,16 @@ def restricted(supports: Supports, allow: tuple[str, ...], deny: tuple[str, ...]
         if (fields := offered(supports, task)) is not None
     }
     rules = opened(supports.client_fields, allow, deny)
-    return replace(supports, client_fields=rules, **tasks)
+    repairs = tuple(
+        [
+            one
+            for one in supports.repairs
+            if not any(
+                covers(pattern, field) for pattern in (*allow, *deny) for field in one.fields
+            )
+        ]
+    )
+    return replace(supports, client_fields=rules, repairs=repairs, **tasks)
 
 
 def unsupported(

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-import msgspec
-from msgspec import DecodeError, Raw, Struct
+from msgspec import Raw
 
 from schemas.requests import Request, TokenRequest
 
@@ -28,19 +27,6 @@ HEADERS: Final = frozenset({"anthropic-beta"})
 """Fields that are headers in their dialect: this one selects versions of Anthropic's features."""
 _CLAUDES: Final = (*HEADERS, "cache_control", "diagnostics")
 """Of Anthropic's Messages API."""
-_CLEARS: Final = "clear_"
-"""How the types of edits begin that only shorten a conversation before it is read."""
-
-
-class _Edit(Struct):
-    type: str = ""
-
-
-class _Management(Struct):
-    edits: tuple[_Edit, ...] = ()
-
-
-_management = msgspec.json.Decoder(_Management).decode
 
 
 def _always(_: Raw) -> bool:
@@ -64,25 +50,13 @@ def _is_off(value: Raw) -> bool:
     return bytes(value).translate(None, b" \t\r\n") == b'{"type":"disabled"}'
 
 
-def _only_clears(value: Raw) -> bool:
-    """Whether all edits of a `context_management` only leave out older content.
-
-    https://platform.claude.com/docs/en/build-with-claude/context-editing
-    """
-    try:
-        edits = _management(value).edits
-    except (DecodeError, RecursionError):
-        return False
-    return all(one.type.startswith(_CLEARS) for one in edits)
-
-
 EXTRA: Final[Mapping[str, Callable[[Raw], bool]]] = MappingProxyType(
     {
         **dict.fromkeys(_CACHES, _always),
         **dict.fromkeys(_CLAUDES, _always),
         "speed": _is_standard,
         "thinking": _is_off,
-        "context_management": _only_clears,
+        "context_management": _always,
         "store": _is_false,
         "service_tier": _is_any_tier,
         "stream_options.include_obfuscation": _always,

@@ -44,6 +44,8 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     own:     names in `extra` that OpenAI's chat dialect does not have; `None`: all.
     storage: of its dialect's stored answers; `None` where nothing is stored.
     unsent:  the conversation, if it is not among `fields` because no adapter may send it as it is.
+    turns:   how many messages of `read` each entry of the client's list `messages` became, in their
+             order and at the end of `read.messages`; () if unknown.
     """
 
     dialect: str
@@ -52,6 +54,7 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     own: frozenset[str] | None = None
     storage: Storage | None = None
     unsent: Raw | UnsetType = UNSET
+    turns: tuple[int, ...] = ()
 
 
 @final
@@ -66,6 +69,8 @@ class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
                    does not have (schemas.unknown_fields).
     original:      what the client sent, if it used a dialect other than OpenAI's.
     begun:         the last message is the beginning of the answer, and the model continues it.
+    private:       fields under the vendor's own names whose values are hashed with the name of the
+                   client's key, so that no client reaches what is another's.
     """
 
     task: ClassVar[Literal["chat"]] = "chat"
@@ -90,6 +95,7 @@ class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
     optional: tuple[str, ...] = ()
     original: Original | None = None
     begun: bool = False
+    private: dict[str, str] = {}
 
 
 class CompletionRequest(

@@ -133,7 +133,16 @@ RESPONSES = (
 )
 """Of the Responses API's own tools, and the items that they leave in a conversation."""
 
-SEARCH = rows(BILLING, OPENAI_DOCS, "web_search_options", "prompt_cache_retention")
+SEARCH = (
+    *rows(BILLING, OPENAI_DOCS, "web_search_options"),
+    *rows(
+        BILLING,
+        OPENAI_DOCS,
+        "prompt_cache_retention",
+        harmless=("in_memory", "in-memory"),
+        optional=True,
+    ),
+)
 
 OPENROUTER = (
     *rows(MODEL, OPENROUTER_DOCS, "provider", "route", "plugins", "preset"),

@@ -23,12 +23,17 @@ def check_repairs(adapter: Adapter) -> None:
     names = [rule.name for rule in rules]
     assert len(set(names)) == len(names), f"two repair rules have the same name: {names}"
     for rule in rules:
-        _check_rule(rule)
-        _check_order(rule, rules)
-        _check_encodes(adapter, rule)
+        check_rule(adapter, rule, rules)
 
 
-def _check_rule(rule: Repair) -> None:
+def check_rule(adapter: Adapter, rule: Repair, rules: Sequence[Repair]) -> None:
+    """Check one rule alone and among all rules. rules: in their order, the rule among them."""
+    _check_alone(rule)
+    _check_order(rule, rules)
+    _check_encodes(adapter, rule, rules)
+
+
+def _check_alone(rule: Repair) -> None:
     about = f"repair rule {rule.name!r}"
     assert rule.source.startswith("https://"), f"{about}: its source is not an address"
     example = rule.example
@@ -66,9 +71,11 @@ def _check_order(rule: Repair, rules: Sequence[Repair]) -> None:
     )
 
 
-def _check_encodes(adapter: Adapter, rule: Repair) -> None:
+def _check_encodes(adapter: Adapter, rule: Repair, rules: Sequence[Repair]) -> None:
     """The repaired example can be sent."""
-    request = repaired(rule.example, adapter.supports.repairs, _AIM).request
+    if adapter.supports.chat is None:
+        return
+    request = repaired(rule.example, rules, _AIM).request
     if isinstance(request, ChatRequest) and request.sampling.max_tokens is UNSET:
         request = replace(request, sampling=replace(request.sampling, max_tokens=4096))
     encoded(adapter, request, _AIM.model)

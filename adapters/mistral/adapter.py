@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from adapters.base import EVERY_MODEL, READABLE, Continues, Endpoint, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.mistral.messages import mistral_message, mistral_tool
+from adapters.mistral.repairs import MISTRAL_REPAIRS
 from adapters.openai.adapter import OpenAIAdapter, expected_choices
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body, mark_prefix
@@ -161,6 +162,7 @@ class MistralAdapter(OpenAIAdapter):
             ranges=RANGES,
             translated=TRANSLATED,
             continues=Continues(model=EVERY_MODEL, repeats=True),
+            repairs=MISTRAL_REPAIRS,
         )
 
 

@@ -167,6 +167,8 @@ def chat_body(request: ChatRequest, model: str, allowed: BodyFields) -> Body:
         body["response_format"] = response_format(request.response_format)
     _add_own(body, request, allowed)
     _add_stream(body, request, allowed)
+    if request.private:
+        body.update(request.private)
     return body
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from adapters.openai.model_families import is_openais, refuses_max_tokens
+from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import DEVELOPER_ROLE
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
 from schemas.content_facts import OLD_LIMIT, has_old_limit
@@ -44,14 +45,26 @@ def _new_limit(models: Callable[[str], bool]) -> Repair:
     )
 
 
-OPENAI_REPAIRS: Final = (_new_limit(every_model),)
+_CACHE_DOCS: Final = "https://platform.openai.com/docs/guides/prompt-caching"
+_PRIVATE: Final = ("prompt_cache_key", "safety_identifier")
+
+PRIVATE_VALUES: Final = private_fields(_CACHE_DOCS, *_PRIVATE)
+"""OpenAI's fields that name a cache, or the client's own user, in the operator's account."""
+
+OPENAI_REPAIRS: Final = (_new_limit(every_model), PRIVATE_VALUES)
 """OpenAI's own servers and Azure's, where every model takes the newer name."""
 
 COMPATIBLE_REPAIRS: Final = (
     replace(DEVELOPER_ROLE, models=_is_others),
     _new_limit(refuses_max_tokens),
+    private_fields(_CACHE_DOCS, *_PRIVATE, models=is_openais),
 )
 """A server about which nothing is known: it may be a proxy in front of OpenAI."""
 
 SERVER_REPAIRS: Final = (DEVELOPER_ROLE,)
 """Every other server of the dialect."""
+
+
+def with_private(source: str, *names: str) -> tuple[Repair, ...]:
+    """Return the rules of a server that has these fields, which would reach another client's."""
+    return (*SERVER_REPAIRS, private_fields(source, *names))

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from adapters.base import Range
 from adapters.openai.more_vendor_profiles import MORE
-from adapters.openai.repairs import OPENAI_REPAIRS
+from adapters.openai.repairs import OPENAI_REPAIRS, with_private
 from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
 
 OPENAI = VendorProfile(
@@ -87,6 +87,11 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="fireworks",
+        repairs=with_private(
+            "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
+            "prompt_cache_isolation_key",
+            "session_id",
+        ),
         base_url="https://api.fireworks.ai/inference/v1",
         unsupported=frozenset({"best_of", "suffix"}),
         extra_fields=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
@@ -230,6 +235,9 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="moonshot",
+        repairs=with_private(
+            "https://platform.kimi.ai/docs/api/chat", "prompt_cache_key", "safety_identifier"
+        ),
         base_url="https://api.moonshot.ai/v1",
         completion=False,
         embeddings=False,
@@ -258,6 +266,11 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="openrouter",
+        repairs=with_private(
+            "https://openrouter.ai/docs/guides/best-practices/prompt-caching",
+            "prompt_cache_key",
+            "safety_identifier",
+        ),
         marked=True,
         base_url="https://openrouter.ai/api/v1",
         unsupported=frozenset({"n", "best_of"}),

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from adapters.base import EVERY_MODEL, READABLE, Continues, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.encode import Body, encode_body, message, part
+from adapters.openai.repairs import with_private
 from adapters.openai.tool_results import with_text_results
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
@@ -112,7 +113,15 @@ class SglangAdapter(OpenModelServerAdapter):
     """Higher priorities go first, the server's default."""
 
     name: ClassVar[str] = "sglang"
-    profile: ClassVar[VendorProfile] = VendorProfile(name="sglang", marked=True)
+    profile: ClassVar[VendorProfile] = VendorProfile(
+        name="sglang",
+        marked=True,
+        repairs=with_private(
+            "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
+            "cache_salt",
+            "extra_key",
+        ),
+    )
     higher_first: ClassVar[bool] = True
 
     def encode(self, request: Request, model: str) -> Outbound:
@@ -135,6 +144,7 @@ class SglangAdapter(OpenModelServerAdapter):
             },
             ranges=RANGES,
             continues=Continues(model=EVERY_MODEL),
+            repairs=self.vendor.repairs,
             translated={"chat": PRIORITY | {"messages.audio": AUDIO}, "completion": PRIORITY},
         )
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from adapters.base import EVERY_MODEL, READABLE, Continues, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.encode import encode_body
+from adapters.openai.repairs import with_private
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
 from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
@@ -154,7 +155,13 @@ PRIORITY = {"priority": "priority (1 … 5 as -4 … 0)"}
 
 class VllmAdapter(OpenModelServerAdapter):
     name: ClassVar[str] = "vllm"
-    profile: ClassVar[VendorProfile] = VendorProfile(name="vllm", marked=True)
+    profile: ClassVar[VendorProfile] = VendorProfile(
+        name="vllm",
+        marked=True,
+        repairs=with_private(
+            "https://docs.vllm.ai/en/latest/features/automatic_prefix_caching.html", "cache_salt"
+        ),
+    )
     continuing: ClassVar[Mapping[str, bool]] = {
         "continue_final_message": True,
         "add_generation_prompt": False,
@@ -196,5 +203,6 @@ class VllmAdapter(OpenModelServerAdapter):
             },
             ranges=RANGES,
             continues=Continues(model=EVERY_MODEL),
+            repairs=self.vendor.repairs,
             translated={"chat": PRIORITY, "completion": PRIORITY},
         )

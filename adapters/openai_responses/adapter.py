@@ -16,6 +16,7 @@ from adapters.openai.adapter import accept, merged_headers
 from adapters.openai_responses.decode import ResponsesDecoder
 from adapters.openai_responses.encode import responses_body
 from adapters.openai_responses.original_fields import DIALECT, reads_events
+from adapters.openai_responses.repairs import RESPONSES_REPAIRS
 from adapters.openai_responses.row import TRANSLATED, ResponsesRow
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
@@ -85,7 +86,9 @@ class OpenAIResponsesAdapter(ResponsesAdapter):
     name: ClassVar[str] = "openai-responses"
     base_url: ClassVar[str] = "https://api.openai.com/v1"
     row: ClassVar[ResponsesRow] = ResponsesRow(
-        name="openai-responses", ranges={"max_tokens": Range(minimum=16)}
+        name="openai-responses",
+        ranges={"max_tokens": Range(minimum=16)},
+        repairs=RESPONSES_REPAIRS,
     )
 
 
@@ -102,4 +105,5 @@ def _supported(row: ResponsesRow) -> Supports:
         thoughts=row.thoughts,
         proofs=row.proofs,
         dialect=DIALECT if row.whole else "",
+        repairs=row.repairs,
     )

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from adapters.base import Range
+from adapters.repairs.rule import Repair
 from schemas.messages import OPENAI, ThoughtKind
 
 SAMPLING: Mapping[str, str] = MappingProxyType(
@@ -88,6 +89,7 @@ class ResponsesRow(Struct, frozen=True, kw_only=True):
     whole: it has the API's own tools, items and events; clients of the API keep them.
     json_object: it has the answer format `json_object`.
     key: the header of the key; `authorization` has a bearer token.
+    repairs: rules for requests that the server would refuse.
     """
 
     name: str
@@ -102,3 +104,4 @@ class ResponsesRow(Struct, frozen=True, kw_only=True):
     whole: bool = True
     json_object: bool = True
     key: str = "authorization"
+    repairs: tuple[Repair, ...] = ()

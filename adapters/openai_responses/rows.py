@@ -15,6 +15,7 @@ from typing import ClassVar
 from adapters.base import READABLE, Range, TokenEndpoint
 from adapters.openai_compatible.azure import ENTRA
 from adapters.openai_responses.adapter import ResponsesAdapter
+from adapters.openai_responses.repairs import RESPONSES_REPAIRS
 from adapters.openai_responses.row import CHAT, EXTRA, SAMPLING, ResponsesRow
 
 _LOCAL = CHAT - {"tools.opaque", "user", "metadata", "logprobs", "top_logprobs"}
@@ -43,7 +44,10 @@ class AzureResponsesAdapter(ResponsesAdapter):
     name: ClassVar[str] = "azure-responses"
     token_endpoint: ClassVar[TokenEndpoint] = ENTRA
     row: ClassVar[ResponsesRow] = ResponsesRow(
-        name="azure-responses", ranges={"max_tokens": Range(minimum=16)}, key="api-key"
+        name="azure-responses",
+        ranges={"max_tokens": Range(minimum=16)},
+        key="api-key",
+        repairs=RESPONSES_REPAIRS,
     )
 
 

@@ -12,10 +12,11 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from schemas.messages import FunctionTool, Message, ResponseFormat, ToolChoice
+from schemas.messages import FunctionTool, Message, ResponseFormat, ToolCall, ToolChoice
 from schemas.requests import ChatRequest
 
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
+_items: Final = msgspec.json.Decoder(list[Raw])
 _encode: Final = msgspec.json.Encoder().encode
 
 Members = Mapping[str, object]
@@ -44,6 +45,30 @@ def rewritten(message: Message, members: Members, **typed: object) -> Message:
 def rebuilt(message: Message, **typed: object) -> Message:
     """Return the message with typed fields replaced and without the client's JSON."""
     return replace(message, raw=UNSET, **typed)
+
+
+def with_calls(message: Message, calls: tuple[ToolCall, ...]) -> Message:
+    """Return the message with as many calls under other ids and names.
+
+    What else the client's JSON has of a call stays, and so do calls that are not of functions.
+    """
+    raw = message.raw
+    if not isinstance(raw, Raw):
+        return replace(message, tool_calls=calls)
+    waiting = iter(calls)
+    sent: list[Raw] = []
+    for item in _items.decode(_fields.decode(raw).get("tool_calls", Raw(b"[]"))):
+        fields = _fields.decode(item)
+        if bytes(fields.get("type", _FUNCTION)) != _FUNCTION or "function" not in fields:
+            sent.append(item)
+            continue
+        call = next(waiting)
+        function = with_members(fields["function"], {"name": call.name})
+        sent.append(with_members(item, {"id": call.id, "function": function}))
+    return replace(message, tool_calls=calls, raw=with_members(raw, {"tool_calls": sent}))
+
+
+_FUNCTION: Final = b'"function"'
 
 
 def each_message(request: ChatRequest, change: Callable[[Message], Message]) -> ChatRequest | None:

@@ -31,10 +31,12 @@ class Aim(Struct, frozen=True, kw_only=True, gc=False):
 
     model:  the provider's name of the model.
     tenant: the name of the client's key; "" without keys.
+    dialect: see adapters.base.Supports.
     """
 
     model: str
     tenant: str = ""
+    dialect: str = ""
 
 
 class Undo(Struct, frozen=True, kw_only=True):
@@ -74,6 +76,8 @@ class Repair(Struct, frozen=True, kw_only=True, eq=False):
     example: a request that the rule repairs; the adapter contract checks the rule with it.
     loss:   see `Loss`.
     models: whether the rule holds for a model of the provider, by its name there.
+    fields: paths of fields that clients may not send as they are; the rule gives them a form in
+            which they may. An operator who allows or denies one of them switches the rule off.
     light:  the repair changes nothing by which capabilities are judged, so that plans of requests
             that need it can be cached.
     """
@@ -85,6 +89,7 @@ class Repair(Struct, frozen=True, kw_only=True, eq=False):
     example: Request
     loss: Loss = "none"
     models: Callable[[str], bool] = every_model
+    fields: tuple[str, ...] = ()
     light: bool = False
 
 

@@ -287,13 +287,13 @@ def _candidate(
     arm = group.arms.get(id(one.backend))
     operators = with_values(request, group.route.defaults, group.route.overrides)
     operators = operators if arm is None else arm.applied_to(operators)
-    before = sent_fields(operators) | extra_fields(operators)
-    own = one.request or request
+    own, before = one.request or request, sent_fields(operators) | extra_fields(operators)
     after = sent_fields(own) | extra_fields(own)
     known, supports, task = one.backend.models.of(one.name), one.backend.supports, task_of(request)
     names = {field: sent_as(supports, task, field) for field in sent_fields(own)}
     translated = {field: name for field, name in sorted(names.items()) if name and name != field}
-    for field in sorted(before - after - {*one.dropped, *one.omitted}):
+    said = {*one.dropped, *one.omitted, *(made.rpartition(":")[0] for made in one.repaired)}
+    for field in sorted(before - after - said):
         translated[field] = ", ".join(sorted(after - before)) or "omitted: it has no effect"
     return ExplainedCandidate(
         backend=one.name,

@@ -200,7 +200,8 @@ class CandidateSearch:
 
     def _after_rules(self, candidate: Candidate, request: Request) -> Candidate:
         """The candidate with the request that its pending rules make of this one."""
-        aim = Aim(model=candidate.model, tenant=self.facts.caller)
+        dialect = candidate.backend.supports.dialect
+        aim = Aim(model=candidate.model, tenant=self.facts.caller, dialect=dialect)
         done = repaired(request, candidate.pending, aim)
         return msgspec.structs.replace(
             candidate,

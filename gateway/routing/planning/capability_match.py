@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from adapters.base import Ceilings
 from adapters.capabilities import Unsupported, has_nested, offered, omitted_content, unsupported
+from adapters.repairs.foreign_items import UNIVERSAL
 from adapters.repairs.rule import Aim, Repairs, applicable, repaired
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.request_defaults import with_values
@@ -116,8 +117,11 @@ def _repaired_for(
     request: Request, backend: Backend, model: str, facts: int, tenant: str
 ) -> Repairs:
     """The request after the backend's rules."""
-    rules = applicable(backend.supports.repairs, facts, model)
-    return repaired(request, rules, Aim(model=model, tenant=tenant))
+    supports = backend.supports
+    rules = applicable((*UNIVERSAL, *supports.repairs), facts, model)
+    if not rules:
+        return Repairs(request=request)
+    return repaired(request, rules, Aim(model=model, tenant=tenant, dialect=supports.dialect))
 
 
 def _candidate(

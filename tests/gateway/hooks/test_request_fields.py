@@ -5,6 +5,7 @@ A backend of the client's own dialect gets the client's JSON, with all that our 
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import httpx
@@ -202,6 +203,11 @@ async def sent(tmp_path: Path, row: str, mode: str) -> tuple[httpx.Response, lis
     return answer, received
 
 
+def without_hashes(body: str) -> str:
+    """Return the body without the hashes of private values, which differ if the values do."""
+    return re.sub(r'"[0-9a-f]{32}"', '"a hash"', body)
+
+
 @pytest.mark.parametrize("row", ROWS)
 async def test_the_backend_gets_the_mask_in_place_of_every_secret(row: str, tmp_path: Path) -> None:
     bodies: list[str] = []
@@ -215,7 +221,7 @@ async def test_the_backend_gets_the_mask_in_place_of_every_secret(row: str, tmp_
     assert plain.count(KEY) > 0.8 * json.dumps(ROWS[row][2]).count(KEY)
     assert KEY not in masked
     expected = plain.replace(f"u0041{KEY[1:]}", KEY).replace("u5317u4eac", "北京")
-    assert masked == expected.replace(KEY, "[secret]")
+    assert without_hashes(masked) == without_hashes(expected.replace(KEY, "[secret]"))
 
 
 @pytest.mark.parametrize("row", ROWS)

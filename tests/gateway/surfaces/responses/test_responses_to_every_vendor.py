@@ -359,11 +359,9 @@ async def test_what_agents_send_costs_no_one_the_answer_and_what_is_lost_is_name
         ({"conversation": "conv_1"}, "conversation"),
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"prompt": {"id": "pmpt_1"}}, "prompt"),
-        ({"context_management": [{"type": "compaction"}]}, "context_management"),
         ({"reasoning": {"mode": "pro"}}, "reasoning.mode"),
         ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "item_reference"),
         ({"input": [{"id": "msg_1"}]}, "item_reference"),
-        ({"input": [HI, {"type": "web_search_call", "id": "ws_1"}]}, "web_search_call"),
         (
             {
                 "input": [
