@@ -19,7 +19,7 @@ from adapters.gemini.errors import error_inside
 from adapters.gemini.finish_reasons import FAILED, FINISH
 from adapters.gemini.generated_images import IMAGES, Image, image_from
 from adapters.gemini.logprobs import token_logprobs
-from adapters.gemini.other_parts import PARTS
+from adapters.gemini.other_parts import PARTS, as_reasoning
 from adapters.gemini.partial_arguments import PartialCall
 from adapters.gemini.usage import usage_from
 from adapters.gemini.wire import (
@@ -48,7 +48,7 @@ from schemas.events import (
     Usage,
 )
 from schemas.messages import GEMINI
-from schemas.requests import GenerateRequest
+from schemas.requests import ChatRequest, GenerateRequest
 
 RESPONSE = frozenset(
     ("candidates", "createTime", "error", "modelVersion", "responseId", "usageMetadata")
@@ -67,6 +67,7 @@ class _Choice(Struct, kw_only=True):
 
     block:   index of its next reasoning block.
     blocked: the prompt was rejected; `finish` has the reason.
+    told:    how many of `parts` are in its reasoning.
     """
 
     tools: int = 0
@@ -78,6 +79,7 @@ class _Choice(Struct, kw_only=True):
     refusal: str = ""
     call: PartialCall | None = None
     parts: list[Raw] = []
+    told: int = 0
     images: list[Image] = []
     opaque: dict[str, Raw] = {}
 
@@ -89,6 +91,7 @@ class GeminiDecoder:
         self._endpoint = endpoint
         self._expected = expected_choices(request)
         self._streamed = request.stream
+        self._content_only = isinstance(request, ChatRequest) and request.original is not None
         self._started = False
         self._head = Started()
         self._choices: dict[int, _Choice] = {}
@@ -116,6 +119,7 @@ class GeminiDecoder:
             raise self._broken("stream ended early")
         events: list[Event] = []
         for index, choice in choices:
+            self._tell_parts(index, choice, events)
             _end(index, choice, events)
         return events
 
@@ -212,6 +216,7 @@ class GeminiDecoder:
                 return logprobs
             choice.parts.append(Raw(_encode(rest)))
         signature = part.thought_signature
+        self._tell_parts(index, choice, events)
         if part.function_call is not None:
             self._call(index, choice, part.function_call, signature, events)
             return logprobs
@@ -248,6 +253,20 @@ class GeminiDecoder:
             )
             choice.block += 1
         return logprobs
+
+    def _tell_parts(self, index: int, choice: _Choice, events: list[Event]) -> None:
+        """Emit the parts since the last text or call as reasoning, where a client needs that."""
+        if not self._content_only or choice.told == len(choice.parts):
+            return
+        data = as_reasoning(choice.parts[choice.told :])
+        choice.told = len(choice.parts)
+        if data:
+            choice.block += choice.thinking
+            choice.thinking = False
+            events.append(
+                ReasoningDelta(text="", index=index, data=data, block=choice.block, format=GEMINI)
+            )
+            choice.block += 1
 
     def _call(
         self,

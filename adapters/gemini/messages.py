@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, UnsetType
 
 from adapters.gemini.generated_images import sent_back
-from adapters.gemini.other_parts import own_parts
+from adapters.gemini.other_parts import from_reasoning, own_parts
 from adapters.gemini.parts import Body, part_of
 from adapters.openai.wire import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
@@ -73,11 +73,12 @@ def _turn(one: Message, place: int, *, proofs: bool) -> list[Body]:
     its own.
     """
     thoughts: list[Body] = []
+    parts = own_parts(one)
     loose: list[str] = []
     for thought in provable_thoughts(one, (GEMINI,)):
         if thought.data:
-            continue
-        if thought.text:
+            parts += from_reasoning(thought.data)
+        elif thought.text:
             thoughts.append(_signed({"text": thought.text, "thought": True}, thought.signature))
         elif thought.signature:
             loose.append(thought.signature)
@@ -91,7 +92,7 @@ def _turn(one: Message, place: int, *, proofs: bool) -> list[Body]:
     if proofs and calls and not any(call.signature for call in one.tool_calls):
         calls[0] = _signed(calls[0], SKIPPED)
     images = sent_back(one, f"messages[{place}]")
-    return [*thoughts, *own_parts(one), *texts, *images, *calls] or [{"text": ""}]
+    return [*thoughts, *parts, *texts, *images, *calls] or [{"text": ""}]
 
 
 def _signed(part: Body, signature: str) -> Body:
