@@ -31,6 +31,7 @@ def _is_others(model: str) -> bool:
 def _new_limit(models: Callable[[str], bool]) -> Repair:
     return Repair(
         name="max_completion_tokens",
+        about="sends the limit under the name that newer models of OpenAI require",
         source="https://github.com/CherryHQ/cherry-studio/issues/18765",
         facts=OLD_LIMIT,
         apply=_renamed_limit,

@@ -113,6 +113,7 @@ def _dicts(value: object) -> Iterable[_Fields]:
 
 CONTAINER_ITEMS: Final = Repair(
     name="container_item",
+    about="sends what ran in a hosted container as text, without the container's id",
     source="https://platform.openai.com/docs/guides/tools-code-interpreter",
     facts=OPAQUE,
     apply=_without_containers,

@@ -39,6 +39,7 @@ def private_fields(source: str, *names: str, models: Callable[[str], bool] = eve
 
     return Repair(
         name="private_value",
+        about=f"sends {' and '.join(f'`{one}`' for one in names)} hashed with the client's key",
         source=source,
         facts=EXTRA,
         apply=apply,

@@ -28,6 +28,7 @@ def _as_system(one: Message) -> Message:
 
 DEVELOPER_ROLE = Repair(
     name="developer_role",
+    about="sends `developer` as `system`, which means the same to every server but OpenAI's",
     source="https://github.com/EKKOLearnAI/hermes-studio/issues/1926",
     facts=DEVELOPER,
     apply=_system_for_developer,
@@ -80,6 +81,7 @@ def later_system(source: str, models: Callable[[str], bool] = every_model) -> Re
     """
     return Repair(
         name="later_system",
+        about="sends a later system message as a user text in `<system>` marks, in its place",
         source=source,
         facts=LATER_SYSTEM,
         apply=_in_place,

@@ -5,7 +5,7 @@
    whose facts the request lacks, or that does not concern the model, costs nothing further.
 3. `repaired` runs the others, each on the result of the one before. A rule returns `None` if it
    finds nothing to do; a second run of all rules always does.
-4. Changes are reported under the rule's name in `x-gateway-repairs`, what is left out in
+4. Changes are reported under the rule's name in `x-gateway-repairs`, omitted fields in
    `x-gateway-dropped-params`, and `undo` maps the names in the answer back to the client's.
 
 A changed part of a request is encoded again: the client's own JSON of it is never sent
@@ -70,6 +70,7 @@ class Repair(Struct, frozen=True, kw_only=True, eq=False):
     """One rule.
 
     name:   a short identifier, reported to clients, as `developer_role`.
+    about:  what the rule does, as a sentence without a subject for the documentation.
     source: the address where the vendor documents the limit, or where its refusal is reported.
     facts:  bits of schemas.content_facts, of which the request has at least one.
     apply:  returns the repaired request, or `None` if there is nothing to repair.
@@ -83,6 +84,7 @@ class Repair(Struct, frozen=True, kw_only=True, eq=False):
     """
 
     name: str
+    about: str = ""
     source: str
     facts: int
     apply: Callable[[Request, Aim], Repaired | None]

@@ -14,6 +14,7 @@ from adapters.registry import Registry
 from gateway.cli.known_models.command import ANYWHERE, supported
 from gateway.config.adapter_names import LOCAL
 from schemas.fields import FIELDS, MESSAGES, REASONING, SAMPLING, Task
+from tests.parameters.repairs import repairs
 from tests.parameters.words import HEAD, TAIL, TITLES
 
 REGISTRY = Registry(())
@@ -68,7 +69,11 @@ class Column(Struct, frozen=True, kw_only=True):
 
 def page() -> str:
     tables = [_task(task) for task in FIELDS]
-    return "\n".join([HEAD, *tables, _catalogue(), _own_fields(), _withheld(), TAIL])
+    return "\n".join([HEAD, *tables, _catalogue(), _own_fields(), _withheld(), _repairs(), TAIL])
+
+
+def _repairs() -> str:
+    return repairs((COMPATIBLE, *REGISTRY.names), supports_of)
 
 
 def supports_of(name: str) -> Supports:
