@@ -55,6 +55,7 @@ same examples each time. New ones are drawn at night.
 
 ROOT = Path(__file__).parent.parent
 LONGEST = (
+    "tests/gateway/terminals/test_stopped_and_killed.py",
     "tests/gateway/backends/test_two_backends.py",
     "tests/gateway/processes/test_workers.py",
     "tests/gateway/engine_process/test_local_engine.py",
@@ -98,7 +99,7 @@ SLOW = (
 STARTS_MUCH = re.compile(
     r"^ *(?:import|from) (?:torch|transformers|subprocess|playwright|databricks|anthropic|google"
     r"|botocore|boto3|mlflow|cohere|mistralai|ollama|huggingface_hub|tritonclient|azure"
-    r"|tests\.local_engine|tests\.(?:\w+\.)*(?:postgres|redis_server|redis_relay|bedrock_client"
+    r"|tests\.local_engine|tests\.gateway\.terminals|tests\.(?:\w+\.)*(?:postgres|redis_server|redis_relay|bedrock_client"
     r"|aws_signing|google_cloud|browser|by_hand|commanded|staging))\b"
     r"|importorskip|EngineProcess|engine: SharedEngine|mlflow_client",
     re.MULTILINE,
