@@ -161,7 +161,7 @@ class Attempt(Struct, eq=False):
             _log.warning(
                 "%s: its vendor refuses the operator's account, key or model, so it gets no "
                 "requests for %.0f s: %s",
-                self.candidate.name,
+                self.entry.pattern or self.candidate.name,
                 breaker.refused_for(at),
                 error.logged,
             )
