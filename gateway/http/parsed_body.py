@@ -6,14 +6,15 @@ from msgspec.structs import replace
 
 from gateway.routing.request_record import RequestRecord
 from gateway.surfaces.base import Inbound, Surface
-from gateway.surfaces.body_repair import RepairedBody, may_need_repair, repair_body, repair_text
+from gateway.surfaces.body_repair import BOM, RepairedBody, repair_body, repair_text
 from schemas.errors import InvalidRequest
 from schemas.requests import Request
 
 
 def parsed(surface: Surface, inbound: Inbound, record: RequestRecord) -> Request:
     """Parse the body. Raises as the surface's `parse` does."""
-    if may_need_repair(inbound.body):
+    body = inbound.body
+    if b"\\ud" in body or b"\\uD" in body or body[:1] == BOM[:1]:  # false for nearly every body
         inbound = _repaired(surface, inbound, record, repair_body)
     try:
         return surface.parse(inbound)

@@ -77,7 +77,7 @@ def access_line(
         tuple(record.findings) if record.findings else (),
         record.spender,
         "" if cache is None else cache.outcome,
-        record.repairs,
+        record.repairs if record.repaired or record.repaired_body else (),
     )
 
 

@@ -20,7 +20,7 @@ BYTE_ORDER_MARK: Final = "byte_order_mark"
 MOST_PLACES: Final = 8
 """Places whose fields are named; a request with more of them has these and others."""
 
-_BOM: Final = b"\xef\xbb\xbf"
+BOM: Final = b"\xef\xbb\xbf"
 _REPLACEMENT: Final = b"\\ufffd"
 _DEEPEST: Final = 16
 _ESCAPES: Final = re.compile(rb"\\(?:u([dD][89a-fA-F][0-9a-fA-F]{2})|[^u]|u)", re.DOTALL)
@@ -37,19 +37,14 @@ class RepairedBody(Struct, frozen=True, kw_only=True):
     made: tuple[str, ...]
 
 
-def may_need_repair(body: bytes) -> bool:
-    """Return whether `repair_body` may find something; false for nearly every body."""
-    return b"\\ud" in body or b"\\uD" in body or body[:1] == b"\xef"
-
-
 def repair_body(body: bytes) -> RepairedBody:
     """Remove a byte order mark, and replace lone surrogates in escaped form.
 
     body: JSON and nothing else. Replacing a surrogate does not change its length.
     """
     made: list[str] = []
-    if body.startswith(_BOM):
-        body = body[len(_BOM) :]
+    if body.startswith(BOM):
+        body = body[len(BOM) :]
         made.append(f":{BYTE_ORDER_MARK}")
     places = lone_surrogates(body)
     if not places:
