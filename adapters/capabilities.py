@@ -231,7 +231,7 @@ def _has_own_items(request: ChatRequest, supports: Supports) -> bool:
     return (
         original is not None
         and original.dialect == supports.dialect
-        and "input" in original.fields
+        and ("input" in original.fields or "messages" in original.fields)
         and request.messages is original.read.messages
     )
 

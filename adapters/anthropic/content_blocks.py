@@ -86,8 +86,10 @@ def text_block(text: str, cache: Raw = NULL) -> Block:
     return block
 
 
-def blocks(content: str | Sequence[Part] | None, field: str) -> list[Block | Raw]:
-    """Encode content. field: its path, for errors. Empty text produces no block.
+def blocks(content: str | Sequence[Part] | None, field: str, first: int = 0) -> list[Block | Raw]:
+    """Encode content. Empty text produces no block.
+
+    field: its path, for errors. first: the index of its first part there.
 
     Raises InvalidRequest for a part that the API has no block for.
     """
@@ -97,7 +99,7 @@ def blocks(content: str | Sequence[Part] | None, field: str) -> list[Block | Raw
         return [text_block(content)]
     return [
         _block(part, f"{field}[{place}]")
-        for place, part in enumerate(content)
+        for place, part in enumerate(content, first)
         if not (isinstance(part, TextPart) and not part.text)
     ]
 

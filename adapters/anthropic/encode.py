@@ -12,8 +12,10 @@ from typing import cast
 import msgspec
 from msgspec import Raw, UnsetType
 
+from adapters.anthropic.claude_models import is_others
 from adapters.anthropic.content_blocks import Block
 from adapters.anthropic.json_object import add_json_tool
+from adapters.anthropic.kept_turns import kept_turns
 from adapters.anthropic.messages import conversation
 from adapters.anthropic.original_fields import same_conversation, unchanged_fields
 from adapters.openai.wire import NULL, UNREADABLE, read_object
@@ -135,7 +137,8 @@ def _body(
     sent = unchanged_fields(request)
     body: Block = {**head}
     if not same_conversation(request, sent):
-        dialogue = conversation(request.messages)
+        kept = kept_turns(request)
+        dialogue = conversation(request.messages, kept, unproven=is_others(model))
         body["messages"] = dialogue.turns
         if dialogue.system:
             body["system"] = dialogue.system

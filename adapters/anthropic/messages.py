@@ -1,18 +1,19 @@
 """Encodes a conversation as Anthropic's `system` and `messages`.
 
 System and developer messages become the blocks of `system`, in order, wherever they were. The rest
-alternates: neighbours of one role become one message, in which tool results come first. Reasoning
+alternates: neighbours of one role become one message, in which tool results come first. Turns that
+the client wrote in this API's own format and that nothing changed stay as they are. Reasoning
 without proof is omitted, because Anthropic reads only its own.
 https://docs.anthropic.com/en/api/messages
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Raw, Struct, UnsetType
-from msgspec.structs import replace
 
 from adapters.anthropic.content_blocks import Block, blocks, marks, thought_block
+from adapters.anthropic.kept_turns import NOTHING, KeptTurn, Piece, in_order
 from adapters.openai.wire import NULL, UNREADABLE, read_object
 from adapters.unnamed_messages import check_unnamed
 from schemas.errors import InvalidRequest
@@ -20,7 +21,9 @@ from schemas.messages import (
     CLAUDE,
     Message,
     OpaquePart,
+    Part,
     TextPart,
+    Thought,
     ToolCall,
     provable_thoughts,
     text_of,
@@ -31,14 +34,15 @@ CONTENT_BLOCKS = "content_blocks"
 fields can express."""
 
 _SYSTEM = frozenset({"system", "developer"})
+_CHANGED = KeptTurn(messages=1)
 _UNCACHED = frozenset({"thinking", "redacted_thinking"})
 
 
 class AnthropicConversation(Struct, frozen=True, kw_only=True):
-    """system: [] if there is none. turns: alternating `role` and `content`."""
+    """system: [] if there is none. turns: `role` and `content`, or the client's JSON of both."""
 
     system: list[Block | Raw]
-    turns: list[Block]
+    turns: list[Block | Raw]
 
 
 class _SentBack(Struct, frozen=True, kw_only=True):
@@ -56,28 +60,58 @@ _kind = msgspec.json.Decoder(_Kind).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def conversation(messages: Sequence[Message]) -> AnthropicConversation:
-    """Raises InvalidRequest for unsupported message fields, and for arguments not in JSON."""
+class _Turn(Struct, kw_only=True):
+    role: str
+    content: list[Block | Raw]
+
+
+def conversation(
+    messages: Sequence[Message],
+    kept: Mapping[int, KeptTurn] = NOTHING,
+    *,
+    unproven: bool = False,
+) -> AnthropicConversation:
+    """Raises InvalidRequest for unsupported message fields, and for arguments not in JSON.
+
+    kept: turns of the client's own, by the index of their first message. unproven: the model reads
+    reasoning without a proof, if the client speaks this API.
+    """
     system: list[Block | Raw] = []
-    turns: list[tuple[str, list[Block | Raw]]] = []
+    turns: list[_Turn | Raw] = []
+    done = 0
     for place, one in enumerate(messages):
+        turn = kept.get(place, _CHANGED)
+        if place < done:
+            continue
+        if turn.raw != NULL:
+            turns.append(turn.raw)
+            done = place + turn.messages
+            continue
         field = f"messages[{place}]"
         check_unnamed(one, field)
         if one.role in _SYSTEM:
             system += _marked(_system(one, field), one)
             continue
         role = "assistant" if one.role == "assistant" else "user"
-        content = _marked(_content(one, field), one)
-        if turns and turns[-1][0] == role:
-            turns[-1][1].extend(content)
+        found = _content(one, field, turn.blocks, unproven=unproven)
+        content = _marked(found, one)
+        last = turns[-1] if turns else None
+        if isinstance(last, _Turn) and last.role == role:
+            last.content.extend(content)
         elif content:
-            turns.append((role, content))
+            turns.append(_Turn(role=role, content=content))
     if not turns:
         raise InvalidRequest("messages: a message of role user is required", param="messages")
-    _trim_end(turns[-1])
+    if isinstance(turns[-1], _Turn):
+        _trim_end(turns[-1])
     return AnthropicConversation(
         system=system,
-        turns=[{"role": role, "content": _results_first(content)} for role, content in turns],
+        turns=[
+            {"role": one.role, "content": _results_first(one.content)}
+            if isinstance(one, _Turn)
+            else one
+            for one in turns
+        ],
     )
 
 
@@ -93,32 +127,53 @@ def _system(one: Message, field: str) -> list[Block | Raw]:
     return blocks(content, f"{field}.content")
 
 
-def _content(one: Message, field: str) -> list[Block | Raw]:
+def _content(
+    one: Message, field: str, order: Sequence[Raw], *, unproven: bool
+) -> list[Block | Raw]:
     match one.role:
         case "tool":
             return [_result(one, field)]
         case "assistant":
-            return _sent_back(one) or _assistant(one, field)
+            return _sent_back(one) or _assistant(one, field, order, unproven=unproven)
         case _:
             return blocks(one.content, f"{field}.content")
 
 
-def _assistant(one: Message, field: str) -> list[Block | Raw]:
-    """Encode reasoning, text, calls, in the order that a turn with tool calls requires."""
-    thoughts = (thought_block(thought) for thought in provable_thoughts(one, (CLAUDE,)))
-    found: list[Block | Raw] = [block for block in thoughts if block is not None]
-    content = one.content
-    if isinstance(content, str):
-        content = (TextPart(text=content),)
-    kept = tuple(
-        replace(part, text=part.text if part.text.strip() else "")
-        if isinstance(part, TextPart)
-        else part
-        for part in content or ()
-    )
-    found += blocks(kept, f"{field}.content")
-    calls = enumerate(one.tool_calls)
-    return [*found, *(_call(call, f"{field}.tool_calls[{at}]") for at, call in calls)]
+def _assistant(
+    one: Message, field: str, order: Sequence[Raw], *, unproven: bool
+) -> list[Block | Raw]:
+    """Encode reasoning, text, calls, in the order that a turn with tool calls requires.
+
+    order: the client's blocks, whose order applies instead.
+    """
+    own = provable_thoughts(one, (CLAUDE,))
+    pieces: Sequence[Piece] | None = in_order(order, one) if order else None
+    if pieces is None:
+        content = one.content
+        if isinstance(content, str):
+            content = (TextPart(text=content),)
+        pieces = [*own, *(content or ()), *one.tool_calls]
+    found: list[Block | Raw] = []
+    parts = calls = 0
+    for piece in pieces:
+        match piece:
+            case Thought():
+                thought = thought_block(piece) if piece in own else None
+                if thought is not None:
+                    found.append(thought)
+                elif unproven and order and piece.kind == "text":
+                    found.append({"type": "thinking", "thinking": piece.text, "signature": ""})
+            case ToolCall():
+                found.append(_call(piece, f"{field}.tool_calls[{calls}]"))
+                calls += 1
+            case _:
+                found += [] if _is_blank(piece) else blocks((piece,), f"{field}.content", parts)
+                parts += 1
+    return found
+
+
+def _is_blank(piece: Part) -> bool:
+    return isinstance(piece, TextPart) and not piece.text.strip()
 
 
 def _call(call: ToolCall, field: str) -> Block:
@@ -183,9 +238,8 @@ def _is(block: Block | Raw, kind: str) -> bool:
     return isinstance(block, dict) and block["type"] == kind
 
 
-def _trim_end(turn: tuple[str, list[Block | Raw]]) -> None:
+def _trim_end(turn: _Turn) -> None:
     """Trim the end of a prefilled answer, which must not end in white space."""
-    role, content = turn
-    last = content[-1]
-    if role == "assistant" and isinstance(last, dict) and last["type"] == "text":
-        content[-1] = {**last, "text": str(last["text"]).rstrip()}
+    last = turn.content[-1]
+    if turn.role == "assistant" and isinstance(last, dict) and last["type"] == "text":
+        turn.content[-1] = {**last, "text": str(last["text"]).rstrip()}

@@ -13,8 +13,9 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from adapters.anthropic.encode import betas
+from adapters.anthropic.kept_turns import ordered_blocks
 from adapters.bedrock.content_blocks import Block, cache_point, marks_of, tool_name
-from adapters.bedrock.messages import conversation
+from adapters.bedrock.messages import NO_ORDER, conversation
 from adapters.bedrock.reasoning_effort import CLAUDE, Reasoning, reasoning
 from adapters.openai.wire import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
@@ -68,7 +69,8 @@ def count_body(request: ChatRequest, model: str) -> bytes:
 
 def converse_body(request: ChatRequest, model: str) -> bytes:
     """Raises InvalidRequest, naming the field, for anything that Converse does not support."""
-    dialogue = conversation(request.messages)
+    order = ordered_blocks(request) if CLAUDE.search(model) else NO_ORDER
+    dialogue = conversation(request.messages, order)
     body: Block = {"messages": dialogue.turns}
     if dialogue.system:
         body["system"] = dialogue.system

@@ -5,10 +5,12 @@ calls.
 https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference-call.html
 """
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
+from adapters.anthropic.kept_turns import in_order
 from adapters.bedrock.content_blocks import (
     Block,
     Titles,
@@ -22,9 +24,18 @@ from adapters.bedrock.content_blocks import (
     thought_block,
 )
 from schemas.errors import InvalidRequest
-from schemas.messages import CLAUDE, Message, Part, TextPart, provable_thoughts
+from schemas.messages import (
+    CLAUDE,
+    Message,
+    Part,
+    TextPart,
+    Thought,
+    ToolCall,
+    provable_thoughts,
+)
 
 Side = Literal["user", "assistant"]
+NO_ORDER: Final[Mapping[int, Sequence[Raw]]] = {}
 
 
 class Turn(Struct, kw_only=True):
@@ -40,8 +51,14 @@ class BedrockConversation(Struct, frozen=True, kw_only=True):
     tools: bool
 
 
-def conversation(messages: tuple[Message, ...]) -> BedrockConversation:
-    """Raises InvalidRequest, naming the path, for anything that Converse does not support."""
+def conversation(
+    messages: tuple[Message, ...], order: Mapping[int, Sequence[Raw]] = NO_ORDER
+) -> BedrockConversation:
+    """Raises InvalidRequest, naming the path, for anything that Converse does not support.
+
+    order: blocks as a client of Claude's own API wrote them, by the index of their message. Claude
+    refuses its reasoning in another place than it had in the answer.
+    """
     system: list[Block] = []
     turns: list[Turn] = []
     titles = Titles()
@@ -57,7 +74,7 @@ def conversation(messages: tuple[Message, ...]) -> BedrockConversation:
                 blocks = _speaker_blocks(message, field, titles)
             case "assistant":
                 role = "assistant"
-                blocks = _answered(message, field, titles)
+                blocks = _answered(message, field, titles, order.get(place, ()))
                 tools = tools or bool(message.tool_calls)
             case "tool" | "function":
                 role = "user"
@@ -97,18 +114,29 @@ def _speaker_blocks(message: Message, field: str, titles: Titles) -> list[Block]
     return blocks
 
 
-def _answered(message: Message, field: str, titles: Titles) -> list[Block]:
-    """Encode reasoning first, because its proof covers what follows."""
+def _answered(message: Message, field: str, titles: Titles, order: Sequence[Raw]) -> list[Block]:
+    """Encode reasoning first, because its proof covers what follows, unless the order is known."""
     _no_name(message, field)
-    thoughts = (thought_block(thought) for thought in provable_thoughts(message, (CLAUDE,)))
-    return [
-        *(block for block in thoughts if block is not None),
-        *_content(message, field, titles),
-        *(
-            call_block(call, f"{field}.tool_calls[{at}]")
-            for at, call in enumerate(message.tool_calls)
-        ),
-    ]
+    own = provable_thoughts(message, (CLAUDE,))
+    pieces = in_order(order, message) if order else None
+    if pieces is None:
+        pieces = [*own, *[part for part, _ in _parts(message, field)], *message.tool_calls]
+    found: list[Block] = []
+    parts = calls = 0
+    whole = isinstance(message.content, str)
+    for piece in pieces:
+        match piece:
+            case Thought():
+                thought = thought_block(piece) if piece in own else None
+                found += [] if thought is None else [thought]
+            case ToolCall():
+                found.append(call_block(piece, f"{field}.tool_calls[{calls}]"))
+                calls += 1
+            case _:
+                where = f"{field}.content" if whole else f"{field}.content[{parts}]"
+                found += content_blocks(piece, where, titles)
+                parts += 1
+    return found
 
 
 def _result(message: Message, field: str, titles: Titles) -> list[Block]:

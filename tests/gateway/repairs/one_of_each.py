@@ -25,6 +25,7 @@ PATHS: Mapping[str, str] = {
     "ollama": "",
     "tgi": "",
     "databricks": "/serving-endpoints",
+    "vertex-anthropic": "/v1/projects/p/locations/global/publishers/anthropic",
 }
 """What follows the address in `base_url`; `/v1` for all others."""
 
@@ -34,6 +35,7 @@ MODELS: Mapping[str, str] = {
     "gemini": "gemini-3.5-flash",
     "openai": "gpt-4.1",
     "openai-responses": "gpt-4.1",
+    "vertex-anthropic": "claude-opus-4-5",
 }
 USER: Json = {"role": "user", "content": "hi"}
 
@@ -122,7 +124,7 @@ async def one_of_each(
 async def _answers(request: Received, answer: Answer) -> None:
     """Answer in the vendor's format, which the path tells."""
     path, text = request.path.partition("?")[0], "ok"
-    if path.endswith("/messages"):
+    if path.endswith(("/messages", ":rawPredict")):
         usage = {"input_tokens": 1, "output_tokens": 1}
         block = {"type": "text", "text": text}
         await answer.json(
