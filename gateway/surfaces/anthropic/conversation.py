@@ -36,7 +36,10 @@ _Read = tuple[Block | OpaquePart, Marks]
 
 
 class MessagesConversation:
-    """The messages of one request. marked: some have fields that our schema does not have."""
+    """The messages of one request.
+
+    marked: some have fields that our schema does not have. turns: see schemas.requests.Original.
+    """
 
     def __init__(self, system: Raw | UnsetType, messages: Raw) -> None:
         """Raises InvalidRequest, whose `param` is the path of the invalid field."""
@@ -54,8 +57,12 @@ class MessagesConversation:
         if not 0 < len(turns) <= MAX_MESSAGES:
             told = f"messages must have 1 to {MAX_MESSAGES} entries"
             raise InvalidRequest(told, param="messages")
+        counts: list[int] = []
         for place, turn in enumerate(turns):
+            before = len(self.messages)
             self._add(turn, f"messages[{place}]")
+            counts.append(len(self.messages) - before)
+        self.turns = tuple(counts)
 
     def _add(self, turn: TurnWire | LooseTurnWire, where: str) -> None:
         content = turn.content

@@ -96,7 +96,8 @@ def parse_messages(
         for name in _KEPT
         if isinstance(raw := getattr(wire, name), Raw) and not is_null(raw)
     }
-    return replace(request, original=Original(dialect=DIALECT, fields=kept, read=request))
+    original = Original(dialect=DIALECT, fields=kept, read=request, turns=conversation.turns)
+    return replace(request, original=original)
 
 
 def _stop(sequences: tuple[str, ...]) -> tuple[str, ...] | UnsetType:
