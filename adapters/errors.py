@@ -81,14 +81,11 @@ def refused(
     retry_after: float | None = None,
 ) -> UpstreamRefused:
     """Return the error for a refusal. A model that the provider lacks has a code of its own."""
-    lacking = status in (400, 404) or status < 400 or status >= 500
-    return UpstreamRefused(
-        text,
-        upstream=upstream,
-        about=about,
-        code=MODEL_UNKNOWN if lacking and about != "account" else None,
-        retry_after=retry_after,
-    )
+    if about != "account" and (status in (400, 404) or not 400 <= status < 500):
+        return UpstreamRefused(
+            text, upstream=upstream, code=MODEL_UNKNOWN, about=about, retry_after=retry_after
+        )
+    return UpstreamRefused(text, upstream=upstream, about=about, retry_after=retry_after)
 
 
 def _error(
