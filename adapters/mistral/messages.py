@@ -1,13 +1,8 @@
 """Encodes messages and tools for Mistral: only fields of its schema.
 
-Reasoning is a chunk of an assistant's content, audio is plain base64, and the id of a tool call has
-nine letters and digits: any other is replaced by its hash, so that calls and results agree.
+Reasoning is a chunk of an assistant's content, and audio is plain base64.
 https://docs.mistral.ai/api
 """
-
-import hashlib
-import re
-import string
 
 import msgspec
 from msgspec import Raw, Struct
@@ -28,7 +23,6 @@ from schemas.messages import (
     thoughts_of,
 )
 
-ID = re.compile(r"[a-zA-Z0-9]{9}")
 NO_PARAMETERS = Raw(b'{"type":"object","properties":{}}')
 """Parameters of a function without any; Mistral requires them."""
 
@@ -42,7 +36,6 @@ _BECOME_CHUNKS = frozenset(
     }
 )
 _EMPTY = frozenset({b"null", b"[]", b"{}"})
-_DIGITS = string.digits + string.ascii_letters
 
 
 class _Calls(Struct, frozen=True, kw_only=True):
@@ -50,7 +43,6 @@ class _Calls(Struct, frozen=True, kw_only=True):
 
 
 _calls = msgspec.json.Decoder(_Calls)
-_text = msgspec.json.Decoder(str)
 
 
 def mistral_message(one: Message) -> Message:
@@ -66,8 +58,6 @@ def mistral_message(one: Message) -> Message:
     if "tool_calls" in kept:
         calls = _calls.decode(encode_body({"tool_calls": kept["tool_calls"]})).tool_calls
         kept["tool_calls"] = [_call(call) for call in calls]
-    if "tool_call_id" in kept and isinstance(one.tool_call_id, str):
-        kept["tool_call_id"] = call_id(one.tool_call_id)
     before = _thinking(one) if one.role == "assistant" else []
     after = [raw for _, raw in sent_back(fields.get(CONTENT_PARTS))]
     if before or after or isinstance(one.content, tuple):
@@ -88,34 +78,16 @@ def mistral_tool(one: Tool) -> Tool:
     return replace(one, raw=Raw(encode_body({**wire, "function": function})))
 
 
-def call_id(given: str) -> str:
-    """Return the id if Mistral accepts it, else nine digits of its hash, in base 62."""
-    if ID.fullmatch(given):
-        return given
-    number = int.from_bytes(hashlib.sha256(given.encode()).digest()[:16], "big")
-    digits: list[str] = []
-    for _ in range(9):
-        number, digit = divmod(number, len(_DIGITS))
-        digits.append(_DIGITS[digit])
-    return "".join(digits)
-
-
 def _is_empty(value: object) -> bool:
     return isinstance(value, Raw) and bytes(value) in _EMPTY
 
 
 def _call(fields: dict[str, Raw]) -> Body:
-    """Encode a call of the client under an id that Mistral accepts."""
-    kept: Body = {
+    return {
         name: value
         for name, value in fields.items()
         if name != "extra_content" and not _is_empty(value)
     }
-    try:
-        kept["id"] = call_id(_text.decode(fields["id"]))
-    except (KeyError, *UNREADABLE):
-        return kept
-    return kept
 
 
 def _thinking(one: Message) -> list[Body]:

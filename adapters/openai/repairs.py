@@ -6,6 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from adapters.openai.model_families import is_openais, refuses_max_tokens
+from adapters.repairs.call_ids import call_ids
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import DEVELOPER_ROLE
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
@@ -52,10 +53,14 @@ _PRIVATE: Final = ("prompt_cache_key", "safety_identifier")
 PRIVATE_VALUES: Final = private_fields(_CACHE_DOCS, *_PRIVATE)
 """OpenAI's fields that name a cache, or the client's own user, in the operator's account."""
 
-OPENAI_REPAIRS: Final = (_new_limit(every_model), PRIVATE_VALUES)
+CALL_IDS: Final = call_ids("https://github.com/dyad-sh/dyad/issues/4304", r".{1,40}")
+"""Older models take 40 characters, newer ones 64."""
+
+OPENAI_REPAIRS: Final = (CALL_IDS, _new_limit(every_model), PRIVATE_VALUES)
 """OpenAI's own servers and Azure's, where every model takes the newer name."""
 
 COMPATIBLE_REPAIRS: Final = (
+    CALL_IDS,
     replace(DEVELOPER_ROLE, models=_is_others),
     _new_limit(refuses_max_tokens),
     private_fields(_CACHE_DOCS, *_PRIVATE, models=is_openais),

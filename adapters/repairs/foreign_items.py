@@ -172,6 +172,7 @@ def _read(raw: Raw | UnsetType) -> dict[str, Raw]:
 
 FOREIGN_ITEMS: Final = Repair(
     name="foreign_items",
+    about="leaves out what ran at another vendor; calls that the client ran become function calls",
     source="https://github.com/maximhq/bifrost/issues/4596",
     facts=OPAQUE,
     apply=_without_foreign,
@@ -195,6 +196,3 @@ FOREIGN_ITEMS: Final = Repair(
     ),
     loss="hint",
 )
-
-UNIVERSAL: Final = (FOREIGN_ITEMS,)
-"""Rules that hold for every backend, and run before its own."""

@@ -33,14 +33,13 @@ _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _BEGINS: Final = re.compile(r"[A-Za-z_]")
 
 
-def tool_names(source: str, allowed: str) -> Repair:
+def tool_names(source: str, allowed: str, longest: int = 64) -> Repair:
     r"""Return the rule for a vendor with these names.
 
     source: where the vendor documents or reports the limit. allowed: a regular expression that all
-    names match, as `[A-Za-z0-9_-]{1,64}`; a number of characters at its end is the limit.
+    names match. longest: characters of a name.
     """
     pattern = re.compile(allowed)
-    longest = int(allowed.rpartition(",")[2].rstrip("}"))
 
     def apply(request: Request, _: Aim) -> Repaired | None:
         if not isinstance(request, ChatRequest):
@@ -158,3 +157,10 @@ NAMES_OF_64: Final = tool_names(
     "https://github.com/github/copilot-cli/issues/2581", "[A-Za-z0-9_-]{1,64}"
 )
 """OpenAI's limit, which the other vendors of its dialect have too, or are safe within."""
+
+NAMES_OF_128: Final = tool_names(
+    "https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use",
+    "[A-Za-z0-9_-]{1,128}",
+    128,
+)
+"""Anthropic's limit."""

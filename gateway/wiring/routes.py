@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from adapters.capabilities import of_model
+from adapters.repairs.universal import with_universal
 from gateway.clock import now
 from gateway.config.error_codes import plain
 from gateway.config.schema.config import Config, Model, WhenRule
@@ -172,11 +174,12 @@ class _Builder:
         old = self._before.backends.get(key) if self._before else None
         known = old if old is not None and old.upstream is upstream else None
         same_rule = known is not None and known.breaker.rule == model.breaker
+        supports = of_model(upstream.supports, upstream_model)
         self.backends[key] = Backend(
             name=name,
             model=upstream_model,
             upstream=upstream,
-            supports=of_model(upstream.supports, upstream_model),
+            supports=replace(supports, repairs=with_universal(supports.repairs)),
             breaker=known.breaker if known and same_rule else Breaker(model.breaker),
             breakers=known.breakers if known and same_rule else Breakers(model.breaker),
             budget=self._upstreams.budgets[provider],

@@ -207,6 +207,8 @@ class CandidateSearch:
             candidate,
             request=done.request,
             repaired=done.made,
+            loss=done.loss,
+            undo=done.undo,
             omitted=candidate.omitted + done.left_out,
             pending=(),
         )

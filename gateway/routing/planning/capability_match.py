@@ -8,7 +8,6 @@ from msgspec import UNSET
 
 from adapters.base import Ceilings
 from adapters.capabilities import Unsupported, has_nested, offered, omitted_content, unsupported
-from adapters.repairs.foreign_items import UNIVERSAL
 from adapters.repairs.rule import Aim, Repairs, applicable, repaired
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.request_defaults import with_values
@@ -118,7 +117,7 @@ def _repaired_for(
 ) -> Repairs:
     """The request after the backend's rules."""
     supports = backend.supports
-    rules = applicable((*UNIVERSAL, *supports.repairs), facts, model)
+    rules = applicable(supports.repairs, facts, model)
     if not rules:
         return Repairs(request=request)
     return repaired(request, rules, Aim(model=model, tenant=tenant, dialect=supports.dialect))

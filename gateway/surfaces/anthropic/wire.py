@@ -10,8 +10,6 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from gateway.surfaces.openai.wire import Count, FunctionName, Model, NonEmpty, Unit
 
-ToolName = Annotated[str, Meta(min_length=1, max_length=128)]
-
 
 class MessagesWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """`POST /v1/messages`."""
@@ -61,8 +59,8 @@ class DocumentBlock(Struct, frozen=True, kw_only=True, tag="document", forbid_un
 
 
 class ToolUseBlock(Struct, frozen=True, kw_only=True, tag="tool_use", forbid_unknown_fields=True):
-    id: NonEmpty
-    name: ToolName
+    id: str
+    name: FunctionName
     input: Raw
     cache_control: Raw | UnsetType = UNSET
     caller: Raw | UnsetType = UNSET
@@ -71,7 +69,7 @@ class ToolUseBlock(Struct, frozen=True, kw_only=True, tag="tool_use", forbid_unk
 class ToolResultBlock(
     Struct, frozen=True, kw_only=True, tag="tool_result", forbid_unknown_fields=True
 ):
-    tool_use_id: NonEmpty
+    tool_use_id: str
     content: str | list[Raw] | None = None
     is_error: bool | None = None
     cache_control: Raw | UnsetType = UNSET
@@ -126,7 +124,7 @@ class LooseTurnWire(Struct, frozen=True, kw_only=True):
 class CustomTool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A tool that the client runs. Fields from `cache_control` on are Anthropic's alone."""
 
-    name: ToolName
+    name: FunctionName
     input_schema: Raw
     description: str | None = None
     strict: bool | None = None
@@ -140,7 +138,7 @@ class CustomTool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class ToolChoiceWire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     type: Literal["auto", "any", "tool", "none"]
-    name: FunctionName | str | None = None
+    name: str | None = None
     disable_parallel_tool_use: bool | None = None
 
 
@@ -185,7 +183,7 @@ ALLOWED: Final[dict[str, str]] = {
     "messages[].content[].is_error": "true or false",
     "system": "a string or a list of text blocks",
     "tools": "a list of tools",
-    "tools[].name": "a string of 1 to 128 characters",
+    "tools[].name": "a string of 1 to 512 characters",
     "tool_choice.type": "one of auto, any, tool, none",
     "metadata.user_id": "a string, or null",
 }

@@ -71,7 +71,7 @@ def _read(wire: _MessageWire, raw: Raw, place: int, strictly: bool) -> Message:
         content = read_parts(content, place, strictly=strictly)
     _check_content(content, role, place)
     name, answers = wire.name, wire.tool_call_id
-    if role == "tool" and not answers:
+    if role == "tool" and answers is None:
         raise _wrong(place, "tool_call_id", "is required in a message of role tool")
     return Message(
         role=role,

@@ -61,7 +61,7 @@ class _ExtraContent(Struct, frozen=True, kw_only=True):
 
 
 class _CallWire(Struct, frozen=True, kw_only=True):
-    id: NonEmpty
+    id: str
     extra_content: _ExtraContent | None = None
     function: _Function
     type: Literal["function"] = "function"

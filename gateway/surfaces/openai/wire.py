@@ -11,7 +11,8 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 MODEL_NAME: Final = re.compile(r"[A-Za-z0-9/:@+](?:[A-Za-z0-9._/:@+-]*[A-Za-z0-9/:@+])?")
-FUNCTION_PATTERN: Final = r"\A[A-Za-z0-9_-]{1,64}\Z"
+LONGEST_NAME: Final = 512
+"""Characters of a function's name. Vendors take fewer: see adapters.repairs.tool_names."""
 
 Model = Annotated[str, Meta(max_length=256)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -26,7 +27,7 @@ TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 NonEmpty = Annotated[str, Meta(min_length=1)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 Priority = Annotated[int, Meta(ge=1, le=5)]
-FunctionName = Annotated[str, Meta(pattern=FUNCTION_PATTERN)]
+FunctionName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 PromptItem = str | TokenId | tuple[TokenId, ...]
 _STOP_NUMBERS: Final = (tuple[TokenId, ...] | None, tuple[TokenId, ...])
 CHAT_NUMBERS: Final = {"stop_token_ids": _STOP_NUMBERS}
@@ -169,7 +170,7 @@ ALLOWED: Final[dict[str, str]] = {
     "encoding_format": '"float" or "base64"',
     "dimensions": "an integer of 1 or more",
     "tools": "a list of tools",
-    "tools[].function.name": "1 to 64 letters, digits, underscores and dashes",
+    "tools[].function.name": "a string of 1 to 512 characters",
     "messages[].role": "one of system, developer, user, assistant, tool, function",
     "messages[].content": "a string or a list of parts",
     "messages[].tool_calls": "a list of tool calls",

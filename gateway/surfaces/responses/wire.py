@@ -173,7 +173,7 @@ class CallItem(
     tag="function_call",
     forbid_unknown_fields=True,
 ):
-    call_id: NonEmpty
+    call_id: str
     name: ToolName
     arguments: str
     namespace: str | None = None
@@ -188,7 +188,7 @@ class CallOutputItem(
     tag="function_call_output",
     forbid_unknown_fields=True,
 ):
-    call_id: NonEmpty
+    call_id: str
     output: str | list[Raw]
     id: str | None = None
     status: str | None = None
@@ -201,7 +201,7 @@ class CustomCallItem(
     tag="custom_tool_call",
     forbid_unknown_fields=True,
 ):
-    call_id: NonEmpty
+    call_id: str
     name: ToolName
     input: str
     namespace: str | None = None
@@ -216,7 +216,7 @@ class CustomOutputItem(
     tag="custom_tool_call_output",
     forbid_unknown_fields=True,
 ):
-    call_id: NonEmpty
+    call_id: str
     output: str | list[Raw]
     id: str | None = None
     status: str | None = None
@@ -316,7 +316,7 @@ ALLOWED: Final[dict[str, str]] = {
     "input": "a string or a list of items",
     "instructions": "a string, or null",
     "tools": "a list of tools",
-    "tools[].name": "1 to 64 letters, digits, underscores and dashes",
+    "tools[].name": "a string of 1 to 512 characters",
     "tool_choice": '"none", "auto", "required" or an object that names tools',
     "max_output_tokens": "an integer of 1 or more, or null",
     "max_tool_calls": "an integer of 1 or more, or null",

@@ -8,7 +8,7 @@ import pytest
 
 from adapters.conformance import repair_checks
 from adapters.openai.adapter import OpenAIAdapter
-from adapters.repairs.foreign_items import UNIVERSAL
+from adapters.repairs.universal import UNIVERSAL
 from adapters.testing import contract_endpoint
 from tests.gateway.repairs.one_of_each import Json, Rig, dropped, one_of_each, repairs
 

@@ -237,7 +237,6 @@ def test_only_an_assistant_calls_tools(role: str) -> None:
 @pytest.mark.parametrize(
     ("call", "path"),
     [
-        ({**CALL, "id": ""}, ".id"),
         ({**CALL, "id": None}, ".id"),
         ({"type": "function", "function": {"name": "f", "arguments": ""}}, ".id"),
         ({"id": "c1", "type": "function"}, ".function"),
@@ -327,7 +326,7 @@ def test_an_answer_to_a_tool_call_names_the_call() -> None:
     assert (read.role, read.content, read.tool_call_id) == ("tool", "sunny", "c1")
 
 
-@pytest.mark.parametrize("fields", [{}, {"tool_call_id": None}, {"tool_call_id": ""}])
+@pytest.mark.parametrize("fields", [{}, {"tool_call_id": None}])
 def test_an_answer_to_no_call_is_refused(fields: dict[str, object]) -> None:
     error = refused(message, role="tool", content="sunny", **fields)
 
