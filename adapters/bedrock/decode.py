@@ -269,8 +269,8 @@ class ConverseDecoder:
         if fields:
             events.append(OpaqueDelta(fields=fields))
         reason = FINISH.get(word, "stop")
-        if reason == "stop" and self._tools:
-            reason = "tool_calls"
+        if reason in ("stop", "tool_calls"):  # whichever it says: some call, some only say so
+            reason = "tool_calls" if self._tools else "stop"
         self._finished = True
         events.append(
             Finished(

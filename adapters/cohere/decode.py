@@ -255,8 +255,8 @@ class CohereDecoder:
         if self._citations:
             yield OpaqueDelta(fields={"citations": Raw(_encode(self._citations))})
         reason = FINISH.get(word, "stop")
-        if reason == "stop" and self._calls:
-            reason = "tool_calls"
+        if reason in ("stop", "tool_calls"):  # whichever it says: some call, some only say so
+            reason = "tool_calls" if self._calls else "stop"
         yield Finished(reason=reason, native=word)
         if end.usage != NULL:
             yield usage_from(end.usage)

@@ -259,6 +259,8 @@ class OpenAIDecoder:
         if message.refusal or refused:
             events.append(RefusalDelta(text=message.refusal or "", index=index, logprobs=refused))
         opaque = message.opaque
+        if opaque and "function_call" in opaque:
+            state.old_call = True
         if message.tool_calls and (others := self._calls(message.tool_calls, index, state, events)):
             opaque = {**(opaque or {}), "tool_calls": Raw(_encode(others))}
         if message.annotations is not None:
@@ -296,19 +298,24 @@ class OpenAIDecoder:
     def _finish(self, index: int, state: ChoiceState, choice: Choice, events: list[Event]) -> None:
         word = choice.finish_reason or ""
         lower = word.lower()
-        if lower in self.failed:
-            raise UpstreamFailed(
-                f"the answer ended with {word!r}", upstream=self._endpoint.name, code=lower
-            )
+        native = choice.native_finish_reason or word
+        # OpenRouter calls some failures a `stop`, and names them only in the native reason.
+        for ended, code in ((word, lower), (native, native.lower())):
+            if code in self.failed:
+                raise UpstreamFailed(
+                    f"the answer ended with {ended!r}", upstream=self._endpoint.name, code=code
+                )
         reason = self.finish.get(lower, "stop")
         if state.tools:
             if reason == "stop":
                 reason = "tool_calls"
             events.extend(state.tools.close())
-        elif state.blank and index not in self._shown:
-            events.append(TextDelta(text="", index=index))
+        else:
+            if reason == "tool_calls" and not state.old_call:
+                reason = "stop"
+            if state.blank and index not in self._shown:
+                events.append(TextDelta(text="", index=index))
         state.finished = True
-        native = choice.native_finish_reason or word
         stop_match = choice.stop_reason
         if stop_match is None:
             stop_match = choice.matched_stop

@@ -1,7 +1,8 @@
 """Assembles tool calls from the pieces in which the OpenAI dialect sends them.
 
-Servers repeat ids and names, omit indexes, or give every parallel call the index 0. Calls of types
-other than `function`, and unknown members of a call, are forwarded as they are.
+Servers repeat ids and names, omit indexes, give every parallel call the index 0, or send the rest
+of a call's arguments under an index of its own. Calls of types other than `function`, and unknown
+members of a call, are forwarded as they are.
 """
 
 import msgspec
@@ -109,6 +110,8 @@ class ToolCalls:
             known = self._calls[-1] if self._calls else None
         other = known is not None and given and known.given and given != known.given
         begins = function.name or piece.type not in (None, "function")
+        if known is None and not given and not begins and not piece.more and self._calls:
+            return self._calls[-1]
         unnumbered = piece.index is None and known is not None and not given and begins
         complete = known is not None and (known.named or not known.function)
         if known is None or (other and begins) or (unnumbered and complete):

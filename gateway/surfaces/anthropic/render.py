@@ -59,6 +59,9 @@ OWN_REASONS: Final = frozenset(
 )
 """A backend's own reasons that clients of this API know."""
 
+_WITHOUT_CALLS: Final = ("tool_use", "stop")
+"""The backend said that it calls, and did not: its adapter knows better."""
+
 _BESIDE: Final = frozenset({"context_management"})
 """Fields that `message_delta` has next to `delta`."""
 
@@ -226,7 +229,7 @@ def _stop(finish: Finished, *, called: bool, refused: bool) -> tuple[str, str | 
     """Return the reason, and the stop sequence that was generated."""
     match = finish.stop_match if isinstance(finish.stop_match, str) else None
     reason = STOP_REASONS[finish.reason]
-    if finish.native in OWN_REASONS:
+    if finish.native in OWN_REASONS and (finish.native, finish.reason) != _WITHOUT_CALLS:
         reason = finish.native
     elif reason == "end_turn" and match is not None:
         reason = "stop_sequence"

@@ -264,6 +264,11 @@ def bedrock_answer(*blocks: Json, stop: str = "end_turn") -> Json:
     return {"output": {"message": message}, "stopReason": stop, "usage": usage}
 
 
+def cohere_answer(text: str, finish: str = "COMPLETE") -> Json:
+    message = {"role": "assistant", "content": [{"type": "text", "text": text}]}
+    return {"id": "1", "finish_reason": finish, "message": message}
+
+
 def response_answer(*items: Json, **more: object) -> Json:
     usage = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
     head = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt"}

@@ -1,6 +1,7 @@
 """Answers of vendors as public reports of 2026 describe them (docs/field-log.md)."""
 
 from collections.abc import AsyncGenerator
+from typing import cast
 
 import pytest
 
@@ -12,8 +13,10 @@ from tests.gateway.field.desk import (
     Desk,
     Json,
     Surface,
+    bedrock_answer,
     chunk,
     claude_answer,
+    cohere_answer,
     desk,
     gemini_answer,
     openai_answer,
@@ -167,6 +170,73 @@ async def test_calls_that_end_with_stop_end_with_calls(
     reason = {"chat": "tool_calls", "messages": "tool_use"}[surface]
     assert f'"{reason}"' in whole.body
     assert streamed.finish == reason
+
+
+@of_each_vendor
+@pytest.mark.parametrize("surface", ["chat", "messages"])
+async def test_answers_that_end_with_calls_but_have_none_just_end(
+    field: Desk, model: str, surface: Surface
+) -> None:
+    field.answers(openai_answer({"content": "hey"}, "tool_calls"))
+    whole = await field.ask(surface, model, HI[surface])
+    field.streams([HE, Y, CALLED, COUNTED])
+
+    streamed = await field.ask(surface, model, HI[surface], stream=True)
+
+    reason = {"chat": "stop", "messages": "end_turn"}[surface]
+    assert f'"{reason}"' in whole.body
+    assert streamed.finish == reason
+
+
+@pytest.mark.parametrize(
+    ("model", "answer"),
+    [
+        ("claude", claude_answer(stop="tool_use")),
+        ("claude-bedrock", bedrock_answer({"text": "hey"}, stop="tool_use")),
+        ("cohere", cohere_answer("hey", "TOOL_CALL")),
+    ],
+)
+@pytest.mark.parametrize("surface", ["chat", "messages"])
+async def test_vendors_of_other_dialects_end_without_calls_too(
+    field: Desk, surface: Surface, model: str, answer: Json
+) -> None:
+    field.answers(answer)
+
+    reply = await field.ask(surface, model, HI[surface])
+
+    assert {"chat": '"stop"', "messages": '"end_turn"'}[surface] in reply.body
+
+
+@of_each_vendor
+@to_each_client
+async def test_the_rest_of_a_calls_arguments_may_have_an_index_of_its_own(
+    field: Desk, model: str, surface: Surface
+) -> None:
+    begun, rest = call("c", '{"a":', index=0), {"index": 1, "function": {"arguments": " 1}"}}
+    more = [call("d", "", index=2), {"index": 3, "function": {"arguments": "{}"}}]
+    field.streams([*(chunk({"tool_calls": [one]}) for one in (begun, rest, *more)), CALLED])
+
+    reply = await field.ask(surface, model, {**HI[surface], "tools": [tool(surface)]}, stream=True)
+
+    assert reply.calls == [("f", {"a": 1}), ("f", {})]
+
+
+@of_each_vendor
+@pytest.mark.parametrize("native", ["network_error", "ERROR"])
+@to_each_client
+async def test_a_failure_that_only_the_native_reason_tells_is_a_failure(
+    field: Desk, model: str, surface: Surface, native: str
+) -> None:
+    failed = openai_answer({"content": ""})
+    choice = cast("list[Json]", failed["choices"])[0]
+    field.answers({**failed, "choices": [{**choice, "native_finish_reason": native}]})
+    whole = await field.ask(surface, model, HI[surface])
+    end: Json = {**cast("list[Json]", END["choices"])[0], "native_finish_reason": native}
+    field.streams([chunk({"role": "assistant", "content": ""}), {**END, "choices": [end]}, COUNTED])
+
+    streamed = await field.ask(surface, model, HI[surface], stream=True)
+
+    assert (whole.failed, streamed.failed) == (True, True)
 
 
 @of_each_vendor
