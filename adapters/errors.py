@@ -10,7 +10,7 @@ from adapters.base import Endpoint
 from adapters.error_message import Problem, problem, redacted
 from adapters.prompt_too_long import is_prompt_too_long, rejected_as_too_long
 from adapters.refusals.cause import refusal_cause
-from adapters.retry_after import retry_after
+from adapters.reset_hints import wait_of
 from schemas.errors import (
     GatewayError,
     RefusalCause,
@@ -61,7 +61,7 @@ def error_from(
     endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes
 ) -> GatewayError:
     """Return the error for an answer with a status of 400 or more."""
-    return _error(endpoint, status, retry_after(headers), problem(body))
+    return _error(endpoint, status, wait_of(status, headers, body), problem(body))
 
 
 def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
@@ -70,7 +70,7 @@ def error_inside(endpoint: Endpoint, body: bytes) -> GatewayError:
     words = (word.lower() for word in (found.code, found.type) if word)
     known = (STATUS_OF_CODE[word] for word in words if word in STATUS_OF_CODE)
     status = found.status or next(known, 500)
-    return _error(endpoint, status, None, found, inside=True)
+    return _error(endpoint, status, wait_of(status, {}, body), found, inside=True)
 
 
 def refused(

@@ -15,6 +15,18 @@ instead of seconds (1893456000) would be excluded for as long as the gateway run
 _LONG = 256
 """Characters of a header field; longer ones are ignored."""
 _DECIMAL = re.compile(r"[ \t]*[0-9]+(?:\.[0-9]*)?[ \t]*", re.ASCII)
+_STEP = re.compile(r"[ \t,]*([0-9]+(?:\.[0-9]*)?)[ \t]*([a-z]+)", re.ASCII | re.IGNORECASE)
+_UNITS = {
+    word: seconds
+    for seconds, words in (
+        (0.001, "ms msec msecs millisecond milliseconds"),
+        (1.0, "s sec secs second seconds"),
+        (60.0, "m min mins minute minutes"),
+        (3600.0, "h hr hrs hour hours"),
+        (86_400.0, "d day days"),
+    )
+    for word in words.split()
+}
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -32,10 +44,10 @@ def _parse(headers: Mapping[str, str], now: datetime | None) -> float | None:
     if milliseconds is not None:
         return milliseconds / 1000
     value = headers.get("retry-after", "")
-    seconds = _number(value)
+    seconds = duration(value)
     if seconds is not None:
         return seconds
-    until, since = _date(value), now or _date(headers.get("date", ""))
+    until, since = date_of(value), now or date_of(headers.get("date", ""))
     if until is None or since is None:
         return None
     return max(0.0, (until - since).total_seconds())
@@ -46,7 +58,23 @@ def _number(text: str) -> float | None:
     return float(text) if len(text) <= _LONG and _DECIMAL.fullmatch(text) else None
 
 
-def _date(text: str) -> datetime | None:
+def duration(text: str) -> float | None:
+    """Parse seconds, or numbers with units as `7s`, `1m30.5s`, `20ms` and `2 minutes`."""
+    seconds = _number(text)
+    if seconds is not None or len(text) > _LONG:
+        return seconds
+    total, place, text = 0.0, 0, text.strip()
+    while place < len(text):
+        step = _STEP.match(text, place)
+        unit = None if step is None else _UNITS.get(step[2].lower())
+        if step is None or unit is None:
+            return None
+        total += float(step[1]) * unit
+        place = step.end()
+    return total if place else None
+
+
+def date_of(text: str) -> datetime | None:
     """Parse an HTTP date, else return `None`; a date without a zone is treated as GMT."""
     if len(text) > _LONG:
         return None

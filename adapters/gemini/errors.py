@@ -35,7 +35,7 @@ def error_from(
         "code": reasons[0] if reasons else found.status or str(status),
         "type": found.status or None,
     }
-    wait = next((_seconds(one.retry_delay) for one in found.details if one.retry_delay), "")
+    wait = next((one.retry_delay for one in found.details if one.retry_delay), "")
     waiting = {**headers, "retry-after": wait} if wait else headers
     return errors.error_from(endpoint, status, waiting, _encode({"error": plain}))
 
@@ -63,7 +63,3 @@ def _read(body: bytes) -> Error | None:
         return read_error(body).error
     except UNREADABLE:
         return None
-
-
-def _seconds(delay: str) -> str:
-    return delay.strip().removesuffix("s")
