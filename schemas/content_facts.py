@@ -11,7 +11,15 @@ from typing import Final
 
 from msgspec import UNSET
 
-from schemas.messages import ImagePart, Message, OpaquePart, OpaqueTool, TextPart
+from schemas.messages import (
+    FunctionTool,
+    ImagePart,
+    Message,
+    OpaquePart,
+    OpaqueTool,
+    TextPart,
+    ToolChoice,
+)
 from schemas.requests import ChatRequest, Request
 
 DEVELOPER: Final = 1 << 0
@@ -31,6 +39,9 @@ SAMPLING: Final = 1 << 13
 EXTRA: Final = 1 << 14
 NESTED: Final = 1 << 15
 BEGUN: Final = 1 << 16
+STRICT_TOOLS: Final = 1 << 17
+NO_CALLS: Final = 1 << 18
+ONE_CALL: Final = 1 << 19
 
 MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -51,6 +62,9 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         EXTRA: "the request has top-level fields outside the schema",
         NESTED: "messages or tools have fields outside the schema",
         BEGUN: "the last message begins the answer",
+        STRICT_TOOLS: "the request offers strict functions",
+        NO_CALLS: "the request forbids calls",
+        ONE_CALL: "the request forbids more than one call at a time",
     }
 )
 """What each fact says of a request."""
@@ -100,6 +114,7 @@ def facts_of(request: Request) -> int:
         bits |= TOOLS
         if any(isinstance(one, OpaqueTool) for one in request.tools):
             bits |= OPAQUE
+    bits |= tool_facts(request)
     if request.response_format is not UNSET:
         bits |= FORMAT
     if request.reasoning_effort is not UNSET:
@@ -123,6 +138,20 @@ def has_old_limit(request: ChatRequest) -> bool:
         and limit is not None
         and request.max_tokens_field != "max_completion_tokens"
     )
+
+
+def tool_facts(request: ChatRequest) -> int:
+    """Return the facts of a request's tools and of what it says about calls, as bits."""
+    bits = 0
+    for one in request.tools or ():
+        if isinstance(one, FunctionTool) and one.strict is True:
+            bits |= STRICT_TOOLS
+    choice = request.tool_choice
+    if isinstance(choice, ToolChoice) and choice.mode == "none":
+        bits |= NO_CALLS
+    if request.parallel_tool_calls is False:
+        bits |= ONE_CALL
+    return bits
 
 
 def _part_facts(message: Message) -> int:

@@ -17,7 +17,7 @@ from adapters.anthropic.content_blocks import Block
 from adapters.anthropic.json_object import add_json_tool
 from adapters.anthropic.kept_turns import kept_turns
 from adapters.anthropic.messages import conversation
-from adapters.anthropic.original_fields import same_conversation, unchanged_fields
+from adapters.anthropic.original_fields import kept_tools, same_conversation, unchanged_fields
 from adapters.openai.wire import NULL, UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
@@ -144,7 +144,11 @@ def _body(
             body["system"] = dialogue.system
     _add_sampling(body, request, supported)
     if request.tools and "tools" not in sent:
-        body["tools"] = [_tool(one, f"tools[{at}]") for at, one in enumerate(request.tools)]
+        own = kept_tools(request)
+        body["tools"] = [
+            own[at] if at in own else _tool(one, f"tools[{at}]")
+            for at, one in enumerate(request.tools)
+        ]
     if request.tools and "tool_choice" not in sent:
         choice = _choice(request)
         if choice is not None:

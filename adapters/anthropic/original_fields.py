@@ -4,17 +4,22 @@ Anthropic caches prompts by their bytes, so system, messages and tools are encod
 something in them had to change.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, UnsetType
 
-from schemas.messages import Message
+from adapters.openai.wire import UNREADABLE, read_object
+from schemas.messages import Message, ResponseFormat
 from schemas.requests import ChatRequest, GenerateRequest
 
 DIALECT: Final = "anthropic"
 
 _NOTHING: Final[dict[str, Raw]] = {}
+
+_raws = msgspec.json.Decoder(list[Raw]).decode
+_encode = msgspec.json.Encoder().encode
 
 
 def is_native(request: GenerateRequest) -> bool:
@@ -41,15 +46,45 @@ def unchanged_fields(request: ChatRequest) -> dict[str, Raw]:
         request.tool_choice is read.tool_choice
         and request.parallel_tool_calls is read.parallel_tool_calls
     )
-    output = (
-        request.reasoning_effort is read.reasoning_effort
-        and request.response_format is read.response_format
-    )
     _drop(fields, not tools, "tools")
     _drop(fields, not (tools and chosen), "tool_choice")
-    _drop(fields, not output, "thinking", "output_config")
     _drop(fields, request.user is not read.user, "metadata")
+    if request.reasoning_effort is not read.reasoning_effort:
+        _drop(fields, True, "thinking", "output_config")
+    elif request.response_format is not read.response_format:
+        _add_format(fields, request.response_format)
     return fields
+
+
+def _add_format(fields: dict[str, Raw], form: ResponseFormat | UnsetType) -> None:
+    """Put another format into the client's `output_config`, or drop what has to be written again.
+
+    Any JSON object is an answer that a tool takes, which depends on the thinking.
+    """
+    if isinstance(form, ResponseFormat) and form.type == "json_object":
+        _drop(fields, True, "thinking", "output_config")
+        return
+    config = dict(read_object(fields["output_config"])) if "output_config" in fields else {}
+    config.pop("format", None)
+    if isinstance(form, ResponseFormat) and isinstance(form.schema, Raw):
+        config["format"] = Raw(_encode({"type": "json_schema", "schema": form.schema}))
+    if config:
+        fields["output_config"] = Raw(_encode(config))
+    else:
+        fields.pop("output_config", None)
+
+
+def kept_tools(request: ChatRequest) -> Mapping[int, Raw]:
+    """Return the client's JSON of each tool that is still the one read from it, by its index."""
+    original = request.original
+    if original is None or original.dialect != DIALECT or not request.tools:
+        return {}
+    try:
+        raws = _raws(original.fields["tools"])
+    except (KeyError, *UNREADABLE):
+        return {}
+    read = {id(one): raw for one, raw in zip(original.read.tools or (), raws, strict=True)}
+    return {at: read[id(one)] for at, one in enumerate(request.tools) if id(one) in read}
 
 
 def same_conversation(request: ChatRequest, fields: dict[str, Raw]) -> bool:

@@ -1,11 +1,20 @@
-"""Repair rules of Anthropic's Messages API."""
+"""Repair rules of Anthropic's Messages API, also on Vertex AI."""
 
 from typing import Final
 
 from adapters.anthropic.claude_models import may_be_claude
+from adapters.repairs.call_ids import call_ids
+from adapters.repairs.closed_schemas import closed_schemas
+from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.roles import later_system
 from adapters.repairs.thoughts import own_thoughts
+from adapters.repairs.tool_names import tool_names
 from schemas.messages import CLAUDE
+
+STRUCTURED: Final = (
+    "https://platform.claude.com/docs/en/build-with-claude/structured-outputs"
+    "#json-schema-limitations"
+)
 
 ANTHROPIC_REPAIRS: Final = (
     later_system("https://docs.anthropic.com/en/api/messages#body-system"),
@@ -14,5 +23,12 @@ ANTHROPIC_REPAIRS: Final = (
         lambda _: (CLAUDE,),
         checks=may_be_claude,
     ),
+    MESSAGE_NAMES,
+    IMAGE_DETAIL,
+    call_ids("https://github.com/anomalyco/opencode/issues/2214", "[a-zA-Z0-9_-]{1,256}"),
+    tool_names(
+        "https://docs.anthropic.com/en/api/messages#body-tools-name", "[A-Za-z0-9_-]{1,128}"
+    ),
+    *closed_schemas(STRUCTURED),
 )
 """In the order in which they run."""

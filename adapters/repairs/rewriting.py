@@ -12,7 +12,14 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from schemas.messages import FunctionTool, Message, ResponseFormat, ToolCall, ToolChoice
+from schemas.messages import (
+    FunctionTool,
+    Message,
+    Part,
+    ResponseFormat,
+    ToolCall,
+    ToolChoice,
+)
 from schemas.requests import ChatRequest
 
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -69,6 +76,22 @@ def with_calls(message: Message, calls: tuple[ToolCall, ...]) -> Message:
 
 
 _FUNCTION: Final = b'"function"'
+
+
+def with_content(message: Message, content: str | tuple[Part, ...] | None) -> Message:
+    """Return the message with other content.
+
+    In the client's JSON the content is that of the parts. If one of them was made here, the content
+    has none, and the message is encoded again from what else the JSON has.
+    """
+    raw = message.raw
+    if not isinstance(raw, Raw):
+        return replace(message, content=content)
+    sent: object = content
+    if isinstance(content, tuple):
+        raws = [one.raw for one in content]
+        sent = UNSET if UNSET in raws else raws
+    return replace(message, content=content, raw=with_members(raw, {"content": sent}))
 
 
 def each_message(request: ChatRequest, change: Callable[[Message], Message]) -> ChatRequest | None:

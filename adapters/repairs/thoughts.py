@@ -64,7 +64,7 @@ def _only_own(message: Message, reads: Reads) -> Message:
     if len(after) != len(before):
         changes |= {"thoughts": after, "reasoning": UNSET, "signature": UNSET}
         if isinstance(raw, Raw):
-            raw = with_members(raw, _FIELDS)
+            raw = with_members(raw, {**_FIELDS, "role": message.role})
     if any(one.signature and not reads(_of_call(one)) for one in message.tool_calls):
         changes["tool_calls"] = tuple([replace(one, signature="") for one in message.tool_calls])
     if isinstance(message.content, tuple):

@@ -26,6 +26,7 @@ from schemas.content_facts import (
     facts_of,
     has_old_limit,
     message_facts,
+    tool_facts,
 )
 from schemas.fields import (
     CHAT,
@@ -204,6 +205,7 @@ class PlanCache:
         tools = request.tools
         if not isinstance(tools, UnsetType) and OpaqueTool in map(type, tools):
             return None
+        facts |= tool_facts(request)
         names = self._sampling_names(request.sampling, sampling)
         if names is None:
             return None

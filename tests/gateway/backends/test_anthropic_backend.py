@@ -194,6 +194,7 @@ async def test_schemas_documents_marks_and_anthropics_own_fields_reach_the_serve
     text, document = cast("list[Json]", turn["content"])
     assert text == marked
     assert document["title"] == "a.pdf"
-    assert sent["output_config"] == {"format": {"type": "json_schema", "schema": schema}}
+    closed = {**schema, "additionalProperties": False}
+    assert sent["output_config"] == {"format": {"type": "json_schema", "schema": closed}}
     assert (sent["temperature"], sent["stop_sequences"]) == (0, ["END"])
     assert (sent["service_tier"], sent["thinking"]) == ("standard_only", {"type": "disabled"})
