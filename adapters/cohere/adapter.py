@@ -16,6 +16,7 @@ from adapters.base import READABLE, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.cohere.decode import CohereDecoder
 from adapters.cohere.encode import LARGEST_BATCH, SAMPLING, chat_body, embeddings_body
+from adapters.cohere.repairs import COHERE_REPAIRS
 from adapters.errors import error_from
 from adapters.openai.adapter import accept, merged_headers
 from adapters.openai.wire import NULL, UNREADABLE
@@ -43,6 +44,7 @@ SUPPORTS = Supports(
     ),
     embeddings=frozenset({"dimensions"}),
     inputs=LARGEST_BATCH,
+    repairs=COHERE_REPAIRS,
     extra_fields={
         "chat": frozenset(
             {"documents", "citation_options", "safety_mode", "strict_tools", "thinking"}

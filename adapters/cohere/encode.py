@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from adapters.openai.encode import part
-from adapters.openai.tool_results import with_text_results
 from schemas.errors import InvalidRequest
 from schemas.messages import (
     FunctionTool,
@@ -72,7 +71,6 @@ _encode = msgspec.json.Encoder().encode
 
 def chat_body(request: ChatRequest, model: str) -> bytes:
     """Raises InvalidRequest for unsupported message fields and combinations."""
-    request = with_text_results(request)
     body: Body = {
         "model": model,
         "messages": [_message(one, place) for place, one in enumerate(request.messages)],

@@ -5,6 +5,7 @@ A check returns nothing and raises AssertionError with a sentence that says what
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
@@ -12,9 +13,12 @@ from adapters.base import Adapter
 from adapters.repairs.rule import Aim, Repair, repaired
 from adapters.unencodable import encoded
 from schemas.content_facts import facts_of
+from schemas.messages import AudioPart, ImagePart, Message, OpaquePart, Part, TextPart
 from schemas.requests import ChatRequest, Request
 
 _AIM = Aim(model="model-1", tenant="team-1")
+
+_encode = msgspec.json.Encoder().encode
 
 
 def check_repairs(adapter: Adapter) -> None:
@@ -51,15 +55,63 @@ def _check_originals(rule: Repair, example: Request, sent: Request) -> None:
     """A message that was changed may not keep the client's JSON, which would be sent."""
     if not isinstance(example, ChatRequest) or not isinstance(sent, ChatRequest):
         return
-    marked = tuple([replace(one, raw=Raw(b'{"role":"user"}')) for one in example.messages])
+    marked = tuple([_as_a_client_wrote_it(one) for one in example.messages])
     found = rule.apply(replace(example, messages=marked), _AIM)
     if found is None or not isinstance(found.request, ChatRequest):
         return
+    written = {bytes(one.raw) for one in marked if isinstance(one.raw, Raw)}
     for one in found.request.messages:
-        if one.raw is not UNSET and bytes(one.raw) == b'{"role":"user"}':
-            assert one in marked, (
+        if isinstance(one.raw, Raw) and one not in marked:
+            assert bytes(one.raw) not in written, (
                 f"repair rule {rule.name!r}: it changes a message and keeps the client's JSON"
             )
+
+
+def _as_a_client_wrote_it(one: Message) -> Message:
+    """Return the message with JSON of OpenAI's dialect, as its parts have it."""
+    content: object = one.content
+    if isinstance(one.content, tuple):
+        parts = tuple([_written(part) for part in one.content])
+        one = replace(one, content=parts)
+        content = [part.raw for part in parts]
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in one.tool_calls
+    ]
+    details = [
+        {"type": "reasoning.text", "text": thought.text, "signature": thought.signature}
+        for thought in one.thoughts
+    ]
+    fields = {
+        "role": one.role,
+        "content": content,
+        "name": one.name,
+        "tool_calls": calls or UNSET,
+        "tool_call_id": one.tool_call_id,
+        "reasoning_content": one.reasoning,
+        "reasoning_details": details or UNSET,
+    }
+    sent = {name: value for name, value in fields.items() if value is not UNSET}
+    return replace(one, raw=Raw(_encode(sent)))
+
+
+def _written(part: Part) -> Part:
+    match part:
+        case TextPart():
+            fields: object = {"type": "text", "text": part.text}
+        case ImagePart():
+            image = {"url": part.url, "detail": part.detail or "auto"}
+            fields = {"type": "image_url", "image_url": image}
+        case AudioPart():
+            audio = {"data": part.data, "format": part.format}
+            fields = {"type": "input_audio", "input_audio": audio}
+        case OpaquePart():
+            return part
+    return replace(part, raw=Raw(_encode(fields)))
 
 
 def _check_order(rule: Repair, rules: Sequence[Repair]) -> None:

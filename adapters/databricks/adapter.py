@@ -28,7 +28,7 @@ from adapters.databricks.oauth import TOKENS
 from adapters.openai.adapter import OpenAIAdapter, expected_choices
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body
-from adapters.openai.tool_results import with_text_results
+from adapters.openai.repairs import SERVER_REPAIRS
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import OpenChunk
 from schemas.events import Event
@@ -92,7 +92,6 @@ class DatabricksAdapter(OpenAIAdapter):
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):
-            request = with_text_results(request)
             request = replace(
                 request,
                 messages=tuple(databricks_message(one) for one in request.messages),
@@ -148,6 +147,7 @@ class DatabricksAdapter(OpenAIAdapter):
             embeddings=EMBEDDINGS,
             extra=True,
             ranges=RANGES,
+            repairs=SERVER_REPAIRS,
             translated={
                 "completion": {
                     "append_suffix": "suffix",

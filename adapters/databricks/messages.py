@@ -40,8 +40,6 @@ _part = msgspec.json.Decoder(_Part)
 
 def databricks_message(one: Message) -> Message:
     """Return the message with its `raw` in Databricks' format, if that differs."""
-    if one.role == "developer":
-        return _with_fields(one, {**_fields(one), "role": "system"})
     return _assistant(one) if one.role == "assistant" else one
 
 

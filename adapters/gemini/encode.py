@@ -87,9 +87,14 @@ _GEMINI: Final = re.compile(r"(.*/)?gemini-")
 _encode = msgspec.json.Encoder().encode
 
 
+def is_older(model: str) -> bool:
+    """Return whether it is a model up to Gemini 2.5."""
+    return _OLDER.match(model) is not None
+
+
 def chat_body(request: ChatRequest, model: str) -> bytes:
     """Raises InvalidRequest, naming the path, for anything that Gemini does not support."""
-    older = _OLDER.match(model) is not None
+    older = is_older(model)
     proofs = not older and _GEMINI.match(model) is not None
     dialogue = conversation(request.messages, proofs=proofs)
     body: Body = {"contents": dialogue.contents}

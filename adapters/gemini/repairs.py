@@ -2,13 +2,21 @@
 
 from typing import Final
 
+from adapters.gemini.encode import is_older
+from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.roles import later_system
+from adapters.repairs.tool_media import text_results
 from adapters.repairs.tool_names import tool_names
 
 GEMINI_REPAIRS: Final = (
     later_system("https://ai.google.dev/api/generate-content#request-body"),
     tool_names(
         "https://github.com/google-gemini/gemini-cli/issues/9535", "[A-Za-z_][A-Za-z0-9_.:-]{0,63}"
+    ),
+    MESSAGE_NAMES,
+    IMAGE_DETAIL,
+    text_results(
+        "https://ai.google.dev/gemini-api/docs/function-calling#multimodal", models=is_older
     ),
 )
 """In the order in which they run."""

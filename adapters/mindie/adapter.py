@@ -18,6 +18,7 @@ from adapters.errors import error_from
 from adapters.mindie.chat import CHAT, EXTRA, MindIEChat
 from adapters.mindie.decode import MindIEDecoder
 from adapters.mindie.encode import LONGEST, text_body, token_body
+from adapters.mindie.repairs import MINDIE_REPAIRS
 from adapters.openai.adapter import accept, merged_headers
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
@@ -72,6 +73,7 @@ SUPPORTS = Supports(
     chat=CHAT,
     completion=COMPLETION,
     tokens=TOKENS,
+    repairs=MINDIE_REPAIRS,
     ranges=RANGES,
     extra_fields={"chat": EXTRA},
     translated={

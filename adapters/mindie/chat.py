@@ -1,6 +1,6 @@
 """MindIE's `/v1/chat/completions`: the OpenAI dialect, without fields that it silently ignores.
 
-There is no role developer, text is a string instead of a list of parts, an image is a bare URL. A
+Text is a string instead of a list of parts, an image is a bare URL. A
 stream has the usage of each choice in the chunk that ends it, so the counts are added up here.
 """
 
@@ -17,7 +17,6 @@ from adapters.openai.adapter import OpenAIAdapter, expected_choices
 from adapters.openai.answer_head import usage_from
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body, message, part
-from adapters.openai.tool_results import with_text_results
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import NULL, UNREADABLE, OpenChunk, read_object
 from schemas.errors import InvalidRequest, UpstreamBroken
@@ -83,7 +82,6 @@ class MindIEChat(OpenAIAdapter):
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):
-            request = with_text_results(request)
             _check_tools(request)
             sampling = request.sampling
             if sampling.top_p == 0:
@@ -176,21 +174,18 @@ def _check_tools(request: ChatRequest) -> None:
 
 
 def _rewritten(one: Message, place: int) -> Message:
-    """Rewrite role developer to system, and parts that are all text to one string."""
-    if one.role != "developer" and not isinstance(one.content, tuple):
+    """Rewrite parts that are all text to one string."""
+    if not isinstance(one.content, tuple):
         return one
     fields: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)
-    if one.role == "developer":
-        fields["role"] = "system"
-    if isinstance(one.content, tuple):
-        texts = [piece.text for piece in one.content if isinstance(piece, TextPart)]
-        if len(texts) == len(one.content):
-            fields["content"] = "".join(texts)
-        else:
-            fields["content"] = [
-                _image(piece, place) if isinstance(piece, ImagePart) else part(piece)
-                for piece in one.content
-            ]
+    texts = [piece.text for piece in one.content if isinstance(piece, TextPart)]
+    if len(texts) == len(one.content):
+        fields["content"] = "".join(texts)
+    else:
+        fields["content"] = [
+            _image(piece, place) if isinstance(piece, ImagePart) else part(piece)
+            for piece in one.content
+        ]
     return msgspec.structs.replace(one, raw=Raw(encode_body(fields)))
 
 

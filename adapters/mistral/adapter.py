@@ -20,7 +20,6 @@ from adapters.mistral.repairs import MISTRAL_REPAIRS
 from adapters.openai.adapter import OpenAIAdapter, expected_choices
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body, mark_prefix
-from adapters.openai.tool_results import with_text_results
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import Choice, ToolPiece, WireMessage
 from schemas.errors import InvalidRequest
@@ -115,7 +114,6 @@ class MistralAdapter(OpenAIAdapter):
             bare = replace(request, batch=False)
             return replace(super().encode(bare, model), target=self._fim)
         if isinstance(request, ChatRequest):
-            request = with_text_results(request)
             request = replace(
                 request,
                 messages=tuple(mistral_message(one) for one in request.messages),

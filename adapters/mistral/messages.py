@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from adapters.openai.content_parts import CONTENT_PARTS, sent_back
 from adapters.openai.encode import Body, encode_body, message, part
 from adapters.openai.encode import tool as openai_tool
-from adapters.openai.wire import NULL, UNREADABLE, read_object
+from adapters.openai.wire import NULL, read_object
 from schemas.messages import (
     AudioPart,
     FunctionTool,
@@ -53,8 +53,6 @@ def mistral_message(one: Message) -> Message:
         for name, value in fields.items()
         if name == "content" or (name not in _BECOME_CHUNKS and not _is_empty(value))
     }
-    if one.role == "developer":
-        kept["role"] = "system"
     if "tool_calls" in kept:
         calls = _calls.decode(encode_body({"tool_calls": kept["tool_calls"]})).tool_calls
         kept["tool_calls"] = [_call(call) for call in calls]

@@ -17,6 +17,7 @@ from adapters.client_fields.denied import withheld
 from adapters.errors import error_from, error_inside
 from adapters.ollama.decode import OllamaDecoder, usage_from
 from adapters.ollama.encode import OPTIONS, chat_body, completion_body, embeddings_body
+from adapters.ollama.repairs import OLLAMA_REPAIRS
 from adapters.openai.adapter import merged_headers
 from adapters.openai.wire import NULL, UNREADABLE
 from schemas.answers import Embeddings
@@ -51,6 +52,7 @@ SUPPORTS = Supports(
         "embeddings": OWN,
     },
     thoughts=READABLE,
+    repairs=OLLAMA_REPAIRS,
     ranges={
         "max_tokens": Range(minimum=1, maximum=2**31 - 1),
         "temperature": Range(minimum=0),

@@ -37,7 +37,6 @@ from adapters.openai.encode import (
 )
 from adapters.openai.plain_answer import read_plain
 from adapters.openai.reasoning import with_thoughts
-from adapters.openai.tool_results import with_text_results
 from adapters.openai.trailer_fields import TrailerFieldDecoder
 from adapters.openai.vendor_profile import (
     COMPATIBLE,
@@ -124,8 +123,6 @@ class OpenAIAdapter:
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
             case ChatRequest() if "chat" in self._body_fields:
-                if request.original is not None:  # saves the call
-                    request = with_text_results(request)
                 if self.vendor.thoughts is not None:
                     request = with_thoughts(request, self.vendor.thoughts)
                 body = chat_body(request, model, self._body_fields["chat"])

@@ -10,6 +10,7 @@ from adapters.repairs.call_ids import call_ids
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import DEVELOPER_ROLE
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from adapters.repairs.tool_media import TEXT_RESULTS
 from schemas.content_facts import OLD_LIMIT, has_old_limit
 from schemas.messages import Message
 from schemas.requests import ChatRequest, Request
@@ -56,10 +57,14 @@ PRIVATE_VALUES: Final = private_fields(_CACHE_DOCS, *_PRIVATE)
 CALL_IDS: Final = call_ids("https://github.com/dyad-sh/dyad/issues/4304", r".{1,40}")
 """Older models take 40 characters, newer ones 64."""
 
-OPENAI_REPAIRS: Final = (CALL_IDS, _new_limit(every_model), PRIVATE_VALUES)
+DIALECT_REPAIRS: Final = (TEXT_RESULTS,)
+"""Every server of the dialect."""
+
+OPENAI_REPAIRS: Final = (*DIALECT_REPAIRS, CALL_IDS, _new_limit(every_model), PRIVATE_VALUES)
 """OpenAI's own servers and Azure's, where every model takes the newer name."""
 
 COMPATIBLE_REPAIRS: Final = (
+    *DIALECT_REPAIRS,
     CALL_IDS,
     replace(DEVELOPER_ROLE, models=_is_others),
     _new_limit(refuses_max_tokens),
@@ -67,8 +72,8 @@ COMPATIBLE_REPAIRS: Final = (
 )
 """A server about which nothing is known: it may be a proxy in front of OpenAI."""
 
-SERVER_REPAIRS: Final = (DEVELOPER_ROLE,)
-"""Every other server of the dialect."""
+SERVER_REPAIRS: Final = (*DIALECT_REPAIRS, DEVELOPER_ROLE)
+"""Every server but OpenAI's and Azure's."""
 
 
 def with_private(source: str, *names: str) -> tuple[Repair, ...]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from adapters.base import Endpoint, Outbound, TokenEndpoint
 from adapters.openai.adapter import Headers, OpenAIAdapter
-from adapters.openai.repairs import COMPATIBLE_REPAIRS, OPENAI_REPAIRS
+from adapters.openai.repairs import COMPATIBLE_REPAIRS, DIALECT_REPAIRS, OPENAI_REPAIRS
 from adapters.openai.vendor_profiles import REFERENCE_ONLY, VendorProfile
 from schemas.errors import InvalidConfig
 from schemas.requests import ChatRequest, Request
@@ -34,7 +34,7 @@ AZURE = VendorProfile(
 )
 DATED = VendorProfile(
     name="azure",
-    repairs=(),
+    repairs=DIALECT_REPAIRS,
     unsupported=REFERENCE_ONLY | {"parallel_tool_calls"},
     base64=True,
     stream_usage=False,

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from adapters.base import Endpoint, Outbound
 from adapters.openai.adapter import OpenAIAdapter
 from adapters.openai.encode import Body, encode_body, message
-from adapters.openai.tool_results import with_text_results
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
 from schemas.messages import Message, thinking_of
@@ -41,7 +40,6 @@ class OpenModelServerAdapter(OpenAIAdapter):
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):
-            request = with_text_results(request)
             request = replace(
                 request, messages=tuple(_with_reasoning(one) for one in request.messages)
             )

@@ -16,7 +16,6 @@ from adapters.base import EVERY_MODEL, READABLE, Continues, Outbound, Range, Sup
 from adapters.client_fields.denied import withheld
 from adapters.openai.encode import Body, encode_body, message, part
 from adapters.openai.repairs import with_private
-from adapters.openai.tool_results import with_text_results
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
 from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
@@ -126,7 +125,6 @@ class SglangAdapter(OpenModelServerAdapter):
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):
-            request = with_text_results(request)
             request = replace(request, messages=tuple(_with_audio(one) for one in request.messages))
         return super().encode(request, model)
 

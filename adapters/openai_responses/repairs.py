@@ -5,8 +5,21 @@ from typing import Final
 from adapters.openai.repairs import PRIVATE_VALUES
 from adapters.openai_responses.container_items import CONTAINER_ITEMS
 from adapters.repairs.call_ids import call_ids
+from adapters.repairs.hints import MESSAGE_NAMES
+from adapters.repairs.roles import DEVELOPER_ROLE
+from adapters.repairs.tool_media import text_results
 
 _IDS: Final = call_ids("https://github.com/dyad-sh/dyad/issues/4304", r".{1,64}")
 
-RESPONSES_REPAIRS: Final = (_IDS, PRIVATE_VALUES, CONTAINER_ITEMS)
+RESPONSES_REPAIRS: Final = (MESSAGE_NAMES, _IDS, PRIVATE_VALUES, CONTAINER_ITEMS)
 """OpenAI's own servers and Azure's, in the order in which the rules run."""
+
+OTHERS_REPAIRS: Final = (
+    MESSAGE_NAMES,
+    DEVELOPER_ROLE,
+    text_results("https://github.com/ollama/ollama/blob/main/openai/responses.go"),
+)
+"""Servers of open models."""
+
+AGGREGATOR_REPAIRS: Final = (MESSAGE_NAMES,)
+"""OpenRouter, which knows all roles, and images in results."""

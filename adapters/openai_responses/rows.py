@@ -15,7 +15,11 @@ from typing import ClassVar
 from adapters.base import READABLE, Range, TokenEndpoint
 from adapters.openai_compatible.azure import ENTRA
 from adapters.openai_responses.adapter import ResponsesAdapter
-from adapters.openai_responses.repairs import RESPONSES_REPAIRS
+from adapters.openai_responses.repairs import (
+    AGGREGATOR_REPAIRS,
+    OTHERS_REPAIRS,
+    RESPONSES_REPAIRS,
+)
 from adapters.openai_responses.row import CHAT, EXTRA, SAMPLING, ResponsesRow
 
 _LOCAL = CHAT - {"tools.opaque", "user", "metadata", "logprobs", "top_logprobs"}
@@ -57,6 +61,7 @@ class VllmResponsesAdapter(ResponsesAdapter):
     name: ClassVar[str] = "vllm-responses"
     row: ClassVar[ResponsesRow] = ResponsesRow(
         name="vllm-responses",
+        repairs=OTHERS_REPAIRS,
         sampling=_VLLM_SAMPLING,
         chat=CHAT.union(_VLLM_SAMPLING, {"priority"}) - {"tools.opaque", "user", "metadata"},
         extra=frozenset(
@@ -93,6 +98,7 @@ class OllamaResponsesAdapter(ResponsesAdapter):
     name: ClassVar[str] = "ollama-responses"
     row: ClassVar[ResponsesRow] = ResponsesRow(
         name="ollama-responses",
+        repairs=OTHERS_REPAIRS,
         chat=_LOCAL - {"tool_choice", "parallel_tool_calls", "messages.remote_image"},
         extra=frozenset({"reasoning", "text", "truncation"}),
         thoughts=READABLE,
@@ -109,6 +115,7 @@ class LMStudioResponsesAdapter(ResponsesAdapter):
     name: ClassVar[str] = "lm-studio-responses"
     row: ClassVar[ResponsesRow] = ResponsesRow(
         name="lm-studio-responses",
+        repairs=OTHERS_REPAIRS,
         chat=_LOCAL,
         extra=frozenset({"reasoning", "text", "truncation"}),
         thoughts=READABLE,
@@ -125,5 +132,6 @@ class OpenRouterResponsesAdapter(ResponsesAdapter):
     base_url: ClassVar[str] = "https://openrouter.ai/api/v1"
     row: ClassVar[ResponsesRow] = ResponsesRow(
         name="openrouter-responses",
+        repairs=AGGREGATOR_REPAIRS,
         extra=EXTRA - {"context_management", "moderation", "prompt_cache_options"},
     )

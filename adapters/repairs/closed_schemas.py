@@ -50,9 +50,12 @@ def _strict(one: Tool, change: Change) -> Tool:
     return one if schema is None else with_parameters(one, schema)
 
 
-def _rule(name: str, source: str, change: Change, loss: Loss, example: bytes) -> Repair:
+def _rule(
+    name: str, about: str, source: str, change: Change, loss: Loss, example: bytes
+) -> Repair:
     return Repair(
         name=name,
+        about=f"{about} in the schemas of answers and strict functions",
         source=source,
         facts=FORMAT | STRICT_TOOLS,
         apply=lambda request, _: _apply(request, change),
@@ -70,6 +73,7 @@ def closed_schemas(source: str) -> tuple[Repair, Repair]:
     return (
         _rule(
             "schema_form",
+            "closes objects and writes `oneOf` as `anyOf`",
             source,
             formed,
             "none",
@@ -77,6 +81,7 @@ def closed_schemas(source: str) -> tuple[Repair, Repair]:
         ),
         _rule(
             "schema_keywords",
+            "moves bounds and other keywords that the grammar lacks into descriptions",
             source,
             unbounded,
             "constraint",

@@ -27,6 +27,7 @@ def _without_name(one: Message) -> Message:
 
 MESSAGE_NAMES: Final = Repair(
     name="message_name",
+    about="leaves out the names of messages",
     source="https://github.com/BerriAI/litellm/pull/2399",
     facts=NAMES,
     apply=_unnamed,
@@ -66,6 +67,7 @@ def _plain(part: Part) -> Part:
 
 IMAGE_DETAIL: Final = Repair(
     name="image_detail",
+    about="leaves out an image's `detail`",
     source="https://platform.openai.com/docs/guides/images-vision#specify-image-input-detail-level",
     facts=IMAGES,
     apply=_without_details,

@@ -24,7 +24,12 @@ def _is_one(request: ChatRequest) -> bool:
 
 
 def _rule(
-    name: str, loss: Loss, source: str, models: Callable[[str], bool], choice: ToolChoice
+    name: str,
+    about: str,
+    loss: Loss,
+    source: str,
+    models: Callable[[str], bool],
+    choice: ToolChoice,
 ) -> Repair:
     def apply(request: Request, _: Aim) -> Repaired | None:
         if not isinstance(request, ChatRequest) or request.parallel_tool_calls is not False:
@@ -36,6 +41,7 @@ def _rule(
 
     return Repair(
         name=name,
+        about=about,
         source=source,
         facts=ONE_CALL,
         apply=apply,
@@ -55,7 +61,9 @@ def parallel_calls(
     source: str, models: Callable[[str], bool] = every_model
 ) -> tuple[Repair, Repair]:
     """Return the rules: one for a forced function, and one for all other requests."""
+    told = "leaves out `parallel_tool_calls: false`"
+    forced, free = ToolChoice(mode="named", name="weather"), ToolChoice(mode="auto")
     return (
-        _rule("one_call", "none", source, models, ToolChoice(mode="named", name="weather")),
-        _rule("parallel_calls", "constraint", source, models, ToolChoice(mode="auto")),
+        _rule("one_call", f"{told} if one function is forced", "none", source, models, forced),
+        _rule("parallel_calls", told, "constraint", source, models, free),
     )

@@ -26,6 +26,10 @@ constraint: a limit on the answer, such as a schema's bound or a temperature, is
 _ORDER: Final[Mapping[Loss, int]] = {"none": 0, "hint": 1, "constraint": 2}
 
 
+Operator = Callable[[str], bool | None]
+"""Whether the operator allows the field at a path (true), denies it (false), or says nothing."""
+
+
 class Aim(Struct, frozen=True, kw_only=True, gc=False):
     """Where a repaired request goes, and on whose behalf.
 
@@ -79,6 +83,7 @@ class Repair(Struct, frozen=True, kw_only=True, eq=False):
     models: whether the rule holds for a model of the provider, by its name there.
     fields: paths of fields that clients may not send as they are; the rule gives them a form in
             which they may. An operator who allows or denies one of them switches the rule off.
+    within: returns the rule with an operator's word on single names (`Operator`), if it has some.
     light:  the repair changes nothing by which capabilities are judged, so that plans of requests
             that need it can be cached.
     """
@@ -92,6 +97,7 @@ class Repair(Struct, frozen=True, kw_only=True, eq=False):
     loss: Loss = "none"
     models: Callable[[str], bool] = every_model
     fields: tuple[str, ...] = ()
+    within: "Callable[[Operator], Repair] | None" = None
     light: bool = False
 
 

@@ -141,6 +141,7 @@ def own_thoughts(
 
     return Repair(
         name="own_thoughts",
+        about="leaves out reasoning without a proof, and reasoning with another vendor's",
         source=source,
         facts=THOUGHTS | CALLS | OPAQUE | NESTED,
         apply=apply,

@@ -52,6 +52,7 @@ def tools_from_history(source: str) -> Repair:
     """Return the rule for a vendor that takes no calls without tools."""
     return Repair(
         name="tools_from_history",
+        about="makes tools of the names of earlier calls, if the request offers none",
         source=source,
         facts=CALLS,
         apply=_with_tools,
@@ -76,6 +77,7 @@ def no_tool_choice_none(source: str) -> Repair:
     """Return the rule for a vendor that cannot forbid calls where the conversation has some."""
     return Repair(
         name="tool_choice_none",
+        about="leaves out `tool_choice: none` if the conversation has calls",
         source=source,
         facts=NO_CALLS,
         apply=_with_any_choice,

@@ -11,12 +11,10 @@ from msgspec.structs import replace
 from adapters.base import Endpoint, Outbound, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.adapter import OpenAIAdapter, expected_choices
-from adapters.openai.encode import Body, encode_body, message
-from adapters.openai.tool_results import with_text_results
+from adapters.openai.encode import encode_body
 from adapters.openai.vendor_profiles import VendorProfile
-from adapters.openai.wire import read_object
 from adapters.tgi.chat_decode import TgiChatDecoder
-from schemas.messages import Message, ResponseFormat
+from schemas.messages import ResponseFormat
 from schemas.requests import ChatRequest, GenerateRequest, Request
 from schemas.sampling import Sampling
 
@@ -49,11 +47,9 @@ class TgiChat(OpenAIAdapter):
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):
-            request = with_text_results(request)
             form = request.response_format
             request = replace(
                 request,
-                messages=tuple(_message(one) for one in request.messages),
                 sampling=with_valid_top_p(request.sampling),
                 response_format=_grammar(form) if form else form,
                 max_tokens_field="max_tokens",
@@ -80,11 +76,3 @@ def _grammar(form: ResponseFormat) -> ResponseFormat:
     if form.type != "json_schema" or form.schema is UNSET:
         return form
     return replace(form, raw=Raw(encode_body({"type": "json", "value": form.schema})))
-
-
-def _message(one: Message) -> Message:
-    """Rewrite role developer to system, because chat templates do not have it."""
-    if one.role != "developer":
-        return one
-    fields: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)
-    return replace(one, raw=Raw(encode_body({**fields, "role": "system"})))

@@ -114,16 +114,6 @@ def test_the_token_limit_has_one_name() -> None:
     assert body(databricks(), request)["max_tokens"] == 5
 
 
-def test_a_developer_message_is_sent_as_the_system() -> None:
-    raw = Raw(b'{"role":"developer","content":"Be brief.","x":1}')
-
-    assert message(Message(role="developer", content="Be brief.", raw=raw)) == {
-        "role": "system",
-        "content": "Be brief.",
-        "x": 1,
-    }
-
-
 def test_reasoning_is_sent_back_as_a_part_with_its_signature() -> None:
     raw = Raw(b'{"role":"assistant","content":"Yes.","reasoning":"hm","reasoning_signature":"s"}')
     turn = Message(role="assistant", content="Yes.", reasoning="hm", signature="s", raw=raw)

@@ -95,17 +95,7 @@ def test_a_nucleus_of_nothing_is_greedy() -> None:
     assert "top_p" not in sent
 
 
-def test_a_developer_message_is_sent_as_the_system() -> None:
-    raw = Raw(b'{"role":"developer","content":"Be brief.","x":1}')
-
-    assert message(Message(role="developer", content="Be brief.", raw=raw)) == {
-        "role": "system",
-        "content": "Be brief.",
-        "x": 1,
-    }
-
-
-@pytest.mark.parametrize("role", ["user", "assistant", "system", "developer"])
+@pytest.mark.parametrize("role", ["user", "assistant", "system"])
 def test_parts_that_are_all_text_become_one_string(role: str) -> None:
     parts = (TextPart(text="Hello, "), TextPart(text="you."))
     one = Message(role=msgspec.convert(role, Message.__annotations__["role"]), content=parts)

@@ -154,14 +154,10 @@ def test_reasoning_is_sent_back_as_chunks_before_the_text() -> None:
     }
 
 
-def test_a_developer_is_the_system_audio_is_bare_base64_and_a_prefix_stays() -> None:
+def test_audio_is_bare_base64_and_a_prefix_stays() -> None:
     audio = AudioPart(data="QUJD", format="wav", raw=Raw(b'{"type":"input_audio"}'))
     prefix = Raw(b'{"role":"assistant","content":"Sure","prefix":true}')
 
-    assert message(Message(role="developer", content="Be brief.")) == {
-        "role": "system",
-        "content": "Be brief.",
-    }
     assert message(Message(role="user", content=(audio,))) == {
         "role": "user",
         "content": [{"type": "input_audio", "input_audio": "QUJD"}],

@@ -103,17 +103,6 @@ def test_a_schema_is_a_grammar() -> None:
     }
 
 
-def test_a_developer_message_is_sent_as_the_system() -> None:
-    said = Message(role="developer", content="Be brief.")
-
-    sent = body(TGI, ChatRequest(model="m", messages=(said, HELLO)))
-
-    assert sent["messages"] == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "hello"},
-    ]
-
-
 def test_the_servers_own_parameters_are_sent_among_the_others() -> None:
     extra = {"truncate": Raw(b"100"), "adapter_id": Raw(b'"a"')}
     request = CompletionRequest(model="m", prompts=("x",), extra=extra)

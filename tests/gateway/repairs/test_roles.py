@@ -10,7 +10,24 @@ from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio
 
-WITHOUT = ("deepseek", "moonshot", "vllm", "sglang", "llama-cpp", "lm-studio", "siliconflow", "xai")
+WITHOUT = (
+    "deepseek",
+    "moonshot",
+    "vllm",
+    "sglang",
+    "llama-cpp",
+    "lm-studio",
+    "siliconflow",
+    "xai",
+    "openrouter",
+    "databricks",
+    "mistral",
+    "tgi",
+    "mindie",
+    "cohere",
+    "ollama",
+)
+OTHER_RESPONSES = ("vllm-responses", "ollama-responses", "lm-studio-responses")
 HEADED = ("anthropic", "bedrock", "gemini")
 LATER: list[Json] = [
     {"role": "system", "content": "A"},
@@ -24,7 +41,7 @@ LATER: list[Json] = [
 @pytest.fixture(scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
     folder = tmp_path_factory.mktemp("roles")
-    async with one_of_each(folder, *WITHOUT, *HEADED, "openai") as one:
+    async with one_of_each(folder, *WITHOUT, *HEADED, *OTHER_RESPONSES, "openai") as one:
         yield one
 
 
@@ -47,6 +64,20 @@ async def test_developer_becomes_system_where_only_openai_knows_it(
     assert roles(rig) == ["system", "user"]
     place = "messages[].role" if surface == "chat" else "input[].role"
     assert repairs(answer) == [f"{place}:developer_role"]
+
+
+@pytest.mark.parametrize("model", OTHER_RESPONSES)
+@pytest.mark.parametrize("surface", ["chat", "responses"])
+async def test_other_servers_of_the_responses_api_get_the_system(
+    rig: Rig, model: str, surface: str
+) -> None:
+    turns = [{"role": "developer", "content": "D"}, {"role": "user", "content": "u"}]
+    answer = await (
+        rig.chat(model, messages=turns) if surface == "chat" else rig.responses(model, input=turns)
+    )
+
+    assert answer.status_code == 200, answer.text
+    assert [one["role"] for one in cast("list[Json]", rig.sent["input"])] == ["system", "user"]
 
 
 async def test_what_else_the_message_has_stays(rig: Rig) -> None:
