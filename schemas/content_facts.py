@@ -20,7 +20,8 @@ from schemas.messages import (
     TextPart,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, Request
+from schemas.requests import ChatRequest, EmbeddingsRequest, Request
+from schemas.sampling import Sampling
 
 DEVELOPER: Final = 1 << 0
 LATER_SYSTEM: Final = 1 << 1
@@ -42,6 +43,9 @@ BEGUN: Final = 1 << 16
 STRICT_TOOLS: Final = 1 << 17
 NO_CALLS: Final = 1 << 18
 ONE_CALL: Final = 1 << 19
+FORCED: Final = 1 << 20
+STOPS: Final = 1 << 21
+SAMPLED: Final = 1 << 22
 
 MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -65,9 +69,23 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         STRICT_TOOLS: "the request offers strict functions",
         NO_CALLS: "the request forbids calls",
         ONE_CALL: "the request forbids more than one call at a time",
+        FORCED: "the request forces a call",
+        STOPS: "the request has stop strings",
+        SAMPLED: "the request sets how tokens are drawn",
     }
 )
 """What each fact says of a request."""
+
+DRAWS: Final = (
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+)
+"""The sampling parameters that models which reason may not take."""
 
 VALUES_DECIDE: Final = PARTS | THOUGHTS
 """Facts of requests whose plans are never cached."""
@@ -104,9 +122,10 @@ def message_facts(messages: Sequence[Message]) -> int:
 
 
 def facts_of(request: Request) -> int:
-    """Return all facts of a request, as bits; 0 for tasks other than chats."""
+    """Return all facts of a request, as bits; tasks other than chats have few."""
     if not isinstance(request, ChatRequest):
-        return EXTRA if request.extra else 0
+        bits = EXTRA if request.extra else 0
+        return bits if isinstance(request, EmbeddingsRequest) else bits | _stops(request.sampling)
     bits = message_facts(request.messages)
     if has_old_limit(request):
         bits |= OLD_LIMIT
@@ -120,7 +139,9 @@ def facts_of(request: Request) -> int:
     if request.reasoning_effort is not UNSET:
         bits |= EFFORT
     if request.sampling != _NO_SAMPLING:
-        bits |= SAMPLING
+        bits |= SAMPLING | _stops(request.sampling)
+        if any(getattr(request.sampling, name) is not UNSET for name in DRAWS):
+            bits |= SAMPLED
     if request.extra:
         bits |= EXTRA
     if request.nested:
@@ -128,6 +149,11 @@ def facts_of(request: Request) -> int:
     if request.begun:
         bits |= BEGUN
     return bits
+
+
+def _stops(sampling: Sampling) -> int:
+    """A plan is cached for all values of a field, so an empty list counts as well."""
+    return 0 if sampling.stop is UNSET else STOPS
 
 
 def has_old_limit(request: ChatRequest) -> bool:
@@ -147,8 +173,11 @@ def tool_facts(request: ChatRequest) -> int:
         if isinstance(one, FunctionTool) and one.strict is True:
             bits |= STRICT_TOOLS
     choice = request.tool_choice
-    if isinstance(choice, ToolChoice) and choice.mode == "none":
-        bits |= NO_CALLS
+    if isinstance(choice, ToolChoice):
+        if choice.mode == "none":
+            bits |= NO_CALLS
+        elif choice.mode != "auto":
+            bits |= FORCED
     if request.parallel_tool_calls is False:
         bits |= ONE_CALL
     return bits
