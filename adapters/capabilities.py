@@ -107,9 +107,15 @@ def restricted(supports: Supports, allow: tuple[str, ...], deny: tuple[str, ...]
         if (fields := offered(supports, task)) is not None
     }
     rules = opened(supports.client_fields, allow, deny)
+
+    def said(path: str) -> bool | None:
+        if any(covers(pattern, path) for pattern in deny):
+            return False
+        return True if any(covers(pattern, path) for pattern in allow) else None
+
     repairs = tuple(
         [
-            one
+            one if one.within is None else one.within(said)
             for one in supports.repairs
             if not any(
                 covers(pattern, field) for pattern in (*allow, *deny) for field in one.fields

@@ -3,6 +3,8 @@
 from typing import Final
 
 from adapters.anthropic.claude_models import may_be_claude
+from adapters.anthropic.cloud_betas import VERTEX_BETAS, VERTEX_SOURCE
+from adapters.repairs.betas import betas
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.closed_schemas import closed_schemas
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
@@ -32,3 +34,6 @@ ANTHROPIC_REPAIRS: Final = (
     *closed_schemas(STRUCTURED),
 )
 """In the order in which they run."""
+
+VERTEX_REPAIRS: Final = (*ANTHROPIC_REPAIRS, betas(VERTEX_SOURCE, VERTEX_BETAS))
+"""Of Vertex AI, which refuses betas that it does not know."""

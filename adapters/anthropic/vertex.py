@@ -24,6 +24,7 @@ from adapters.anthropic.decode import AnthropicDecoder
 from adapters.anthropic.encode import count_body, messages_body
 from adapters.anthropic.json_object import json_tool
 from adapters.anthropic.original_fields import is_native
+from adapters.anthropic.repairs import VERTEX_REPAIRS
 from adapters.base import Endpoint, Outbound, Supports
 from adapters.client_fields.denied import withheld
 from adapters.gemini import errors as google_errors
@@ -49,6 +50,7 @@ ABSENT_TOOLS: Final = ("advisor_", "code_execution_", "mcp_toolset", "web_fetch_
 VERTEX: Final[Supports] = msgspec.structs.replace(
     SUPPORTS,
     client_fields=withheld("vertex-anthropic"),
+    repairs=VERTEX_REPAIRS,
     chat=CHAT - {"messages.remote_image"},
     extra_fields={"chat": OWN},
     translated={

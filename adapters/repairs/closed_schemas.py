@@ -50,9 +50,7 @@ def _strict(one: Tool, change: Change) -> Tool:
     return one if schema is None else with_parameters(one, schema)
 
 
-def _rule(
-    name: str, about: str, source: str, change: Change, loss: Loss, example: bytes
-) -> Repair:
+def _rule(name: str, about: str, source: str, change: Change, loss: Loss, example: bytes) -> Repair:
     return Repair(
         name=name,
         about=f"{about} in the schemas of answers and strict functions",

@@ -6,7 +6,7 @@
 3. `repaired` runs the others, each on the result of the one before. A rule returns `None` if it
    finds nothing to do; a second run of all rules always does.
 4. Changes are reported under the rule's name in `x-gateway-repairs`, omitted fields in
-   `x-gateway-dropped-params`, and `undo` maps the names in the answer back to the client's.
+   `x-gateway-dropped-params`, and `undo` gives the answer the client's names and ends.
 
 A changed part of a request is encoded again: the client's own JSON of it is never sent
 (adapters.repairs.rewriting).
@@ -44,12 +44,14 @@ class Aim(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Undo(Struct, frozen=True, kw_only=True):
-    """What in an answer has to be named as the client named it.
+    """What has to be done to an answer so that it is the one that the client asked for.
 
     tools: the names of functions as sent -> the client's.
+    stops: strings at which the answer ends, because the vendor does not know all of them.
     """
 
     tools: Mapping[str, str] = {}
+    stops: tuple[str, ...] = ()
 
 
 class Repaired(Struct, frozen=True, kw_only=True):
@@ -129,6 +131,7 @@ def repaired(request: Request, rules: Sequence[Repair], aim: Aim) -> Repairs:
     lossy: list[str] = []
     loss: Loss = "none"
     tools: dict[str, str] = {}
+    stops: tuple[str, ...] = ()
     for rule in rules:
         found = rule.apply(request, aim)
         if found is None:
@@ -143,11 +146,12 @@ def repaired(request: Request, rules: Sequence[Repair], aim: Aim) -> Repairs:
         if found.undo is not None:
             earlier = {sent: tools.get(name, name) for sent, name in found.undo.tools.items()}
             tools = {**tools, **earlier}
+            stops = stops or found.undo.stops
     return Repairs(
         request=request,
         made=tuple(dict.fromkeys(made)),
         left_out=tuple(dict.fromkeys(left_out)),
         loss=loss,
         lossy=tuple(lossy),
-        undo=Undo(tools=tools) if tools else None,
+        undo=Undo(tools=tools, stops=stops) if tools or stops else None,
     )

@@ -14,6 +14,7 @@ from tests.gateway.vendors.rows import VENDORS
 pytestmark = pytest.mark.anyio
 
 (BEDROCK,) = [one for one in VENDORS if one.name == "bedrock"]
+KNOWN = ("interleaved-thinking-2025-05-14", "effort-2025-11-24")
 CONFIG = """
 providers:
   - {{name: aws, adapter: bedrock, base_url: "{url}", api_key: k-0123456789}}
@@ -25,7 +26,7 @@ models:
 
 @pytest.mark.parametrize(
     ("model", "sent", "dropped"),
-    [("claude", ["a-2026-01-01", "b-2026-02-02"], None), ("nova", None, "anthropic-beta")],
+    [("claude", list(KNOWN), None), ("nova", None, "anthropic-beta")],
 )
 async def test_betas_go_to_claude_on_bedrock_and_are_named_elsewhere(
     tmp_path: Path, model: str, sent: list[str] | None, dropped: str | None
@@ -36,7 +37,7 @@ async def test_betas_go_to_claude_on_bedrock_and_are_named_elsewhere(
             answer = await client.post(
                 "/v1/messages",
                 json=body,
-                headers={"anthropic-beta": "a-2026-01-01,b-2026-02-02"},
+                headers={"anthropic-beta": ",".join(KNOWN)},
             )
         received = cast("Json", setting.sent())
 

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.anyio
 
 BASE = "/v1/projects/p/locations/global/publishers/anthropic"
 MODEL = "claude-opus-4-6"
+KNOWN = "interleaved-thinking-2025-05-14"
 CONFIG = """
 providers:
   - name: claude
@@ -86,12 +87,12 @@ async def test_an_agents_question_is_answered_and_its_betas_follow_the_operators
             max_tokens=9,
             messages=[HELLO],
             stream=stream,
-            extra_headers={"anthropic-beta": "b-2026-02-02"},
+            extra_headers={"anthropic-beta": KNOWN},
         )
         text = await answer.http_response.aread()
         request = setting.server.requests[-1]
 
-    assert request.headers["anthropic-beta"] == "a-2026-01-01,b-2026-02-02"
+    assert request.headers["anthropic-beta"] == f"a-2026-01-01,{KNOWN}"
     assert "anthropic_beta" not in request.json
     assert all(json.dumps(one)[1:4].encode() in text for one in ANSWER)
 
