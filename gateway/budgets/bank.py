@@ -212,6 +212,7 @@ class BudgetBank:
                 limit=one.limit,
                 left=max(0, one.left + needs[one.budget.name, one.subject][1]),
                 need=needs[one.budget.name, one.subject][0],
+                spent=one.spent,
                 resets=one.period.resets,
             )
             for one in lacking

@@ -172,6 +172,7 @@ class Short(Struct, frozen=True, kw_only=True):
     """A budget that has no room for a request.
 
     limit, left: of a period, in the budget's unit. need: of the request.
+    spent:  what records add up to. The rest of what is not left is reserved by running requests.
     resets: when the period ends, Unix seconds; `None` if it never does.
     """
 
@@ -179,4 +180,10 @@ class Short(Struct, frozen=True, kw_only=True):
     limit: int
     left: int
     need: int
+    spent: int
     resets: float | None
+
+    @property
+    def only_reserved(self) -> bool:
+        """Whether running requests have reserved what is missing, and may use less of it."""
+        return self.spent + self.need <= self.limit

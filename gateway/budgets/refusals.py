@@ -1,13 +1,20 @@
 """The errors that clients get for requests that a budget refuses."""
 
+import random
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Final
 
 from gateway.budgets.ledger import Short
 from gateway.config.schema.budgets import Budget, UseModel
 from gateway.store.spend_rows import NANOS
 from gateway.time_zones import zone_named
 from schemas.errors import BudgetExceeded, PriceUnknown
+
+SOONEST_S: Final = 1.0
+LATEST_S: Final = 4.0
+"""When to retry if running requests have reserved what is missing, seconds. Clients that were
+refused together do not come back together."""
 
 
 def price_unknown(budget: str, backend: str) -> PriceUnknown:
@@ -20,6 +27,9 @@ def price_unknown(budget: str, backend: str) -> PriceUnknown:
 
 def budget_exceeded(budget: Budget, short: Short, now: float) -> BudgetExceeded:
     """Return the error. now: Unix seconds."""
+    if short.only_reserved:
+        wait_s = random.uniform(SOONEST_S, LATEST_S)
+        return BudgetExceeded(_reserved(budget, short), retry_after=wait_s)
     wait_s = None if short.resets is None else max(1.0, short.resets - now)
     if short.need > short.limit:
         wait_s = None
@@ -27,7 +37,9 @@ def budget_exceeded(budget: Budget, short: Short, now: float) -> BudgetExceeded:
 
 
 def lasting(short: Short) -> float:
-    """How long a budget lacks room, for comparisons."""
+    """How long a budget lacks room, for comparisons: until it begins again, Unix seconds."""
+    if short.only_reserved:
+        return 0.0
     if short.resets is None or short.need > short.limit:
         return float("inf")
     return short.resets
@@ -42,9 +54,22 @@ def cheaper_model(short: Iterable[Short], named: Mapping[str, Budget]) -> tuple[
     return "", ""
 
 
-def _message(budget: Budget, short: Short) -> str:
+def _reserved(budget: Budget, short: Short) -> str:
+    free = short.limit - short.spent
+    return (
+        f"{_named(budget, short)} has {shown(budget, free)} left, of which "
+        f"{shown(budget, max(0, free - short.left))} is reserved by running requests, and this "
+        f"request may use {shown(budget, short.need)}; retry in a few seconds"
+    )
+
+
+def _named(budget: Budget, short: Short) -> str:
     per = "in all" if budget.per == "total" else f"per {budget.per}"
-    what = f"the budget {budget.name!r} of {shown(budget, short.limit)} {per}"
+    return f"the budget {budget.name!r} of {shown(budget, short.limit)} {per}"
+
+
+def _message(budget: Budget, short: Short) -> str:
+    what = _named(budget, short)
     if short.need > short.limit or short.left:
         lower = "; lower max_tokens or shorten the prompt"
         what += f" has {shown(budget, short.left)} left, and this request may use "

@@ -1,7 +1,8 @@
 """The script by which Redis keeps limits over several replicas, in one step per request.
 
 Each quantity of each account is a hash: `u:TIME` has what stops to count then, `h:HOLDER` what a
-process holds and has not used, `t:HOLDER` when it last called. Times are milliseconds of the
+process holds and has not used, `t:HOLDER` when it last called, `r:HOLDER` what its running requests
+have reserved of what counts, and `q:HOLDER` when it said so. Times are milliseconds of the
 server's clock, corrected so that they never step back. https://redis.io/docs/latest/commands/eval/
 """
 
@@ -9,21 +10,27 @@ from typing import Final
 
 from msgspec import Struct
 
+from gateway.limits.ledger import RESERVED_NS
+
 SILENT_MS: Final = 5000
 """A holder that is silent for so long has died; what it held counts as used.
 
 If no holder of an account was heard for so long, Redis itself was away: each gets as long again.
 """
 
+RESERVED_MS: Final = RESERVED_NS // 1_000_000
+"""When to retry if running requests have reserved what is missing."""
+
 SCRIPT: Final = """
 local clock = redis.call('TIME')
 local real = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local ask = cjson.decode(ARGV[1])
 local function text(number) return string.format('%.0f', number) end
-local accounts, refused, longest = {}, 0, -1
+local accounts, refused, longest, reserved = {}, 0, -1, false
 
 for place, item in ipairs(ask.items) do
   local key, uses, held, seen = KEYS[place], {}, {}, {}
+  local running, told = {}, {}
   local last, step = 0, 0
   local flat = redis.call('HGETALL', key)
   for at = 1, #flat, 2 do
@@ -32,6 +39,8 @@ for place, item in ipairs(ask.items) do
     if kind == 'u:' then uses[tonumber(name)] = value
     elseif kind == 'h:' then held[name] = value
     elseif kind == 't:' then seen[name] = value
+    elseif kind == 'r:' then running[name] = value
+    elseif kind == 'q:' then told[name] = value
     elseif field == 'last' then last = value
     elseif field == 'step' then step = value end
   end
@@ -54,6 +63,14 @@ for place, item in ipairs(ask.items) do
       redis.call('HDEL', key, 'h:' .. holder, 't:' .. holder)
       held[holder] = 0
     end
+  end
+
+  if item.running > 0 then
+    running[ask.holder], told[ask.holder] = item.running, now
+    redis.call('HSET', key, 'r:' .. ask.holder, text(item.running), 'q:' .. ask.holder, text(now))
+  elseif item.running == 0 then
+    running[ask.holder] = nil
+    redis.call('HDEL', key, 'r:' .. ask.holder, 'q:' .. ask.holder)
   end
 
   local mine = (held[ask.holder] or 0) + item.over
@@ -103,11 +120,21 @@ for place, item in ipairs(ask.items) do
         if after + item.need <= item.limit then wait = expires - now; break end
       end
     end
-    if wait > longest then refused, longest = place, wait end
+    local free = 0
+    for holder, amount in pairs(running) do
+      if now - (told[holder] or 0) > tonumber(ARGV[2]) then
+        redis.call('HDEL', key, 'r:' .. holder, 'q:' .. holder)
+      else free = free + amount end
+    end
+    local soon = item.need <= item.limit and total + item.need - free <= item.limit and free > 0
+    if soon then wait = math.min(wait, tonumber(ARGV[3])) end
+    if wait > longest then refused, longest, reserved = place, wait, soon end
   end
 end
 
-local answer = {refused = refused, wait = longest, granted = {}, left = {}, mine = {}}
+local answer = {
+  refused = refused, wait = longest, reserved = reserved, granted = {}, left = {}, mine = {}
+}
 for place, item in ipairs(ask.items) do
   local key, one, granted = KEYS[place], accounts[place], 0
   if refused == 0 and item.need > 0 then
@@ -128,7 +155,8 @@ for place, item in ipairs(ask.items) do
 end
 return cjson.encode(answer)
 """
-"""KEYS: a hash for each item. ARGV: the request, as ScriptRequest in JSON; SILENT_MS."""
+"""KEYS: a hash for each item. ARGV: the request, as ScriptRequest in JSON; SILENT_MS;
+RESERVED_MS."""
 
 
 class ScriptItem(Struct, frozen=True, kw_only=True):
@@ -138,6 +166,7 @@ class ScriptItem(Struct, frozen=True, kw_only=True):
     request lacks. advance: what may be leased besides. uses: milliseconds until each use stops to
     count, and its amount. back, over: what the holder gives back, or has used beyond its lease.
     holds: all that it holds after that, or -1; what else Redis has for it counts as used.
+    running: what its running requests have reserved; -1 if that is not said.
     """
 
     limit: int
@@ -148,6 +177,7 @@ class ScriptItem(Struct, frozen=True, kw_only=True):
     back: int = 0
     over: int = 0
     holds: int = -1
+    running: int = -1
 
 
 class ScriptRequest(Struct, frozen=True, kw_only=True):
@@ -160,6 +190,7 @@ class ScriptRequest(Struct, frozen=True, kw_only=True):
 class ScriptAnswer(Struct, frozen=True, kw_only=True):
     """refused: the item without room, from 1, or 0. wait: milliseconds. Lists are per item.
 
+    reserved: see LimitRefusal.
     granted: what was leased. left: what no process holds. mine: what the holder holds now.
     """
 
@@ -168,3 +199,4 @@ class ScriptAnswer(Struct, frozen=True, kw_only=True):
     granted: tuple[int, ...]
     left: tuple[int, ...]
     mine: tuple[int, ...]
+    reserved: bool = False

@@ -53,10 +53,11 @@ def merged(
     if len(parts) == 1:
         return parts[0][1], [0] * size
     granted, left, mine = [0] * size, [0] * size, [0] * size
-    refused, wait = 0, -1
+    refused, wait, reserved = 0, -1, False
     for positions, answer in parts:
         if answer.refused and answer.wait > wait:
             refused, wait = positions[answer.refused - 1] + 1, answer.wait
+            reserved = answer.reserved
         for at, *found in zip(positions, answer.granted, answer.left, answer.mine, strict=True):
             granted[at], left[at], mine[at] = found
     whole = ScriptAnswer(
@@ -65,6 +66,7 @@ def merged(
         granted=(0,) * size if refused else tuple(granted),
         left=tuple(left),
         mine=tuple(mine),
+        reserved=reserved,
     )
     return whole, granted if refused else [0] * size
 

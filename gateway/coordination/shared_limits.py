@@ -15,8 +15,9 @@ from typing import Final, cast
 import msgspec
 
 from gateway.config.schema.limits import Limit
-from gateway.coordination.limit_calls import LimitCall, MissedUses
+from gateway.coordination.limit_calls import LimitCall, MissedUses, by_place
 from gateway.coordination.limit_script import (
+    RESERVED_MS,
     SCRIPT,
     SILENT_MS,
     ScriptAnswer,
@@ -35,7 +36,7 @@ from gateway.coordination.limit_shards import (
 from gateway.coordination.replica_transport import ScriptRunner, TransportUnavailable
 from gateway.coordination.shared_standings import TurnTaker, shared_standings
 from gateway.limits.bank import LimitBank, Send
-from gateway.limits.ledger import Account, Quantity
+from gateway.limits.ledger import Account
 from gateway.limits.limits import PERIODS
 from gateway.limits.messages import (
     PART,
@@ -54,6 +55,7 @@ HEARTBEAT_S: Final = 1.0
 """Interval at which Redis learns what each process holds, and is tried while it does not answer."""
 
 _MS: Final = 1_000_000
+_TIMES: Final = str(SILENT_MS), str(RESERVED_MS)
 
 _log = logging.getLogger("strowger")
 _encode = msgspec.json.Encoder().encode
@@ -165,8 +167,14 @@ class SharedLimits:
             if worker not in self._workers:
                 continue
             holds = self._local.held(worker)
-            places = {place for by, place in self._held if by == holder} | set(holds)
-            items = [(place, self._item(place, holds=holds.get(place, 0))) for place in places]
+            running: dict[Place, int] = {
+                (*place, "tokens"): tokens for place, tokens in self._local.running(worker).items()
+            }
+            places = {place for by, place in self._held if by == holder} | {*holds, *running}
+            items = [
+                (one, self._item(one, holds=holds.get(one, 0), running=running.get(one, 0)))
+                for one in places
+            ]
             known = [(place, item) for place, item in items if item is not None]
             if known:
                 parts = tuple(place for place, _ in known), tuple(item for _, item in known)
@@ -178,13 +186,16 @@ class SharedLimits:
             self._ask_locally(worker, ask)
             return
         places, items = list[Place](), list[ScriptItem | None]()
-        for one in ask.lacking:
-            for quantity, need in zip(
-                QUANTITIES, (one.requests, one.tokens, one.seats), strict=True
+        for one, running in zip(ask.lacking, ask.running, strict=True):
+            for quantity, need, reserved in zip(
+                QUANTITIES,
+                (one.requests, one.tokens, one.seats),
+                (-1, running, -1),
+                strict=True,
             ):
                 if need:
                     places.append((one.limit, one.subject, quantity))
-                    items.append(self._item(places[-1], need=need))
+                    items.append(self._item(places[-1], need=need, running=reserved))
         self._call(worker, places, items, ask)
 
     def _ask_locally(self, worker: int, ask: LimitAsk) -> None:
@@ -203,6 +214,7 @@ class SharedLimits:
         back: int = 0,
         over: int = 0,
         holds: int = -1,
+        running: int = -1,
     ) -> ScriptItem | None:
         limit = self._named().get(place[0])
         if limit is None:
@@ -220,6 +232,7 @@ class SharedLimits:
             back=back,
             over=over,
             holds=holds,
+            running=running,
         )
 
     def _named(self) -> Mapping[str, Limit]:
@@ -231,17 +244,9 @@ class SharedLimits:
 
     def _reported(self, uses: Sequence[LimitUses]) -> tuple[list[Place], list[ScriptItem | None]]:
         places, items = list[Place](), list[ScriptItem | None]()
-        for one in uses:
-            back, over = one.returned, one.overdrawn
-            for quantity, used, returned, overdrawn in (
-                ("requests", one.requests, back.requests, over.requests),
-                ("tokens", one.tokens, back.tokens, over.tokens),
-                ("concurrent", (), back.seats, 0),
-            ):
-                if used or returned or overdrawn:
-                    place = (one.limit, one.subject, cast(Quantity, quantity))
-                    places.append(place)
-                    items.append(self._item(place, 0, used, returned, overdrawn))
+        for place, used, returned, overdrawn, running in by_place(uses):
+            places.append(place)
+            items.append(self._item(place, 0, used, returned, overdrawn, running=running))
         return places, items
 
     def _call(
@@ -278,7 +283,7 @@ class SharedLimits:
                 ]
                 items = tuple([call.items[at] for at in part])
                 body = _encode(ScriptRequest(holder=call.holder, items=items))
-                commands.append(("EVAL", SCRIPT, str(len(keys)), *keys, body, str(SILENT_MS)))
+                commands.append(("EVAL", SCRIPT, str(len(keys)), *keys, body, *_TIMES))
         try:
             answers = await self._runner.run(commands)
         except TransportUnavailable as exc:
@@ -367,6 +372,7 @@ class SharedLimits:
                     quantity=quantity,
                     allowed=item.limit,
                     wait=answer.wait * _MS,
+                    reserved=answer.reserved,
                 ),
             )
             return

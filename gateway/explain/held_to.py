@@ -176,6 +176,7 @@ def _budgets(
                     limit=most,
                     left=most if left is None else left,
                     need=need,
+                    spent=0 if standing is None else round(standing.spent * scale),
                     resets=None if standing is None else standing.resets,
                 )
             )

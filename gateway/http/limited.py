@@ -1,6 +1,9 @@
 """Find room for a request that its limits lack room for, or refuse it."""
 
+import random
 from time import monotonic_ns
+
+from msgspec.structs import replace
 
 from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.response import ResponseWriter
@@ -46,8 +49,14 @@ def _refuse(
     response: ResponseWriter,
     shown: Headers,
 ) -> LimitExceeded:
-    """Count a refusal and show it. shown: the headers of the limits."""
+    """Count a refusal and show it. shown: the headers of the limits.
+
+    Clients that were refused together for what running requests have reserved get different
+    times, so that they do not come back together.
+    """
     limits.count_refused(refusal.limit, refusal.quantity)
+    if refusal.reserved and refusal.wait:
+        refusal = replace(refusal, wait=int(refusal.wait * random.uniform(0.5, 1.5)))
     if refusal.wait is None:
         shown.append((b"x-should-retry", b"false"))
     elif refusal.wait:

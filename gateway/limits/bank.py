@@ -7,7 +7,7 @@ process has room for it.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -42,11 +42,12 @@ Place = tuple[str, str]
 
 
 class _Lent(Struct, eq=False, gc=False):
-    """What one worker holds of one account."""
+    """What one worker holds of one account. running: see LimitUses."""
 
     requests: int = 0
     tokens: int = 0
     seats: int = 0
+    running: int = 0
 
 
 class _Recalling(Struct, eq=False):
@@ -94,6 +95,7 @@ class LimitBank:
                 account.tokens.book(at + account.tokens.period, held.tokens, at)
             if account.seats is not None:
                 account.seats.room += held.seats
+            _sum_running(account, holders)
         for number in tuple(self._recalls):
             self._gave_back(number, worker)
 
@@ -157,8 +159,20 @@ class LimitBank:
                 if getattr(new, name) is not getattr(old, name):
                     for held in self._lent[place].values():
                         setattr(held, name, 0)
+                        if name == "tokens":
+                            held.running = 0
+
+    def running(self, worker: int) -> dict[Place, int]:
+        """The tokens that a worker's running requests have reserved, by limit and subject."""
+        return {
+            place: held.running
+            for place, holders in self._lent.items()
+            if (held := holders.get(worker)) is not None and held.running
+        }
 
     def _ask(self, worker: int, ask: LimitAsk) -> None:
+        for one, running in zip(ask.lacking, ask.running, strict=True):
+            self._run((one.limit, one.subject), worker, running)
         answer = self._grant(worker, ask)
         if isinstance(answer, LimitDenial) and answer.wait is not None:
             places = tuple((one.limit, one.subject) for one in ask.lacking)
@@ -221,6 +235,7 @@ class LimitBank:
                 quantity=found.quantity,
                 allowed=found.allowed,
                 wait=found.wait,
+                reserved=found.reserved,
             )
         granted = [self._lend(worker, account, one, scarce=scarce) for account, one in wanted]
         return LimitGrant(id=ask.id, granted=tuple(granted), left=tuple(map(_left, wanted)))
@@ -256,6 +271,14 @@ class LimitBank:
             seats = min(back.seats, held.seats)
             account.seats.room += seats
             held.seats -= seats
+        self._run((uses.limit, uses.subject), worker, uses.running)
+
+    def _run(self, place: Place, worker: int, running: int) -> None:
+        """Note what a worker's running requests have reserved."""
+        account = self._accounts.account(*place)
+        if account is not None and account.tokens is not None:
+            self._holder(worker, place).running = running
+            _sum_running(account, self._lent[place])
 
     def _holder(self, worker: int, place: Place) -> _Lent:
         if len(self._lent) >= self._most_lent and place not in self._lent:
@@ -265,9 +288,16 @@ class LimitBank:
     def _drop_empty(self) -> None:
         """Forget accounts of which no worker holds anything; see RequestLimits._drop_unused."""
         for place, holders in tuple(self._lent.items()):
-            if not any(one.requests or one.tokens or one.seats for one in holders.values()):
+            if not any(
+                one.requests or one.tokens or one.seats or one.running for one in holders.values()
+            ):
                 del self._lent[place]
         self._most_lent = max(_MANY_LENT, 2 * len(self._lent))
+
+
+def _sum_running(account: Account, holders: Mapping[int, _Lent]) -> None:
+    if account.tokens is not None:
+        account.tokens.running = sum([one.running for one in holders.values()])
 
 
 def _lent(part: Window | Seats | None, need: int, share: int) -> int:

@@ -21,9 +21,10 @@ class LeasedWindow(Window):
     room: of the lease. elsewhere: what no worker held when the leader last answered.
     account: that it is part of. busy: accounts with leases or something to report; this one's is
              added as soon as there is something.
+    told: what the leader knows of `running`.
     """
 
-    __slots__ = ("_idle", "_unreported", "account", "busy")
+    __slots__ = ("_idle", "_unreported", "account", "busy", "told")
 
     def __init__(self, limit: int, period: int, busy: set[Account] | None = None) -> None:
         super().__init__(limit, period)
@@ -31,7 +32,7 @@ class LeasedWindow(Window):
         self.account: Account | None = None
         self.busy = set[Account]() if busy is None else busy
         self._unreported: list[Entry] = []
-        self._idle = 0
+        self._idle = self.told = 0
 
     def resize(self, limit: int) -> None:
         """Change the limit: the leader changes the room."""
@@ -57,9 +58,11 @@ class LeasedWindow(Window):
 
     @property
     def unused(self) -> bool:
-        """Whether there is neither a lease nor anything to report."""
+        """Whether there is neither a lease, nor a running request, nor anything to report."""
         self.note()
-        return not self.room and not any(amount for _, amount, _ in self._unreported)
+        if self.room or self.running or self.told:
+            return False
+        return not any(amount for _, amount, _ in self._unreported)
 
     def reset(self, at: int) -> int:
         """At most a period: the leader knows it exactly."""

@@ -82,7 +82,9 @@ class LimitLeases:
 
     def _on_credit(self, accounts: Accounts, tokens: int) -> Hold | None:
         """Reserve a request at once if all limits that lack room allow it; ask without waiting."""
-        ask = LimitAsk(id=next(self._ids), lacking=_lacking(accounts, tokens))
+        lacking = _lacking(accounts, tokens)
+        running = _running(accounts, lacking)
+        ask = LimitAsk(id=next(self._ids), lacking=lacking, running=running)
         hold = self._credit.reserve(accounts, tokens, ask, self._clock())
         if hold is not None:
             self._send(LimitReport(recall=0, uses=_uses(accounts.all, recalled=False)))
@@ -96,7 +98,7 @@ class LimitLeases:
         answer: asyncio.Future[Hold | LimitRefusal | None] = loop.create_future()
         self._asking[number] = _Asking(accounts, tokens, answer)
         timer = loop.call_later(ASK_S, _time_out, answer)
-        self._send(LimitAsk(id=number, lacking=lacking))
+        self._send(LimitAsk(id=number, lacking=lacking, running=_running(accounts, lacking)))
         try:
             return await answer
         except asyncio.CancelledError:
@@ -117,7 +119,12 @@ class LimitLeases:
                 asking = self._asking.get(message.id)
                 if asking is not None and not asking.answer.done():
                     refusal = LimitRefusal(
-                        message.limit, message.per, message.quantity, message.allowed, message.wait
+                        message.limit,
+                        message.per,
+                        message.quantity,
+                        message.allowed,
+                        message.wait,
+                        message.reserved,
                     )
                     asking.answer.set_result(refusal)
             case LimitOutage():
@@ -193,6 +200,15 @@ def _lacking(accounts: Accounts, tokens: int, *, alone: bool = False) -> tuple[L
     return tuple(found)
 
 
+def _running(accounts: Accounts, lacking: Sequence[LimitAmounts]) -> tuple[int, ...]:
+    """The tokens that running requests have reserved of what lacks room."""
+    known = {
+        (one.limit, one.subject): 0 if one.tokens is None else one.tokens.running
+        for one in accounts.all
+    }
+    return tuple([known[one.limit, one.subject] for one in lacking])
+
+
 def _uses(accounts: Sequence[Account], *, recalled: bool) -> tuple[LimitUses, ...]:
     """What was used of the accounts, and what is given back. recalled: all that is unused."""
     found: list[LimitUses] = []
@@ -201,11 +217,16 @@ def _uses(accounts: Sequence[Account], *, recalled: bool) -> tuple[LimitUses, ..
         tokens, back_tokens, over_tokens = _report(one.tokens, recalled)
         seats = one.seats
         back_seats = seats.report(recalled=recalled) if isinstance(seats, LeasedSeats) else 0
+        window, running = one.tokens, 0
+        changed = False
+        if isinstance(window, LeasedWindow):
+            running, changed = window.running, window.running != window.told
+            window.told = running
         if (
             requests
             or tokens
             or any((back_requests, back_tokens, back_seats))
-            or (over_requests or over_tokens)
+            or (over_requests or over_tokens or changed)
         ):
             place = one.limit, one.subject
             found.append(
@@ -215,6 +236,7 @@ def _uses(accounts: Sequence[Account], *, recalled: bool) -> tuple[LimitUses, ..
                     tokens,
                     LimitAmounts(*place, back_requests, back_tokens, back_seats),
                     LimitAmounts(*place, over_requests, over_tokens),
+                    running,
                 )
             )
     return tuple(found)

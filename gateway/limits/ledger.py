@@ -23,6 +23,9 @@ Quantity = Literal["requests", "tokens", "concurrent"]
 NEVER: Final = 1 << 62
 """Later than every time of the clock, nanoseconds."""
 
+RESERVED_NS: Final = 2_000_000_000
+"""When to retry at the latest if running requests have reserved what is missing: a guess."""
+
 
 class Account(Struct, eq=False):
     """What one limit allows to one of its subjects. `None`: it does not limit the quantity.
@@ -52,8 +55,13 @@ class Account(Struct, eq=False):
                 continue
             window.expire(at)
             if window.room < amount:
+                reserved = amount <= min(window.limit, window.room + window.running)
                 wait = window.wait(amount, at)
-                found.append(LimitRefusal(self.limit, self.per, quantity, window.limit, wait))
+                if reserved and wait is not None and wait > RESERVED_NS:
+                    wait = RESERVED_NS
+                found.append(
+                    LimitRefusal(self.limit, self.per, quantity, window.limit, wait, reserved)
+                )
         if self.seats is not None and self.seats.room < seats:
             found.append(LimitRefusal(self.limit, self.per, "concurrent", self.seats.limit, 0))
         return found
@@ -150,6 +158,7 @@ class Accounts:
             return self._reserve_many(tokens, at, headers)
         one.room, two.room, first.room, second.room = requests, others, left, rest
         seats.room = seated
+        first.running, second.running = first.running + tokens, second.running + tokens
         if headers is not None:
             shown, other, of_first, of_second = self._shown
             if others < requests:
@@ -190,6 +199,7 @@ class Accounts:
             window.room -= 1
         for window in self.tokens:
             window.room -= tokens
+            window.running += tokens
         for seats in self.seats:
             seats.room -= 1
         if headers is not None:
@@ -251,17 +261,18 @@ class Hold(Struct, eq=False, gc=False):
         """As `settle`, if nothing else calls either. at: `None`, if it is the time of this call."""
         for seats in self.accounts.seats:
             seats.room += 1
-        unused = self.tokens - used
-        if unused > 0:
-            for window, entry in self.reserved:
-                if window.last is entry:
-                    window.room += unused
+        tokens = self.tokens
+        unused = tokens - used
+        for window, entry in self.reserved:
+            window.running -= tokens
+            if unused > 0 and window.last is entry:
+                window.room += unused
+            elif unused:
+                at = monotonic_ns() if at is None else at
+                if unused > 0:
+                    window.free(entry, unused, at)
                 else:
-                    window.free(entry, unused, monotonic_ns() if at is None else at)
-        elif unused:
-            at = monotonic_ns() if at is None else at
-            for window, _ in self.reserved:
-                window.take(-unused, at)
+                    window.take(-unused, at)
 
 
 class LimitRefusal(Struct, frozen=True):
@@ -269,6 +280,7 @@ class LimitRefusal(Struct, frozen=True):
 
     wait: nanoseconds until there is room if nothing else is taken; 0 if that cannot be known,
     because a request in flight has to end; `None` if the request is larger than the limit.
+    reserved: running requests have reserved what is missing, and may use less.
     """
 
     limit: str
@@ -276,6 +288,7 @@ class LimitRefusal(Struct, frozen=True):
     quantity: Quantity
     allowed: int
     wait: int | None
+    reserved: bool = False
 
     def lasting(self) -> float:
         """How long it lasts, for comparisons."""

@@ -29,6 +29,7 @@ class LimitUses(Struct, frozen=True, array_like=True, gc=False):
 
     returned:  what it gives back unused.
     overdrawn: what it used beyond its lease, because answers were longer than reserved.
+    running:   the tokens that its running requests have reserved.
     """
 
     limit: str
@@ -37,13 +38,18 @@ class LimitUses(Struct, frozen=True, array_like=True, gc=False):
     tokens: tuple[Use, ...]
     returned: LimitAmounts
     overdrawn: LimitAmounts
+    running: int = 0
 
 
 class LimitAsk(Struct, frozen=True, kw_only=True, tag=True):
-    """A request lacks these amounts; answered by LimitGrant or LimitDenial with the same id."""
+    """A request lacks these amounts; answered by LimitGrant or LimitDenial with the same id.
+
+    running: the tokens that the worker's running requests have reserved; same order.
+    """
 
     id: int
     lacking: tuple[LimitAmounts, ...]
+    running: tuple[int, ...]
 
 
 class LimitGrant(Struct, frozen=True, kw_only=True, tag=True):
@@ -63,6 +69,7 @@ class LimitDenial(Struct, frozen=True, kw_only=True, tag=True):
     quantity: Quantity
     allowed: int
     wait: int | None
+    reserved: bool = False
 
 
 class LimitOutage(Struct, frozen=True, kw_only=True, tag=True):

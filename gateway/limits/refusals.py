@@ -28,4 +28,6 @@ def exceeded(refusal: LimitRefusal, tokens: int) -> LimitExceeded:
     if not refusal.wait:
         return LimitExceeded(what, retry_after=CONCURRENT_RETRY_S)
     wait_s = refusal.wait / SECOND
+    if refusal.reserved:
+        what = f"{what}; what is missing is reserved by running requests"
     return LimitExceeded(f"{what}; retry in {wait_s:.3g} s", retry_after=wait_s)

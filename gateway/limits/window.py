@@ -26,6 +26,7 @@ class Window:
 
     limit: the most that a period may hold. room: what can still be taken; negative if requests
     used more than they had reserved. elsewhere: what other processes could take.
+    running: what running requests have reserved; they give back what they do not use.
     last: the newest entry; uses until `last_until` are part of it.
 
     A request changes `room` and nothing else, if its uses are part of the newest entry. All other
@@ -42,13 +43,14 @@ class Window:
         "limit",
         "period",
         "room",
+        "running",
     )
 
     def __init__(self, limit: int, period: int) -> None:
         """period: nanoseconds. With at most PIECES as a limit, every use counts exactly as long."""
         self.limit = self.room = self._noted = limit
         self.period = period
-        self.elsewhere = 0
+        self.elsewhere = self.running = 0
         self.last: Entry = []
         self.last_until = -1
         self._grain = 1 if limit <= PIECES else period // PIECES
@@ -187,12 +189,16 @@ class Window:
 
 
 class Seats:
-    """How many requests run at once. limit: the most; room: how many more may begin."""
+    """How many requests run at once. limit: the most; room: how many more may begin.
 
-    __slots__ = ("limit", "room")
+    running: as of a Window, which it may take the place of (`Accounts`).
+    """
+
+    __slots__ = ("limit", "room", "running")
 
     def __init__(self, limit: int) -> None:
         self.limit = self.room = limit
+        self.running = 0
 
     def resize(self, limit: int) -> None:
         self.room += limit - self.limit

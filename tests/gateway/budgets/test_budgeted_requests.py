@@ -19,7 +19,7 @@ from tests.gateway.limits.test_limited_requests import (
     until_idle,
 )
 from tests.gateway.serving import Serving, one_model, serving
-from tests.stand_ins.provider import Answer, Received, provider
+from tests.stand_ins.provider import Answer, Received, answers, provider
 
 pytestmark = pytest.mark.anyio
 
@@ -160,6 +160,50 @@ async def test_failed_attempts_and_their_fallback_both_count(tmp_path: Path) -> 
 
     assert [one.status_code for one in answers] == [200, 200, 429]
     assert "34 USD left" in answers[2].json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", sorted(PATHS))
+@pytest.mark.parametrize(
+    "budget",
+    [
+        "who: {key: web}, usd: 60",
+        "who: {key: web}, tokens: 30, per: total",
+        "who: {any: true}, each: key, usd: 60, per: month",
+    ],
+)
+async def test_what_running_requests_have_reserved_is_not_spent(
+    budget: str, path: str, tmp_path: Path
+) -> None:
+    """One request reserves 44 USD or 24 tokens, and uses 13 or 10: the second fits afterwards."""
+    budgets = f"  - {{name: web-money, {budget}}}"
+    long = PATHS[path] if "embeddings" not in path else {**PATHS[path], "input": "hi " * 25}
+    async with provider() as a, serving(config(a.base_url, budgets), tmp_path) as gateway:
+        ready, go = asyncio.Event(), asyncio.Event()
+
+        async def waits(request: Received, answer: Answer) -> None:
+            ready.set()
+            await go.wait()
+            await answers(request, answer)
+
+        a.behaviour = waits
+        running = asyncio.create_task(send(gateway))
+        await ready.wait()
+        reserved = [await send(gateway, path=path, body=long) for _ in range(2)]
+        too_large = await send(gateway, max_tokens=100)
+        go.set()
+        first = await running
+        await until_idle(gateway)
+        a.behaviour = answers
+        second = await send(gateway, max_tokens=4)
+
+    for one in reserved:
+        assert one.status_code == 429
+        assert 1 <= int(one.headers["retry-after"]) <= 5
+        assert "x-should-retry" not in one.headers
+        assert "is reserved by running requests" in one.text
+    assert "retry-after" not in too_large.headers
+    assert too_large.headers["x-should-retry"] == "false"
+    assert [one.status_code for one in (first, second)] == [200, 200]
 
 
 @pytest.mark.parametrize("stream", [False, True])

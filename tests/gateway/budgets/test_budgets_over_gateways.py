@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from gateway.budgets.bank import BudgetBank
+from gateway.budgets.bank import FRESH_S, BudgetBank
 from gateway.budgets.budgets import Budgets
 from gateway.budgets.leases import BudgetLeases
 from gateway.budgets.ledger import Cost, Reservation, Short
@@ -89,6 +89,21 @@ async def test_two_gateways_reserve_together_exactly_the_budget(store: SqlStore)
     for found in refused:
         assert isinstance(found, tuple)
         assert found[0].budget == "all"
+
+
+async def test_what_another_gateway_has_reserved_is_not_spent(store: SqlStore) -> None:
+    async with running(OneGateway(store)) as one, running(OneGateway(store)) as other:
+        for turn in range(10):
+            assert isinstance(await (one, other)[turn % 2].request(), Reservation)
+        reserved = await one.request()
+        record(store, "used", 1000)
+        await asyncio.sleep(2 * FRESH_S)
+        used_up = await one.request()
+
+    assert isinstance(reserved, tuple)
+    assert [(short.spent, short.only_reserved) for short in reserved] == [(0, True)]
+    assert isinstance(used_up, tuple)
+    assert [(short.spent, short.only_reserved) for short in used_up] == [(1000, False)]
 
 
 async def test_records_that_are_imported_late_count(store: SqlStore) -> None:
