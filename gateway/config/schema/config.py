@@ -95,7 +95,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     tls:                `None` serves cleartext.
     reload:             auto: when the file changes, or on SIGHUP; signal: only on SIGHUP.
-    max_body_bytes:     per request. max_buffered_bytes: of all bodies in memory together.
+    max_body_bytes:     per request: no less than vendors accept (Anthropic 32 MB, OpenAI files of
+                        50 MB in base64). max_buffered_bytes: of all bodies in memory together.
     client_timeout_s:   for a complete head, and for progress of a body or a response.
     max_in_flight:      requests of the whole gateway. max_choices: prompts x n of one request.
     max_share_per_key:  of max_in_flight and max_buffered_bytes, if there are several keys.
@@ -115,7 +116,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     tls: ListenerTls | None = None
     workers: Count = 1
     reload: Literal["auto", "signal"] = "auto"
-    max_body_bytes: Size = 20_000_000
+    max_body_bytes: Size = 64 * MIB
     max_buffered_bytes: Size = 512 * MIB
     client_timeout_s: Seconds = 60.0
     max_in_flight: Count = 4096

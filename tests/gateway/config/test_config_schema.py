@@ -30,7 +30,7 @@ def test_the_smallest_configuration_has_every_documented_default() -> None:
         host="127.0.0.1",
         port=8080,
         workers=1,
-        max_body_bytes=20_000_000,
+        max_body_bytes=64 * MIB,
         max_buffered_bytes=512 * MIB,
         max_in_flight=4096,
         max_choices=256,

@@ -20,6 +20,7 @@ from gateway.asgi.body_complexity import (
     measure,
 )
 from gateway.asgi.large_bodies import LargeBodyQueue
+from gateway.config.schema.config import ServerConfig
 from gateway.surfaces.base import Inbound
 from gateway.surfaces.openai.surface import COMPLETIONS, EMBEDDINGS
 from schemas.errors import InvalidRequest
@@ -208,6 +209,20 @@ async def test_a_compressed_body_is_read_on_every_surface(
         assert running.state.shares.buffered == 0
 
 
+async def test_a_body_as_large_as_anthropic_accepts_passes_by_default(tmp_path: Path) -> None:
+    """A session with 32 MB of screenshots keeps them in each turn."""
+    server = ServerConfig()
+    image = {"url": "data:image/png;base64," + "A" * 4_000_000}
+    parts = [{"type": "image_url", "image_url": image}] * 8
+    body = {"model": "chat", "messages": [{"role": "user", "content": parts}]}
+    async with gateway(tmp_path) as (running, remote), httpx.AsyncClient(timeout=60) as client:
+        answer = await client.post(f"{running.url}/v1/chat/completions", json=body)
+
+    assert answer.status_code == 200
+    assert len(remote.requests[0].body) > 32_000_000
+    assert server.max_body_bytes <= server.max_buffered_bytes * server.max_share_per_key
+
+
 @pytest.mark.parametrize(
     ("encoding", "path"),
     [
@@ -222,7 +237,8 @@ async def test_a_bomb_is_refused_by_the_limit_of_all_bodies(
     bomb = compressed(encoding, INFER % bytes(21_000_000))
     most = 0
 
-    async with gateway(tmp_path) as (running, _), httpx.AsyncClient(timeout=60) as client:
+    config = "server: {max_body_bytes: 20000000}"
+    async with gateway(tmp_path, config) as (running, _), httpx.AsyncClient(timeout=60) as client:
 
         async def watch() -> None:
             nonlocal most
