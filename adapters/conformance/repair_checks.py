@@ -79,6 +79,7 @@ def _as_a_client_wrote_it(one: Message) -> Message:
             "id": call.id,
             "type": "function",
             "function": {"name": call.name, "arguments": call.arguments},
+            "extra_content": {"google": {"thought_signature": call.signature}},
         }
         for call in one.tool_calls
     ]

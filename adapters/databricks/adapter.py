@@ -25,12 +25,14 @@ from adapters.capabilities import TOOL_PROPERTIES
 from adapters.client_fields.denied import withheld
 from adapters.databricks.messages import databricks_message
 from adapters.databricks.oauth import TOKENS
+from adapters.databricks.repairs import DATABRICKS_REPAIRS
 from adapters.openai.adapter import OpenAIAdapter, expected_choices
+from adapters.openai.cache_marks import with_cache_marks
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body
-from adapters.openai.repairs import SERVER_REPAIRS
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import OpenChunk
+from adapters.repairs.rule import every_model
 from schemas.events import Event
 from schemas.requests import (
     ChatRequest,
@@ -40,7 +42,7 @@ from schemas.requests import (
     Request,
 )
 
-DATABRICKS = VendorProfile(name="databricks", stream_usage=False)
+DATABRICKS = VendorProfile(name="databricks", stream_usage=False, cache_marks=every_model)
 """Usage is on every chunk without being requested."""
 
 SAMPLING = frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n"})
@@ -92,6 +94,7 @@ class DatabricksAdapter(OpenAIAdapter):
 
     def encode(self, request: Request, model: str) -> Outbound:
         if isinstance(request, ChatRequest):
+            request = with_cache_marks(request)
             request = replace(
                 request,
                 messages=tuple(databricks_message(one) for one in request.messages),
@@ -147,7 +150,7 @@ class DatabricksAdapter(OpenAIAdapter):
             embeddings=EMBEDDINGS,
             extra=True,
             ranges=RANGES,
-            repairs=SERVER_REPAIRS,
+            repairs=DATABRICKS_REPAIRS,
             translated={
                 "completion": {
                     "append_suffix": "suffix",

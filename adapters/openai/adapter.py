@@ -19,6 +19,7 @@ from adapters.client_fields.denied import ANY, withheld
 from adapters.error_message import Problem, problem
 from adapters.errors import error_from, error_inside
 from adapters.openai.answer_head import usage_from
+from adapters.openai.cache_marks import with_cache_marks
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import (
     CHAT_FIELDS,
@@ -123,6 +124,8 @@ class OpenAIAdapter:
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
             case ChatRequest() if "chat" in self._body_fields:
+                if request.original is not None and self.vendor.cache_marks(model):
+                    request = with_cache_marks(request)
                 if self.vendor.thoughts is not None:
                     request = with_thoughts(request, self.vendor.thoughts)
                 body = chat_body(request, model, self._body_fields["chat"])

@@ -28,3 +28,18 @@ def refuses_max_tokens(model: str) -> bool:
     https://platform.openai.com/docs/api-reference/chat/create#chat-create-max_tokens
     """
     return _NEW_LIMIT.match(model) is not None
+
+
+def is_claude(model: str) -> bool:
+    """Return whether Anthropic makes the model."""
+    return "claude" in model.lower()
+
+
+def is_gemini(model: str) -> bool:
+    """Return whether it is one of Google's Gemini models."""
+    return "gemini" in model.lower()
+
+
+def no_model(_: str) -> bool:
+    """Return false: it holds for no model."""
+    return False

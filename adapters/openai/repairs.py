@@ -1,15 +1,21 @@
 """Repair rules of the OpenAI dialect, by the kind of server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.openai.model_families import is_openais, refuses_max_tokens
+from adapters.openai.model_families import is_gemini, is_openais, refuses_max_tokens
+from adapters.repairs.answer_fields import ALL as ALL_ANSWER_FIELDS
+from adapters.repairs.answer_fields import GATEWAYS, AnswerFields, answer_fields
+from adapters.repairs.cache_marks import no_cache_marks
 from adapters.repairs.call_ids import call_ids
+from adapters.repairs.part_forms import FILES, IMAGE_ADDRESS
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import DEVELOPER_ROLE
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from adapters.repairs.schema_names import SCHEMA_NAME
+from adapters.repairs.thoughts import own_thoughts
 from adapters.repairs.tool_media import TEXT_RESULTS
 from schemas.content_facts import OLD_LIMIT, has_old_limit
 from schemas.messages import Message
@@ -57,14 +63,36 @@ PRIVATE_VALUES: Final = private_fields(_CACHE_DOCS, *_PRIVATE)
 CALL_IDS: Final = call_ids("https://github.com/dyad-sh/dyad/issues/4304", r".{1,40}")
 """Older models take 40 characters, newer ones 64."""
 
-DIALECT_REPAIRS: Final = (TEXT_RESULTS,)
+DIALECT_REPAIRS: Final = (TEXT_RESULTS, FILES, IMAGE_ADDRESS, SCHEMA_NAME)
 """Every server of the dialect."""
 
-OPENAI_REPAIRS: Final = (*DIALECT_REPAIRS, CALL_IDS, _new_limit(every_model), PRIVATE_VALUES)
+_MESSAGE: Final = "https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages"
+_ANSWER_FIELDS: Final = answer_fields(_MESSAGE)
+
+
+def _of_unknown(model: str) -> AnswerFields:
+    """Return what an unknown server certainly does not read: another gateway may read the rest."""
+    if is_openais(model):
+        return ALL_ANSWER_FIELDS
+    kept = frozenset[str]() if is_gemini(model) else frozenset({"extra_content"})
+    return AnswerFields(messages=GATEWAYS, calls=kept)
+
+
+OPENAI_REPAIRS: Final = (
+    *DIALECT_REPAIRS,
+    _ANSWER_FIELDS,
+    no_cache_marks(_CACHE_DOCS),
+    CALL_IDS,
+    _new_limit(every_model),
+    PRIVATE_VALUES,
+)
 """OpenAI's own servers and Azure's, where every model takes the newer name."""
 
 COMPATIBLE_REPAIRS: Final = (
     *DIALECT_REPAIRS,
+    answer_fields(_MESSAGE, of=_of_unknown),
+    own_thoughts(_MESSAGE, lambda _: (), models=is_openais),
+    no_cache_marks(_CACHE_DOCS, models=is_openais),
     CALL_IDS,
     replace(DEVELOPER_ROLE, models=_is_others),
     _new_limit(refuses_max_tokens),
@@ -72,10 +100,26 @@ COMPATIBLE_REPAIRS: Final = (
 )
 """A server about which nothing is known: it may be a proxy in front of OpenAI."""
 
-SERVER_REPAIRS: Final = (*DIALECT_REPAIRS, DEVELOPER_ROLE)
-"""Every server but OpenAI's and Azure's."""
+_CACHES_ITSELF: Final = no_cache_marks(
+    "https://platform.claude.com/docs/en/build-with-claude/prompt-caching"
+)
+
+MARKED_REPAIRS: Final = (*DIALECT_REPAIRS, DEVELOPER_ROLE, _ANSWER_FIELDS)
+"""A server that reads marks of prompt caches."""
+
+SERVER_REPAIRS: Final = (*MARKED_REPAIRS, _CACHES_ITSELF)
+"""Every other server but OpenAI's and Azure's."""
 
 
-def with_private(source: str, *names: str) -> tuple[Repair, ...]:
-    """Return the rules of a server that has these fields, which would reach another client's."""
-    return (*SERVER_REPAIRS, private_fields(source, *names))
+def server_repairs(
+    *more: Repair, marks: bool = False, reads: Collection[str] = ()
+) -> tuple[Repair, ...]:
+    """Return the rules of a server with some of its own.
+
+    marks: it reads marks of prompt caches. reads: fields of answers that it reads when they come
+    back. more: rules of its own; one of the name of a common rule replaces that.
+    """
+    common = MARKED_REPAIRS if marks else SERVER_REPAIRS
+    own = (answer_fields(_MESSAGE, reads), *more) if reads else more
+    names = {rule.name for rule in own}
+    return (*[rule for rule in common if rule.name not in names], *own)

@@ -1,11 +1,12 @@
 """The ways in which a vendor of the OpenAI dialect can differ from OpenAI."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from msgspec import Struct
 
 from adapters.base import ALL_THOUGHTS, READABLE, Range
+from adapters.openai.model_families import is_claude, no_model
 from adapters.openai.repairs import COMPATIBLE_REPAIRS, SERVER_REPAIRS
 from adapters.repairs.rule import Repair
 from schemas.fields import Task
@@ -68,6 +69,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     prefix_path: where a last message with `prefix: true` is continued; "": nowhere.
     trailer_field: a field of a stream's last frame that may hold usage or an error.
     repairs:     rules for requests that the vendor would refuse.
+    cache_marks: whether it reads Anthropic's marks of prompt caches, by the model.
     sources:     where all this is from.
     """
 
@@ -93,6 +95,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     trailer_field: str = ""
     thoughts: tuple[str, ...] | None = None
     repairs: tuple[Repair, ...] = SERVER_REPAIRS
+    cache_marks: Callable[[str], bool] = no_model
     sources: tuple[Source, ...] = ()
 
     @property
@@ -128,5 +131,5 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
         return {task: fields for task, (given, fields) in offered.items() if given}
 
 
-COMPATIBLE = VendorProfile(name="openai", repairs=COMPATIBLE_REPAIRS)
+COMPATIBLE = VendorProfile(name="openai", repairs=COMPATIBLE_REPAIRS, cache_marks=is_claude)
 """Any other server: every field is sent, and the server rejects what it does not know."""

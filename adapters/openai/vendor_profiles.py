@@ -8,8 +8,10 @@ from operator import attrgetter
 
 from adapters.base import Range
 from adapters.openai.more_vendor_profiles import MORE
-from adapters.openai.repairs import OPENAI_REPAIRS, with_private
+from adapters.openai.repairs import OPENAI_REPAIRS, server_repairs
 from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
+from adapters.repairs.private_fields import private_fields
+from adapters.repairs.rule import every_model
 
 OPENAI = VendorProfile(
     name="openai",
@@ -44,6 +46,8 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="dashscope",
+        repairs=server_repairs(marks=True),
+        cache_marks=every_model,
         base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         unsupported=frozenset({"input.tokens"}),
         completion=False,
@@ -87,10 +91,12 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="fireworks",
-        repairs=with_private(
-            "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
-            "prompt_cache_isolation_key",
-            "session_id",
+        repairs=server_repairs(
+            private_fields(
+                "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
+                "prompt_cache_isolation_key",
+                "session_id",
+            )
         ),
         base_url="https://api.fireworks.ai/inference/v1",
         unsupported=frozenset({"best_of", "suffix"}),
@@ -235,8 +241,10 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="moonshot",
-        repairs=with_private(
-            "https://platform.kimi.ai/docs/api/chat", "prompt_cache_key", "safety_identifier"
+        repairs=server_repairs(
+            private_fields(
+                "https://platform.kimi.ai/docs/api/chat", "prompt_cache_key", "safety_identifier"
+            ),
         ),
         base_url="https://api.moonshot.ai/v1",
         completion=False,
@@ -266,11 +274,16 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="openrouter",
-        repairs=with_private(
-            "https://openrouter.ai/docs/guides/best-practices/prompt-caching",
-            "prompt_cache_key",
-            "safety_identifier",
+        repairs=server_repairs(
+            private_fields(
+                "https://openrouter.ai/docs/guides/best-practices/prompt-caching",
+                "prompt_cache_key",
+                "safety_identifier",
+            ),
+            marks=True,
+            reads=("annotations", "images", "model"),
         ),
+        cache_marks=every_model,
         marked=True,
         base_url="https://openrouter.ai/api/v1",
         unsupported=frozenset({"n", "best_of"}),

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from adapters.base import EVERY_MODEL, READABLE, Continues, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.encode import Body, encode_body, message, part
-from adapters.openai.repairs import with_private
+from adapters.openai.repairs import server_repairs
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
 from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
+from adapters.repairs.private_fields import private_fields
 from schemas.fields import MESSAGES
 from schemas.messages import AudioPart, Message, Part
 from schemas.requests import ChatRequest, Request
@@ -115,10 +116,12 @@ class SglangAdapter(OpenModelServerAdapter):
     profile: ClassVar[VendorProfile] = VendorProfile(
         name="sglang",
         marked=True,
-        repairs=with_private(
-            "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
-            "cache_salt",
-            "extra_key",
+        repairs=server_repairs(
+            private_fields(
+                "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
+                "cache_salt",
+                "extra_key",
+            )
         ),
     )
     higher_first: ClassVar[bool] = True

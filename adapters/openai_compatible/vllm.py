@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from adapters.base import EVERY_MODEL, READABLE, Continues, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.openai.encode import encode_body
-from adapters.openai.repairs import with_private
+from adapters.openai.repairs import server_repairs
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
 from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
+from adapters.repairs.private_fields import private_fields
 from adapters.token_count import counted
 from schemas.errors import InvalidRequest
 from schemas.fields import MESSAGES
@@ -158,8 +159,11 @@ class VllmAdapter(OpenModelServerAdapter):
     profile: ClassVar[VendorProfile] = VendorProfile(
         name="vllm",
         marked=True,
-        repairs=with_private(
-            "https://docs.vllm.ai/en/latest/features/automatic_prefix_caching.html", "cache_salt"
+        repairs=server_repairs(
+            private_fields(
+                "https://docs.vllm.ai/en/latest/features/automatic_prefix_caching.html",
+                "cache_salt",
+            )
         ),
     )
     continuing: ClassVar[Mapping[str, bool]] = {

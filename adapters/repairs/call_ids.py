@@ -39,7 +39,13 @@ def call_ids(source: str, allowed: str, length: int = 20) -> Repair:
         return Repaired(request=replace(request, messages=tuple(messages)), changed=_CHANGED)
 
     return Repair(
-        name="call_id", source=source, facts=CALLS, apply=apply, example=_EXAMPLE, light=True
+        name="call_id",
+        about="replaces ids of calls that the vendor does not take, or that repeat",
+        source=source,
+        facts=CALLS,
+        apply=apply,
+        example=_EXAMPLE,
+        light=True,
     )
 
 

@@ -155,6 +155,7 @@ _GONE: Final = "Result of a call that is no longer in this conversation:"
 
 PAIRS: Final = Repair(
     name="pairs",
+    about="puts each call's result behind it; one that is missing says so, others become text",
     source="https://github.com/anomalyco/opencode/issues/8497",
     facts=CALLS,
     apply=_paired,

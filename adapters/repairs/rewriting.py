@@ -13,10 +13,14 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from schemas.messages import (
+    AudioPart,
     FunctionTool,
+    ImagePart,
     Message,
+    OpaquePart,
     Part,
     ResponseFormat,
+    TextPart,
     ToolCall,
     ToolChoice,
 )
@@ -79,19 +83,33 @@ _FUNCTION: Final = b'"function"'
 
 
 def with_content(message: Message, content: str | tuple[Part, ...] | None) -> Message:
-    """Return the message with other content.
-
-    In the client's JSON the content is that of the parts. If one of them was made here, the content
-    has none, and the message is encoded again from what else the JSON has.
-    """
+    """Return the message with other content. Its JSON has that of the parts, or what they say."""
     raw = message.raw
     if not isinstance(raw, Raw):
         return replace(message, content=content)
     sent: object = content
     if isinstance(content, tuple):
-        raws = [one.raw for one in content]
-        sent = UNSET if UNSET in raws else raws
+        sent = [_part(one) for one in content]
     return replace(message, content=content, raw=with_members(raw, {"content": sent}))
+
+
+def _part(one: Part) -> Raw | Mapping[str, object]:
+    """Return a part as OpenAI's dialect writes it."""
+    if isinstance(one.raw, Raw):
+        return one.raw
+    match one:
+        case TextPart():
+            return {"type": "text", "text": one.text}
+        case ImagePart():
+            image = (
+                {"url": one.url} if one.detail is UNSET else {"url": one.url, "detail": one.detail}
+            )
+            return {"type": "image_url", "image_url": image}
+        case AudioPart():
+            audio = {"data": one.data, "format": one.format}
+            return {"type": "input_audio", "input_audio": audio}
+        case OpaquePart():
+            return one.raw
 
 
 def each_message(request: ChatRequest, change: Callable[[Message], Message]) -> ChatRequest | None:

@@ -83,6 +83,7 @@ def text_results(source: str, models: Callable[[str], bool] = every_model) -> Re
     """Return the rule for a vendor. source: where it says that a result is text."""
     return Repair(
         name="tool_media",
+        about="moves images, files and audio from results to the user's next message",
         source=source,
         facts=TOOL_MEDIA,
         apply=_with_text_results,

@@ -51,6 +51,7 @@ def tool_names(source: str, allowed: str, longest: int = 64) -> Repair:
 
     return Repair(
         name="tool_name",
+        about="sends functions under names that the vendor takes; the answer has the client's",
         source=source,
         facts=TOOLS | CALLS,
         apply=apply,

@@ -5,9 +5,10 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
-from gateway.surfaces.decoding import invalid_request, null_to_unset
+from gateway.surfaces.decoding import invalid_request, is_null, null_to_unset
 from gateway.surfaces.openai.parts import read_calls, read_parts
 from gateway.surfaces.openai.reasoning import read_reasoning
+from gateway.surfaces.openai.stream_chunks import encode
 from gateway.surfaces.openai.wire import ALLOWED
 from gateway.surfaces.strict_structs import strict
 from schemas.errors import InvalidRequest
@@ -17,20 +18,21 @@ from schemas.messages import Message, OpaquePart, Part, Role, TextPart
 class _MessageWire(Struct, frozen=True, kw_only=True):
     role: Role
     content: str | list[Raw] | None = None
-    name: str | None = None
-    tool_calls: list[Raw] | None = None
-    tool_call_id: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-    reasoning_signature: str | None = None
-    reasoning_details: list[Raw] | None = None
-    refusal: str | None = None
+    name: str | UnsetType | None = UNSET
+    tool_calls: list[Raw] | UnsetType | None = UNSET
+    tool_call_id: str | UnsetType | None = UNSET
+    reasoning: str | UnsetType | None = UNSET
+    reasoning_content: str | UnsetType | None = UNSET
+    reasoning_signature: str | UnsetType | None = UNSET
+    reasoning_details: list[Raw] | UnsetType | None = UNSET
+    refusal: str | UnsetType | None = UNSET
     function_call: Raw | UnsetType = UNSET
     audio: Raw | UnsetType = UNSET
 
 
 _decoder: Final = msgspec.json.Decoder(_MessageWire)
 _strict: Final = msgspec.json.Decoder(strict(_MessageWire))
+_fields: Final = msgspec.json.Decoder(dict[str, Raw])
 MAX_MESSAGES: Final = 10_000
 _SPEAKERS: Final = frozenset(("user", "system", "developer"))
 
@@ -53,12 +55,45 @@ def read_messages(raws: list[Raw], *, strictly: bool = False) -> tuple[Message, 
             raise invalid_request(exc, f"messages[{place}]", ALLOWED) from exc
         role, content, name = wire.role, wire.content, wire.name
         # Most messages: text of someone who can do nothing but speak.
-        if content and type(content) is str and role in _SPEAKERS and not wire.tool_calls:
-            name = UNSET if name is None else name
+        if (
+            content
+            and type(content) is str
+            and role in _SPEAKERS
+            and not wire.tool_calls
+            and name is not None
+        ):
             messages.append(Message(role=role, content=content, name=name, raw=raw))
         else:
-            messages.append(_read(wire, raw, place, strictly))
+            messages.append(_read(wire, _without_nulls(wire, raw), place, strictly))
     return tuple(messages)
+
+
+def _without_nulls(wire: _MessageWire, raw: Raw) -> Raw:
+    """Return the message without nulls and without an empty list of calls, which vendors refuse.
+
+    Clients that dump the answer's message send them. A content that is null stays.
+    """
+    if (
+        wire.name is not None
+        and wire.tool_calls is not None
+        and wire.tool_calls != []
+        and wire.tool_call_id is not None
+        and wire.reasoning is not None
+        and wire.reasoning_content is not None
+        and wire.reasoning_signature is not None
+        and wire.reasoning_details is not None
+        and wire.refusal is not None
+        and (wire.function_call is UNSET or not is_null(wire.function_call))
+        and (wire.audio is UNSET or not is_null(wire.audio))
+    ):
+        return raw
+    kept = {
+        name: one
+        for name, one in _fields.decode(raw).items()
+        if name == "content"
+        or not (is_null(one) or (name == "tool_calls" and wire.tool_calls == []))
+    }
+    return Raw(encode(kept))
 
 
 def _read(wire: _MessageWire, raw: Raw, place: int, strictly: bool) -> Message:
@@ -71,7 +106,7 @@ def _read(wire: _MessageWire, raw: Raw, place: int, strictly: bool) -> Message:
         content = read_parts(content, place, strictly=strictly)
     _check_content(content, role, place)
     name, answers = wire.name, wire.tool_call_id
-    if role == "tool" and answers is None:
+    if role == "tool" and not isinstance(answers, str):
         raise _wrong(place, "tool_call_id", "is required in a message of role tool")
     return Message(
         role=role,
@@ -87,14 +122,14 @@ def _read_assistant(wire: _MessageWire, raw: Raw, place: int, strictly: bool) ->
     content, name = wire.content, wire.name
     if isinstance(content, list):
         content = read_parts(content, place, strictly=strictly) if content else None
-    if content is None:
+    if content is None and isinstance(wire.refusal, str):
         content = wire.refusal
     calls, opaque = (
         read_calls(wire.tool_calls, place, strictly=strictly) if wire.tool_calls else ((), ())
     )
     if wire.function_call is not UNSET or wire.audio is not UNSET:
         opaque = (*opaque, *_other_dialect(wire))
-    thinking = wire.reasoning_content if wire.reasoning is None else wire.reasoning
+    thinking = wire.reasoning if isinstance(wire.reasoning, str) else wire.reasoning_content
     thoughts = read_reasoning(wire.reasoning_details, place) if wire.reasoning_details else ()
     if content is None and not (calls or opaque or thinking or thoughts):
         raise _wrong(place, "content", "is required in an assistant message without tool_calls")

@@ -33,7 +33,9 @@ class _ImageUrl(Struct, frozen=True, kw_only=True):
 
 
 class _ImageWire(Struct, frozen=True, kw_only=True, tag_field="type", tag="image_url"):
-    image_url: _ImageUrl
+    """image_url: an object, or the bare address."""
+
+    image_url: _ImageUrl | str
 
 
 class _Audio(Struct, frozen=True, kw_only=True):
@@ -125,7 +127,11 @@ def _read_part(raw: Raw, message: int, place: int, strictly: bool) -> Part:
         case _RefusalWire(refusal=text):
             return TextPart(text=text, raw=raw)
         case _ImageWire(image_url=image):
-            _check_url(image.url, f"messages[{message}].content[{place}].image_url.url")
+            where = f"messages[{message}].content[{place}].image_url"
+            if isinstance(image, str):
+                _check_url(image, where)
+                return ImagePart(url=image, raw=raw)
+            _check_url(image.url, f"{where}.url")
             detail = UNSET if image.detail is None else image.detail
             return ImagePart(url=image.url, detail=detail, raw=raw)
         case _AudioWire(input_audio=audio):

@@ -44,7 +44,7 @@ class _NamedWire(Struct, frozen=True, kw_only=True):
 
 
 class _Schema(Struct, frozen=True, kw_only=True):
-    name: NonEmpty
+    name: str | None = None
     description: str | None = None
     schema: Raw | UnsetType = UNSET
     strict: bool | None = None
@@ -118,7 +118,7 @@ def read_response_format(form: Raw, *, strictly: bool = False) -> ResponseFormat
             wire = _decode(_schema, form, where).json_schema
             return ResponseFormat(
                 type="json_schema",
-                name=wire.name,
+                name=UNSET if wire.name is None else wire.name,
                 description=UNSET if wire.description is None else wire.description,
                 schema=_object(wire.schema, f"{where}.json_schema.schema"),
                 strict=UNSET if wire.strict is None else wire.strict,

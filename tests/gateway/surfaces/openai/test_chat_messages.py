@@ -183,7 +183,8 @@ def test_parts_of_unknown_type_stay_as_they_came(part: dict[str, object]) -> Non
         ({"type": "text", "text": 5}, ".text"),
         ({"type": "text", "text": None}, ".text"),
         ({"type": "image_url"}, ".image_url"),
-        ({"type": "image_url", "image_url": "https://a.test/b.png"}, ".image_url"),
+        ({"type": "image_url", "image_url": "ftp://a.test/b.png"}, ".image_url"),
+        ({"type": "image_url", "image_url": 5}, ".image_url"),
         ({"type": "image_url", "image_url": {}}, ".image_url.url"),
         ({"type": "input_audio", "input_audio": {"data": "x"}}, ".input_audio.format"),
         (

@@ -214,7 +214,7 @@ def test_a_form_that_we_do_not_know_stays_as_it_came() -> None:
         ("json_object", "response_format"),
         ({}, "response_format.type"),
         ({"type": "json_schema"}, "response_format.json_schema"),
-        ({"type": "json_schema", "json_schema": {}}, "response_format.json_schema.name"),
+        ({"type": "json_schema", "json_schema": {"name": 5}}, "response_format.json_schema.name"),
         (
             {"type": "json_schema", "json_schema": {"name": "x", "schema": "y"}},
             "response_format.json_schema.schema",
