@@ -20,7 +20,7 @@ from schemas.messages import (
     TextPart,
     ToolChoice,
 )
-from schemas.requests import ChatRequest, EmbeddingsRequest, Request
+from schemas.requests import ChatRequest, EmbeddingsRequest, Original, Request
 from schemas.sampling import Sampling
 
 DEVELOPER: Final = 1 << 0
@@ -46,6 +46,7 @@ ONE_CALL: Final = 1 << 19
 FORCED: Final = 1 << 20
 STOPS: Final = 1 << 21
 SAMPLED: Final = 1 << 22
+THINKING: Final = 1 << 23
 
 MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -72,6 +73,7 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         FORCED: "the request forces a call",
         STOPS: "the request has stop strings",
         SAMPLED: "the request sets how tokens are drawn",
+        THINKING: "a client of the Messages API says how the model thinks",
     }
 )
 """What each fact says of a request."""
@@ -79,6 +81,7 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
 DRAWS: Final = (
     "temperature",
     "top_p",
+    "top_k",
     "presence_penalty",
     "frequency_penalty",
     "logit_bias",
@@ -142,6 +145,8 @@ def facts_of(request: Request) -> int:
         bits |= SAMPLING | _stops(request.sampling)
         if any(getattr(request.sampling, name) is not UNSET for name in DRAWS):
             bits |= SAMPLED
+    if request.original is not None:
+        bits |= original_facts(request.original)
     if request.extra:
         bits |= EXTRA
     if request.nested:
@@ -149,6 +154,14 @@ def facts_of(request: Request) -> int:
     if request.begun:
         bits |= BEGUN
     return bits
+
+
+def original_facts(original: Original) -> int:
+    """Return the facts of what a client wrote in another dialect than OpenAI's, as bits."""
+    if original.dialect != "anthropic":
+        return 0
+    fields = original.fields
+    return THINKING if "thinking" in fields or "output_config" in fields else 0
 
 
 def _stops(sampling: Sampling) -> int:

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from adapters.anthropic.claude_models import takes_prefill
 from adapters.anthropic.decode import AnthropicDecoder
 from adapters.anthropic.encode import BETA, SAMPLING, betas, count_body, messages_body
 from adapters.anthropic.errors import error_from
 from adapters.anthropic.json_object import json_tool
 from adapters.anthropic.original_fields import DIALECT, is_native
-from adapters.anthropic.prefill import takes_prefill
 from adapters.anthropic.repairs import ANTHROPIC_REPAIRS
 from adapters.anthropic.wire import read_count
 from adapters.base import PROVEN, Ceilings, Continues, Endpoint, Framing, Outbound, Range, Supports

@@ -12,12 +12,18 @@ from typing import cast
 import msgspec
 from msgspec import Raw, UnsetType
 
-from adapters.anthropic.claude_models import is_others
+from adapters.anthropic.asked_thinking import LEAST_BUDGET, SHARES, budget_of
+from adapters.anthropic.claude_models import is_others, thinks_by_budget
 from adapters.anthropic.content_blocks import Block
 from adapters.anthropic.json_object import add_json_tool
 from adapters.anthropic.kept_turns import kept_turns
 from adapters.anthropic.messages import conversation
-from adapters.anthropic.original_fields import kept_tools, same_conversation, unchanged_fields
+from adapters.anthropic.original_fields import (
+    kept_tools,
+    same_conversation,
+    says_effort,
+    unchanged_fields,
+)
 from adapters.openai.wire import NULL, UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
@@ -32,23 +38,8 @@ SAMPLING: Mapping[str, str] = {
 }
 """Our names -> the wire's."""
 
-EFFORTS: Mapping[str, tuple[str, int]] = {
-    "minimal": ("low", 10),
-    "low": ("low", 20),
-    "medium": ("medium", 50),
-    "high": ("high", 80),
-    "xhigh": ("xhigh", 90),
-    "max": ("max", 95),
-}
-"""`reasoning_effort` -> the vendor's level, and the thinking budget in percent of `max_tokens` for
-models that need a number. `none` is handled separately."""
-
-BUDGETED = re.compile(
-    r"(.*[/.])?claude-(3-7-sonnet|(opus|sonnet|haiku)-4(-[015])?)(-latest|[-@][0-9]{8})?"
-)
-"""Models with a thinking budget in tokens, and no effort levels."""
-
-LEAST_BUDGET = 1024
+EFFORTS = (*SHARES,)
+"""Levels of `reasoning_effort`; `none` is handled separately."""
 
 TOOL_FIELDS = (
     "allowed_callers",
@@ -155,7 +146,9 @@ def _body(
             body["tool_choice"] = choice
     if not isinstance(request.user, UnsetType):
         body["metadata"] = {"user_id": request.user}
-    if "thinking" not in sent and "output_config" not in sent:
+    if says_effort(request):
+        add_json_tool(body, request, sent.get("thinking"))
+    else:
         _add_output(body, request, model)
     body |= sent
     if request.stream:
@@ -168,7 +161,7 @@ def _add_output(body: Block, request: ChatRequest, model: str) -> None:
     output: Block = {}
     if not isinstance(request.reasoning_effort, UnsetType):
         _add_thinking(body, output, request, model)
-    add_json_tool(body, request)
+    add_json_tool(body, request, request.extra.get("thinking"))
     form = _format(request.response_format)
     if form is not None:
         output["format"] = form
@@ -294,25 +287,18 @@ def _add_thinking(body: Block, output: Block, request: ChatRequest, model: str) 
             f"reasoning_effort: this backend supports none, {', '.join(EFFORTS)}",
             param="reasoning_effort",
         )
-    word, share = EFFORTS[effort]
-    if BUDGETED.fullmatch(model):
-        budget = _budget(request.sampling.max_tokens or 0, share)
-        body["thinking"] = {"type": "enabled", "budget_tokens": budget}
-    else:
+    if not thinks_by_budget(model):
         body["thinking"] = {"type": "adaptive"}
-        output["effort"] = word
-
-
-def _budget(limit: int, share: int) -> int:
-    """Return the thinking budget in tokens, which is part of `max_tokens` and must be smaller."""
-    budget = max(LEAST_BUDGET, limit * share // 100)
-    if budget >= limit:
+        output["effort"] = "low" if effort == "minimal" else effort
+        return
+    budget = budget_of(effort, request.sampling.max_tokens or 0)
+    if budget is None:
         raise InvalidRequest(
             "reasoning_effort: this model needs a thinking budget of at least "
             f"{LEAST_BUDGET} tokens; send max_tokens over {LEAST_BUDGET}, or reasoning_effort none",
             param="reasoning_effort",
         )
-    return budget
+    body["thinking"] = {"type": "enabled", "budget_tokens": budget}
 
 
 def _format(form: ResponseFormat | UnsetType) -> Block | None:

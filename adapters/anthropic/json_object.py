@@ -43,14 +43,16 @@ def json_tool(request: GenerateRequest) -> str:
     return name
 
 
-def add_json_tool(body: Block, request: ChatRequest) -> None:
-    """Add the tool. Raises InvalidRequest with thinking, which forbids forcing a tool call."""
+def add_json_tool(body: Block, request: ChatRequest, thinking: Raw | None) -> None:
+    """Add the tool. Raises InvalidRequest with a thinking budget, which forbids forcing a call.
+
+    thinking: the client's own.
+    """
     name = json_tool(request)
     if not name:
         return
-    thinks = body.get("thinking", {"type": "disabled"}) != {"type": "disabled"}
-    thinking = bytes(request.extra.get("thinking", Raw(b"")))
-    if thinks or (thinking and b'"disabled"' not in thinking):
+    ours = cast("Mapping[str, object]", body.get("thinking", {}))
+    if ours.get("type") == "enabled" or (thinking and b'"enabled"' in bytes(thinking)):
         raise InvalidRequest(
             "response_format.type: with thinking, this backend supports text and json_schema; "
             "describe the JSON with a schema, or send reasoning_effort none",

@@ -57,13 +57,7 @@ def unchanged_fields(request: ChatRequest) -> dict[str, Raw]:
 
 
 def _add_format(fields: dict[str, Raw], form: ResponseFormat | UnsetType) -> None:
-    """Put another format into the client's `output_config`, or drop what has to be written again.
-
-    Any JSON object is an answer that a tool takes, which depends on the thinking.
-    """
-    if isinstance(form, ResponseFormat) and form.type == "json_object":
-        _drop(fields, True, "thinking", "output_config")
-        return
+    """Put another format into the client's `output_config`."""
     config = dict(read_object(fields["output_config"])) if "output_config" in fields else {}
     config.pop("format", None)
     if isinstance(form, ResponseFormat) and isinstance(form.schema, Raw):
@@ -72,6 +66,16 @@ def _add_format(fields: dict[str, Raw], form: ResponseFormat | UnsetType) -> Non
         fields["output_config"] = Raw(_encode(config))
     else:
         fields.pop("output_config", None)
+
+
+def says_effort(request: ChatRequest) -> bool:
+    """Return whether the client wrote itself how the model thinks, and nothing else says it."""
+    original = request.original
+    return (
+        is_native(request)
+        and original is not None
+        and request.reasoning_effort is original.read.reasoning_effort
+    )
 
 
 def kept_tools(request: ChatRequest) -> Mapping[int, Raw]:

@@ -4,6 +4,8 @@ from typing import Final
 
 from adapters.anthropic.claude_models import may_be_claude
 from adapters.anthropic.cloud_betas import VERTEX_BETAS, VERTEX_SOURCE
+from adapters.anthropic.sampling_repairs import SAMPLING_REPAIRS
+from adapters.anthropic.thinking_repairs import THINKING_REPAIRS
 from adapters.repairs.betas import betas
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.closed_schemas import closed_schemas
@@ -25,6 +27,8 @@ ANTHROPIC_REPAIRS: Final = (
         lambda _: (CLAUDE,),
         checks=may_be_claude,
     ),
+    *THINKING_REPAIRS,
+    *SAMPLING_REPAIRS,
     MESSAGE_NAMES,
     IMAGE_DETAIL,
     call_ids("https://github.com/anomalyco/opencode/issues/2214", "[a-zA-Z0-9_-]{1,256}"),

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import ClassVar, assert_never
 from urllib.parse import quote, urlsplit
 
+from adapters.anthropic.claude_models import takes_prefill
 from adapters.anthropic.encode import BETA
-from adapters.anthropic.prefill import takes_prefill
 from adapters.base import PROVEN, Continues, Endpoint, Framing, Outbound, Range, Supports
 from adapters.bedrock.decode import ConverseDecoder
 from adapters.bedrock.embeddings import (
@@ -72,7 +72,7 @@ SUPPORTS = Supports(
     thoughts=PROVEN,
     headers=frozenset({BETA}),
     lacks=lacks,
-    continues=Continues(model=lambda name: takes_prefill(name.rpartition(".")[2]), trimmed=True),
+    continues=Continues(model=takes_prefill, trimmed=True),
     proofs=frozenset({CLAUDE}),
     repairs=BEDROCK_REPAIRS,
     ranges={

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from adapters.anthropic.asked_thinking import asked
 from adapters.anthropic.encode import betas
 from adapters.anthropic.kept_turns import ordered_blocks
 from adapters.bedrock.content_blocks import Block, cache_point, marks_of, tool_name
@@ -121,6 +122,13 @@ def _model_fields(request: ChatRequest, model: str) -> Block:
 
 def _reasoning(request: ChatRequest, model: str) -> Reasoning:
     """Raises InvalidRequest if the client also sends it in the model's own format."""
+    if CLAUDE.search(model):
+        own = asked(request)
+        if own.native:
+            # Of other types the object is a field outside the schema, which is sent as it is.
+            thinks = own.kind in ("adaptive", "enabled")
+            thinking: Block = {"thinking": own.thinking} if thinks else {}
+            return Reasoning(additional=thinking, effort=own.effort)
     if not request.reasoning_effort:
         return Reasoning()
     max_tokens = request.sampling.max_tokens

@@ -18,13 +18,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from adapters.anthropic.asked_thinking import LEAST_BUDGET, budget_of
+from adapters.anthropic.claude_models import thinks_by_budget
 from adapters.bedrock.content_blocks import Block
 from schemas.errors import InvalidRequest
 
 CLAUDE: Final = re.compile(r"anthropic\.claude-")
-BUDGETED: Final = re.compile(
-    r"anthropic\.claude-(3-7-sonnet|(opus|sonnet|haiku)-4(-[015])?)(?=-\d{8}|-v\d|:|$)"
-)
 WITHOUT_REASONING: Final = re.compile(r"anthropic\.claude-(v\d|instant|2|3-(?!7))")
 GPT_OSS: Final = re.compile(r"openai\.gpt-oss")
 NOVA_2: Final = re.compile(r"amazon\.nova-2")
@@ -49,19 +48,8 @@ THREE: Final[Mapping[str, str]] = {
 }
 """Levels of gpt-oss and Nova 2."""
 
-SHARES: Final[Mapping[str, int]] = {
-    "minimal": 10,
-    "low": 20,
-    "medium": 50,
-    "high": 80,
-    "xhigh": 90,
-    "max": 95,
-}
-"""Thinking budget in percent of `max_tokens`, as for Anthropic itself."""
-
 _EFFORT: Final = frozenset({"reasoning_effort"})
 
-LEAST_BUDGET: Final = 1024
 LIMIT: Final = 32_000
 """Tokens assumed as `max_tokens` if it is not sent: what every model with a budget can generate.
 https://docs.anthropic.com/en/docs/about-claude/models/overview"""
@@ -90,8 +78,8 @@ def reasoning(effort: str, model: str, max_tokens: int | None) -> Reasoning:
         if effort == "none":
             return Reasoning(additional={"thinking": {"type": "disabled"}})
         word = _word(effort, WORDS, "none, ")
-        if BUDGETED.search(model):
-            budget = _budget(LIMIT if max_tokens is None else max_tokens, SHARES[effort])
+        if thinks_by_budget(model):
+            budget = _budget(effort, LIMIT if max_tokens is None else max_tokens)
             thinking: Block = {"type": "enabled", "budget_tokens": budget}
             return Reasoning(additional={"thinking": thinking})
         return Reasoning(additional={"thinking": {"type": "adaptive"}}, effort=word)
@@ -121,10 +109,10 @@ def _word(effort: str, words: Mapping[str, str], also: str = "") -> str:
     return words[effort]
 
 
-def _budget(limit: int, share: int) -> int:
+def _budget(effort: str, limit: int) -> int:
     """Return the thinking budget in tokens, which is part of the limit and must be smaller."""
-    budget = max(LEAST_BUDGET, limit * share // 100)
-    if budget >= limit:
+    budget = budget_of(effort, limit)
+    if budget is None:
         raise _refused(
             f"this model needs a thinking budget of at least {LEAST_BUDGET} tokens; send "
             f"max_tokens over {LEAST_BUDGET}, or reasoning_effort none"

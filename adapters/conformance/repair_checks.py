@@ -16,8 +16,6 @@ from schemas.content_facts import facts_of
 from schemas.messages import AudioPart, ImagePart, Message, OpaquePart, Part, TextPart
 from schemas.requests import ChatRequest, Request
 
-_AIM = Aim(model="model-1", tenant="team-1")
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -37,16 +35,25 @@ def check_rule(adapter: Adapter, rule: Repair, rules: Sequence[Repair]) -> None:
     _check_encodes(adapter, rule, rules)
 
 
+def _aim(rule: Repair) -> Aim:
+    return Aim(model=rule.example_model, tenant="team-1")
+
+
+def _of_model(rule: Repair, rules: Sequence[Repair]) -> list[Repair]:
+    return [one for one in rules if one is rule or one.models(rule.example_model)]
+
+
 def _check_alone(rule: Repair) -> None:
     about = f"repair rule {rule.name!r}"
     assert rule.source.startswith("https://"), f"{about}: its source is not an address"
     example = rule.example
     assert rule.facts & facts_of(example), f"{about}: its example lacks the facts that it needs"
-    found = rule.apply(example, _AIM)
+    aim = _aim(rule)
+    found = rule.apply(example, aim)
     assert found is not None, f"{about}: it does not repair its example"
     assert found.changed or found.left_out, f"{about}: it does not say what it changed"
     assert found.request != example, f"{about}: it returns its example unchanged"
-    again = rule.apply(found.request, _AIM)
+    again = rule.apply(found.request, aim)
     assert again is None, f"{about}: it changes a request that it has repaired"
     _check_originals(rule, example, found.request)
 
@@ -56,7 +63,7 @@ def _check_originals(rule: Repair, example: Request, sent: Request) -> None:
     if not isinstance(example, ChatRequest) or not isinstance(sent, ChatRequest):
         return
     marked = tuple([_as_a_client_wrote_it(one) for one in example.messages])
-    found = rule.apply(replace(example, messages=marked), _AIM)
+    found = rule.apply(replace(example, messages=marked), _aim(rule))
     if found is None or not isinstance(found.request, ChatRequest):
         return
     written = {bytes(one.raw) for one in marked if isinstance(one.raw, Raw)}
@@ -117,8 +124,9 @@ def _written(part: Part) -> Part:
 
 def _check_order(rule: Repair, rules: Sequence[Repair]) -> None:
     """All rules in their order leave nothing to do for a second run."""
-    once = repaired(rule.example, rules, _AIM)
-    twice = repaired(once.request, rules, _AIM)
+    aim, rules = _aim(rule), _of_model(rule, rules)
+    once = repaired(rule.example, rules, aim)
+    twice = repaired(once.request, rules, aim)
     assert not twice.made, (
         f"repair rule {rule.name!r}: a second run of all rules changes {twice.made}"
     )
@@ -128,7 +136,8 @@ def _check_encodes(adapter: Adapter, rule: Repair, rules: Sequence[Repair]) -> N
     """The repaired example can be sent."""
     if adapter.supports.chat is None:
         return
-    request = repaired(rule.example, rules, _AIM).request
+    aim = _aim(rule)
+    request = repaired(rule.example, _of_model(rule, rules), aim).request
     if isinstance(request, ChatRequest) and request.sampling.max_tokens is UNSET:
         request = replace(request, sampling=replace(request.sampling, max_tokens=4096))
-    encoded(adapter, request, _AIM.model)
+    encoded(adapter, request, aim.model)

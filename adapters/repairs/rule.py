@@ -81,6 +81,7 @@ class Repair(Struct, frozen=True, kw_only=True, eq=False):
     facts:  bits of schemas.content_facts, of which the request has at least one.
     apply:  returns the repaired request, or `None` if there is nothing to repair.
     example: a request that the rule repairs; the adapter contract checks the rule with it.
+    example_model: the model that the example is for, by the provider's name.
     loss:   see `Loss`.
     models: whether the rule holds for a model of the provider, by its name there.
     fields: paths of fields that clients may not send as they are; the rule gives them a form in
@@ -96,6 +97,7 @@ class Repair(Struct, frozen=True, kw_only=True, eq=False):
     facts: int
     apply: Callable[[Request, Aim], Repaired | None]
     example: Request
+    example_model: str = "model-1"
     loss: Loss = "none"
     models: Callable[[str], bool] = every_model
     fields: tuple[str, ...] = ()

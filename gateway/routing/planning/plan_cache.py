@@ -26,6 +26,7 @@ from schemas.content_facts import (
     facts_of,
     has_old_limit,
     message_facts,
+    original_facts,
     tool_facts,
 )
 from schemas.fields import (
@@ -178,6 +179,8 @@ class PlanCache:
             return None
         if has_old_limit(request):
             facts |= OLD_LIMIT
+        if request.original is not None:
+            facts |= original_facts(request.original)
         given = request.sampling
         if given.seed is not UNSET and given.seed is not None:
             given = replace(given, seed=0)  # evaluations have a seed each, and all are alike

@@ -13,7 +13,13 @@ from msgspec.structs import replace
 
 from gateway.surfaces.anthropic.blocks import DIALECT
 from gateway.surfaces.anthropic.conversation import MessagesConversation
-from gateway.surfaces.anthropic.tools import NO_EFFORT, NO_TOOLS, read_effort, read_tools
+from gateway.surfaces.anthropic.tools import (
+    NO_EFFORT,
+    NO_TOOLS,
+    read_effort,
+    read_tools,
+    thinking_budget,
+)
 from gateway.surfaces.anthropic.wire import ALLOWED, MessagesWire, Metadata
 from gateway.surfaces.decoding import BodyReader, invalid_request, is_null
 from gateway.surfaces.openai.parse import model_name
@@ -24,8 +30,8 @@ from schemas.sampling import Sampling
 BETA: Final = b"anthropic-beta"
 
 COUNTED: Final = 16
-"""Stands for the `max_tokens` of a request that is only counted: backends may require one, OpenAI's
-Responses API this many."""
+"""Stands for the `max_tokens` of a request that is only counted, beyond its thinking: backends may
+require one, OpenAI's Responses API this many."""
 
 _KEPT: Final = (
     "messages",
@@ -59,7 +65,7 @@ def parse_messages(
     if max_tokens is None:
         if not counting:
             raise InvalidRequest("max_tokens is required", param="max_tokens")
-        max_tokens = COUNTED
+        max_tokens = COUNTED + thinking_budget(wire.thinking)
     conversation = MessagesConversation(wire.system, wire.messages)
     tools, effort = NO_TOOLS, NO_EFFORT
     if wire.tools is not UNSET or wire.tool_choice is not UNSET:

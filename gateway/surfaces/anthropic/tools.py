@@ -156,6 +156,16 @@ def read_effort(thinking: Raw | UnsetType, output: Raw | UnsetType, max_tokens: 
     return Effort(effort=effort, form=form, more=more)
 
 
+def thinking_budget(thinking: Raw | UnsetType) -> int:
+    """Return the tokens of a budget; 0 if there is none, or if it is invalid."""
+    if not isinstance(thinking, Raw):
+        return 0
+    try:
+        return _thinking.decode(thinking).budget_tokens or 0
+    except (DecodeError, RecursionError):
+        return 0
+
+
 def _read_thinking(raw: Raw, max_tokens: int, more: dict[str, Raw]) -> str | UnsetType:
     """Return the effort that a budget is worth; `UNSET` if the model decides."""
     try:

@@ -201,11 +201,12 @@ def test_json_objects_and_the_clients_own_functions_go_together(
     assert cast("Json", body["tool_choice"]).items() >= expected.items()
 
 
-def test_a_json_object_is_refused_by_name_where_the_model_thinks() -> None:
-    thinking = {"thinking": raw({"type": "adaptive"})}
+def test_a_json_object_is_refused_by_name_only_with_a_thinking_budget() -> None:
+    budget = {"thinking": raw({"type": "enabled", "budget_tokens": 1024})}
+    adaptive = {"thinking": raw({"type": "adaptive"})}
 
-    assert refused(chat(response_format=IN_JSON, reasoning_effort="low")) == "response_format.type"
-    assert refused(chat(response_format=IN_JSON, extra=thinking)) == "response_format.type"
+    assert refused(chat(response_format=IN_JSON, extra=budget)) == "response_format.type"
+    assert "tools" in sent(chat(response_format=IN_JSON, extra=adaptive))
     assert "tools" in sent(chat(response_format=IN_JSON, reasoning_effort="none"))
 
 
