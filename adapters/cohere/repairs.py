@@ -3,12 +3,14 @@
 from typing import Final
 
 from adapters.repairs.hints import MESSAGE_NAMES
+from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import DEVELOPER_ROLE
 from adapters.repairs.tool_media import text_results
 
 COHERE_REPAIRS: Final = (
     DEVELOPER_ROLE,
     MESSAGE_NAMES,
+    *parallel_calls("https://docs.cohere.com/reference/chat#request.body.tool_choice"),
     text_results("https://docs.cohere.com/reference/chat#request.body.messages.tool"),
 )
 """In the order in which they run."""

@@ -4,6 +4,7 @@ from typing import Final
 
 from adapters.gemini.encode import is_older
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
+from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import later_system
 from adapters.repairs.tool_media import text_results
 from adapters.repairs.tool_names import tool_names
@@ -13,6 +14,7 @@ GEMINI_REPAIRS: Final = (
     tool_names(
         "https://github.com/google-gemini/gemini-cli/issues/9535", "[A-Za-z_][A-Za-z0-9_.:-]{0,63}"
     ),
+    *parallel_calls("https://ai.google.dev/api/caching#FunctionCallingConfig"),
     MESSAGE_NAMES,
     IMAGE_DETAIL,
     text_results(

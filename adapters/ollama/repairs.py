@@ -3,7 +3,17 @@
 from typing import Final
 
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
+from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import DEVELOPER_ROLE
+from adapters.repairs.withheld_tools import withheld_tools
 
-OLLAMA_REPAIRS: Final = (DEVELOPER_ROLE, MESSAGE_NAMES, IMAGE_DETAIL)
+_DOCS: Final = "https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion"
+
+OLLAMA_REPAIRS: Final = (
+    DEVELOPER_ROLE,
+    MESSAGE_NAMES,
+    IMAGE_DETAIL,
+    *parallel_calls(_DOCS),
+    withheld_tools(_DOCS),
+)
 """In the order in which they run."""

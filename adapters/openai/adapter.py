@@ -47,6 +47,9 @@ from adapters.openai.vendor_profile import (
 )
 from adapters.openai.vendor_profiles import OPENAI
 from adapters.openai.wire import NULL, UNREADABLE, EmbeddingList, read_object, read_vectors
+from adapters.repairs.parallel_calls import parallel_calls
+from adapters.repairs.rule import Repair
+from adapters.repairs.withheld_tools import withheld_tools
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.events import Usage
@@ -204,8 +207,15 @@ class OpenAIAdapter:
             ranges={name: bound for name, bound in bounds.items() if bound != Range()},
             translated=vendor.translated,
             continues=Continues(model=EVERY_MODEL) if vendor.prefix_path else None,
-            repairs=vendor.repairs,
+            repairs=(*vendor.repairs, *self._lacking_switches()),
         )
+
+    def _lacking_switches(self) -> tuple[Repair, ...]:
+        """Return the rules for what the vendor has no word for."""
+        lacking = self.vendor.unsupported
+        source = (self.vendor.sources or OPENAI.sources)[0].url
+        found = parallel_calls(source) if "parallel_tool_calls" in lacking else ()
+        return (*found, withheld_tools(source)) if "tool_choice" in lacking else found
 
     def _outbound(self, path: str, body: Body, request: Request, *, stream: bool) -> Outbound:
         return Outbound(

@@ -6,12 +6,19 @@ from adapters.openai.repairs import PRIVATE_VALUES
 from adapters.openai_responses.container_items import CONTAINER_ITEMS
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.hints import MESSAGE_NAMES
+from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import DEVELOPER_ROLE
 from adapters.repairs.tool_media import text_results
+from adapters.repairs.withheld_tools import withheld_tools
 
 _IDS: Final = call_ids("https://github.com/dyad-sh/dyad/issues/4304", r".{1,64}")
 
-RESPONSES_REPAIRS: Final = (MESSAGE_NAMES, _IDS, PRIVATE_VALUES, CONTAINER_ITEMS)
+RESPONSES_REPAIRS: Final = (
+    MESSAGE_NAMES,
+    _IDS,
+    PRIVATE_VALUES,
+    CONTAINER_ITEMS,
+)
 """OpenAI's own servers and Azure's, in the order in which the rules run."""
 
 OTHERS_REPAIRS: Final = (
@@ -20,6 +27,11 @@ OTHERS_REPAIRS: Final = (
     text_results("https://github.com/ollama/ollama/blob/main/openai/responses.go"),
 )
 """Servers of open models."""
+
+_OLLAMA: Final = "https://github.com/ollama/ollama/blob/main/openai/responses.go"
+
+OLLAMA_REPAIRS: Final = (*OTHERS_REPAIRS, *parallel_calls(_OLLAMA), withheld_tools(_OLLAMA))
+"""Ollama, which has no tool choice."""
 
 AGGREGATOR_REPAIRS: Final = (MESSAGE_NAMES,)
 """OpenRouter, which knows all roles, and images in results."""

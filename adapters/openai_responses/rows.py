@@ -17,6 +17,7 @@ from adapters.openai_compatible.azure import ENTRA
 from adapters.openai_responses.adapter import ResponsesAdapter
 from adapters.openai_responses.repairs import (
     AGGREGATOR_REPAIRS,
+    OLLAMA_REPAIRS,
     OTHERS_REPAIRS,
     RESPONSES_REPAIRS,
 )
@@ -98,7 +99,7 @@ class OllamaResponsesAdapter(ResponsesAdapter):
     name: ClassVar[str] = "ollama-responses"
     row: ClassVar[ResponsesRow] = ResponsesRow(
         name="ollama-responses",
-        repairs=OTHERS_REPAIRS,
+        repairs=OLLAMA_REPAIRS,
         chat=_LOCAL - {"tool_choice", "parallel_tool_calls", "messages.remote_image"},
         extra=frozenset({"reasoning", "text", "truncation"}),
         thoughts=READABLE,

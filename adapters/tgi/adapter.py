@@ -16,9 +16,9 @@ from adapters.base import Decoder, Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.errors import error_from
 from adapters.openai.adapter import accept, merged_headers
-from adapters.openai.repairs import SERVER_REPAIRS
 from adapters.tgi.chat import CHAT, EXTRA, TgiChat, with_valid_top_p
 from adapters.tgi.decode import TgiDecoder, prompt_tokens
+from adapters.tgi.repairs import TGI_REPAIRS
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.requests import (
@@ -55,7 +55,7 @@ COMPLETION_EXTRA = frozenset({"adapter_id", "grammar", "truncate"})
 SUPPORTS = Supports(
     client_fields=withheld("tgi"),
     chat=CHAT,
-    repairs=SERVER_REPAIRS,
+    repairs=TGI_REPAIRS,
     completion=frozenset(PARAMETERS),
     extra_fields={"chat": EXTRA, "completion": COMPLETION_EXTRA},
     ranges={

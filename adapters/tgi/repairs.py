@@ -1,0 +1,13 @@
+"""Repair rules of TGI's chat."""
+
+from typing import Final
+
+from adapters.openai.repairs import server_repairs
+from adapters.repairs.parallel_calls import parallel_calls
+
+_ROUTER: Final = (
+    "https://github.com/huggingface/text-generation-inference/blob/main/router/src/lib.rs"
+)
+
+TGI_REPAIRS: Final = server_repairs(*parallel_calls(_ROUTER))
+"""In the order in which they run."""
