@@ -71,6 +71,7 @@ class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
     begun:         the last message is the beginning of the answer, and the model continues it.
     private:       fields under the vendor's own names whose values are hashed with the name of the
                    client's key, so that no client reaches what is another's.
+    written:       fields under the vendor's own names that a repair has added, as JSON.
     """
 
     task: ClassVar[Literal["chat"]] = "chat"
@@ -96,6 +97,7 @@ class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
     original: Original | None = None
     begun: bool = False
     private: dict[str, str] = {}
+    written: dict[str, Raw] = {}
 
 
 class CompletionRequest(

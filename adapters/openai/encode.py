@@ -169,6 +169,8 @@ def chat_body(request: ChatRequest, model: str, allowed: BodyFields) -> Body:
     _add_stream(body, request, allowed)
     if request.private:
         body.update(request.private)
+    if request.written:
+        body.update(request.written)
     return body
 
 

@@ -5,6 +5,8 @@ differences, that a stored source shows; a comment names what was looked for and
 """
 
 from adapters.base import Range
+from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
+from adapters.openai.repairs import server_repairs
 from adapters.openai.vendor_profile import Source, VendorProfile
 
 MORE: tuple[VendorProfile, ...] = (
@@ -33,6 +35,7 @@ MORE: tuple[VendorProfile, ...] = (
     # not found.
     VendorProfile(
         name="github-models",
+        repairs=server_repairs(*CHAT_MODEL_REPAIRS),
         base_url="https://models.github.ai/inference",
         unsupported=frozenset({"input.tokens"}),
         completion=False,

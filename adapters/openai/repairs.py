@@ -6,6 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from adapters.openai.model_families import is_gemini, is_openais, refuses_max_tokens
+from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
 from adapters.repairs.answer_fields import ALL as ALL_ANSWER_FIELDS
 from adapters.repairs.answer_fields import GATEWAYS, AnswerFields, answer_fields
 from adapters.repairs.cache_marks import no_cache_marks
@@ -85,6 +86,7 @@ OPENAI_REPAIRS: Final = (
     CALL_IDS,
     _new_limit(every_model),
     PRIVATE_VALUES,
+    *CHAT_MODEL_REPAIRS,
 )
 """OpenAI's own servers and Azure's, where every model takes the newer name."""
 
@@ -97,6 +99,7 @@ COMPATIBLE_REPAIRS: Final = (
     replace(DEVELOPER_ROLE, models=_is_others),
     _new_limit(refuses_max_tokens),
     private_fields(_CACHE_DOCS, *_PRIVATE, models=is_openais),
+    *CHAT_MODEL_REPAIRS,
 )
 """A server about which nothing is known: it may be a proxy in front of OpenAI."""
 

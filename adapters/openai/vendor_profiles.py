@@ -7,6 +7,7 @@ here; docs/providers/compatible.md contains this table and further findings.
 from operator import attrgetter
 
 from adapters.base import Range
+from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, MOONSHOT, XAI
 from adapters.openai.more_vendor_profiles import MORE
 from adapters.openai.repairs import OPENAI_REPAIRS, server_repairs
 from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
@@ -46,7 +47,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="dashscope",
-        repairs=server_repairs(marks=True),
+        repairs=server_repairs(*DASHSCOPE, marks=True),
         cache_marks=every_model,
         base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         unsupported=frozenset({"input.tokens"}),
@@ -71,6 +72,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="deepseek",
+        repairs=server_repairs(*DEEPSEEK),
         base_url="https://api.deepseek.com",
         completion=False,
         embeddings=False,
@@ -245,12 +247,15 @@ _ROWS: tuple[VendorProfile, ...] = (
             private_fields(
                 "https://platform.kimi.ai/docs/api/chat", "prompt_cache_key", "safety_identifier"
             ),
+            *MOONSHOT,
         ),
         base_url="https://api.moonshot.ai/v1",
         completion=False,
         embeddings=False,
+        thoughts=("reasoning_content",),
         sources=(
             Source(url="https://platform.kimi.ai/docs/api/models-overview", edition="2026-11"),
+            Source(url="https://github.com/QuantumNous/new-api/issues/3121", edition="2026-03"),
         ),
     ),
     VendorProfile(
@@ -392,6 +397,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="xai",
+        repairs=server_repairs(*XAI),
         marked=True,
         base_url="https://api.x.ai/v1",
         unsupported=frozenset({"logit_bias"}),

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from adapters.openai.model_repairs import RESPONSES_MODEL_REPAIRS
 from adapters.openai.repairs import PRIVATE_VALUES
 from adapters.openai_responses.container_items import CONTAINER_ITEMS
 from adapters.repairs.call_ids import call_ids
@@ -18,6 +19,7 @@ RESPONSES_REPAIRS: Final = (
     _IDS,
     PRIVATE_VALUES,
     CONTAINER_ITEMS,
+    *RESPONSES_MODEL_REPAIRS,
 )
 """OpenAI's own servers and Azure's, in the order in which the rules run."""
 

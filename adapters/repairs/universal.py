@@ -7,6 +7,7 @@ from adapters.repairs.call_ids import call_ids
 from adapters.repairs.foreign_items import FOREIGN_ITEMS
 from adapters.repairs.pairs import PAIRS
 from adapters.repairs.rule import Repair
+from adapters.repairs.stops import stops
 from adapters.repairs.tool_names import NAMES_OF_64
 
 IDS: Final = call_ids("https://github.com/maximhq/bifrost/issues/5097", r".{1,256}")
@@ -15,7 +16,16 @@ UNIVERSAL: Final = (FOREIGN_ITEMS, PAIRS, IDS, NAMES_OF_64)
 """In the order in which they run."""
 
 
-def with_universal(own: Sequence[Repair]) -> tuple[Repair, ...]:
-    """Return a backend's rules after the universal ones; its own of the same name replace those."""
+def stop_limit(most: int) -> Repair:
+    """Return the rule of a backend that takes so many stop strings."""
+    return stops("https://github.com/BerriAI/litellm/issues/18921", most, name="stop_limit")
+
+
+def with_universal(own: Sequence[Repair], most_stops: int | None = None) -> tuple[Repair, ...]:
+    """Return a backend's rules after the universal ones; its own of the same name replace those.
+
+    most_stops: how many stop strings the backend takes; `None`: any number.
+    """
     names = {rule.name for rule in own}
-    return (*[rule for rule in UNIVERSAL if rule.name not in names], *own)
+    last = () if most_stops is None else (stop_limit(most_stops),)
+    return (*[rule for rule in UNIVERSAL if rule.name not in names], *own, *last)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from adapters.base import Supports
-from adapters.repairs.universal import UNIVERSAL
 from adapters.repairs.rule import Repair
+from adapters.repairs.universal import UNIVERSAL, stop_limit
 
 HEAD = """## Repairs
 
@@ -22,11 +22,19 @@ def repairs(names: tuple[str, ...], supports: Callable[[str], Supports]) -> str:
     """Return the section. names: of all adapters."""
     found: dict[tuple[str, str, str, str], list[str]] = {}
     for name in names:
-        for row in _rows(supports(name).repairs):
+        for row in _rows(_own(supports(name))):
             found.setdefault(row, []).append(name)
     lines = [_line(row, "every backend") for row in _rows(UNIVERSAL)]
     lines += [_line(row, ", ".join(sorted(found[row]))) for row in sorted(found)]
     return "\n".join([HEAD, *lines, ""])
+
+
+def _own(found: Supports) -> tuple[Repair, ...]:
+    """Return the rules that not every backend has."""
+    stops = found.ranges.get("stop")
+    if stops is None or stops.items is None:
+        return found.repairs
+    return (*found.repairs, stop_limit(stops.items))
 
 
 def _rows(rules: tuple[Repair, ...]) -> Iterator[tuple[str, str, str, str]]:

@@ -253,8 +253,10 @@ def events_of(attempt: Attempt) -> AsyncGenerator[list[Event], None]:
     """The events of the attempt's answer, in batches."""
     request, candidate = attempt.request, attempt.candidate
     assert not isinstance(request, EmbeddingsRequest)
-    source = candidate.backend.upstream.generate(request, attempt.call)
-    return source if candidate.undo is None else undone(source, candidate.undo)
+    upstream = candidate.backend.upstream
+    if candidate.undo is None:
+        return upstream.generate(request, attempt.call)
+    return undone(upstream, request, attempt.call, candidate.undo)
 
 
 async def vectors_of(attempt: Attempt) -> Embeddings:

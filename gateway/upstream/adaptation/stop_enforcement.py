@@ -4,7 +4,7 @@ The backend always streams, whatever the client asked for, and its connection is
 match, so that it generates at most a few extra tokens.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Protocol, TypeVar
 
@@ -88,21 +88,11 @@ class StopEnforcement:
     async def _enforced(
         self, request: GenerateRequest, call: Call, rules: StopRules
     ) -> AsyncGenerator[list[Event], None]:
-        prompts = len(request.prompts) if isinstance(request, CompletionRequest) else 1
-        choices = prompts * (request.sampling.n or 1)
         decode = self._tokenizer.decode if self._tokenizer else None
-        stoppers = [StopDetector(rules, index, self.name, decode) for index in range(choices)]
-        sent = msgspec.structs.replace(request, stream=True)
-        async with aclosing(self._inner.generate(sent, call)) as source:
-            async for batch in source:
-                events = [one for event in batch for one in _through(event, stoppers)]
-                if all(one.ended for one in stoppers) and any(one.cut for one in stoppers):
-                    if not any(isinstance(event, Usage) for event in batch):
-                        events += _usage(request, stoppers)
-                    yield events
-                    return
-                if events:
-                    yield events
+        source = self._inner.generate(streamed(request), call)
+        async with aclosing(ended_at(source, request, rules, self.name, decode)) as batches:
+            async for batch in batches:
+                yield batch
 
     def _split(
         self, request: GenerateRequest, requested: frozenset[str]
@@ -163,6 +153,37 @@ class StopEnforcement:
                     f"{field}: {backend} answers with text, in which token {id} never appears",
                     param=field,
                 )
+
+
+def streamed(request: GenerateRequest) -> GenerateRequest:
+    """Return the request as a stream, which can be closed when the answer has ended."""
+    return msgspec.structs.replace(request, stream=True)
+
+
+async def ended_at(
+    source: AsyncGenerator[list[Event], None],
+    request: GenerateRequest,
+    rules: StopRules,
+    upstream: str,
+    decode: Callable[[Sequence[int]], str] | None = None,
+) -> AsyncGenerator[list[Event], None]:
+    """Yield the answer to the request up to where the rules end it, then close the source.
+
+    upstream: its name, for errors. decode: ids to text, to name a sequence that matched.
+    """
+    prompts = len(request.prompts) if isinstance(request, CompletionRequest) else 1
+    choices = prompts * (request.sampling.n or 1)
+    stoppers = [StopDetector(rules, index, upstream, decode) for index in range(choices)]
+    async with aclosing(source) as batches:
+        async for batch in batches:
+            events = [one for event in batch for one in _through(event, stoppers)]
+            if all(one.ended for one in stoppers) and any(one.cut for one in stoppers):
+                if not any(isinstance(event, Usage) for event in batch):
+                    events += _usage(request, stoppers)
+                yield events
+                return
+            if events:
+                yield events
 
 
 def unsupported_stops(supports: Supports, *, filled: bool) -> dict[Task, frozenset[str]]:

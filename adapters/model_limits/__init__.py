@@ -1,0 +1,1 @@
+"""Repair rules for what single models do not take: settings, thinking, formats of answers."""

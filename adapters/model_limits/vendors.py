@@ -1,0 +1,138 @@
+"""What the models of xAI, Moonshot, DeepSeek and Alibaba do not take, by their names."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from adapters.model_limits.settings import effort_values, fixed_sampling
+from adapters.model_limits.thinking import (
+    DISABLED,
+    NOT_ENABLED,
+    forced_calls,
+    free_choice,
+    missing_reasoning,
+    one_of_one,
+)
+from adapters.repairs.rule import every_model
+from adapters.repairs.stops import stops
+from schemas.requests import ChatRequest
+
+_GROK: Final = re.compile(r"(?:.*/)?grok-", re.IGNORECASE)
+_GROK_TALKS: Final = re.compile(r"non-reasoning|grok-[12]|grok-3(?!-mini)", re.IGNORECASE)
+_GROK_EFFORTS: Final = (
+    (re.compile(r"grok-3-mini"), ("low", "high")),
+    (re.compile(r"grok-4\.20-multi-agent"), ("low", "medium", "high", "xhigh")),
+    (re.compile(r"grok-4\.3"), ("none", "low", "medium", "high")),
+    (re.compile(r"grok-4\.5"), ("low", "medium", "high")),
+    (re.compile(r"grok-4\.6"), ("low", "medium", "high", "xhigh")),
+    (re.compile(r"grok-(?:[12]|3|4(?!\.[3-9])|code)(?!\.[3-9])"), ()),
+)
+_KIMI: Final = re.compile(
+    r"(?:.*/)?(?:kimi-k2\.[5-9]|kimi-k[3-9]|k[3-9](?:$|-)|kimi-for-coding)", re.IGNORECASE
+)
+_KIMI_3: Final = re.compile(r"(?:.*/)?(?:kimi-)?k[3-9](?:$|[-.])", re.IGNORECASE)
+_KIMI_THINKS: Final = re.compile(r"kimi-k2-thinking|kimi-k2\.7-code", re.IGNORECASE)
+_DEEPSEEK: Final = re.compile(r"(?:.*/)?deepseek-(?:v[4-9]|flash|pro|reasoner)", re.IGNORECASE)
+_QWEN: Final = re.compile(r"(?:.*/)?qw(?:en|q)", re.IGNORECASE)
+_QWEN_THINKS: Final = re.compile(r"thinking|qwq", re.IGNORECASE)
+_QWEN_BY_DEFAULT: Final = re.compile(r"qwen3(?:\.[5-9]|-[0-9])(?!.*instruct)", re.IGNORECASE)
+
+_FIXED_AT_GROK: Final = ("presence_penalty", "frequency_penalty")
+_FIXED_AT_KIMI: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+
+
+def _grok_reasons(model: str) -> bool:
+    return _GROK.match(model) is not None and _GROK_TALKS.search(model) is None
+
+
+def _grok_efforts(model: str) -> Sequence[str] | None:
+    """https://docs.x.ai/developers/model-capabilities/text/reasoning lists those with a choice."""
+    if _GROK.match(model) is None:
+        return None
+    name = model.lower()
+    return next((known for form, known in _GROK_EFFORTS if form.search(name)), None)
+
+
+def _refused_by_grok(request: ChatRequest, model: str) -> Sequence[str]:
+    return _FIXED_AT_GROK if _grok_reasons(model) else ()
+
+
+def _is_kimi(model: str) -> bool:
+    return _KIMI.match(model) is not None
+
+
+def _refused_by_kimi(request: ChatRequest, model: str) -> Sequence[str]:
+    return _FIXED_AT_KIMI if _is_kimi(model) else ()
+
+
+def _is_kimi_3(model: str) -> bool:
+    return _KIMI_3.match(model) is not None
+
+
+def _kimi_only_thinks(model: str) -> bool:
+    return _KIMI_THINKS.search(model) is not None
+
+
+def _is_kimi_2(model: str) -> bool:
+    return _is_kimi(model) and not (_is_kimi_3(model) or _kimi_only_thinks(model))
+
+
+def _kimi_thinks(model: str) -> bool:
+    return _is_kimi(model) or _kimi_only_thinks(model)
+
+
+def _deepseek_thinks(model: str) -> bool:
+    return _DEEPSEEK.match(model) is not None
+
+
+def _qwen_only_thinks(model: str) -> bool:
+    return _QWEN.match(model) is not None and _QWEN_THINKS.search(model) is not None
+
+
+def _is_qwen(model: str) -> bool:
+    return _QWEN.match(model) is not None and not _qwen_only_thinks(model)
+
+
+def _qwen_thinks(model: str) -> bool:
+    return _QWEN_BY_DEFAULT.search(model) is not None
+
+
+_GROK_STOPS: Final = "https://github.com/lidge-jun/opencodex/issues/5278"
+_GROK_EFFORT: Final = "https://github.com/NousResearch/hermes-agent/pull/23435"
+_GROK_PENALTIES: Final = "https://github.com/miaoxworld/NativeTavern/issues/83"
+
+XAI: Final = (
+    effort_values(_GROK_EFFORT, _grok_efforts, "grok-4"),
+    *fixed_sampling(_GROK_PENALTIES, _refused_by_grok, _grok_reasons, "grok-4"),
+    stops(_GROK_STOPS, models=_grok_reasons),
+)
+
+_KIMI_CHOICE: Final = "https://github.com/can1357/oh-my-pi/issues/1077"
+_KIMI_NAMED: Final = "https://github.com/UKGovernmentBEIS/inspect_ai/pull/5152"
+_KIMI_SAMPLING: Final = "https://github.com/Warma10032/VideoAdGuard/issues/34"
+_KIMI_REASONING: Final = "https://github.com/QuantumNous/new-api/issues/3121"
+
+MOONSHOT: Final = (
+    forced_calls(_KIMI_CHOICE, DISABLED, _is_kimi_2, "kimi-k2.6", thinks=_is_kimi_2),
+    one_of_one(_KIMI_NAMED, _is_kimi_3, "kimi-k3"),
+    free_choice(_KIMI_NAMED, _kimi_only_thinks, "kimi-k2.7-code"),
+    *fixed_sampling(_KIMI_SAMPLING, _refused_by_kimi, _is_kimi, "kimi-k2.6"),
+    missing_reasoning(_KIMI_REASONING, DISABLED, _kimi_thinks, "kimi-k2.6"),
+)
+
+_DEEPSEEK_CHOICE: Final = "https://github.com/deepseek-ai/DeepSeek-V3/issues/1376"
+_DEEPSEEK_DOCS: Final = "https://api-docs.deepseek.com/guides/thinking_mode"
+
+DEEPSEEK: Final = (
+    forced_calls(
+        _DEEPSEEK_CHOICE, DISABLED, every_model, "deepseek-v4-pro", thinks=_deepseek_thinks
+    ),
+    missing_reasoning(_DEEPSEEK_DOCS, DISABLED, _deepseek_thinks, "deepseek-v4-pro", every=True),
+)
+
+_QWEN_CHOICE: Final = "https://github.com/cloudwego/eino/issues/994"
+
+DASHSCOPE: Final = (
+    forced_calls(_QWEN_CHOICE, NOT_ENABLED, _is_qwen, "qwen3.7-plus", thinks=_qwen_thinks),
+    free_choice(_QWEN_CHOICE, _qwen_only_thinks, "qwen3-235b-a22b-thinking-2507"),
+)

@@ -1,0 +1,65 @@
+"""Stop strings that a vendor does not take: the gateway ends the answer at them itself.
+
+Editors send nine or twelve, most vendors take four or five, and models that reason refuse all.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from adapters.repairs.rule import Aim, Repair, Repaired, Undo, every_model
+from schemas.content_facts import STOPS
+from schemas.messages import Message
+from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest, Request
+from schemas.sampling import Sampling
+
+
+def stops(
+    source: str,
+    most: int = 0,
+    *,
+    name: str = "stop",
+    models: Callable[[str], bool] = every_model,
+) -> Repair:
+    """Return the rule for a vendor that takes so many strings, and for models that take fewer.
+
+    The vendor gets the first ones, so that it ends most answers itself; the gateway looks for all.
+    """
+
+    def apply(request: Request, _: Aim) -> Repaired | None:
+        return _held(request, most)
+
+    about = "ends the answer at stop strings in the gateway"
+    return Repair(
+        name=name,
+        about=f"{about}, and sends {most}" if most else f"{about}, because the model takes none",
+        source=source,
+        facts=STOPS,
+        apply=apply,
+        example=_EXAMPLE,
+        models=models,
+        light=True,
+    )
+
+
+def _held(request: Request, most: int) -> Repaired | None:
+    if isinstance(request, EmbeddingsRequest):
+        return None
+    sampling = request.sampling
+    if sampling.stop is UNSET or len(sampling.stop) <= most:
+        return None
+    if isinstance(request, CompletionRequest) and (request.echo or request.append_suffix):
+        return None  # the answer has text that is not the model's
+    left = replace(sampling, stop=sampling.stop[:most] or UNSET)
+    return Repaired(
+        request=replace(request, sampling=left), changed=("stop",), undo=Undo(stops=sampling.stop)
+    )
+
+
+_EXAMPLE: Final = ChatRequest(
+    "m",
+    (Message(role="user", content="Hello"),),
+    Sampling(stop=tuple(f"<stop {number}>" for number in range(20))),
+)
