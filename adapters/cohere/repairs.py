@@ -5,7 +5,7 @@ from typing import Final
 from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import DEVELOPER_ROLE
-from adapters.repairs.tool_media import text_results
+from adapters.tool_repairs.tool_media import text_results
 
 COHERE_REPAIRS: Final = (
     DEVELOPER_ROLE,

@@ -6,8 +6,8 @@ from adapters.gemini.encode import is_older
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import later_system
-from adapters.repairs.tool_media import text_results
 from adapters.repairs.tool_names import tool_names
+from adapters.tool_repairs.tool_media import text_results
 
 GEMINI_REPAIRS: Final = (
     later_system("https://ai.google.dev/api/generate-content#request-body"),

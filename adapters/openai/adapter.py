@@ -49,7 +49,7 @@ from adapters.openai.vendor_profiles import OPENAI
 from adapters.openai.wire import NULL, UNREADABLE, EmbeddingList, read_object, read_vectors
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.rule import Repair
-from adapters.repairs.withheld_tools import withheld_tools
+from adapters.tool_repairs.withheld_tools import withheld_tools
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest, UpstreamBroken
 from schemas.events import Usage

@@ -17,7 +17,7 @@ from adapters.repairs.roles import DEVELOPER_ROLE
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
 from adapters.repairs.schema_names import SCHEMA_NAME
 from adapters.repairs.thoughts import own_thoughts
-from adapters.repairs.tool_media import TEXT_RESULTS
+from adapters.tool_repairs.tool_media import TEXT_RESULTS
 from schemas.content_facts import OLD_LIMIT, has_old_limit
 from schemas.messages import Message
 from schemas.requests import ChatRequest, Request

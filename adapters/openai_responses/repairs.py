@@ -9,8 +9,8 @@ from adapters.repairs.call_ids import call_ids
 from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import DEVELOPER_ROLE
-from adapters.repairs.tool_media import text_results
-from adapters.repairs.withheld_tools import withheld_tools
+from adapters.tool_repairs.tool_media import text_results
+from adapters.tool_repairs.withheld_tools import withheld_tools
 
 _IDS: Final = call_ids("https://github.com/dyad-sh/dyad/issues/4304", r".{1,64}")
 

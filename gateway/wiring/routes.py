@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from adapters.capabilities import of_model
-from adapters.repairs.universal import with_universal
+from adapters.universal_repairs import with_universal
 from gateway.clock import now
 from gateway.config.error_codes import plain
 from gateway.config.schema.config import Config, Model, WhenRule

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from adapters.base import Supports
 from adapters.repairs.rule import Repair
-from adapters.repairs.universal import UNIVERSAL, stop_limit
+from adapters.universal_repairs import UNIVERSAL, stop_limit
 
 HEAD = """## Repairs
 

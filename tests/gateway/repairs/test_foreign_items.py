@@ -8,8 +8,8 @@ import pytest
 
 from adapters.conformance import repair_checks
 from adapters.openai.adapter import OpenAIAdapter
-from adapters.repairs.universal import UNIVERSAL
 from adapters.testing import contract_endpoint
+from adapters.universal_repairs import UNIVERSAL
 from tests.gateway.repairs.one_of_each import Json, Rig, dropped, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio
