@@ -47,6 +47,7 @@ FORCED: Final = 1 << 20
 STOPS: Final = 1 << 21
 SAMPLED: Final = 1 << 22
 THINKING: Final = 1 << 23
+HEADS: Final = 1 << 27
 
 MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -74,6 +75,7 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         STOPS: "the request has stop strings",
         SAMPLED: "the request sets how tokens are drawn",
         THINKING: "a client of the Messages API says how the model thinks",
+        HEADS: "several system or developer messages begin the conversation",
     }
 )
 """What each fact says of a request."""
@@ -97,7 +99,7 @@ VALUES_DECIDE: Final = PARTS | THOUGHTS
 def message_facts(messages: Sequence[Message]) -> int:
     """Return the facts of the messages alone, as bits."""
     bits = 0
-    begun = False
+    begun = headed = False
     for one in messages:
         role = one.role
         if role == "user":
@@ -108,11 +110,14 @@ def message_facts(messages: Sequence[Message]) -> int:
                 bits |= CALLS
             if one.thoughts or one.reasoning is not UNSET or one.signature is not UNSET:
                 bits |= THOUGHTS
-        elif role == "system":
+        elif role == "system" or role == "developer":
+            if role == "developer":
+                bits |= DEVELOPER
             if begun:
                 bits |= LATER_SYSTEM
-        elif role == "developer":
-            bits |= DEVELOPER | LATER_SYSTEM if begun else DEVELOPER
+            elif headed:
+                bits |= HEADS
+            headed = True
         else:
             begun = True
             bits |= CALLS

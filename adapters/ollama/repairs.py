@@ -4,13 +4,14 @@ from typing import Final
 
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
-from adapters.repairs.roles import DEVELOPER_ROLE
+from adapters.repairs.roles import DEVELOPER_ROLE, ONE_SYSTEM
 from adapters.tool_repairs.withheld_tools import withheld_tools
 
 _DOCS: Final = "https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion"
 
 OLLAMA_REPAIRS: Final = (
     DEVELOPER_ROLE,
+    *ONE_SYSTEM,
     MESSAGE_NAMES,
     IMAGE_DETAIL,
     *parallel_calls(_DOCS),

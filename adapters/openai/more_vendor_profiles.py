@@ -8,6 +8,7 @@ from adapters.base import Range
 from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
 from adapters.openai.repairs import server_repairs
 from adapters.openai.vendor_profile import Source, VendorProfile
+from adapters.repairs.roles import ONE_SYSTEM
 
 MORE: tuple[VendorProfile, ...] = (
     # Workers AI. The account is in the base URL, so it has none of its own:
@@ -162,6 +163,7 @@ MORE: tuple[VendorProfile, ...] = (
     # "usually" ends with `[DONE]`. Rerankers are not a task of the gateway.
     VendorProfile(
         name="siliconflow",
+        repairs=server_repairs(*ONE_SYSTEM),
         base_url="https://api.siliconflow.cn/v1",
         unsupported=frozenset({"input.tokens"}),
         completion=False,

@@ -13,7 +13,7 @@ from adapters.repairs.cache_marks import no_cache_marks
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.part_forms import FILES, IMAGE_ADDRESS
 from adapters.repairs.private_fields import private_fields
-from adapters.repairs.roles import DEVELOPER_ROLE
+from adapters.repairs.roles import DEVELOPER_ROLE, QWEN_SYSTEM
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
 from adapters.repairs.schema_names import SCHEMA_NAME
 from adapters.repairs.thoughts import own_thoughts
@@ -97,6 +97,7 @@ COMPATIBLE_REPAIRS: Final = (
     no_cache_marks(_CACHE_DOCS, models=is_openais),
     CALL_IDS,
     replace(DEVELOPER_ROLE, models=_is_others),
+    *QWEN_SYSTEM,
     _new_limit(refuses_max_tokens),
     private_fields(_CACHE_DOCS, *_PRIVATE, models=is_openais),
     *CHAT_MODEL_REPAIRS,
@@ -107,7 +108,7 @@ _CACHES_ITSELF: Final = no_cache_marks(
     "https://platform.claude.com/docs/en/build-with-claude/prompt-caching"
 )
 
-MARKED_REPAIRS: Final = (*DIALECT_REPAIRS, DEVELOPER_ROLE, _ANSWER_FIELDS)
+MARKED_REPAIRS: Final = (*DIALECT_REPAIRS, DEVELOPER_ROLE, *QWEN_SYSTEM, _ANSWER_FIELDS)
 """A server that reads marks of prompt caches."""
 
 SERVER_REPAIRS: Final = (*MARKED_REPAIRS, _CACHES_ITSELF)

@@ -12,6 +12,7 @@ from adapters.openai.more_vendor_profiles import MORE
 from adapters.openai.repairs import OPENAI_REPAIRS, server_repairs
 from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
 from adapters.repairs.private_fields import private_fields
+from adapters.repairs.roles import ONE_SYSTEM
 from adapters.repairs.rule import every_model
 
 OPENAI = VendorProfile(
@@ -167,6 +168,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="llama-cpp",
+        repairs=server_repairs(*ONE_SYSTEM),
         base_url="http://localhost:8080/v1",
         unsupported=frozenset({"best_of", "suffix", "echo", "user", "metadata"}),
         extra_fields=frozenset({"top_k", "min_p", "repetition_penalty", "ignore_eos"}),
@@ -190,6 +192,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="lmdeploy",
+        repairs=server_repairs(*ONE_SYSTEM),
         base_url="http://localhost:23333/v1",
         unsupported=frozenset(
             {"best_of", "parallel_tool_calls", "metadata", "dimensions", "input.tokens"}
@@ -205,6 +208,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="lm-studio",
+        repairs=server_repairs(*ONE_SYSTEM),
         base_url="http://localhost:1234/v1",
         unsupported=frozenset(
             {
@@ -260,6 +264,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="nvidia-nim",
+        repairs=server_repairs(*ONE_SYSTEM),
         base_url="https://integrate.api.nvidia.com/v1",
         unsupported=frozenset({"input.tokens"}),
         sources=(
@@ -367,6 +372,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     # ignored.
     VendorProfile(
         name="triton-openai",
+        repairs=server_repairs(*ONE_SYSTEM),
         unsupported=frozenset(
             {
                 "n",

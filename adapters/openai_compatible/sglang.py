@@ -20,6 +20,7 @@ from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
 from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
 from adapters.repairs.private_fields import private_fields
+from adapters.repairs.roles import ONE_SYSTEM
 from schemas.fields import MESSAGES
 from schemas.messages import AudioPart, Message, Part
 from schemas.requests import ChatRequest, Request
@@ -121,7 +122,8 @@ class SglangAdapter(OpenModelServerAdapter):
                 "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
                 "cache_salt",
                 "extra_key",
-            )
+            ),
+            *ONE_SYSTEM,
         ),
     )
     higher_first: ClassVar[bool] = True

@@ -20,6 +20,7 @@ from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import read_object
 from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
 from adapters.repairs.private_fields import private_fields
+from adapters.repairs.roles import ONE_SYSTEM
 from adapters.token_count import counted
 from schemas.errors import InvalidRequest
 from schemas.fields import MESSAGES
@@ -163,7 +164,8 @@ class VllmAdapter(OpenModelServerAdapter):
             private_fields(
                 "https://docs.vllm.ai/en/latest/features/automatic_prefix_caching.html",
                 "cache_salt",
-            )
+            ),
+            *ONE_SYSTEM,
         ),
     )
     continuing: ClassVar[Mapping[str, bool]] = {

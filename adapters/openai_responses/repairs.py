@@ -3,12 +3,12 @@
 from typing import Final
 
 from adapters.openai.model_repairs import RESPONSES_MODEL_REPAIRS
-from adapters.openai.repairs import PRIVATE_VALUES
+from adapters.openai.repairs import LIMITS, PRIVATE_VALUES
 from adapters.openai_responses.container_items import CONTAINER_ITEMS
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
-from adapters.repairs.roles import DEVELOPER_ROLE
+from adapters.repairs.roles import DEVELOPER_ROLE, ONE_SYSTEM
 from adapters.tool_repairs.tool_media import text_results
 from adapters.tool_repairs.withheld_tools import withheld_tools
 
@@ -16,6 +16,7 @@ _IDS: Final = call_ids("https://github.com/dyad-sh/dyad/issues/4304", r".{1,64}"
 
 RESPONSES_REPAIRS: Final = (
     MESSAGE_NAMES,
+    *LIMITS,
     _IDS,
     PRIVATE_VALUES,
     CONTAINER_ITEMS,
@@ -26,6 +27,7 @@ RESPONSES_REPAIRS: Final = (
 OTHERS_REPAIRS: Final = (
     MESSAGE_NAMES,
     DEVELOPER_ROLE,
+    *ONE_SYSTEM,
     text_results("https://github.com/ollama/ollama/blob/main/openai/responses.go"),
 )
 """Servers of open models."""

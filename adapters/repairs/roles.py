@@ -1,16 +1,17 @@
-"""Roles that a server does not know, and system messages in the middle of a conversation."""
+"""Roles that a server does not know, and system messages that are not the first message."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.repairs.rewriting import each_message, rebuilt, rewritten
+from adapters.repairs.rewriting import each_message, rewritten
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import DEVELOPER, LATER_SYSTEM
-from schemas.messages import Message, Part, TextPart
+from schemas.content_facts import DEVELOPER, HEADS, LATER_SYSTEM
+from schemas.messages import Message
 from schemas.requests import ChatRequest, Request
-
-_SYSTEM = frozenset({"system", "developer"})
+from schemas.system_messages import with_joined_head, with_later_in_place
 
 
 def _system_for_developer(request: Request, _: Aim) -> Repaired | None:
@@ -41,50 +42,28 @@ DEVELOPER_ROLE = Repair(
 """Only OpenAI's own servers know the role `developer`; `system` means the same to all others."""
 
 
-def _in_place(request: Request, _: Aim) -> Repaired | None:
+def _changed(
+    request: Request, change: Callable[[Sequence[Message]], Sequence[Message]], path: str
+) -> Repaired | None:
     if not isinstance(request, ChatRequest):
         return None
-    begun = False
-    messages: list[Message] = []
-    for one in request.messages:
-        if one.role not in _SYSTEM:
-            begun = True
-        elif begun:
-            one = _as_user(one)
-        messages.append(one)
-    if all(new is old for new, old in zip(messages, request.messages, strict=True)):
+    messages = change(request.messages)
+    if messages is request.messages:
         return None
-    return Repaired(
-        request=replace(request, messages=tuple(messages)), changed=("messages[].role",)
-    )
-
-
-def _as_user(one: Message) -> Message:
-    """Return the instruction as the user's text, marked as the system's."""
-    if not isinstance(one.content, tuple):
-        text = f"<system>\n{one.content or ''}\n</system>"
-        return rebuilt(one, role="user", content=text)
-    parts: tuple[Part, ...] = (
-        TextPart(text="<system>"),
-        *one.content,
-        TextPart(text="</system>"),
-    )
-    return rebuilt(one, role="user", content=parts)
+    return Repaired(request=replace(request, messages=tuple(messages)), changed=(path,))
 
 
 def later_system(source: str, models: Callable[[str], bool] = every_model) -> Repair:
-    """Return the rule for a vendor whose system prompt is one field at the head.
+    """Return the rule for a vendor whose system prompt is one field or message at the beginning.
 
-    Moved there, a later message would change the prompt's beginning, which the vendor caches, and
-    would apply to the turns before it. It keeps its place as a marked text of the user.
-    source: where the vendor says that it has no such messages. models: those that have none.
+    source: where the vendor says that it has no other. models: those that have none.
     """
     return Repair(
         name="later_system",
         about="sends a later system message as a user text in `<system>` marks, in its place",
         source=source,
         facts=LATER_SYSTEM,
-        apply=_in_place,
+        apply=lambda request, _: _changed(request, with_later_in_place, "messages[].role"),
         example=ChatRequest(
             "m",
             (
@@ -97,3 +76,39 @@ def later_system(source: str, models: Callable[[str], bool] = every_model) -> Re
         models=models,
         light=True,
     )
+
+
+def one_system(source: str, models: Callable[[str], bool] = every_model) -> Repair:
+    """Return the rule for a server whose templates take one system message."""
+    return Repair(
+        name="one_system",
+        about="joins the system messages at the beginning into one",
+        source=source,
+        facts=HEADS,
+        apply=lambda request, _: _changed(request, with_joined_head, "messages[]"),
+        example=ChatRequest(
+            "m",
+            (
+                Message(role="system", content="Be brief."),
+                Message(role="system", content="Be polite."),
+                Message(role="user", content="Hello"),
+            ),
+        ),
+        models=models,
+        light=True,
+    )
+
+
+_TEMPLATES: Final = "https://github.com/ggml-org/llama.cpp/issues/27367"
+_QWEN: Final = re.compile(r"qwen-?(?:3[.-][5-9]|[4-9])", re.IGNORECASE)
+
+
+def _is_strict(model: str) -> bool:
+    return _QWEN.search(model) is not None
+
+
+ONE_SYSTEM: Final = (one_system(_TEMPLATES), later_system(_TEMPLATES))
+"""Model servers, of whose template nothing is known: every template takes this."""
+
+QWEN_SYSTEM: Final = (one_system(_TEMPLATES, _is_strict), later_system(_TEMPLATES, _is_strict))
+"""Servers of many models, of which Qwen's are known to take nothing else."""

@@ -4,10 +4,11 @@ from typing import Final
 
 from adapters.openai.repairs import server_repairs
 from adapters.repairs.parallel_calls import parallel_calls
+from adapters.repairs.roles import ONE_SYSTEM
 
 _ROUTER: Final = (
     "https://github.com/huggingface/text-generation-inference/blob/main/router/src/lib.rs"
 )
 
-TGI_REPAIRS: Final = server_repairs(*parallel_calls(_ROUTER))
+TGI_REPAIRS: Final = server_repairs(*ONE_SYSTEM, *parallel_calls(_ROUTER))
 """In the order in which they run."""

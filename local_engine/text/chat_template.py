@@ -18,6 +18,7 @@ from local_engine.text.template_values import (
     text_of,
     too_deep,
     value_of,
+    with_one_system,
 )
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, Message, Tool
@@ -36,7 +37,7 @@ class ChatTemplate:
 
     def render(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> str:
         """Return the prompt up to the assistant's turn, with special tokens as text."""
-        return self._apply(self._read(messages, tools))
+        return with_one_system(messages, lambda taken: self._apply(self._read(taken, tools)))
 
     def rendered(
         self,
@@ -49,10 +50,14 @@ class ChatTemplate:
 
         begun: the beginning of the assistant's answer, behind the prompt.
         """
-        read = self._read(messages, tools)
-        if not begun:
-            return controls.render(read, self._apply)
-        return controls.render([read, begun], with_beginning(self._apply))
+
+        def render(taken: tuple[Message, ...]) -> Rendered:
+            read = self._read(taken, tools)
+            if not begun:
+                return controls.render(read, self._apply)
+            return controls.render([read, begun], with_beginning(self._apply))
+
+        return with_one_system(messages, render)
 
     def _read(self, messages: tuple[Message, ...], tools: tuple[Tool, ...]) -> list[list[JSON]]:
         """Return the conversation and its tools in the form that templates expect.

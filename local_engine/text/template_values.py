@@ -6,16 +6,20 @@ https://huggingface.co/docs/transformers/chat_templating
 """
 
 import re
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 import msgspec
 from jinja2 import TemplateError
 
 from schemas.errors import InvalidRequest
 from schemas.messages import Message, TextPart, ToolCall
+from schemas.system_messages import with_joined_head, with_later_in_place
 
 JSON = dict[str, object]
+
+_Result = TypeVar("_Result")
 
 _CODE = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
 """The parts of a template that Jinja executes."""
@@ -60,6 +64,25 @@ def template_errors() -> Generator[None, None, None]:
             f"messages: the model's chat template rejects this conversation: {exc}",
             param="messages",
         ) from exc
+
+
+def with_one_system(
+    messages: tuple[Message, ...], render: Callable[[tuple[Message, ...]], _Result]
+) -> _Result:
+    """Render a conversation; if the template refuses it, with one system message at its beginning.
+
+    A template that takes several, or later ones, gets what the client sent. Raises InvalidRequest
+    for what the template refuses in both forms.
+    """
+    try:
+        return render(messages)
+    except InvalidRequest:
+        plain = tuple(with_later_in_place(with_joined_head(messages)))
+        if all(new is old for new, old in zip(plain, messages, strict=False)):
+            raise
+        with suppress(InvalidRequest):
+            return render(plain)
+        raise
 
 
 def text_of(message: Message, where: str) -> str:

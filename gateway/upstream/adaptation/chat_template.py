@@ -23,6 +23,7 @@ from local_engine.text.template_values import (
     template_errors,
     text_of,
     value_of,
+    with_one_system,
 )
 from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.messages import Message, thinking_of
@@ -71,7 +72,7 @@ class ChatTemplate:
 
     def render(self, messages: tuple[Message, ...]) -> str:
         """Return the prompt up to where the assistant starts, special tokens spelled out."""
-        return self._apply(self._read(messages))
+        return with_one_system(messages, lambda taken: self._apply(self._read(taken)))
 
     def rendered(
         self, messages: tuple[Message, ...], controls: ControlTokens, begun: str = ""
@@ -80,10 +81,14 @@ class ChatTemplate:
 
         begun: the beginning of the assistant's answer, behind the prompt.
         """
-        turns = self._read(messages)
-        if not begun:
-            return controls.render(turns, self._apply)
-        return controls.render([turns, begun], with_beginning(self._apply))
+
+        def render(taken: tuple[Message, ...]) -> Rendered:
+            turns = self._read(taken)
+            if not begun:
+                return controls.render(turns, self._apply)
+            return controls.render([turns, begun], with_beginning(self._apply))
+
+        return with_one_system(messages, render)
 
     def _read(self, messages: tuple[Message, ...]) -> list[JSON]:
         """Return the conversation in the format of templates.

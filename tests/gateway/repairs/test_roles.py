@@ -29,6 +29,19 @@ WITHOUT = (
 )
 OTHER_RESPONSES = ("vllm-responses", "ollama-responses", "lm-studio-responses")
 HEADED = ("anthropic", "bedrock", "gemini")
+TEMPLATED = (
+    "vllm",
+    "sglang",
+    "llama-cpp",
+    "lm-studio",
+    "siliconflow",
+    "ollama",
+    "tgi",
+    "mindie",
+    "lmdeploy",
+    "nvidia-nim",
+    "vllm-responses",
+)
 LATER: list[Json] = [
     {"role": "system", "content": "A"},
     {"role": "user", "content": "one"},
@@ -41,7 +54,8 @@ LATER: list[Json] = [
 @pytest.fixture(scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
     folder = tmp_path_factory.mktemp("roles")
-    async with one_of_each(folder, *WITHOUT, *HEADED, *OTHER_RESPONSES, "openai") as one:
+    names = dict.fromkeys([*WITHOUT, *HEADED, *OTHER_RESPONSES, *TEMPLATED, "openai", "together"])
+    async with one_of_each(folder, *names) as one:
         yield one
 
 
@@ -121,6 +135,57 @@ async def test_system_messages_at_the_head_stay_there(rig: Rig, model: str) -> N
     assert not repairs(answer)
     body = rig.sent
     assert "B" in json.dumps(body.get("system") or body.get("systemInstruction"))
+
+
+@pytest.mark.parametrize("surface", ["chat", "responses"])
+@pytest.mark.parametrize("model", TEMPLATED)
+async def test_templates_get_one_system_message_at_the_beginning(
+    rig: Rig, model: str, surface: str
+) -> None:
+    turns = [LATER[0], {"role": "developer", "content": "B"}, *LATER[1:]]
+    if surface == "chat":
+        answer = await rig.chat(model, messages=turns)
+    else:
+        answer = await rig.responses(model, input=turns)
+
+    assert answer.status_code == 200, answer.text
+    sent = cast("list[Json]", rig.sent.get("messages") or rig.sent["input"])
+    texts = [text_in(one) for one in sent]
+    assert [one["role"] for one in sent] == ["system", "user", "assistant", "user", "user"]
+    assert texts == ["A\n\nB", "one", "two", "<system>\nREMINDER\n</system>", "three"]
+    names = [one.rpartition(":")[2] for one in repairs(answer)]
+    assert names == ["developer_role", "one_system", "later_system"]
+
+
+def text_in(message: Json) -> object:
+    content = message["content"]
+    return content if isinstance(content, str) else cast("list[Json]", content)[0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("model", "strict"),
+    [
+        ("siliconflow/Qwen/Qwen3.5-397B-A17B", True),
+        ("together/Qwen/Qwen3.7-Max", True),
+        ("openai/qwen3.6-plus", True),
+        ("together/Qwen/Qwen3-235B-A22B", False),
+        ("together/meta-llama/Llama-4", False),
+        ("openai/gpt-4.1", False),
+    ],
+)
+async def test_elsewhere_only_qwens_templates_are_known_to_need_that(
+    rig: Rig, model: str, strict: bool
+) -> None:
+    await rig.chat(model, messages=LATER)
+
+    assert (roles(rig)[3] == "user") is strict
+
+
+async def test_parts_of_several_system_messages_are_joined_in_their_order(rig: Rig) -> None:
+    parts = [{"type": "text", "text": "B"}, {"type": "text", "text": "C"}]
+    await rig.chat("vllm", messages=[LATER[0], {"role": "system", "content": parts}, LATER[1]])
+
+    assert cast("list[Json]", rig.sent["messages"])[0] == {"role": "system", "content": "A\n\nBC"}
 
 
 async def test_a_cached_plan_repairs_every_request(rig: Rig) -> None:

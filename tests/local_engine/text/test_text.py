@@ -158,6 +158,24 @@ def test_a_template_with_a_developer_role_gets_developer_messages(tmp_path: Path
     assert text == "[developer|x]developers are known"
 
 
+def test_system_messages_anywhere_reach_a_template_that_takes_one(tmp_path: Path) -> None:
+    strict = (
+        "{% for m in messages %}{% if m.role == 'system' and not loop.first %}"
+        "{{ raise_exception('must be at the beginning') }}{% endif %}"
+        "[{{ m.role }}]{{ m.content }}{% endfor %}"
+    )
+    messages = (
+        Message(role="system", content="A"),
+        Message(role="developer", content="B"),
+        Message(role="user", content="one"),
+        Message(role="system", content="C"),
+    )
+
+    text = spoken(tmp_path, strict).chat.render(messages)
+
+    assert text == "[system]A\n\nB[user]one[user]<system>\nC\n</system>"
+
+
 def test_parts_and_tools_that_are_not_text_are_rejected_with_their_path(tmp_path: Path) -> None:
     chat = spoken(tmp_path).chat
     picture = Message(role="user", content=(TextPart(text="see"), ImagePart(url="data:,")))

@@ -139,6 +139,42 @@ def test_a_developer_is_a_system_where_the_template_knows_none() -> None:
     assert (plain, knowing) == ("system", "developer")
 
 
+STRICT = """{%- for m in messages -%}
+{%- if m.role == 'system' and not loop.first -%}
+{{- raise_exception('System message must be at the beginning.') -}}
+{%- endif -%}
+{{- '[' + m.role + ']' + m.content -}}
+{%- endfor -%}"""
+SPREAD = (
+    Message(role="system", content="A"),
+    Message(role="system", content="B"),
+    Message(role="user", content="one"),
+    Message(role="system", content="C"),
+    Message(role="user", content="two"),
+)
+
+
+def test_system_messages_anywhere_reach_a_template_that_takes_one() -> None:
+    assert ChatTemplate(STRICT, {}).render(SPREAD) == (
+        "[system]A\n\nB[user]one[user]<system>\nC\n</system>[user]two"
+    )
+
+
+def test_a_template_that_takes_them_gets_what_the_client_sent() -> None:
+    loose = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+
+    text = ChatTemplate(loose, {}).render(SPREAD)
+
+    assert text == "[system]A[system]B[user]one[system]C[user]two"
+
+
+def test_what_a_template_refuses_in_any_form_is_refused_in_its_words() -> None:
+    source = "{{ raise_exception('no ' ~ messages | length) }}"
+
+    with pytest.raises(InvalidRequest, match="rejects this conversation: no 5"):
+        ChatTemplate(source, {}).render(SPREAD)
+
+
 def test_parts_that_are_not_text_are_named() -> None:
     parts = (TextPart(text="look"), ImagePart(url="data:,"))
 
