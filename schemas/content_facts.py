@@ -47,7 +47,12 @@ FORCED: Final = 1 << 20
 STOPS: Final = 1 << 21
 SAMPLED: Final = 1 << 22
 THINKING: Final = 1 << 23
+BLANK: Final = 1 << 24
+LATE_USER: Final = 1 << 25
+LAST_ANSWER: Final = 1 << 26
 HEADS: Final = 1 << 27
+LONG_USER: Final = 1 << 28
+METADATA: Final = 1 << 29
 
 MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -75,10 +80,18 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         STOPS: "the request has stop strings",
         SAMPLED: "the request sets how tokens are drawn",
         THINKING: "a client of the Messages API says how the model thinks",
+        BLANK: "a message has no text",
+        LATE_USER: "the conversation does not begin with the user",
+        LAST_ANSWER: "the last message is an answer",
         HEADS: "several system or developer messages begin the conversation",
+        LONG_USER: "the name of the client's user has more characters than some vendors take",
+        METADATA: "the request has metadata",
     }
 )
 """What each fact says of a request."""
+
+SHORT_USER: Final = 64
+"""Characters of a user's name that every vendor takes."""
 
 DRAWS: Final = (
     "temperature",
@@ -105,6 +118,8 @@ def message_facts(messages: Sequence[Message]) -> int:
         if role == "user":
             begun = True
         elif role == "assistant":
+            if not begun:
+                bits |= LATE_USER
             begun = True
             if one.tool_calls:
                 bits |= CALLS
@@ -119,13 +134,19 @@ def message_facts(messages: Sequence[Message]) -> int:
                 bits |= HEADS
             headed = True
         else:
+            bits |= CALLS if begun else CALLS | LATE_USER
             begun = True
-            bits |= CALLS
-        # `type(...) is`, not `isinstance`, which takes seven times as long for Structs (ADR 16).
-        if type(one.content) is tuple:
+        content = one.content
+        if isinstance(content, tuple):
             bits |= _part_facts(one)
+        elif not content or content.isspace():
+            bits |= 0 if one.tool_calls else BLANK
         if one.name is not UNSET:
             bits |= NAMES
+    if not begun:
+        bits |= LATE_USER
+    elif messages[-1].role == "assistant":
+        bits |= LAST_ANSWER
     return bits
 
 
@@ -142,6 +163,10 @@ def facts_of(request: Request) -> int:
         if any(isinstance(one, OpaqueTool) for one in request.tools):
             bits |= OPAQUE
     bits |= tool_facts(request)
+    if request.user is not UNSET and len(request.user) > SHORT_USER:
+        bits |= LONG_USER
+    if request.metadata is not UNSET:
+        bits |= METADATA
     if request.response_format is not UNSET:
         bits |= FORMAT
     if request.reasoning_effort is not UNSET:

@@ -5,17 +5,19 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from adapters.form_repairs.answer_fields import ALL as ALL_ANSWER_FIELDS
+from adapters.form_repairs.answer_fields import GATEWAYS, AnswerFields, answer_fields
+from adapters.form_repairs.cache_marks import no_cache_marks
+from adapters.form_repairs.part_forms import FILES, IMAGE_ADDRESS
+from adapters.form_repairs.schema_names import SCHEMA_NAME
+from adapters.form_repairs.strict_schemas import strict_schemas
+from adapters.form_repairs.user_data import metadata_limits, user_limit
 from adapters.openai.model_families import is_gemini, is_openais, refuses_max_tokens
 from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
-from adapters.repairs.answer_fields import ALL as ALL_ANSWER_FIELDS
-from adapters.repairs.answer_fields import GATEWAYS, AnswerFields, answer_fields
-from adapters.repairs.cache_marks import no_cache_marks
 from adapters.repairs.call_ids import call_ids
-from adapters.repairs.part_forms import FILES, IMAGE_ADDRESS
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import DEVELOPER_ROLE, QWEN_SYSTEM
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from adapters.repairs.schema_names import SCHEMA_NAME
 from adapters.repairs.thoughts import own_thoughts
 from adapters.tool_repairs.tool_media import TEXT_RESULTS
 from schemas.content_facts import OLD_LIMIT, has_old_limit
@@ -79,8 +81,20 @@ def _of_unknown(model: str) -> AnswerFields:
     return AnswerFields(messages=GATEWAYS, calls=kept)
 
 
+_USER_LIMIT: Final = "https://github.com/looplj/axonhub/issues/1669"
+_METADATA: Final = "https://platform.openai.com/docs/api-reference/chat/create#chat-create-metadata"
+_STRICT: Final = "https://platform.openai.com/docs/guides/structured-outputs#supported-schemas"
+
+LIMITS: Final = (
+    user_limit(_USER_LIMIT, 64),
+    metadata_limits(_METADATA),
+    *strict_schemas(_STRICT),
+)
+"""OpenAI's limits of a user's name, of metadata and of strict schemas."""
+
 OPENAI_REPAIRS: Final = (
     *DIALECT_REPAIRS,
+    *LIMITS,
     _ANSWER_FIELDS,
     no_cache_marks(_CACHE_DOCS),
     CALL_IDS,
@@ -92,6 +106,7 @@ OPENAI_REPAIRS: Final = (
 
 COMPATIBLE_REPAIRS: Final = (
     *DIALECT_REPAIRS,
+    *[replace(rule, models=is_openais, example_model="gpt-4.1") for rule in LIMITS],
     answer_fields(_MESSAGE, of=_of_unknown),
     own_thoughts(_MESSAGE, lambda _: (), models=is_openais),
     no_cache_marks(_CACHE_DOCS, models=is_openais),

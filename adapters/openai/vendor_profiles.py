@@ -7,6 +7,8 @@ here; docs/providers/compatible.md contains this table and further findings.
 from operator import attrgetter
 
 from adapters.base import Range
+from adapters.form_repairs.strict_schemas import strict_schemas
+from adapters.form_repairs.user_data import metadata_limits, user_limit
 from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, MOONSHOT, XAI
 from adapters.openai.more_vendor_profiles import MORE
 from adapters.openai.repairs import OPENAI_REPAIRS, server_repairs
@@ -32,6 +34,9 @@ OPENAI = VendorProfile(
 _ROWS: tuple[VendorProfile, ...] = (
     VendorProfile(
         name="cerebras",
+        repairs=server_repairs(
+            *strict_schemas("https://inference-docs.cerebras.ai/capabilities/structured-outputs")
+        ),
         base_url="https://api.cerebras.ai/v1",
         unsupported=frozenset({"metadata"}),
         extra_fields=frozenset({"min_tokens"}),
@@ -125,6 +130,9 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="groq",
+        repairs=server_repairs(
+            *strict_schemas("https://console.groq.com/docs/structured-outputs#schema-requirements")
+        ),
         base_url="https://api.groq.com/openai/v1",
         unsupported=frozenset(
             {
@@ -290,6 +298,8 @@ _ROWS: tuple[VendorProfile, ...] = (
                 "prompt_cache_key",
                 "safety_identifier",
             ),
+            user_limit("https://openrouter.ai/docs/api/api-reference/chat", 128),
+            metadata_limits("https://openrouter.ai/docs/api/api-reference/chat"),
             marks=True,
             reads=("annotations", "images", "model"),
         ),
