@@ -20,6 +20,8 @@ from xdist.workermanage import WorkerController
 from tests import forked
 from tests.forked import by_file, reports
 from tests.gateway.shared_engine import SharedEngine, shared_engine
+from tests.oracle.oracle import ORACLE
+from tests.oracle.plugin import Plugin as OraclePlugin
 from tests.root_logger import attach_to_the_root_alone
 from tests.shared_contexts import share_contexts
 
@@ -113,7 +115,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(OraclePlugin(config))
     if config.getoption("fast"):
+        ORACLE.schemas = False  # vendors' clients, which take seconds to import
         settings.load_profile("fast")
     elif config.getoption("markexpr") != "not nightly":
         settings.load_profile("drawn")

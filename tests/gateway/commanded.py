@@ -12,6 +12,8 @@ from typing import Protocol, TypeVar, cast
 import httpx
 from msgspec import Struct
 
+from tests.oracle.oracle import ORACLE
+
 _T = TypeVar("_T")
 SOON_S = 120.0
 """For whatever is promised within a second or two; a busy machine gets more."""
@@ -97,6 +99,7 @@ async def pid_of(client: httpx.AsyncClient) -> int:
 
 def write(file: Path, text: str) -> None:
     """As a whole: nobody ever sees half of it."""
+    ORACLE.vendors.learn_text(text)
     beside = file.with_suffix(".new")
     beside.write_text(text)
     beside.replace(file)

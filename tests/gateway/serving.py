@@ -26,6 +26,7 @@ from gateway.store.rows import Recorder
 from gateway.telemetry.access_log import AccessLine, AccessLog
 from gateway.telemetry.mirror_log_entry import MirrorLogEntry
 from tests.gateway.parsed_signatures import keep_parsed_signatures
+from tests.oracle.oracle import ORACLE
 
 _lines = msgspec.json.Decoder(AccessLine)
 _mirror_lines = msgspec.json.Decoder(MirrorLogEntry)
@@ -96,6 +97,7 @@ async def serving(
     log = io.BytesIO()
     access_log = AccessLog(log, "json")
     settings = read_config(config, source="config.yaml", env=env or {})
+    ORACLE.vendors.learn(settings.providers)
     engines = None if engine is None else engine.serving(settings)
     runtime = Runtime(settings, run_dir=run_dir, engines=engines)
     state = Gateway(runtime, access_log, recorder=recorder, seed=seed)

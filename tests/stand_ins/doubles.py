@@ -21,6 +21,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequ
 from contextlib import asynccontextmanager, contextmanager
 from typing import Literal
 
+from tests.oracle.oracle import ORACLE
 from tests.stand_ins.provider import Received
 
 SOON_S = 60.0
@@ -61,6 +62,7 @@ class Peer:
             raise Gone from exc
         received = Received(method=method, path=path, headers=headers, body=body)
         self.requests.append(received)
+        ORACLE.receive(received)
         return received
 
     async def head(self) -> bytes:

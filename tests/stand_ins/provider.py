@@ -9,6 +9,8 @@ from typing import cast
 
 from msgspec import Struct
 
+from tests.oracle.oracle import ORACLE
+
 Json = Mapping[str, object]
 
 
@@ -228,6 +230,7 @@ class Provider:
             with suppress(ConnectionError, asyncio.IncompleteReadError):
                 while (request := await _read(reader)) is not None:
                     self.requests.append(request)
+                    ORACLE.receive(request)
                     await self._change()
                     if not await self._exchange(request, reader, writer):
                         self.hung_up += 1

@@ -19,6 +19,7 @@ import pytest
 from gateway.routing.planning.enrolment import ExperimentStatus
 from tests.gateway.experiments.service.recorded_gateway import config, stand
 from tests.gateway.serving import one_model, serving
+from tests.oracle.oracle import ORACLE
 from tests.stand_ins.provider import Answer, Received, provider
 
 pytestmark = pytest.mark.anyio
@@ -170,6 +171,7 @@ async def test_nothing_that_clients_may_make_long_is_kept_of_past_requests(tmp_p
                     body = {**sent, "model": "chat", "user": f"{number}-{'x' * LONG}"}
                     await client.post(f"{gateway.url}/v1/chat/completions", json=body)
                 remote.requests.clear()
+                ORACLE.settle()
                 gc.collect()
                 kept.append(tracemalloc.get_traced_memory()[0])
                 tracemalloc.stop()

@@ -20,7 +20,8 @@ from tests.gateway.vendors.triton import (
 
 
 class Vendor(Struct, frozen=True, kw_only=True):
-    """name: the adapter's. path: added to the server's origin. key: the header with the key.
+    """name: the adapter's. path: added to the server's origin; vendors of one dialect have paths of
+               their own, by which tests/oracle tells them apart. key: the header with the key.
     target:    where a request arrives that is not for a stream.
 
     task:      what clients ask it for; a tool needs a chat.
@@ -69,26 +70,31 @@ VENDORS: Final = (
     ),
     Vendor(
         name="mistral",
-        target="/v1/chat/completions",
+        target="/mistral/v1/chat/completions",
         dialect=openai.MistralDialect(),
-        path="/v1",
+        path="/mistral/v1",
         embeds=openai.vectors,
     ),
     Vendor(
         name="vllm",
-        target="/v1/chat/completions",
+        target="/vllm/v1/chat/completions",
         dialect=openai.OpenAIDialect(),
-        path="/v1",
+        path="/vllm/v1",
         embeds=openai.vectors,
     ),
     Vendor(
         name="sglang",
-        target="/v1/chat/completions",
+        target="/sglang/v1/chat/completions",
         dialect=openai.OpenAIDialect(),
-        path="/v1",
+        path="/sglang/v1",
         embeds=openai.vectors,
     ),
-    Vendor(name="tgi", target="/v1/chat/completions", dialect=openai.OpenAIDialect()),
+    Vendor(
+        name="tgi",
+        target="/tgi/v1/chat/completions",
+        dialect=openai.OpenAIDialect(),
+        path="/tgi",
+    ),
     Vendor(
         name="databricks",
         target="/serving-endpoints/m1/invocations",
@@ -96,7 +102,12 @@ VENDORS: Final = (
         proofs=True,
         embeds=openai.vectors,
     ),
-    Vendor(name="mindie", target="/v1/chat/completions", dialect=openai.MindIEDialect()),
+    Vendor(
+        name="mindie",
+        target="/mindie/v1/chat/completions",
+        dialect=openai.MindIEDialect(),
+        path="/mindie",
+    ),
     Vendor(
         name="anthropic",
         target="/v1/messages",
