@@ -96,10 +96,17 @@ class ToolDelta(Struct, frozen=True, kw_only=True, tag="tool", gc=False):
 
 
 class OpaqueDelta(Struct, frozen=True, kw_only=True, tag="opaque", gc=False):
-    """Fields of a message outside our schema (audio, annotations, …), as JSON."""
+    """Fields of a message outside our schema (audio, annotations, …), as JSON.
+
+    fields: by name; the names of fields next to the message begin with OF_CHOICE.
+    """
 
     fields: dict[str, Raw]
     index: int = 0
+
+
+OF_CHOICE = "(choice)."
+"""Begins the names of fields that a choice has beside its message; no server sends such names."""
 
 
 class NativeDelta(Struct, frozen=True, kw_only=True, tag="native", gc=False):

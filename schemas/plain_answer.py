@@ -19,6 +19,7 @@ class PlainAnswer(Struct, frozen=True, gc=False):
     stop_match: see `schemas.events.Finished`.
     annotated: the message has an empty list of annotations.
     system_fingerprint, service_tier: of the answer; `None`: not sent, or null.
+    seed:   see `schemas.events.Finished`.
     """
 
     text: str
@@ -29,6 +30,7 @@ class PlainAnswer(Struct, frozen=True, gc=False):
     annotated: bool = False
     system_fingerprint: str | None = None
     service_tier: str | None = None
+    seed: int | None = None
 
     @property
     def deltas(self) -> int:

@@ -37,6 +37,7 @@ from adapters.openai.wire import (
 from adapters.text_place import TextPlace, place_of
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
+    OF_CHOICE,
     Event,
     Finished,
     FinishReason,
@@ -84,7 +85,7 @@ class OpenAIDecoder:
         self._only_text = False  # the last frame was a piece of text of a choice that has begun
         self._head = AnswerHead(endpoint.name, stream=stream)
         self._choices: dict[int, ChoiceState] = {}
-        self._shown: set[int] = set()  # choices of which something was emitted
+        self._begun: set[int] = set()  # choices of which text was emitted
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         self._plain = False
@@ -104,7 +105,7 @@ class OpenAIDecoder:
                     and (tier is NULL or tier == extra.get("service_tier", NULL))
                 ):
                     choice = piece.choices[0]
-                    if choice.index in self._shown:
+                    if choice.index in self._begun:
                         self._plain = True
                         return (TextDelta(text=choice.delta.content, index=choice.index),)
         if self.ended:
@@ -221,7 +222,7 @@ class OpenAIDecoder:
         message = choice.delta
         if message is None or choice.message is not None:
             if self._stream:
-                message = state.news(choice, shown=index in self._shown)
+                message = state.news(choice, shown=state.shown)
             else:
                 message = whole_message(choice)
         self._message(choice, message, state, events)
@@ -253,14 +254,17 @@ class OpenAIDecoder:
         if choice.logprobs is not None:
             logprobs, refused = token_logprobs(choice.logprobs), refusal_logprobs(choice.logprobs)
         if text or logprobs:
+            self._begun.add(index)
             events.append(TextDelta(text=text or "", index=index, logprobs=logprobs))
         if text is not None:
             state.blank = True
         if message.refusal or refused:
+            state.replaced = True
             events.append(RefusalDelta(text=message.refusal or "", index=index, logprobs=refused))
         opaque = message.opaque
-        if opaque and "function_call" in opaque:
-            state.old_call = True
+        if opaque:
+            state.replaced = True
+            state.old_call = state.old_call or "function_call" in opaque
         if message.tool_calls and (others := self._calls(message.tool_calls, index, state, events)):
             opaque = {**(opaque or {}), "tool_calls": Raw(_encode(others))}
         if message.annotations is not None:
@@ -268,14 +272,15 @@ class OpenAIDecoder:
         if opaque:
             events.append(OpaqueDelta(fields=opaque, index=index))
         if len(events) > before:
-            self._shown.add(index)
+            state.shown = True
         # `is not NULL`: the default object means that the field was absent, a cheaper test than ==.
         if choice.more or (
             choice.content_filter_results is not NULL or choice.content_filter_offsets is not NULL
         ):
             extra = {**state.verdicts(choice), **(choice.more or {})}
             if extra:
-                events.append(OpaqueDelta(fields=extra, index=index))
+                beside = {f"{OF_CHOICE}{name}": raw for name, raw in extra.items()}
+                events.append(OpaqueDelta(fields=beside, index=index))
 
     def _calls(
         self,
@@ -313,7 +318,7 @@ class OpenAIDecoder:
         else:
             if reason == "tool_calls" and not state.old_call:
                 reason = "stop"
-            if state.blank and index not in self._shown:
+            if state.blank and index not in self._begun and self._is_answer(state):
                 events.append(TextDelta(text="", index=index))
         state.finished = True
         stop_match = choice.stop_reason
@@ -323,11 +328,15 @@ class OpenAIDecoder:
             Finished(
                 reason=reason,
                 index=index,
-                native="" if native == reason else native,
+                native="" if native == reason != choice.native_finish_reason else native,
                 stop_match=stop_match,
                 seed=choice.seed,
             )
         )
+
+    def _is_answer(self, state: ChoiceState) -> bool:
+        """Return whether a text that stayed empty is the answer; a stream said less before it."""
+        return not (state.shown if self._stream else state.replaced)
 
     def _finish_whole(self, events: list[Event]) -> None:
         """A complete answer needs no end mark; a missing finish reason counts as an empty one."""
@@ -344,7 +353,7 @@ class OpenAIDecoder:
         events: list[Event] = []
         for index, state in self._choices.items():
             if not state.finished:
-                if index not in self._shown:
+                if not state.shown:
                     raise UpstreamBroken("stream ended empty", upstream=self._endpoint.name)
                 self._finish(index, state, _UNFINISHED, events)
         if not self._choices:

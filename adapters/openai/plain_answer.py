@@ -102,6 +102,7 @@ def read_plain(body: bytes) -> PlainAnswer | None:
         message.annotations is not None,
         mark,
         tier,
+        choice.seed,
     )
 
 

@@ -154,7 +154,7 @@ def as_answer(plain: PlainAnswer) -> Answer:
         index=0,
         text=plain.text,
         opaque={"annotations": Raw(b"[]")} if plain.annotated else {},
-        finish=Finished(reason=plain.finish, stop_match=plain.stop_match),
+        finish=Finished(reason=plain.finish, stop_match=plain.stop_match, seed=plain.seed),
     )
     started = Started(model=plain.model, extra=extra)
     return Answer(started=started, choices=[choice], usage=plain.usage)

@@ -12,7 +12,7 @@ from msgspec import Raw
 from gateway.surfaces.base import Headers
 from schemas.answers import Choice
 from schemas.errors import GatewayError
-from schemas.events import Event, Finished, OpaqueDelta, Started, Usage
+from schemas.events import OF_CHOICE, Event, Finished, OpaqueDelta, Started, Usage
 
 
 class TurnRenderer:
@@ -48,10 +48,15 @@ class TurnRenderer:
             case Finished():
                 self._end = event
             case OpaqueDelta():
-                self._opaque = {**self._opaque, **event.fields}
+                self._opaque = {**self._opaque, **own_names(event.fields)}
             case _:
                 pass
         return False
+
+
+def own_names(fields: Mapping[str, Raw]) -> Mapping[str, Raw]:
+    """Return a vendor's fields under its names, those beside the message too."""
+    return {name.removeprefix(OF_CHOICE): raw for name, raw in fields.items()}
 
 
 def finish_of(choice: Choice) -> Finished:

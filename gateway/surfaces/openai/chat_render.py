@@ -3,7 +3,7 @@
 https://platform.openai.com/docs/api-reference/chat
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, assert_never
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -26,6 +26,7 @@ from gateway.surfaces.openai.whole_tool_calls import merge_tool_calls
 from gateway.surfaces.sse import one_line
 from schemas.answers import Choice
 from schemas.events import (
+    OF_CHOICE,
     Event,
     Finished,
     FinishReason,
@@ -94,6 +95,7 @@ class _ChunkChoice(Struct, frozen=True, kw_only=True):
     finish_reason: FinishReason | None = None
     native_finish_reason: str | UnsetType = UNSET
     stop_reason: str | int | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
 
 
 class _Message(Struct, frozen=True, kw_only=True):
@@ -114,9 +116,12 @@ class _Choice(Struct, frozen=True, kw_only=True):
     finish_reason: FinishReason
     native_finish_reason: str | UnsetType = UNSET
     stop_reason: str | int | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
 
 
 _EMPTY: Final = _Delta()
+_CHUNK_CHOICE: Final = frozenset(_ChunkChoice.__struct_fields__)
+_WHOLE_CHOICE: Final = frozenset(_Choice.__struct_fields__)
 
 
 class ChatRenderer(OpenAIRenderer):
@@ -167,8 +172,7 @@ class ChatRenderer(OpenAIRenderer):
                 self._tool(event, out)
             case OpaqueDelta():
                 self._begin(event.index, None, out)
-                lines = {name: Raw(one_line(bytes(raw))) for name, raw in event.fields.items()}
-                self._delta(event.index, Raw(encode(lines)), out)
+                self._fields(event, out)
             case Finished():
                 self._finished(event, out)
             case Usage():
@@ -240,8 +244,15 @@ class ChatRenderer(OpenAIRenderer):
             finish_reason=_reason(event, called),
             native_finish_reason=event.native or UNSET,
             stop_reason=UNSET if event.stop_match is None else event.stop_match,
+            seed=UNSET if event.seed is None else event.seed,
         )
         self._put(choice, out)
+
+    def _fields(self, event: OpaqueDelta, out: list[bytes]) -> None:
+        inside, beside = _parted(event.fields)
+        lines = {name: Raw(one_line(bytes(raw))) for name, raw in inside.items()}
+        choice = encode(_ChunkChoice(index=event.index, delta=Raw(encode(lines))))
+        out.append(self._chunks.chunk(with_members(choice, beside, _CHUNK_CHOICE)))
 
     def _thought(self, text: str, signature: str, blocks: list[ReasoningDetail]) -> _Delta:
         return _Delta(
@@ -251,19 +262,22 @@ class ChatRenderer(OpenAIRenderer):
             reasoning_details=blocks or UNSET,
         )
 
-    def _choice(self, choice: Choice, finish: Finished) -> _Choice:
+    def _choice(self, choice: Choice, finish: Finished) -> _Choice | Raw:
         message = encode(self._message(choice))
-        if choice.opaque:
-            more = {name: raw for name, raw in choice.opaque.items() if name != CALLS}
+        inside, beside = _parted(choice.opaque)
+        if inside:
+            more = {name: raw for name, raw in inside.items() if name != CALLS}
             message = with_members(message, more, kept=())
-        return _Choice(
+        rendered = _Choice(
             index=choice.index,
             message=Raw(message),
             logprobs=_logprobs(choice.logprobs, choice.refusal_logprobs),
             finish_reason=_reason(finish, bool(choice.tool_calls)),
             native_finish_reason=finish.native or UNSET,
             stop_reason=UNSET if finish.stop_match is None else finish.stop_match,
+            seed=UNSET if finish.seed is None else finish.seed,
         )
+        return Raw(with_members(encode(rendered), beside, _WHOLE_CHOICE)) if beside else rendered
 
     def _whole_thought(self, choice: Choice) -> _Delta:
         last = choice.thoughts[-1]
@@ -301,9 +315,17 @@ def _logprobs(content: Sequence[TokenLogprob], refusal: Sequence[TokenLogprob]) 
 
 def _content(choice: Choice) -> str | None:
     """Return `null` if something else replaces the text, and "" if nothing does."""
-    if choice.text:
-        return choice.text
-    return None if choice.tool_calls or choice.refusal or choice.opaque else ""
+    if choice.text or choice.tool_calls or choice.refusal:
+        return choice.text or None
+    return None if choice.text is None and choice.opaque else ""
+
+
+def _parted(fields: Mapping[str, Raw]) -> tuple[Mapping[str, Raw], Mapping[str, Raw]]:
+    """Return a vendor's fields of the message, and those beside it."""
+    beside = {name: raw for name, raw in fields.items() if name.startswith(OF_CHOICE)}
+    if not beside:
+        return fields, beside
+    return {name: raw for name, raw in fields.items() if name not in beside}, beside
 
 
 def _whole_call(call: ToolCall) -> _ToolCall:

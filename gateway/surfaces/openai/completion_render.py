@@ -55,6 +55,7 @@ class _Choice(Struct, frozen=True, kw_only=True):
     finish_reason: FinishReason | None = None
     native_finish_reason: str | UnsetType = UNSET
     stop_reason: str | int | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
     reasoning: str | UnsetType = UNSET
 
 
@@ -119,6 +120,7 @@ class CompletionRenderer(OpenAIRenderer):
             finish_reason=finish.reason,
             native_finish_reason=finish.native or UNSET,
             stop_reason=UNSET if finish.stop_match is None else finish.stop_match,
+            seed=UNSET if finish.seed is None else finish.seed,
             reasoning=choice.reasoning or UNSET,
         )
         return Raw(with_members(encode(body), choice.opaque))
@@ -131,6 +133,7 @@ def _finish_choice(event: Finished) -> _Choice:
         finish_reason=event.reason,
         native_finish_reason=event.native or UNSET,
         stop_reason=UNSET if event.stop_match is None else event.stop_match,
+        seed=UNSET if event.seed is None else event.seed,
     )
 
 

@@ -29,7 +29,7 @@ def plain_chat(answer: PlainAnswer, request: GenerateRequest, request_id: str) -
     return (
         b'{"id":"chatcmpl-%b","object":"chat.completion","created":%d,"model":%b,"choices":['
         b'{"index":0,"message":{"role":"assistant","content":%b,"refusal":null%b},"logprobs":null,'
-        b'"finish_reason":"%b"%b}]%b}'
+        b'"finish_reason":"%b"%b%b}]%b}'
         % (
             request_id.encode(),
             created_at(request_id),
@@ -38,6 +38,7 @@ def plain_chat(answer: PlainAnswer, request: GenerateRequest, request_id: str) -
             b',"annotations":[]' if answer.annotated else b"",
             answer.finish.encode(),
             b"" if stop_match is None else b',"stop_reason":' + encode(stop_match),
+            b"" if answer.seed is None else b',"seed":%d' % answer.seed,
             more,
         )
     )

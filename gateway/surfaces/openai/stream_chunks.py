@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from gateway.surfaces.openai.usage import usage_json
 from gateway.surfaces.sse import DONE, one_line
-from schemas.events import Started, TokenLogprob, Usage
+from schemas.events import OF_CHOICE, Started, TokenLogprob, Usage
 
 OURS: Final = frozenset(("id", "object", "created", "model", "choices", "usage"))
 """Top-level fields of an answer that a backend's unknown fields never replace."""
@@ -124,7 +124,8 @@ def members(extra: Mapping[str, Raw], kept: Collection[str] = OURS) -> bytes:
     if not extra:
         return b""
     pieces: list[bytes] = []
-    for name, raw in extra.items():
+    for marked, raw in extra.items():
+        name = marked.removeprefix(OF_CHOICE)
         if name not in kept:
             pieces += (b",", encode(name), b":", one_line(bytes(raw)))
     return b"".join(pieces)

@@ -50,6 +50,10 @@ def message(adapter: Adapter, body: object) -> Json:
     return cast("Json", choice["message"])
 
 
+def choices(answered: Json) -> list[Json]:
+    return cast("list[Json]", answered["choices"])
+
+
 def chunks(adapter: Adapter, body: bytes, request: ChatRequest = STREAM) -> list[Json]:
     """Return the client's chunks for a vendor's stream."""
     renderer = ChatRenderer(request, id="c", created=1)
@@ -209,26 +213,30 @@ def test_a_json_object_of_claudes_is_the_text_of_the_answer() -> None:
         assert (choice.finish.reason, choice.tool_calls, choice.opaque) == ("stop", [], {})
 
 
-def test_unknown_members_of_a_choice_reach_the_client_with_its_message() -> None:
+def test_unknown_members_of_a_choice_reach_the_client_beside_its_message() -> None:
     known: Json = {"finish_reason": "stop", "token_ids": None}
     beyond: Json = {"token_ids": [5, 6], "verdict": {"safe": True}, "rank": 0}
     choice = {**known, **beyond, "index": 0}
 
-    told = message(OPENAI, {"choices": [{**choice, "message": {"content": "Hi"}}]})
-    streamed = deltas(
-        OPENAI,
-        stream(
-            delta({"content": "H"}, token_ids=[5], rank=0),
-            delta({"content": "i"}, token_ids=[5], rank=0),
-            delta(finish="stop", verdict={"safe": True}),
-        ),
-    )
+    (told,) = choices(answer(OPENAI, {"choices": [{**choice, "message": {"content": "Hi"}}]}))
+    streamed = [
+        one
+        for chunk in chunks(
+            OPENAI,
+            stream(
+                delta({"content": "H"}, token_ids=[5], rank=0),
+                delta({"content": "i"}, token_ids=[5], rank=0),
+                delta(finish="stop", verdict={"safe": True}),
+            ),
+        )
+        for one in choices(chunk)
+    ]
 
-    assert told.items() >= beyond.items()
-    assert told["content"] == "Hi"
-    assert [one for one in streamed if "token_ids" in one] == [{"token_ids": [5], "rank": 0}] * 2
-    assert {"verdict": {"safe": True}} in streamed
-    assert "".join(str(one.get("content", "")) for one in streamed) == "Hi"
+    assert {name: told[name] for name in beyond} == beyond
+    assert cast("Json", told["message"]) == {"role": "assistant", "content": "Hi", "refusal": None}
+    assert [(one["token_ids"], one["rank"]) for one in streamed if "rank" in one] == [([5], 0)] * 2
+    assert [one["verdict"] for one in streamed if "verdict" in one] == [{"safe": True}]
+    assert "".join(str(cast("Json", one["delta"]).get("content", "")) for one in streamed) == "Hi"
 
 
 @pytest.mark.parametrize("stream", [False, True])

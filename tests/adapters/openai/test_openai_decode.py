@@ -8,6 +8,7 @@ from schemas.errors import (
     UpstreamFailed,
 )
 from schemas.events import (
+    OF_CHOICE,
     Finished,
     OpaqueDelta,
     ReasoningDelta,
@@ -413,4 +414,6 @@ def test_unusual_types_next_to_the_choices_lose_no_text(head: Json, id: str) -> 
 
     assert [one.id for one in events if isinstance(one, Started)] == [id]
     assert "".join(one.text for one in events if isinstance(one, TextDelta)) == "abc"
-    assert [list(one.fields) for one in events if isinstance(one, OpaqueDelta)] == [["more"]]
+    assert [list(one.fields) for one in events if isinstance(one, OpaqueDelta)] == [
+        [f"{OF_CHOICE}more"]
+    ]
