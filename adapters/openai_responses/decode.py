@@ -76,7 +76,19 @@ SETTINGS = frozenset(
 )
 """Fields of a response that are read, or repeat the request; all others reach the client."""
 
+OWN = frozenset(
+    """
+    conversation include moderation next_response_id prompt prompt_cache_diagnostics
+    prompt_cache_options prompt_cache_retention tool_usage
+    """.split()  # noqa: SIM905  as above
+)
+"""Fields that only this API has: its clients get them even if they repeat the request."""
+
+NATIVE = "(responses)"
+"""Marks the fields of an answer as this API's own; a name that no server sends."""
+
 _END_MARK = b"[DONE]"
+_TRUE = Raw(b"true")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -97,6 +109,7 @@ class ResponsesDecoder:
         self._started: Started | None = None
         self._items: dict[int, OpenItem] = {}
         self._others: list[Raw] = []
+        self._ended: list[Raw] = []
         self._annotations: list[Raw] = []
         self._tools = 0
         self._thoughts = 0
@@ -184,11 +197,14 @@ class ResponsesDecoder:
 
     def _start(self, response: WireResponse, data: bytes | Raw) -> list[Event]:
         """Start an answer; later responses repeat it, with more fields or other values."""
+        unread = SETTINGS - OWN if self._native else SETTINGS
         extra = {
             name: raw.copy()
             for name, raw in read_fields(data).items()
-            if name not in SETTINGS and raw != NULL
+            if name not in unread and raw != NULL
         }
+        if self._native:
+            extra[NATIVE] = _TRUE
         started = Started(
             id=response.id or "",
             model=response.model or "",
@@ -226,6 +242,8 @@ class ResponsesDecoder:
             opened = self._items[index]
         if opened.closed:
             return []
+        if self._native and self._stream:
+            self._ended.append(raw.copy())
         if item.type not in READ:
             check_room(self._others, NOTES, "items", self._endpoint.name)
             self._others.append(raw.copy())
@@ -271,7 +289,7 @@ class ResponsesDecoder:
         found = self._rest(response.output or ())
         if not self._shown:
             found.append(TextDelta(text=""))
-        fields = self._fields()
+        fields = self._fields(response.output or ())
         if fields:
             found.append(OpaqueDelta(fields=fields))
         found.append(self._finished(response, status))
@@ -292,10 +310,14 @@ class ResponsesDecoder:
             found += self._showing(opened.close(item if same else OutputItem()))
         return found
 
-    def _fields(self) -> dict[str, Raw]:
-        """Return what clients of other APIs get besides our events."""
+    def _fields(self, output: Sequence[Raw]) -> dict[str, Raw]:
+        """Return what clients of other APIs get besides our events.
+
+        Clients of this one get the items of a stream as its end has them, if its events had less.
+        """
         if self._native:
-            return {}
+            less = self._stream and output and _value(output) != _value(self._ended)
+            return {OUTPUT: Raw(_encode(output))} if less else {}
         fields: dict[str, Raw] = {}
         if self._others:
             fields[ITEMS] = Raw(_encode(self._others))
@@ -327,6 +349,10 @@ class ResponsesDecoder:
 
     def _broken(self, problem: str) -> UpstreamBroken:
         return UpstreamBroken(problem, upstream=self._endpoint.name)
+
+
+def _value(items: Sequence[Raw]) -> object:
+    return msgspec.json.decode(_encode(items))
 
 
 def _citation(raw: Raw) -> Raw | dict[str, object]:

@@ -19,12 +19,13 @@ from gateway.surfaces.responses.namespaces import OwnTool, own_tools
 from gateway.surfaces.responses.native_events import NativeEvents
 from gateway.surfaces.responses.plain_response import CUT, plain_outcome
 from gateway.surfaces.responses.resource import (
+    NATIVE,
     ResourceWriter,
     ResponseOutcome,
     is_summarised,
 )
 from gateway.surfaces.responses.usage import usage_json
-from gateway.surfaces.sse import DONE
+from gateway.surfaces.sse import DONE, one_line
 from gateway.surfaces.turn_renderer import TurnRenderer, finish_of
 from schemas.answers import Answer, Choice
 from schemas.errors import GatewayError
@@ -50,7 +51,7 @@ REASONS: Final[dict[FinishReason, bytes]] = {
 """Why an answer is incomplete; with any other reason it is complete."""
 
 OUTPUT: Final = "output"
-"""The field of a whole answer that holds its items, from backends of this API."""
+"""The field of an answer that holds its items, from backends of this API."""
 
 _CODES: Final = {429: "rate_limit_exceeded", 400: "invalid_prompt"}
 """By status: codes of a failed response that clients know; otherwise server_error."""
@@ -135,6 +136,8 @@ class ResponsesRenderer(TurnRenderer):
             output = self._items.finish(out, status)
         else:
             output = self._native.finish(self._items, out)
+            if OUTPUT in self._opaque:  # the end has more of the items than their events had
+                output = one_line(bytes(self._opaque[OUTPUT]))
         self._ended = self._outcome(status, output, incomplete)
         return b"".join(out)
 
@@ -227,7 +230,7 @@ class ResponsesRenderer(TurnRenderer):
 
         A backend of this API has sent them as they are.
         """
-        if OUTPUT in choice.opaque:
+        if OUTPUT in choice.opaque and NATIVE in self._started.extra:
             return bytes(choice.opaque[OUTPUT])
         made: list[Callable[[bytes, bytes], bytes]] = []
         for thought in choice.thoughts:

@@ -4,7 +4,7 @@ Settings that the client left out are written as the specification's defaults; w
 really used is its own business. https://www.openresponses.org/reference
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -32,11 +32,19 @@ _MEANS_MORE: Final = (
 """Fields of responses that backends of other APIs send with another meaning, or in place of
 ours."""
 
+NATIVE: Final = "(responses)"
+"""Marks the fields of an answer as those of a backend of this API."""
+
 _PLAIN_FIELDS: Final = frozenset({"input", "instructions"})
 """Of these, an answer repeats nothing but the instructions."""
 
 _NOTHING: Final = Raw(b"null")
 _TIER: Final = Raw(b'"default"')
+_TIERS: Final = frozenset(
+    b'"%b"' % tier
+    for tier in (b"auto", b"default", b"flex", b"scale", b"priority", b"fast", b"ultrafast")
+)
+"""Tiers that clients know; a backend of another API has names of its own."""
 _EMPTY: Final = Raw(b"{}")
 _TEXT: Final = Raw(b'{"format":{"type":"text"}}')
 _AUTO: Final = Raw(b'"auto"')
@@ -85,7 +93,8 @@ class ResourceWriter:
     def write(self, outcome: ResponseOutcome) -> bytes:
         extra = outcome.extra
         tier = extra.get("service_tier", _NOTHING) if extra else _NOTHING
-        if tier is _NOTHING or bytes(tier)[:2] in (b'""', b"nu"):
+        foreign = NATIVE not in extra and bytes(tier) not in _TIERS
+        if tier is _NOTHING or foreign or bytes(tier) == b'""':
             tier = self._kept.get("service_tier", _TIER)
         ended = outcome.completed_at
         return b"".join(
@@ -101,10 +110,14 @@ class ResourceWriter:
                 b',"store":true' if outcome.stored else b',"store":false',
                 self._settings,
                 outcome.usage,
-                members(extra, OURS) if extra else b"",
+                members(extra, self._ours(extra)) if extra else b"",
                 b"}",
             )
         )
+
+    def _ours(self, extra: Mapping[str, Raw]) -> Collection[str]:
+        """Return the fields that the backend's do not replace."""
+        return OURS if NATIVE not in extra else _OURS_ALWAYS | self._kept.keys()
 
 
 def is_summarised(request: ChatRequest) -> bool:
@@ -198,7 +211,9 @@ def _without_nulls(raw: Raw) -> dict[str, Raw]:
 
 
 _BARE: Final = ResourceWriter(ChatRequest(model="", messages=()), id="", created=0)
-OURS: Final = frozenset(
-    {*_fields.decode(_BARE.write(ResponseOutcome(status=b"completed", model=""))), *_MEANS_MORE}
-)
-"""Fields that a backend's own never replace."""
+_WRITTEN: Final = _fields.decode(_BARE.write(ResponseOutcome(status=b"completed", model="")))
+OURS: Final = frozenset({*_WRITTEN, *_MEANS_MORE})
+"""Fields that those of a backend of another API never replace."""
+
+_OURS_ALWAYS: Final = frozenset({*_WRITTEN, NATIVE, "choices", "created", "user"})
+"""Fields that those of a backend of this API never replace."""
