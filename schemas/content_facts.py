@@ -53,6 +53,7 @@ LAST_ANSWER: Final = 1 << 26
 HEADS: Final = 1 << 27
 LONG_USER: Final = 1 << 28
 METADATA: Final = 1 << 29
+NEIGHBOURS: Final = 1 << 30
 
 MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -86,6 +87,7 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         HEADS: "several system or developer messages begin the conversation",
         LONG_USER: "the name of the client's user has more characters than some vendors take",
         METADATA: "the request has metadata",
+        NEIGHBOURS: "two messages of one role follow each other",
     }
 )
 """What each fact says of a request."""
@@ -113,8 +115,12 @@ def message_facts(messages: Sequence[Message]) -> int:
     """Return the facts of the messages alone, as bits."""
     bits = 0
     begun = headed = False
+    before = ""
     for one in messages:
         role = one.role
+        if role == before:
+            bits |= NEIGHBOURS
+        before = role
         if role == "user":
             begun = True
         elif role == "assistant":

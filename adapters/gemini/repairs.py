@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from adapters.form_repairs.turn_order import alternating
 from adapters.gemini.encode import is_older
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
@@ -16,6 +17,7 @@ GEMINI_REPAIRS: Final = (
     ),
     *parallel_calls("https://ai.google.dev/api/caching#FunctionCallingConfig"),
     MESSAGE_NAMES,
+    alternating("https://github.com/lobehub/lobehub/issues/10049", {"assistant"}),
     IMAGE_DETAIL,
     text_results(
         "https://ai.google.dev/gemini-api/docs/function-calling#multimodal", models=is_older

@@ -11,6 +11,7 @@ from adapters.form_repairs.cache_marks import no_cache_marks
 from adapters.form_repairs.part_forms import FILES, IMAGE_ADDRESS
 from adapters.form_repairs.schema_names import SCHEMA_NAME
 from adapters.form_repairs.strict_schemas import strict_schemas
+from adapters.form_repairs.turn_order import MISTRAL_ORDER
 from adapters.form_repairs.user_data import metadata_limits, user_limit
 from adapters.openai.model_families import is_gemini, is_openais, refuses_max_tokens
 from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
@@ -116,6 +117,7 @@ COMPATIBLE_REPAIRS: Final = (
     _new_limit(refuses_max_tokens),
     private_fields(_CACHE_DOCS, *_PRIVATE, models=is_openais),
     *CHAT_MODEL_REPAIRS,
+    MISTRAL_ORDER,
 )
 """A server about which nothing is known: it may be a proxy in front of OpenAI."""
 
@@ -141,4 +143,5 @@ def server_repairs(
     common = MARKED_REPAIRS if marks else SERVER_REPAIRS
     own = (answer_fields(_MESSAGE, reads), *more) if reads else more
     names = {rule.name for rule in own}
-    return (*[rule for rule in common if rule.name not in names], *own)
+    last = () if MISTRAL_ORDER.name in names else (MISTRAL_ORDER,)
+    return (*[rule for rule in common if rule.name not in names], *own, *last)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from adapters.base import ALL_THOUGHTS, READABLE, Range
 from adapters.openai.model_families import is_claude, no_model
-from adapters.openai.repairs import COMPATIBLE_REPAIRS, SERVER_REPAIRS
+from adapters.openai.repairs import COMPATIBLE_REPAIRS, server_repairs
 from adapters.repairs.rule import Repair
 from schemas.fields import Task
 from schemas.messages import ThoughtKind
@@ -94,7 +94,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     prefix_path: str = ""
     trailer_field: str = ""
     thoughts: tuple[str, ...] | None = None
-    repairs: tuple[Repair, ...] = SERVER_REPAIRS
+    repairs: tuple[Repair, ...] = server_repairs()
     cache_marks: Callable[[str], bool] = no_model
     sources: tuple[Source, ...] = ()
 
