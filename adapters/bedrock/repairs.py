@@ -6,6 +6,7 @@ from adapters.anthropic.claude_models import may_be_claude
 from adapters.anthropic.cloud_betas import BEDROCK_BETAS, BEDROCK_SOURCE
 from adapters.anthropic.sampling_repairs import SAMPLING_REPAIRS
 from adapters.anthropic.thinking_repairs import THINKING_REPAIRS
+from adapters.bedrock.json_mode import JSON_MODE
 from adapters.bedrock.reasoning_effort import CLAUDE as CLAUDE_MODELS
 from adapters.repairs.betas import betas
 from adapters.repairs.call_ids import call_ids
@@ -34,6 +35,7 @@ BEDROCK_REPAIRS: Final = (
     betas(BEDROCK_SOURCE, BEDROCK_BETAS, models=is_claude),
     *THINKING_REPAIRS,
     *SAMPLING_REPAIRS,
+    *JSON_MODE,
     MESSAGE_NAMES,
     IMAGE_DETAIL,
     call_ids(f"{_CONVERSE}API_runtime_ToolUseBlock.html", "[a-zA-Z0-9_-]{1,64}"),

@@ -87,7 +87,7 @@ def one_of_one(source: str, models: Models, example: str) -> Repair:
 
     return Repair(
         name="one_function",
-        about="offers only the function that is to be called, because the model is not forced to it",
+        about="offers only the function that is to be called, because none can be forced by name",
         source=source,
         facts=FORCED,
         apply=apply,

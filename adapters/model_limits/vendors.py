@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from adapters.model_limits.formats import described_schema, json_word
 from adapters.model_limits.settings import effort_values, fixed_sampling
 from adapters.model_limits.thinking import (
     DISABLED,
@@ -124,6 +125,8 @@ _DEEPSEEK_CHOICE: Final = "https://github.com/deepseek-ai/DeepSeek-V3/issues/137
 _DEEPSEEK_DOCS: Final = "https://api-docs.deepseek.com/guides/thinking_mode"
 
 DEEPSEEK: Final = (
+    described_schema("https://github.com/llm-exe/llm-exe/issues/662"),
+    json_word("https://api-docs.deepseek.com/guides/json_mode"),
     forced_calls(
         _DEEPSEEK_CHOICE, DISABLED, every_model, "deepseek-v4-pro", thinks=_deepseek_thinks
     ),
@@ -133,6 +136,19 @@ DEEPSEEK: Final = (
 _QWEN_CHOICE: Final = "https://github.com/cloudwego/eino/issues/994"
 
 DASHSCOPE: Final = (
+    json_word("https://www.alibabacloud.com/help/en/model-studio/json-mode"),
     forced_calls(_QWEN_CHOICE, NOT_ENABLED, _is_qwen, "qwen3.7-plus", thinks=_qwen_thinks),
     free_choice(_QWEN_CHOICE, _qwen_only_thinks, "qwen3-235b-a22b-thinking-2507"),
+)
+
+_GROQ_SCHEMAS: Final = re.compile(r"gpt-oss|llama-4|kimi-", re.IGNORECASE)
+
+
+def _has_no_schemas(model: str) -> bool:
+    return _GROQ_SCHEMAS.search(model) is None
+
+
+GROQ: Final = (
+    described_schema("https://console.groq.com/docs/structured-outputs", _has_no_schemas),
+    json_word("https://github.com/vercel/ai/pull/7508"),
 )

@@ -26,6 +26,10 @@ _O: Final = re.compile(r"(?:.*[/:])?o([1-9])(?=$|-)(.*)", re.IGNORECASE)
 _BEFORE: Final = re.compile(r"(?:.*[/:])?(?:gpt-[34][-.o0-9]|gpt-4$|chatgpt-)", re.IGNORECASE)
 _TALKS: Final = re.compile(r"-chat(?:$|-)|-search-|-audio|-realtime", re.IGNORECASE)
 
+_NO_SCHEMAS: Final = re.compile(
+    r"(?:^|[/:])gpt-(?:3\.5-|35-|4-turbo|4-[01]|4o-2024-05-13)", re.IGNORECASE
+)
+
 _LOW: Final = ("low", "medium", "high")
 _HIGHER: Final = (*_LOW, "xhigh")
 _FIRST, _UNFORCED, _XHIGH, _FORCED = (5, 0), (5, 1), (5, 2), (5, 6)
@@ -50,6 +54,11 @@ def refuses_max_tokens(model: str) -> bool:
     https://platform.openai.com/docs/api-reference/chat/create#chat-create-max_tokens
     """
     return _NEW_LIMIT.match(model) is not None
+
+
+def has_no_schemas(model: str) -> bool:
+    """Return whether the model has JSON mode, but takes no schemas: those before GPT-4o."""
+    return _NO_SCHEMAS.search(model) is not None
 
 
 def reasons(model: str) -> bool:

@@ -7,12 +7,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from adapters.model_limits.formats import described_schema, json_word
 from adapters.model_limits.settings import effort_values, fixed_sampling, without_effort
 from adapters.openai.model_families import (
     calls_with_none,
     calls_without_effort,
     chat_efforts_of,
     efforts_of,
+    has_no_schemas,
+    is_openais,
     reasons,
     refused_sampling,
 )
@@ -68,8 +71,20 @@ REASONING_STOPS: Final = stops(
 )
 """Models that reason take no stop strings in chat completions."""
 
-CHAT_MODEL_REPAIRS: Final = (_CHAT_EFFORT, CALLS_WITHOUT_EFFORT, *FIXED_SAMPLING, REASONING_STOPS)
+_JSON_MODE: Final = (
+    "https://platform.openai.com/docs/guides/structured-outputs?api-mode=chat#json-mode"
+)
+_SCHEMAS: Final = "https://platform.openai.com/docs/guides/structured-outputs#supported-schemas"
+
+CHAT_MODEL_REPAIRS: Final = (
+    _CHAT_EFFORT,
+    CALLS_WITHOUT_EFFORT,
+    *FIXED_SAMPLING,
+    REASONING_STOPS,
+    described_schema(_SCHEMAS, has_no_schemas),
+    json_word(_JSON_MODE, is_openais),
+)
 """Chat completions, in the order in which the rules run: an effort decides about sampling."""
 
-RESPONSES_MODEL_REPAIRS: Final = (EFFORT, *FIXED_SAMPLING)
+RESPONSES_MODEL_REPAIRS: Final = (EFFORT, *FIXED_SAMPLING, json_word(_JSON_MODE, apart=True))
 """The Responses API, which has no stop strings."""

@@ -8,9 +8,8 @@ from operator import attrgetter
 
 from adapters.base import Range
 from adapters.form_repairs.strict_schemas import strict_schemas
-from adapters.form_repairs.turn_order import alternating
 from adapters.form_repairs.user_data import metadata_limits, user_limit
-from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, MOONSHOT, XAI
+from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, GROQ, MOONSHOT, XAI
 from adapters.openai.more_vendor_profiles import MORE
 from adapters.openai.repairs import OPENAI_REPAIRS, server_repairs
 from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
@@ -132,7 +131,8 @@ _ROWS: tuple[VendorProfile, ...] = (
     VendorProfile(
         name="groq",
         repairs=server_repairs(
-            *strict_schemas("https://console.groq.com/docs/structured-outputs#schema-requirements")
+            *GROQ,
+            *strict_schemas("https://console.groq.com/docs/structured-outputs#schema-requirements"),
         ),
         base_url="https://api.groq.com/openai/v1",
         unsupported=frozenset(
@@ -321,9 +321,6 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="perplexity",
-        repairs=server_repairs(
-            alternating("https://github.com/perplexityai/api-discussion/issues/265")
-        ),
         base_url="https://api.perplexity.ai",
         unsupported=frozenset({"seed", "logit_bias", "user", "metadata"}),
         extra_fields=frozenset({"top_k"}),

@@ -48,10 +48,12 @@ class Undo(Struct, frozen=True, kw_only=True):
 
     tools: the names of functions as sent -> the client's.
     stops: strings at which the answer ends, because the vendor does not know all of them.
+    answer_tool: the function whose arguments are the answer's text; "" for none.
     """
 
     tools: Mapping[str, str] = {}
     stops: tuple[str, ...] = ()
+    answer_tool: str = ""
 
 
 class Repaired(Struct, frozen=True, kw_only=True):
@@ -65,6 +67,9 @@ class Repaired(Struct, frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     undo: Undo | None = None
+
+
+_NOTHING: Final = Undo()
 
 
 def every_model(_: str) -> bool:
@@ -134,6 +139,7 @@ def repaired(request: Request, rules: Sequence[Repair], aim: Aim) -> Repairs:
     loss: Loss = "none"
     tools: dict[str, str] = {}
     stops: tuple[str, ...] = ()
+    answer_tool = ""
     for rule in rules:
         found = rule.apply(request, aim)
         if found is None:
@@ -149,11 +155,13 @@ def repaired(request: Request, rules: Sequence[Repair], aim: Aim) -> Repairs:
             earlier = {sent: tools.get(name, name) for sent, name in found.undo.tools.items()}
             tools = {**tools, **earlier}
             stops = stops or found.undo.stops
+            answer_tool = answer_tool or found.undo.answer_tool
+    undo = Undo(tools=tools, stops=stops, answer_tool=answer_tool)
     return Repairs(
         request=request,
         made=tuple(dict.fromkeys(made)),
         left_out=tuple(dict.fromkeys(left_out)),
         loss=loss,
         lossy=tuple(lossy),
-        undo=Undo(tools=tools, stops=stops) if tools or stops else None,
+        undo=undo if undo != _NOTHING else None,
     )

@@ -9,7 +9,7 @@ from adapters.repairs.rule import Undo
 from gateway.upstream.adaptation.stop_detection import StopRules
 from gateway.upstream.adaptation.stop_enforcement import ended_at, streamed
 from gateway.upstream.base import Call, Upstream
-from schemas.events import Event, ToolDelta
+from schemas.events import Event, Finished, TextDelta, ToolDelta
 from schemas.requests import GenerateRequest
 
 
@@ -27,7 +27,44 @@ def undone(
         source = ended_at(source, request, rules, upstream.name)
     else:
         source = upstream.generate(request, call)
+    if undo.answer_tool:
+        source = _as_text(source, undo.answer_tool)
     return _named(source, undo) if undo.tools else source
+
+
+async def _as_text(
+    source: AsyncGenerator[list[Event], None], tool: str
+) -> AsyncGenerator[list[Event], None]:
+    """Yield the batches with the arguments of a function as the answer's text."""
+    answer = _AnswerTool(tool)
+    async with aclosing(source) as batches:
+        async for batch in batches:
+            yield [answer.read(event) for event in batch]
+
+
+class _AnswerTool:
+    """Reads one answer. tool: the name of the function that takes the answer's text."""
+
+    def __init__(self, tool: str) -> None:
+        self._tool = tool
+        self._places: set[tuple[int, int]] = set()
+        self._called: set[int] = set()
+
+    def read(self, event: Event) -> Event:
+        if isinstance(event, ToolDelta):
+            place = event.index, event.tool
+            if event.name == self._tool:
+                self._places.add(place)
+            if place in self._places:
+                return TextDelta(text=event.arguments, index=event.index)
+            self._called.add(event.index)
+        elif (
+            isinstance(event, Finished)
+            and event.reason == "tool_calls"
+            and event.index not in self._called
+        ):
+            return replace(event, reason="stop")
+        return event
 
 
 async def _named(
