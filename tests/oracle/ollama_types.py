@@ -10,6 +10,12 @@ import ollama
 from pydantic import BaseModel
 
 
+class Message(ollama.Message):
+    """The client has an object for an image, which becomes base64 when it is sent."""
+
+    images: Sequence[str] | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
 class _Request(BaseModel):
     model: str
     stream: bool | None = None
@@ -20,7 +26,7 @@ class _Request(BaseModel):
 
 
 class ChatRequest(_Request):
-    messages: Sequence[ollama.Message]
+    messages: Sequence[Message]
     tools: Sequence[ollama.Tool] | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None

@@ -83,9 +83,10 @@ class _Strict(Struct, frozen=True):
         kind = copy.get("type")  # of a schema; among a type's fields there may be one of that name
         if isinstance(kind, str) and kind in _CLOSED and "extras_schema" not in copy:
             copy["extra_behavior"] = "forbid" if self.closed else "ignore"
-        if kind == "typed-dict" and copy.get("cls_name") in self.optional:
+        name = getattr(copy.get("cls"), "__name__", "")
+        if kind == "typed-dict" and name in self.optional:
             fields = cast("dict[str, dict[str, object]]", copy["fields"])
-            fields[self.optional[str(copy["cls_name"])]]["required"] = False
+            fields[self.optional[name]]["required"] = False
         if kind == "generator":
             copy["type"] = "list"
         return copy
@@ -96,17 +97,17 @@ def _of_best_branches(found: Sequence[_Fault], value: object, depth: int) -> Ite
 
     The place of a fault names the branches as if they were members, which `value` does not have.
     """
-    members: dict[str | int, list[_Fault]] = defaultdict(list)
+    inside: dict[str | int, list[_Fault]] = defaultdict(list)
     branches: dict[str | int, list[_Fault]] = defaultdict(list)
     for fault in found:
         if len(fault.at) == depth:
             yield fault
         elif _is_member(fault, value, depth):
             step = fault.at[depth]
-            members[step].append(_Fault(fault.at, fault.kind, fault.text, (*fault.path, step)))
+            inside[step].append(_Fault(fault.at, fault.kind, fault.text, (*fault.path, step)))
         else:
             branches[fault.at[depth]].append(fault)
-    for member, faults in members.items():
+    for member, faults in inside.items():
         yield from _of_best_branches(faults, _inside(value, member), depth + 1)
     if branches:
         best = min(branches.values(), key=lambda faults: _distance(faults, value, depth + 1))

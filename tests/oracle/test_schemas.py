@@ -188,6 +188,14 @@ def test_a_schema_names_the_place(name: str) -> None:
     assert place in [at for at, _ in schema_faults(sent(api, vendor, path, whole, change))]
 
 
+def test_what_openai_takes_for_given_may_be_missing() -> None:
+    tool = {name: value for name, value in others.TOOL.items() if name != "strict"}
+    image = {"type": "input_image", "image_url": "data:,"}
+    body: Json = {"model": "m", "tools": [tool], "input": [{"role": "user", "content": [image]}]}
+    one = sent("openai-responses", "openai-responses", "/v1/responses", body)
+    assert list(schema_faults(one)) == []
+
+
 def test_a_compatible_server_may_have_members_of_its_own() -> None:
     one = sent("openai-chat", "compatible", CHAT, chat.ALLOWED, {"top_k": 5})
     assert list(schema_faults(one)) == []
