@@ -25,15 +25,22 @@ _SIGNS: Final = (b'"properties"', b'"type"')
 _OTHERS: Final = frozenset({"$ref", "allOf", "anyOf", "enum", "not", "oneOf"})
 """Keywords that say of what form the arguments are."""
 
+_TYPED: Final = "anthropic"
+"""The dialect of a vendor whose schemas need no properties."""
+
 _object: Final = msgspec.json.Decoder(dict[str, object])
 _NONE: Final[Mapping[str, object]] = {}
 
 
-def _completed(request: Request, _: Aim) -> Repaired | None:
+def _completed(request: Request, aim: Aim) -> Repaired | None:
     if not isinstance(request, ChatRequest) or not request.tools:
         return None
+    typed = aim.dialect == _TYPED
     tools = tuple(
-        [_complete(one) if isinstance(one, FunctionTool) else one for one in request.tools]
+        [
+            _complete(one, typed=typed) if isinstance(one, FunctionTool) else one
+            for one in request.tools
+        ]
     )
     if all(new is old for new, old in zip(tools, request.tools, strict=True)):
         return None
@@ -41,7 +48,8 @@ def _completed(request: Request, _: Aim) -> Repaired | None:
     return Repaired(request=replace(request, tools=tools), changed=changed)
 
 
-def _complete(tool: FunctionTool) -> FunctionTool:
+def _complete(tool: FunctionTool, *, typed: bool) -> FunctionTool:
+    """typed: the type alone is enough for the vendor."""
     raw = tool.parameters
     if not isinstance(raw, Raw):
         return tool
@@ -54,7 +62,7 @@ def _complete(tool: FunctionTool) -> FunctionTool:
         return tool
     if not _OTHERS.isdisjoint(schema) or schema.get("type") not in ("object", None):
         return tool
-    if schema.get("type") and schema.get("properties") is not None:
+    if schema.get("type") and (typed or schema.get("properties") is not None):
         return tool
     whole = {**schema, "type": "object", "properties": schema.get("properties") or _NONE}
     return with_parameters(tool, json_of(whole))

@@ -12,7 +12,7 @@ from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio
 
-VENDORS = ("openai/gpt-4.1", "azure", "groq", "cerebras", "openai-responses")
+VENDORS = ("openai/gpt-4.1", "azure", "groq/openai/gpt-oss-120b", "cerebras", "openai-responses")
 CLOSED: Json = {
     "type": "object",
     "properties": {"a": {"type": "string"}},
@@ -35,15 +35,16 @@ async def send(rig: Rig, model: str, schema: Json) -> tuple[list[str], Json, Jso
     """Return the repairs, and what was sent of the format and of the function."""
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}
     function = {"name": "f", "parameters": schema, "strict": True}
-    answer = await rig.chat(
-        model, response_format=form, tools=[{"type": "function", "function": function}]
-    )
-    assert answer.status_code == 200, answer.text
+    offered = await rig.chat(model, tools=[{"type": "function", "function": function}])
+    assert offered.status_code == 200, offered.text
     tool = cast("list[Json]", rig.sent["tools"])[0]
+    answer = await rig.chat(model, response_format=form)
+    assert answer.status_code == 200, answer.text
+    made = repairs(offered) + repairs(answer)
     if model == "openai-responses":
-        return repairs(answer), cast("Json", cast("Json", rig.sent["text"])["format"]), tool
+        return made, cast("Json", cast("Json", rig.sent["text"])["format"]), tool
     inner = cast("Json", cast("Json", rig.sent["response_format"])["json_schema"])
-    return repairs(answer), inner, cast("Json", tool["function"])
+    return made, inner, cast("Json", tool["function"])
 
 
 @pytest.mark.parametrize("model", VENDORS)

@@ -109,13 +109,14 @@ async def test_images_follow_the_results_each_after_its_call(
     messages = cast("list[Json]", rig.sent["messages"])
     assert [one["role"] for one in messages[:4]] == ["user", "assistant", "tool", "tool"]
     assert [texts(one) for one in messages[2:4]] == [[MOVED], ["a"]]
-    after = messages[4]
+    place = 5 if model == "mistral" else 4  # whose models answer before the user speaks
+    after = messages[place]
     assert after["role"] == "user"
     parts = cast("list[Json]", after["content"])
     kinds = [part["type"] for part in parts[:4]]
     assert kinds == ["text", "image_url", "text", "image_url"]
     assert texts(after)[:2] == ["Image of call call00001:", "Image of call call00002:"]
-    assert json.dumps(messages[4:]).count("go on") == 1
+    assert json.dumps(messages[place:]).count("go on") == 1
     assert any(one.endswith(":tool_media") for one in repairs(answer))
 
 

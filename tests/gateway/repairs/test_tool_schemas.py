@@ -38,6 +38,9 @@ async def test_a_function_without_properties_takes_an_object(
 
     assert answer.status_code == 200, answer.text
     sent = json.dumps(rig.sent.get("tools") or rig.sent.get("toolConfig"))
+    if model == "anthropic":
+        assert '"type": "object"' in sent
+        return
     assert '"properties": {}' in sent
     assert any(one.endswith(":object_schema") for one in repairs(answer))
 
