@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from adapters.base import Range
 from adapters.form_repairs.strict_schemas import strict_schemas
+from adapters.form_repairs.turn_order import alternating
 from adapters.form_repairs.user_data import metadata_limits, user_limit
 from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, GROQ, MOONSHOT, XAI
 from adapters.openai.more_vendor_profiles import MORE
@@ -321,6 +322,9 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="perplexity",
+        repairs=server_repairs(
+            alternating("https://github.com/perplexityai/api-discussion/issues/265")
+        ),
         base_url="https://api.perplexity.ai",
         unsupported=frozenset({"seed", "logit_bias", "user", "metadata"}),
         extra_fields=frozenset({"top_k"}),
