@@ -9,11 +9,12 @@ from adapters.repairs.pairs import PAIRS
 from adapters.repairs.rule import Repair
 from adapters.repairs.stops import stops
 from adapters.repairs.tool_names import NAMES_OF_64
+from adapters.tool_repairs.same_tools import SAME_TOOLS
 from adapters.tool_repairs.tool_schemas import OBJECTS
 
 IDS: Final = call_ids("https://github.com/maximhq/bifrost/issues/5097", r".{1,256}")
 
-UNIVERSAL: Final = (FOREIGN_ITEMS, PAIRS, IDS, NAMES_OF_64, OBJECTS)
+UNIVERSAL: Final = (FOREIGN_ITEMS, PAIRS, IDS, SAME_TOOLS, NAMES_OF_64, OBJECTS)
 """In the order in which they run."""
 
 

@@ -54,6 +54,7 @@ HEADS: Final = 1 << 27
 LONG_USER: Final = 1 << 28
 METADATA: Final = 1 << 29
 NEIGHBOURS: Final = 1 << 30
+REASONED: Final = 1 << 31
 
 MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -88,6 +89,7 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         LONG_USER: "the name of the client's user has more characters than some vendors take",
         METADATA: "the request has metadata",
         NEIGHBOURS: "two messages of one role follow each other",
+        REASONED: "a client of the Responses API sends back reasoning items",
     }
 )
 """What each fact says of a request."""
@@ -194,9 +196,9 @@ def facts_of(request: Request) -> int:
 
 def original_facts(original: Original) -> int:
     """Return the facts of what a client wrote in another dialect than OpenAI's, as bits."""
-    if original.dialect != "anthropic":
-        return 0
     fields = original.fields
+    if original.dialect != "anthropic":
+        return REASONED if b'"reasoning"' in bytes(fields.get("input", b"")) else 0
     return THINKING if "thinking" in fields or "output_config" in fields else 0
 
 

@@ -5,6 +5,7 @@ from typing import Final
 from adapters.openai.model_repairs import RESPONSES_MODEL_REPAIRS
 from adapters.openai.repairs import LIMITS, PRIVATE_VALUES
 from adapters.openai_responses.container_items import CONTAINER_ITEMS
+from adapters.openai_responses.summaries import SUMMARIES
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
@@ -20,6 +21,7 @@ RESPONSES_REPAIRS: Final = (
     _IDS,
     PRIVATE_VALUES,
     CONTAINER_ITEMS,
+    SUMMARIES,
     *RESPONSES_MODEL_REPAIRS,
 )
 """OpenAI's own servers and Azure's, in the order in which the rules run."""
