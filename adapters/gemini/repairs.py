@@ -4,6 +4,10 @@ from typing import Final
 
 from adapters.form_repairs.turn_order import alternating
 from adapters.gemini.encode import is_older
+from adapters.gemini.model_limits import efforts_of, has_no_penalties, refused_sampling
+from adapters.gemini.own_tools import FUNCTIONS_ALONE
+from adapters.model_limits.format_or_tools import format_or_tools
+from adapters.model_limits.settings import effort_values, fixed_sampling
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import later_system
@@ -19,6 +23,21 @@ GEMINI_REPAIRS: Final = (
     MESSAGE_NAMES,
     alternating("https://github.com/lobehub/lobehub/issues/10049", {"assistant"}),
     IMAGE_DETAIL,
+    effort_values(
+        "https://ai.google.dev/gemini-api/docs/thinking#levels-budgets", efforts_of, "gemini-3-pro"
+    ),
+    *fixed_sampling(
+        "https://github.com/vercel/ai/issues/8943",
+        refused_sampling,
+        has_no_penalties,
+        "gemini-2.5-flash",
+    ),
+    format_or_tools(
+        "https://github.com/googleapis/python-genai/issues/867",
+        is_older,
+        example="gemini-2.5-flash",
+    ),
+    FUNCTIONS_ALONE,
     text_results(
         "https://ai.google.dev/gemini-api/docs/function-calling#multimodal", models=is_older
     ),

@@ -53,7 +53,7 @@ def json_word(source: str, models: Models = every_model, *, apart: bool = False)
         if any(_WORD in text_of(one).lower() for one in counted):
             return None
         return Repaired(
-            request=_instructed(request, _ONLY_JSON, apart=apart), changed=("messages[]",)
+            request=instructed(request, _ONLY_JSON, apart=apart), changed=("messages[]",)
         )
 
     return Repair(
@@ -75,9 +75,7 @@ def described_schema(source: str, models: Models = every_model, example: str = "
         if not isinstance(request, ChatRequest) or _kind(request) != "json_schema":
             return None
         sent = replace(request, response_format=ResponseFormat(type="json_object"))
-        return Repaired(
-            request=_instructed(sent, _with_schema(request)), changed=("response_format",)
-        )
+        return Repaired(request=instructed(sent, described(request)), changed=("response_format",))
 
     return Repair(
         name="described_schema",
@@ -99,7 +97,7 @@ def described_json(source: str, models: Models) -> Repair:
         if not isinstance(request, ChatRequest) or _kind(request) != "json_object":
             return None
         sent = replace(request, response_format=UNSET)
-        return Repaired(request=_instructed(sent, _OBJECT), changed=("response_format",))
+        return Repaired(request=instructed(sent, _OBJECT), changed=("response_format",))
 
     return Repair(
         name="described_json",
@@ -154,7 +152,8 @@ def _kind(request: ChatRequest) -> str:
     return form.type if isinstance(form, ResponseFormat) else ""
 
 
-def _with_schema(request: ChatRequest) -> str:
+def described(request: ChatRequest) -> str:
+    """Return the instruction to answer in the request's format, which is JSON."""
     form = request.response_format
     schema = form.schema if isinstance(form, ResponseFormat) else UNSET
     return f"{_SCHEMA}\n{bytes(schema).decode()}" if isinstance(schema, Raw) else _OBJECT
@@ -166,7 +165,7 @@ def _uncounted(request: ChatRequest) -> int:
     return int(given is not None and bytes(given) not in _NOTHING)
 
 
-def _instructed(request: ChatRequest, text: str, *, apart: bool = False) -> ChatRequest:
+def instructed(request: ChatRequest, text: str, *, apart: bool = False) -> ChatRequest:
     """Return the request with one more instruction, in its first system message if it has one."""
     first = request.messages[0] if request.messages else None
     if apart or first is None or first.role not in SYSTEM:
