@@ -13,6 +13,7 @@ from adapters.form_repairs.schema_names import SCHEMA_NAME
 from adapters.form_repairs.strict_schemas import strict_schemas
 from adapters.form_repairs.turn_order import MISTRAL_ORDER
 from adapters.form_repairs.user_data import metadata_limits, user_limit
+from adapters.model_limits.proofs import FOREIGN_PROOFS
 from adapters.openai.model_families import is_gemini, is_openais, refuses_max_tokens
 from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
 from adapters.repairs.call_ids import call_ids
@@ -125,7 +126,13 @@ _CACHES_ITSELF: Final = no_cache_marks(
     "https://platform.claude.com/docs/en/build-with-claude/prompt-caching"
 )
 
-MARKED_REPAIRS: Final = (*DIALECT_REPAIRS, DEVELOPER_ROLE, *QWEN_SYSTEM, _ANSWER_FIELDS)
+MARKED_REPAIRS: Final = (
+    *DIALECT_REPAIRS,
+    DEVELOPER_ROLE,
+    *QWEN_SYSTEM,
+    FOREIGN_PROOFS,
+    _ANSWER_FIELDS,
+)
 """A server that reads marks of prompt caches."""
 
 SERVER_REPAIRS: Final = (*MARKED_REPAIRS, _CACHES_ITSELF)
