@@ -2,6 +2,9 @@
 
 from typing import Final
 
+from msgspec.structs import replace
+
+from adapters.model_limits.proofs import FOREIGN_PROOFS
 from adapters.openai.repairs import server_repairs
 from adapters.repairs.parallel_calls import parallel_calls
 
@@ -9,5 +12,15 @@ _DOCS: Final = (
     "https://docs.databricks.com/aws/en/machine-learning/foundation-model-apis/api-reference"
 )
 
-DATABRICKS_REPAIRS: Final = server_repairs(*parallel_calls(_DOCS), marks=True)
+
+def _tells_its_maker(model: str) -> bool:
+    """Return whether the endpoint is Databricks' own, named after its model."""
+    return model.startswith("databricks-")
+
+
+DATABRICKS_REPAIRS: Final = server_repairs(
+    replace(FOREIGN_PROOFS, models=_tells_its_maker),
+    *parallel_calls(_DOCS),
+    marks=True,
+)
 """In the order in which they run."""
