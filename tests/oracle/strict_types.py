@@ -80,6 +80,8 @@ class _Strict(Struct, frozen=True):
             for name, value in given.items()
             if name != "serialization"
         }
+        if given.get("type") == "int":  # 1.0 is one, in JSON
+            return {"type": "union", "choices": [copy, {"type": "float", "multiple_of": 1.0}]}
         kind = copy.get("type")  # of a schema; among a type's fields there may be one of that name
         if isinstance(kind, str) and kind in _CLOSED and "extras_schema" not in copy:
             copy["extra_behavior"] = "forbid" if self.closed else "ignore"

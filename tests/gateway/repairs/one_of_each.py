@@ -19,15 +19,16 @@ PATHS: Mapping[str, str] = {
     "anthropic": "",
     "bedrock": "",
     "cohere": "",
-    "deepseek": "",
+    "deepseek": "/deepseek",
     "gemini": "/v1beta",
-    "mindie": "",
+    "mindie": "/mindie",
     "ollama": "",
-    "tgi": "",
+    "tgi": "/tgi",
     "databricks": "/serving-endpoints",
     "vertex-anthropic": "/v1/projects/p/locations/global/publishers/anthropic",
 }
-"""What follows the address in `base_url`; `/v1` for all others."""
+"""What follows the address in `base_url`; `/NAME/v1` for all others, by which tests/oracle tells
+vendors of one dialect apart."""
 
 MODELS: Mapping[str, str] = {
     "anthropic": "claude-opus-4-5",
@@ -89,7 +90,7 @@ def config(origin: str, *adapters: str, more: str = "", **keys: str) -> str:
     """
     providers, models = "", ""
     for name in adapters:
-        url = f"{origin}{PATHS.get(name, '/v1')}"
+        url = f"{origin}{PATHS.get(name, f'/{name}/v1')}"
         extra = keys.get(name.replace("-", "_"), "")
         providers += (
             f"  - {{name: {name}, adapter: {name}, base_url: '{url}', api_key: k{extra}}}\n"

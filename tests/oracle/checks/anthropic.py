@@ -29,7 +29,7 @@ THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 class Turn(Struct, frozen=True):
-    """A message. at: its path. blocks: of a text, one."""
+    """A message, or several. at: its path. blocks: of a text, one."""
 
     at: str
     role: str
@@ -42,11 +42,22 @@ class Turn(Struct, frozen=True):
                 yield f"{self.at}.content.{place}", block
 
 
-def turns_of(body: Json) -> list[Turn]:
+def messages_of(body: Json) -> list[Turn]:
     return [
         Turn(f"messages.{place}", text(one.get("role")), blocks_of(one.get("content")))
         for place, one in enumerate(objects(body.get("messages")))
     ]
+
+
+def turns_of(body: Json) -> list[Turn]:
+    """Return the turns: the API joins messages in a row that have one role."""
+    joined: list[Turn] = []
+    for one in messages_of(body):
+        if joined and joined[-1].role == one.role:
+            joined[-1] = Turn(joined[-1].at, one.role, [*joined[-1].blocks, *one.blocks])
+        else:
+            joined.append(one)
+    return joined
 
 
 def blocks_of(content: object) -> Sequence[Json]:
@@ -149,7 +160,7 @@ def texts_are_not_blank(sent: Sent) -> Faults:
 
 
 def messages_have_content(sent: Sent) -> Faults:
-    turns = turns_of(sent.body)
+    turns = messages_of(sent.body)
     for place, turn in enumerate(turns):
         if not turn.blocks and not (place == len(turns) - 1 and turn.role == "assistant"):
             yield f"{turn.at}.content", "is empty"
@@ -197,11 +208,17 @@ def thinking_leaves_the_choice_free(sent: Sent) -> Faults:
 def a_loop_starts_with_its_thinking(sent: Sent) -> Faults:
     if inner(sent.body, "thinking").get("type") != "enabled":
         return
-    answers = [turn for turn in turns_of(sent.body) if turn.role == "assistant"]
-    if answers and any(answers[-1].of("tool_use")):
-        first = text(answers[-1].blocks[0].get("type"))
+    turns = turns_of(sent.body)
+    asked = [
+        place
+        for place, turn in enumerate(turns)
+        if turn.role == "user" and not any(turn.of("tool_result"))
+    ]
+    loop = [one for one in turns[asked[-1] if asked else 0 :] if one.role == "assistant"]
+    if loop and any(loop[0].of("tool_use")):
+        first = text(loop[0].blocks[0].get("type"))
         if first not in THINKING:
-            yield f"{answers[-1].at}.content.0.type", f"is {first}, with thinking"
+            yield f"{loop[0].at}.content.0.type", f"is {first}, with thinking"
 
 
 def thinking_has_anthropics_proof(sent: Sent) -> Faults:
