@@ -13,6 +13,7 @@ from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.roles import later_system
 from adapters.repairs.thoughts import own_thoughts
 from adapters.repairs.tool_names import tool_names
+from adapters.tool_repairs.tool_members import unknown_members
 from schemas.messages import CLAUDE
 
 STRUCTURED: Final = (
@@ -39,5 +40,9 @@ ANTHROPIC_REPAIRS: Final = (
 )
 """In the order in which they run."""
 
-VERTEX_REPAIRS: Final = (*ANTHROPIC_REPAIRS, betas(VERTEX_SOURCE, VERTEX_BETAS))
+VERTEX_REPAIRS: Final = (
+    *ANTHROPIC_REPAIRS,
+    betas(VERTEX_SOURCE, VERTEX_BETAS),
+    unknown_members("https://github.com/BerriAI/litellm/issues/23825", "eager_input_streaming"),
+)
 """Of Vertex AI, which refuses betas that it does not know."""
