@@ -231,6 +231,9 @@ class ChatRenderer(OpenAIRenderer):
 
     def _finished(self, event: Finished, out: list[bytes]) -> None:
         self._begin(event.index, "", out)
+        rest = self._blocks.rest(event.index) if self._blocks is not None else []
+        if rest:
+            self._delta(event.index, _Delta(reasoning_details=rest), out)
         called = False
         for (index, tool), has_arguments in self._tools.items():
             if index == event.index:
@@ -321,7 +324,7 @@ def _content(choice: Choice) -> str | None:
 
 
 def _parted(fields: Mapping[str, Raw]) -> tuple[Mapping[str, Raw], Mapping[str, Raw]]:
-    """Return a vendor's fields of the message, and those beside it."""
+    """Return a vendor's fields of the message, and those next to it."""
     beside = {name: raw for name, raw in fields.items() if name.startswith(OF_CHOICE)}
     if not beside:
         return fields, beside

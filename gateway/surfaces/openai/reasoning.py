@@ -87,18 +87,34 @@ class ReasoningBlocks:
 
     def __init__(self) -> None:
         self._texts: dict[tuple[int, int], list[str]] = {}
+        self._proven: set[int] = set()
 
     def add(self, event: ReasoningDelta) -> list[ReasoningDetail]:
-        """Return the block that this piece completes, if its vendor wants it back."""
-        key = (event.index, event.block)
-        self._texts.setdefault(key, []).append(event.text)
+        """Return the block that this piece completes, if its vendor wants it back.
+
+        A client that returns details returns no other reasoning: with the first come the blocks
+        before it, which are nothing but text.
+        """
+        index, block = event.index, event.block
+        self._texts.setdefault((index, block), []).append(event.text)
         if not (event.signature or event.data):
             return []
-        text = "".join(self._texts.pop(key))
+        self._proven.add(index)
+        text = "".join(self._texts.pop((index, block)))
         thought = Thought(
             text=text, signature=event.signature, data=event.data, format=event.format
         )
-        return [_detail(thought, event.block)]
+        return [*self._unproven(index, block), _detail(thought, block)]
+
+    def rest(self, index: int) -> list[ReasoningDetail]:
+        """Return the blocks of a complete choice that come after the last with a proof."""
+        return self._unproven(index, None) if index in self._proven else []
+
+    def _unproven(self, index: int, end: int | None) -> list[ReasoningDetail]:
+        """Return the texts of a choice's blocks before `end`, or of all."""
+        keys = [key for key in self._texts if key[0] == index and (end is None or key[1] < end)]
+        texts = [(key[1], "".join(self._texts.pop(key))) for key in sorted(keys)]
+        return [_detail(Thought(text=text), block) for block, text in texts if text]
 
 
 def _detail(thought: Thought, place: int) -> ReasoningDetail:

@@ -229,10 +229,15 @@ class ResponsesConversation:
 
     def _end_turn(self) -> None:
         turn, self._turn = self._turn, None
-        if turn is not None:
+        if turn is None:
+            return
+        last = self.messages[-1] if self.messages else None
+        if turn.only_thinks and last is not None and last.role == "assistant":
+            message = turn.after(self.messages.pop())
+        else:
             message = turn.message()
-            self._noted(message.marks)
-            self.messages.append(message)
+        self._noted(message.marks)
+        self.messages.append(message)
 
     def _parts(self, raws: list[Raw], where: str) -> list[Part]:
         parts = read_parts(raws, where)
@@ -288,6 +293,20 @@ class _Turn:
     def mark(self, marks: Raw | UnsetType) -> None:
         if isinstance(marks, Raw):
             self._marks |= _fields.decode(marks)
+
+    @property
+    def only_thinks(self) -> bool:
+        """Return whether it has nothing but reasoning."""
+        return not (self.parts or self.calls)
+
+    def after(self, said: Message) -> Message:
+        """Return a message with this turn's reasoning, which its vendor sent after the text."""
+        marks = _fields.decode(said.marks) if isinstance(said.marks, Raw) else {}
+        return msgspec.structs.replace(
+            said,
+            thoughts=(*said.thoughts, *self.thoughts),
+            marks=with_marks(marks | self._marks),
+        )
 
     def message(self) -> Message:
         empty = None if self.calls or self.thoughts else ""

@@ -78,15 +78,18 @@ class _Turns:
         self._first = ""
         self._parts: list[str] = []
         self._calls: list[str] = []
+        self._answered = False
 
     def add(self, item: _Item, where: str) -> None:
         if item.type in _OUTPUTS:
             self.end()
+            self._answered = False
             self.places.append(ClientPlace(message=where, own=where, content=f"{where}.output"))
             return
         content = f"{where}.content"
         if item.type == "message" and item.role != "assistant":
             self.end()
+            self._answered = False
             self.places.append(ClientPlace(message=where, own=where, content=content))
             return
         if item.type in ("message", "reasoning") and self._parts and not self._calls:
@@ -104,6 +107,9 @@ class _Turns:
     def end(self) -> None:
         if not self._first:
             return
+        if self._answered and not (self._parts or self._calls):
+            self._first = ""  # reasoning after an answer belongs to it
+            return
         place = ClientPlace(
             message=self._first,
             own=self._first,
@@ -112,7 +118,7 @@ class _Turns:
             calls=tuple(self._calls),
         )
         self.places.append(place)
-        self._first, self._parts, self._calls = "", [], []
+        self._first, self._parts, self._calls, self._answered = "", [], [], True
 
 
 def _of_tools(original: Original) -> tuple[str, ...]:

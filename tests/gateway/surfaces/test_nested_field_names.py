@@ -193,6 +193,9 @@ RESPONSES: Json = {
         CALL,
         {"type": "function_call_output", "call_id": "call_1", "output": [SAID, PICTURE]},
         {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "c"},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "So."}]},
+        {"role": "user", "content": "hi"},
     ],
     "tools": [
         {"type": "function", "name": "clock", "parameters": SCHEMA},
@@ -249,6 +252,7 @@ def rejecting(param: str) -> Behaviour:
                 "messages[3].tool_call_id": "input[4].call_id",
                 "messages[3].content[1].image_url": "input[4].output[1].image_url",
                 "messages[4].content": "input[5].content",
+                "messages[6].content": "input[8].content",
                 "tools[0].function.parameters": "tools[0].parameters",
                 "tools[2].function.name": "tools[1].tools[1].name",
                 "response_format.json_schema.strict": "text.format.strict",

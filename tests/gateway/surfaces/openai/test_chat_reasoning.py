@@ -1,6 +1,6 @@
 """Reasoning that clients return in the next turn, block by block, and tool-call signatures."""
 
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -32,10 +32,10 @@ def message(*events: Event) -> dict[str, object]:
     return cast("dict[str, object]", body["choices"][0]["message"])
 
 
-def deltas(*events: Event) -> list[dict[str, object]]:
+def deltas(*events: Event) -> list[dict[str, Any]]:
     found = [cast("dict[str, object]", one) for one in decoded(chat_renderer().events(events))]
     choices = [cast("list[dict[str, object]]", chunk["choices"])[0] for chunk in found]
-    return [cast("dict[str, object]", choice["delta"]) for choice in choices]
+    return [cast("dict[str, Any]", choice["delta"]) for choice in choices]
 
 
 def read(**fields: object) -> Message:
@@ -55,6 +55,22 @@ def test_a_stream_has_each_block_whole_where_it_ends() -> None:
     said = [one["reasoning_details"] for one in deltas(*TWO_BLOCKS) if "reasoning_details" in one]
 
     assert said == [[DETAILS[0]], [DETAILS[1]]]
+
+
+def test_a_stream_has_the_blocks_without_a_proof_as_well_if_any_has_one() -> None:
+    events = (
+        ReasoningDelta(text="read"),
+        ReasoningDelta(text="able", block=0),
+        ReasoningDelta(text="", signature="s1", format=GEMINI, block=1),
+        ReasoningDelta(text="later", block=2),
+        TextDelta(text="4"),
+        STOP,
+    )
+
+    found = [detail for one in deltas(*events) for detail in one.get("reasoning_details", ())]
+
+    assert found == message(*events)["reasoning_details"]
+    assert [one.get("text") for one in found] == ["readable", "", "later"]
 
 
 def test_thinking_that_is_not_needed_again_has_no_blocks() -> None:

@@ -77,6 +77,30 @@ def test_items_of_one_turn_of_the_model_are_one_message() -> None:
     )
 
 
+def test_reasoning_after_an_answer_belongs_to_it() -> None:
+    said = {"type": "message", "role": "assistant", "content": "I look."}
+
+    request = parsed(input=[USER, thought("Hm"), said, thought("So"), USER, thought("alone")])
+
+    assert [(one.role, one.content, one.thoughts) for one in request.messages] == [
+        ("user", "hi", ()),
+        ("assistant", "I look.", (Thought(text="Hm"), Thought(text="So"))),
+        ("user", "hi", ()),
+        ("assistant", None, (Thought(text="alone"),)),
+    ]
+
+
+def test_reasoning_after_an_answer_and_before_calls_belongs_to_the_calls() -> None:
+    said = {"type": "message", "role": "assistant", "content": "I look."}
+
+    request = parsed(input=[USER, said, thought("So"), call("a"), output("a")])
+
+    assert [(one.content, one.thoughts, one.tool_calls) for one in request.messages[1:3]] == [
+        ("I look.", (), ()),
+        (None, (Thought(text="So"),), (made("a"),)),
+    ]
+
+
 def test_plain_requests_take_no_longer_way() -> None:
     request = parsed(
         input=[{"type": "message", **USER}], metadata={"a": "b"}, store=False, truncation="disabled"
