@@ -24,7 +24,8 @@ class TokenLogprob(Struct, frozen=True, kw_only=True, gc=False):
     top: the most likely tokens at this position, best first, each without its own `top`.
     bytes: the token's bytes if its text alone is not valid UTF-8; () for a control token, whose
            name is not part of the answer's text.
-    offset: of the token in its choice's text, in characters; `None` if the backend sends none.
+    offset: of the token in its choice's text, in characters, as the backend counts (OpenAI from the
+           beginning of the prompt); `None` if it sends none.
     """
 
     token: str
@@ -106,7 +107,7 @@ class OpaqueDelta(Struct, frozen=True, kw_only=True, tag="opaque", gc=False):
 
 
 OF_CHOICE = "(choice)."
-"""Begins the names of fields that a choice has beside its message; no server sends such names."""
+"""Begins the names of fields that a choice has next to its message; no server sends such names."""
 
 
 class NativeDelta(Struct, frozen=True, kw_only=True, tag="native", gc=False):

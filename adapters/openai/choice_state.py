@@ -16,8 +16,8 @@ class ChoiceState(Struct, eq=False):
     """State of one choice until it finishes.
 
     tools: `None` without any call. by_message: its pieces are messages instead of deltas.
-    shown: something of it was emitted. replaced: by what stands in place of its text, if that is
-    empty. old_call: the model called by `function_call`, which `tool_calls` replaced.
+    shown: something of it was emitted. replaced: it has something else in place of a text.
+    old_call: the model called by `function_call`, which `tool_calls` replaced.
     """
 
     tools: ToolCalls | None = None

@@ -1,6 +1,7 @@
 """Log probabilities of the OpenAI dialect, in its two formats.
 
-Chat: a list of objects. Completions: parallel lists; the surface computes their `text_offset`.
+Chat: a list of objects. Completions: parallel lists; the surface computes a `text_offset` that the
+server did not send.
 """
 
 from adapters.openai.wire import Logprobs, TopLogprob, WireTokenLogprob
@@ -16,11 +17,13 @@ def token_logprobs(wire: Logprobs | None) -> tuple[TokenLogprob, ...]:
     tokens = wire.tokens or ()
     values = wire.token_logprobs or ()
     tops = wire.top_logprobs or ()
+    offsets = [None if one is None or one < 0 else one for one in wire.text_offset or ()]
     return tuple(
         TokenLogprob(
             token=token,
             logprob=values[place] if place < len(values) else None,
             top=_ranked(tops[place] if place < len(tops) else None),
+            offset=offsets[place] if place < len(offsets) else None,
         )
         for place, token in enumerate(tokens)
     )

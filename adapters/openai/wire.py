@@ -30,13 +30,17 @@ class WireTokenLogprob(Struct, frozen=True, kw_only=True):
 
 
 class Logprobs(Struct, frozen=True, kw_only=True):
-    """`content` and `refusal` in chat; the rest in completions, where `top_logprobs` are maps."""
+    """`content` and `refusal` in chat; the rest in completions, where `top_logprobs` are maps.
+
+    text_offset: from the beginning of the prompt, in characters; SGLang sends -1 for unknown.
+    """
 
     content: tuple[WireTokenLogprob, ...] | None = None
     refusal: tuple[WireTokenLogprob, ...] | None = None
     tokens: tuple[str, ...] | None = None
     token_logprobs: tuple[float | None, ...] | None = None
     top_logprobs: tuple[dict[str, float] | None, ...] | None = None
+    text_offset: tuple[int | None, ...] | None = None
 
 
 class Function(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -267,7 +267,7 @@ def test_completion_logprobs_are_read_and_ranked() -> None:
         "tokens": ["a", "b"],
         "token_logprobs": [None, -0.5],
         "top_logprobs": [None, {"c": -2.0, "b": -0.5}],
-        "text_offset": [0, 1],
+        "text_offset": [7, -1],
     }
     choice = {"text": "ab", "index": 0, "finish_reason": "stop", "logprobs": logprobs}
 
@@ -279,7 +279,7 @@ def test_completion_logprobs_are_read_and_ranked() -> None:
     assert found[1] == TextDelta(
         text="ab",
         logprobs=(
-            TokenLogprob(token="a", logprob=None),
+            TokenLogprob(token="a", logprob=None, offset=7),
             TokenLogprob(token="b", logprob=-0.5, top=top),
         ),
     )
