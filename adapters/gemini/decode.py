@@ -221,18 +221,7 @@ class GeminiDecoder:
             self._call(index, choice, part.function_call, signature, events)
             return logprobs
         if part.thought:
-            if part.text or signature:
-                events.append(
-                    ReasoningDelta(
-                        text=part.text or "",
-                        index=index,
-                        signature=signature,
-                        block=choice.block,
-                        format=GEMINI if signature else "",
-                    )
-                )
-            choice.thinking = not signature
-            choice.block += bool(signature)
+            self._thought(index, choice, part.text or "", signature, events)
             return logprobs
         if part.text:
             choice.shown = True
@@ -253,6 +242,22 @@ class GeminiDecoder:
             )
             choice.block += 1
         return logprobs
+
+    def _thought(
+        self, index: int, choice: _Choice, text: str, signature: str, events: list[Event]
+    ) -> None:
+        if text or signature:
+            events.append(
+                ReasoningDelta(
+                    text=text,
+                    index=index,
+                    signature=signature,
+                    block=choice.block,
+                    format=GEMINI if signature else "",
+                )
+            )
+        choice.thinking = not signature
+        choice.block += bool(signature)
 
     def _tell_parts(self, index: int, choice: _Choice, events: list[Event]) -> None:
         """Emit the parts since the last text or call as reasoning, where a client needs that."""

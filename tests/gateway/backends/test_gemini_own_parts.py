@@ -25,8 +25,8 @@ models:
 OWN: list[Json] = [
     {"executableCode": {"language": "PYTHON", "code": "print(6 * 7)"}, "thoughtSignature": "c2ln"},
     {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42\n"}},
-    {"toolCall": {"toolType": "GOOGLE_SEARCH", "args": {"q": "tea"}, "id": "g1"}},
-    {"toolResponse": {"toolType": "GOOGLE_SEARCH", "response": {"hits": 2}, "id": "g1"}},
+    {"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "args": {"q": "tea"}, "id": "g1"}},
+    {"toolResponse": {"toolType": "GOOGLE_SEARCH_WEB", "response": {"hits": 2}, "id": "g1"}},
 ]
 NOT_SENT_BACK: Json = {"fileData": {"fileUri": "gs://of-the-operator/x.png"}}
 TEXT: Json = {"text": "It is 42."}
