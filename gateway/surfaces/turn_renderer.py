@@ -55,7 +55,7 @@ class TurnRenderer:
 
 
 def own_names(fields: Mapping[str, Raw]) -> Mapping[str, Raw]:
-    """Return a vendor's fields under its names, those beside the message too."""
+    """Return a vendor's fields under its names, those next to the message too."""
     return {name.removeprefix(OF_CHOICE): raw for name, raw in fields.items()}
 
 
