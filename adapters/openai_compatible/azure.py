@@ -31,6 +31,7 @@ AZURE = VendorProfile(
     stop=4,
     choices=128,
     marked=True,
+    thoughts=(),
 )
 DATED = VendorProfile(
     name="azure",
@@ -41,6 +42,7 @@ DATED = VendorProfile(
     stop=4,
     choices=128,
     marked=True,
+    thoughts=(),
 )
 """A version before `SINCE`."""
 
