@@ -16,7 +16,7 @@ ATTOS: Final = 10**9
 MOST_NEEDED: Final = 2**62
 """More than any budget has; what processes send each other and the store keeps has 64 bits."""
 _MOST_KEPT: Final = 4096
-"""Model names whose prices are remembered; clients choose them behind wildcards."""
+"""Names of models and tiers whose prices are remembered; clients choose them."""
 
 
 class RoutePrices(Struct, frozen=True):
@@ -51,11 +51,11 @@ class RouteCosts:
     def __init__(self, table: RouteTable, experiments: Mapping[str, ExperimentRouter]) -> None:
         self._table = table
         self._experiments = experiments
-        self._known: dict[tuple[str, str], RoutePrices] = {}
+        self._known: dict[tuple[str, str, str], RoutePrices] = {}
 
-    def of(self, route: Route, model: str, tokens: Estimate) -> Cost:
-        """The most that a request may cost. model: the requested one."""
-        prices = self.prices(route, model)
+    def of(self, route: Route, model: str, tokens: Estimate, tier: str = "") -> Cost:
+        """The most that a request may cost. model, tier: the requested ones."""
+        prices = self.prices(route, model, tier)
         prompt, answer = tokens.prompt or 1, tokens.answer
         if prices.is_one:
             nanos = -(-(prompt * prices.input + answer * prices.output) // ATTOS)
@@ -66,11 +66,11 @@ class RouteCosts:
             nanos, needed = min(nanos, MOST_NEEDED), min(needed, MOST_NEEDED)
         return Cost(nanos, needed, tokens.guessed, prices.unpriced)
 
-    def prices(self, route: Route, model: str) -> RoutePrices:
-        """The prices of all backends that may answer a request. model: the requested one."""
-        return self._known.get((route.name, model)) or self._found(route, model)
+    def prices(self, route: Route, model: str, tier: str = "") -> RoutePrices:
+        """The prices of all backends that may answer a request. model, tier: the requested ones."""
+        return self._known.get((route.name, model, tier)) or self._found(route, model, tier)
 
-    def _found(self, route: Route, model: str) -> RoutePrices:
+    def _found(self, route: Route, model: str, tier: str) -> RoutePrices:
         if len(self._known) >= _MOST_KEPT:
             self._known.clear()
         flat, tiered, unpriced = set[tuple[int, int]](), list[BackendPrice](), ""
@@ -79,7 +79,9 @@ class RouteCosts:
             price = backend.prices.of(name)
             if price is None:
                 unpriced = unpriced or name
-            elif price.tiers:
+                continue
+            price = price.in_tier(tier)
+            if price.tiers:
                 tiered.append(price)
             elif (prices := price.prices) is not None:
                 flat.add((prices.input, prices.output + max(0, prices.reasoning)))
@@ -91,7 +93,7 @@ class RouteCosts:
         is_one = len(dearest) == 1 and not tiered
         one = dearest[0] if is_one else (0, 0)
         found = RoutePrices(tuple(dearest), tuple(tiered), unpriced, is_one, *one)
-        self._known[route.name, model] = found
+        self._known[route.name, model, tier] = found
         return found
 
     def _backends(self, route: Route, seen: set[str]) -> Iterator[Backend]:

@@ -15,7 +15,7 @@ from gateway.config.schema.budgets import Budget, UseModel
 from gateway.config.schema.limits import Limit
 from gateway.explain.explanation import ExplainedLimit, Explanation, refusal
 from gateway.explain.query import Explained
-from gateway.limits.estimate import expected_tokens
+from gateway.limits.estimate import expected_tokens, requested_tier
 from gateway.limits.ledger import LimitRefusal
 from gateway.limits.limits import SECOND
 from gateway.limits.refusals import exceeded
@@ -82,7 +82,7 @@ def held_to(
         places=tuple(LimitPlace(one.name, subject, tokens=tokens) for one, subject in found),
         tokens=tokens,
         budgets=tuple((one, subject) for one, subject in paying if subject is not None),
-        cost=costs.of(route, request.model, estimate),
+        cost=costs.of(route, request.model, estimate, requested_tier(request)),
         whose=whose,
         route=route.name,
     )

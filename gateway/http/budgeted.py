@@ -11,7 +11,7 @@ from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
 from gateway.budgets.ledger import Cost, Purses, Reservation, Short
 from gateway.budgets.refusals import budget_exceeded, cheaper_model, lasting, price_unknown
-from gateway.limits.estimate import expected_tokens
+from gateway.limits.estimate import expected_tokens, requested_tier
 from gateway.routing.planning.route import Route
 from gateway.routing.request_record import RequestRecord
 from gateway.runtime import Runtime
@@ -46,7 +46,8 @@ async def find_money(
         purses = budgets.of(place)
         if purses is None:
             return request, route
-        cost = runtime.costs.of(route, request.model, expected_tokens(request, route))
+        tier = requested_tier(request)
+        cost = runtime.costs.of(route, request.model, expected_tokens(request, route), tier)
         if cost.unpriced and purses.strict:
             raise price_unknown(purses.strict, cost.unpriced)
         found = purses.reserve(cost) or await _find_room(gateway, purses, cost, response.exchange)

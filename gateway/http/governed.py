@@ -8,7 +8,7 @@ from gateway.budgets.by_place import PlaceRules
 from gateway.budgets.ledger import Reservation
 from gateway.http.budgeted import find_money
 from gateway.http.limited import find_room
-from gateway.limits.estimate import chat_tokens, expected_tokens
+from gateway.limits.estimate import chat_tokens, expected_tokens, requested_tier
 from gateway.limits.headers import admitted_headers
 from gateway.limits.ledger import Accounts, Hold
 from gateway.routing.planning.route import Route
@@ -98,7 +98,7 @@ def _reserve_any(
     if purses is not None or (accounts is not None and accounts.tokens and not at_route.counts):
         tokens = expected_tokens(request, route)
         if purses is not None:
-            cost = rules.costs.of(route, request.model, tokens)
+            cost = rules.costs.of(route, request.model, tokens, requested_tier(request))
             reservation = None if cost.unpriced and purses.strict else purses.reserve(cost)
             if reservation is None:
                 return None

@@ -11,7 +11,8 @@ from gateway.routing.request_record import RequestRecord
 from gateway.state import Gateway
 from gateway.surfaces.hot_route import HotRoute
 from schemas.errors import GatewayError
-from schemas.requests import Request
+from schemas.requests import Request, TokenRequest
+from schemas.service_tier import tier_in
 
 
 def plan_of(
@@ -42,6 +43,8 @@ def plan_of(
     except GatewayError as exc:
         name_field(exc, request, at_route.surface.field_names)
         raise
+    if not isinstance(request, TokenRequest) and request.extra:
+        record.requested_tier = record.service_tier = tier_in(request.extra) or ""
     if planner.pooled:
         record.client_headers = facts.headers
     record.candidates, record.rule = planned.names, planned.rule

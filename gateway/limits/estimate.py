@@ -12,7 +12,9 @@ from schemas.requests import (
     CompletionRequest,
     EmbeddingsRequest,
     Request,
+    TokenRequest,
 )
+from schemas.service_tier import tier_in
 
 GUESS: Final = 1024
 """Tokens reserved for an answer whose length nothing limits; `settle` corrects it."""
@@ -62,10 +64,12 @@ def expected_tokens(request: Request, route: Route) -> Estimate:
 def chat_tokens(request: Request) -> tuple[int, int] | None:
     """The prompt and the answer, as `expected_tokens`, of a chat that has one answer.
 
-    `None` for other requests, and for a chat that is more than texts. The route has neither
-    `defaults` nor `overrides`.
+    `None` for other requests, for a chat that is more than texts, and for one that names a service
+    tier, which has other prices. The route has neither `defaults` nor `overrides`.
     """
     if type(request) is not ChatRequest or request.tools is not UNSET:
+        return None
+    if request.extra and requested_tier(request):
         return None
     messages, sampling = request.messages, request.sampling
     if sampling.n is not UNSET or sampling.best_of is not UNSET:
@@ -80,6 +84,13 @@ def chat_tokens(request: Request) -> tuple[int, int] | None:
     prompt = (characters + 1 + (characters >> 2 & 1) >> 2) + 4 * len(messages)
     longest = sampling.max_tokens
     return prompt, longest if type(longest) is int else GUESS
+
+
+def requested_tier(request: Request) -> str:
+    """The service tier that a request names; "" for the standard one."""
+    if isinstance(request, TokenRequest) or not request.extra:
+        return ""
+    return tier_in(request.extra) or ""
 
 
 def _decided(

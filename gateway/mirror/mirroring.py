@@ -112,6 +112,7 @@ class Mirrors:
             team=record.team,
             user=record.user,
             client_headers=record.client_headers,
+            requested_tier=record.requested_tier,
         )
         if record.trace is not None:
             shadow.trace = record.trace.of_mirror()
@@ -141,7 +142,14 @@ class Mirrors:
                 )
                 number = len(record.attempts) + 1
                 row = attempt_row(
-                    record.request_id, number, line.time, attempt, usage, source, runtime.prices
+                    record.request_id,
+                    number,
+                    line.time,
+                    attempt,
+                    usage,
+                    source,
+                    runtime.prices,
+                    shadow.service_tier,
                 )
                 self._on_mirrored(line, _charged(row, record))
             if self.tracing is not None:
@@ -194,7 +202,9 @@ def _line(
         mirror_prompt_tokens=None if usage is None else usage.prompt_tokens,
         mirror_completion_tokens=None if usage is None else usage.completion_tokens,
         mirror_source=source,
-        cost_usd=None if ours is None else cost_of(real, ours),
-        mirror_cost_usd=None if theirs is None or usage is None else cost_of(usage, theirs),
+        cost_usd=None if ours is None else cost_of(real, ours.of_answer(real, record.service_tier)),
+        mirror_cost_usd=None
+        if theirs is None or usage is None
+        else cost_of(usage, theirs.of_answer(usage, shadow.service_tier)),
         compared=comparison,
     )

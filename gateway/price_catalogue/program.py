@@ -7,6 +7,7 @@ would keep. It uses no network: the prices are in the package.
 
 import os
 import sys
+from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from importlib.metadata import version
@@ -21,8 +22,9 @@ from genai_prices.types import (
     TieredPrices,
     TimeOfDateConstraint,
 )
+from msgspec.structs import replace
 
-from gateway.config.schema.prices import CatalogueRow, Price, PriceTier
+from gateway.config.schema.prices import CatalogueRow, Price, PriceTier, ServiceTierPrice
 from gateway.price_catalogue.messages import Asked, CatalogueAnswer, Question
 
 SOURCE = "genai-prices"
@@ -43,6 +45,9 @@ _RATES = {
     "web_searches_kcount": "web_search",
 }
 """Their names of prices, and ours."""
+_TIERS = ("service_tier", "processing", "speed")
+"""Their conditions of other prices whose value is the name of a service tier: that of OpenAI and
+Google, `batch`, and Anthropic's `fast`."""
 _TOOLS = {"storage_searches_kcount", "social_searches_kcount"}
 """Prices of tools that no usage object counts; the price of the tokens is known without them."""
 
@@ -70,10 +75,14 @@ def _row(asked: Asked, day: date, snapshot: DataSnapshot, source: str) -> Catalo
     try:
         provider = _provider(asked, snapshot)
         url = (provider.pricing_urls or [""])[0]
-        price, since = price_on(_model(asked, provider, snapshot), day)
+        model = _model(asked, provider, snapshot)
+        price, since = price_on(model, day)
         return CatalogueRow(
             backend=asked.backend,
-            price=as_price(price, asked.backend),
+            price=replace(
+                as_price(price, asked.backend),
+                service_tiers=tuple(service_tiers(model, price, day, asked.backend)),
+            ),
             source=source,
             url=url,
             since="" if since is None else since.isoformat(),
@@ -138,6 +147,34 @@ def as_price(price: ModelPrice, backend: str) -> Price:
         for start in sorted(starts)
     )
     return msgspec.convert({**_rates(kinds, None), "match": backend, "tiers": tiers}, Price)
+
+
+def service_tiers(
+    model: ModelInfo, standard: ModelPrice, day: date, backend: str
+) -> Iterator[ServiceTierPrice]:
+    """Yield the prices of the model's service tiers on a day, where they differ from the standard.
+
+    A tier that is charged by units that our usage does not have is left out.
+    """
+    found: dict[str, ModelPrice] = {}
+    for variant in model.price_variants or ():
+        ((condition, name), *others) = variant.when.items()
+        since = variant.constraint
+        valid = since is None or (
+            isinstance(since, StartDateConstraint) and since.start_date <= day
+        )
+        if others or condition not in _TIERS or name in found or not valid:
+            continue
+        changed = {key: one for key, one in variant.prices.__dict__.items() if one is not None}
+        if changed:
+            found[name] = ModelPrice(**{**standard.__dict__, **changed})
+    for name, price in found.items():
+        try:
+            row = as_price(price, backend)
+        except UnknownPrice:
+            continue
+        rates = {key: getattr(row, key) for key in (*_RATES.values(), "tiers")}
+        yield ServiceTierPrice(name=name, **rates)
 
 
 def _rates(kinds: dict[str, Decimal | TieredPrices], start: int | None) -> dict[str, float]:

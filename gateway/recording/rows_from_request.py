@@ -15,6 +15,7 @@ from gateway.routing.request_record import AttemptRecord, RequestRecord
 from gateway.store.rows import AttemptRow, RequestBatch, RequestRow, Row, Source, SpoolEntry
 from gateway.telemetry.access_log import AccessLine, in_one_line
 from schemas.events import Usage
+from schemas.service_tier import tier_in_usage
 
 _lines: msgspec.json.Decoder[AccessLine] = msgspec.json.Decoder(AccessLine)
 
@@ -30,6 +31,9 @@ def access_line(
     first, part, cache, free = record.first_content_at, record.participation, record.cache, None
     if cache is not None and cache.outcome == "hit":
         usage, free = cache.usage or Usage(), 0.0  # as counted when the answer was made
+    tier = record.service_tier if source else ""
+    if usage.raw is not None and (named := tier_in_usage(usage.raw)) is not None:
+        tier = named
     home, attempts = part.assigned_backend, record.attempts
     # By position, in the order of the fields: more than 15 keywords go through a dictionary.
     return AccessLine(
@@ -66,7 +70,7 @@ def access_line(
         usage.cache_write_1h_tokens,
         usage.reasoning_tokens,
         source,
-        free if price is None else cost_of(usage, price),
+        free if price is None else cost_of(usage, price.in_tier(tier) if tier else price),
         prices.priced and bool(source) and price is None,  # unpriced
         price is not None and price.reports and is_reported(usage),  # cost_reported
         record.team,
@@ -78,6 +82,7 @@ def access_line(
         record.spender,
         "" if cache is None else cache.outcome,
         record.repairs if record.repaired or record.repaired_body else (),
+        tier,
     )
 
 
@@ -217,7 +222,8 @@ def attempts_of(record: RequestRecord, time: float, prices: Prices) -> Iterator[
             usage, source = _estimate_prompt_tokens(
                 attempt, usage, source, _prompt_of(record, place)
             )
-        yield attempt_row(record.request_id, place + 1, time, attempt, usage, source, prices)
+        tier = record.service_tier if shown else attempt.service_tier
+        yield attempt_row(record.request_id, place + 1, time, attempt, usage, source, prices, tier)
 
 
 def attempt_row(
@@ -228,10 +234,12 @@ def attempt_row(
     usage: Usage,
     source: Source,
     prices: Prices,
+    tier: str = "",
 ) -> AttemptRow:
     """Build the row of one attempt.
 
     number: within the request, from 1. time: Unix seconds. usage, source: as from `counted`.
+    tier: the service tier of its answer.
     """
     price = prices.of(attempt.backend) if prices.any and source else None
     return AttemptRow(
@@ -249,7 +257,7 @@ def attempt_row(
         cache_write_tokens=usage.cache_write_tokens,
         cache_write_1h_tokens=usage.cache_write_1h_tokens,
         reasoning_tokens=usage.reasoning_tokens,
-        cost_usd=None if price is None else cost_of(usage, price),
+        cost_usd=None if price is None else cost_of(usage, price.of_answer(usage, tier)),
     )
 
 

@@ -60,8 +60,9 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     refused: nothing was sent, because the backend's API cannot express the request.
     role:    "" for an attempt whose answer is the request's: it served, or failed. hedge: of two
              parallel attempts the one that did not serve, whichever started first.
-    deltas, usage: as in RequestRecord, of an attempt whose answer is not the request's: it failed
-             before the client received anything, lost against a hedge, or was a mirror's.
+    deltas, usage, service_tier: as in RequestRecord, of an attempt whose answer is not the
+             request's: it failed before the client received anything, lost against a hedge, or was
+             a mirror's.
     """
 
     backend: str
@@ -75,6 +76,7 @@ class AttemptRecord(Struct, kw_only=True, omit_defaults=True, gc=False):
     deltas: int = 0
     usage: Usage | None = None
     replica: str = ""
+    service_tier: str = ""
 
     @property
     def recorded_role(self) -> Literal["served", "failed", "hedge", "mirror"]:
@@ -109,6 +111,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     deltas, usage, first_content_at: of the last attempt with the role "". `charge_failed_attempt`
              moves them into that attempt's record before another one starts.
     error, param, message: of the failure that the client received; "" without one.
+    service_tier: in which the answer was served, "" for the vendor's standard one: what the answer
+             says, or else what its backend was asked for. requested_tier: as the client named it.
     upstream_since: when the attempts began that are running, or that ended last: parallel attempts
              count once. upstream_s: seconds of all attempts that ended before.
     estimated_prompt_tokens: our own estimate if no usage arrived; `None` if none is needed.
@@ -161,6 +165,8 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     upstream_s: float = 0.0
     deltas: int = 0
     usage: Usage | None = None
+    service_tier: str = ""
+    requested_tier: str = ""
     estimated_prompt_tokens: int | None = None
     rule: int | None = None
     candidates: tuple[str, ...] = ()
@@ -194,6 +200,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
         for attempt in reversed(self.attempts):
             if not attempt.role:
                 attempt.deltas, attempt.usage = self.deltas, counts_of(self.usage)
+                attempt.service_tier = self.service_tier
                 break
         self.deltas, self.usage, self.first_content_at = 0, None, None
 

@@ -45,6 +45,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
                   was made, and its cost is 0. "": neither side asked for an answer from the cache.
     end_user:     whom the client named, as a hash, if a budget holds end users apart.
     repaired:     what was changed so that the backend accepts the request, as `PATH:RULE`.
+    service_tier: in which the answer was served, if it is not the vendor's standard one.
     team, user, tags: of the key. budget: the one that was used up, if it refused the request or
                   sent it to a cheaper model.
     """
@@ -94,6 +95,7 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
     end_user: str = ""
     cache: Literal["", "hit", "miss", "bypass"] = ""
     repaired: tuple[str, ...] = ()
+    service_tier: str = ""
 
 
 _MOST_GATHERED = 16

@@ -1,13 +1,14 @@
 """Cross-checks of routing: mirrors, fallbacks by error, policies and prices."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from gateway.config.adapter_names import LOCAL
 from gateway.config.error_codes import check_codes
 from gateway.config.problems import Found, Path, Problems, nearest
 from gateway.config.schema.config import Config, Model, Provider
-from gateway.config.schema.prices import Price
+from gateway.config.schema.prices import Price, PriceTier
 from schemas.close_names import close_names
+from schemas.service_tier import tier_named
 
 
 def check_routing(config: Config, problems: Problems) -> None:
@@ -105,7 +106,8 @@ def _prices(config: Config, providers: Mapping[str, Provider], problems: Problem
     used = list(dict.fromkeys(reachable(config)))
     unpriced = [one for one in used if not any(overlap(one, row.match) for row in config.prices)]
     for index, price in enumerate(config.prices):
-        _tiers(price, ("prices", index, "tiers"), problems)
+        _tiers(price.tiers, ("prices", index, "tiers"), problems)
+        _service_tiers(price, ("prices", index, "service_tiers"), problems)
         path: Path = ("prices", index, "match")
         if problems.at(path):
             continue
@@ -126,9 +128,23 @@ def _prices(config: Config, providers: Mapping[str, Provider], problems: Problem
                 )
 
 
-def _tiers(price: Price, path: Path, problems: Problems) -> None:
+def _service_tiers(price: Price, path: Path, problems: Problems) -> None:
+    seen: dict[str, int] = {}
+    for index, tier in enumerate(price.service_tiers):
+        place: Path = (*path, index, "name")
+        if problems.at(path) or problems.at(place):
+            continue
+        _tiers(tier.tiers, (*path, index, "tiers"), problems)
+        first = seen.setdefault(tier.name.lower(), index)
+        if first != index:
+            problems.add(place, f"is the same as service_tiers[{first}]; remove one of them")
+        elif not tier_named(tier.name):
+            problems.add(place, "is the standard tier, whose price is that of the row itself")
+
+
+def _tiers(tiers: Sequence[PriceTier], path: Path, problems: Problems) -> None:
     seen: dict[int, int] = {}
-    for index, tier in enumerate(price.tiers):
+    for index, tier in enumerate(tiers):
         place: Path = (*path, index, "above")
         if problems.at(path) or problems.at(place):
             continue

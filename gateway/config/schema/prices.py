@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gateway.config.schema.units import BackendName, Tokens, Usd
+from gateway.config.schema.units import BackendName, Name, Tokens, Usd
 
 
 class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,15 +34,27 @@ class PriceTier(Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):
     above: Tokens
 
 
+class ServiceTierPrice(Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The rates of a service tier other than the vendor's standard one.
+
+    name: as the vendor's answers have it: priority, flex, fast, optimized.
+    """
+
+    name: Name
+    tiers: tuple[PriceTier, ...] = ()
+
+
 class Price(Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The price of a backend.
 
     match: a backend, or a prefix of several with `*`; an exact match wins, then the longest.
     tiers: for long prompts; the highest one that the prompt is above prices the whole request.
+    service_tiers: for answers that were served in one; those in any other cost as without.
     """
 
     match: BackendName
     tiers: tuple[PriceTier, ...] = ()
+    service_tiers: tuple[ServiceTierPrice, ...] = ()
 
 
 class CatalogueRow(Struct, frozen=True, kw_only=True):

@@ -30,7 +30,8 @@ from schemas.errors import (
     UpstreamTimeout,
 )
 from schemas.events import Event
-from schemas.requests import EmbeddingsRequest, Request
+from schemas.requests import EmbeddingsRequest, Request, TokenRequest
+from schemas.service_tier import tier_in
 
 TIMER_S = 0.001
 """Timers are rounded to whole milliseconds and may fire this much too early."""
@@ -231,8 +232,11 @@ def start_attempt(candidate: Candidate, record: RequestRecord, at: float) -> Att
             record.charge_failed_attempt()
         if not record.attempt_running:
             record.upstream_since = at
+        record.service_tier = record.requested_tier
     attempts.append(entry)
     record.backend = candidate.name
+    if record.requested_tier:
+        record.service_tier = _sent_tier(candidate, record.requested_tier)
     if candidate.dropped or candidate.omitted or record.dropped:
         record.dropped = candidate.reported_omissions
     if candidate.defaulted or record.defaulted:
@@ -247,6 +251,14 @@ def report_changes(candidate: Candidate, record: RequestRecord) -> None:
     record.dropped = candidate.reported_omissions
     record.defaulted = candidate.defaulted
     record.repaired = candidate.repaired
+
+
+def _sent_tier(candidate: Candidate, requested: str) -> str:
+    """The service tier that the backend is asked for: it may not get the client's field."""
+    request = candidate.request
+    if request is None or isinstance(request, TokenRequest):
+        return requested
+    return tier_in(request.extra) or ""
 
 
 def events_of(attempt: Attempt) -> AsyncGenerator[list[Event], None]:

@@ -21,8 +21,9 @@ from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from schemas.answers import Answer, Embeddings, Fold
 from schemas.event_source import EventSink, EventSource, text_sink
-from schemas.events import CONTENT, Event, TextDelta, Tokens, Usage
+from schemas.events import CONTENT, Event, Started, TextDelta, Tokens, Usage
 from schemas.requests import EmbeddingsRequest, GenerateRequest, TokenRequest
+from schemas.service_tier import tier_in
 
 _CONTENT = frozenset(CONTENT)
 
@@ -37,6 +38,10 @@ def _count(record: RequestRecord, batch: Sequence[Event]) -> bool:
             record.deltas += len(cast(Tokens, event).ids) if kind is Tokens else 1
         elif kind is Usage:
             record.usage = cast(Usage, event)
+        elif kind is Started and (extra := cast(Started, event).extra):
+            tier = tier_in(extra)
+            if tier is not None:
+                record.service_tier = tier
     if content and record.first_content_at is None:
         record.first_content_at = now()
     return content
@@ -146,6 +151,9 @@ async def collect(
             finally:
                 record.deltas, record.usage = fold.deltas, fold.usage
             answer = fold.answer()
+            tier = tier_in(answer.started.extra)
+            if tier is not None:
+                record.service_tier = tier
         except BaseException as error:
             if not attempt.should_fail_over(error):
                 raise

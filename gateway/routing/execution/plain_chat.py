@@ -12,6 +12,7 @@ from schemas.answers import Answer, Fold
 from schemas.events import Event
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest
+from schemas.service_tier import tier_in, tier_named
 
 
 async def collect_plain(
@@ -33,6 +34,9 @@ async def collect_plain(
         if type(answer) is PlainAnswer:
             record.deltas, record.usage = answer.deltas, answer.usage
             record.first_content_at = now()
+            tier = answer.service_tier
+            if tier is not None and (tier != "default" or record.service_tier):
+                record.service_tier = tier_named(tier)
         else:
             answer = _folded(answer, record)
     except BaseException as error:
@@ -51,4 +55,8 @@ def _folded(events: Sequence[Event], record: RequestRecord) -> Answer:
     record.deltas, record.usage = fold.deltas, fold.usage
     if fold.deltas:
         record.first_content_at = now()
-    return fold.answer()
+    answer = fold.answer()
+    tier = tier_in(answer.started.extra)
+    if tier is not None:
+        record.service_tier = tier
+    return answer

@@ -18,7 +18,7 @@ def undone(
 ) -> AsyncGenerator[list[Event], None]:
     """Return the batches of an answer as the client asked for it.
 
-    Whoever closes it closes the answer. An answer that the gateway ends is streamed, so that the
+    Closing it closes the answer. An answer that the gateway ends is streamed, so that the
     vendor generates no more than a few tokens behind the end.
     """
     if undo.stops:

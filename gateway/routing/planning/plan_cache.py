@@ -21,11 +21,11 @@ from gateway.routing.planning.plan import Plan
 from gateway.routing.planning.policies import BackendStats
 from gateway.routing.planning.route import Backend
 from schemas.content_facts import (
-    LONG_USER,
+    ODD_USER,
     OLD_LIMIT,
-    SHORT_USER,
     VALUES_DECIDE,
     facts_of,
+    has_odd_user,
     has_old_limit,
     message_facts,
     original_facts,
@@ -183,8 +183,8 @@ class PlanCache:
             facts |= OLD_LIMIT
         if request.original is not None:
             facts |= original_facts(request.original)
-        if request.user is not UNSET and len(request.user) > SHORT_USER:
-            facts |= LONG_USER
+        if has_odd_user(request):
+            facts |= ODD_USER
         given = request.sampling
         if given.seed is not UNSET and given.seed is not None:
             given = replace(given, seed=0)  # evaluations have a seed each, and all are alike

@@ -4,15 +4,16 @@ Money is computed in integers: prices in 10⁻¹⁸ US dollars per token, costs 
 rounded once. The costs in logs, records and reports are these integers as floats of US dollars.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from math import gcd
 
 from msgspec import Struct
 
-from gateway.config.schema.prices import Price, Rates
+from gateway.config.schema.prices import Price, Rates, ServiceTierPrice
 from gateway.routing.planning.vendor_counts import NANOS, modal_counts, reported_nanos
 from schemas.events import Usage
+from schemas.service_tier import tier_in_usage
 
 _PER_MILLION = 10**12
 """A US dollar per million tokens, in 10⁻¹⁸ US dollars per token; prices have up to 12 decimals."""
@@ -59,6 +60,7 @@ class BackendPrice(Struct, frozen=True):
     reports: the vendor's answers state their cost, which is truer than any price.
     flat:    the prices of a token of the prompt and of the answer, and how many of their unit are
              10⁻⁹ US dollars; `None` if they depend on anything but caching and reasoning.
+    services: by the name of a service tier other than the standard one.
     """
 
     row: Price | None = None
@@ -67,6 +69,18 @@ class BackendPrice(Struct, frozen=True):
     modal: bool = False
     reports: bool = False
     flat: tuple[int, int, int] | None = None
+    services: Mapping[str, "BackendPrice"] = {}
+
+    def in_tier(self, tier: str) -> "BackendPrice":
+        """The price in a service tier: the standard one if that of the tier is unknown."""
+        return self.services.get(tier, self)
+
+    def of_answer(self, usage: Usage, tier: str) -> "BackendPrice":
+        """The price of an answer. tier: what it or its request named, if its usage names none."""
+        if not self.services:
+            return self
+        named = tier_in_usage(usage.raw)
+        return self.services.get(tier if named is None else named, self)
 
     def at(self, prompt_tokens: int) -> TokenPrices | None:
         """The prices for a prompt of this length."""
@@ -78,8 +92,22 @@ class BackendPrice(Struct, frozen=True):
 
 def price_of(row: Price, *, reports: bool = False) -> BackendPrice:
     """Prepare a row."""
-    prices = _token_prices(row)
-    ordered = sorted(row.tiers, key=lambda tier: tier.above, reverse=True)
+    services = {
+        tier.name.lower(): _prepared(row, tier, reports=reports) for tier in row.service_tiers
+    }
+    return _prepared(row, row, services, reports=reports)
+
+
+def _prepared(
+    row: Price,
+    rates: Price | ServiceTierPrice,
+    services: Mapping[str, BackendPrice] | None = None,
+    *,
+    reports: bool,
+) -> BackendPrice:
+    """The rates of a row, or of one of its service tiers."""
+    prices = _token_prices(rates)
+    ordered = sorted(rates.tiers, key=lambda tier: tier.above, reverse=True)
     tiers = tuple((tier.above, _token_prices(tier)) for tier in ordered)
     modal = any(one.modal for one in (prices, *(tier for _, tier in tiers)))
     # Small numbers are multiplied faster, and most prices are whole 10⁻⁹ dollars.
@@ -87,7 +115,7 @@ def price_of(row: Price, *, reports: bool = False) -> BackendPrice:
     flat = prices.input // unit, prices.output // unit, _ATTOS // unit
     if tiers or modal or reports:
         flat = None
-    return BackendPrice(row, prices, tiers, modal, reports, flat)
+    return BackendPrice(row, prices, tiers, modal, reports, flat, services or {})
 
 
 class Prices:

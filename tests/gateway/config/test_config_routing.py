@@ -87,6 +87,17 @@ def test_a_price_that_is_given_twice_or_for_no_backend_is_refused() -> None:
     ]
 
 
+def test_service_tiers_of_the_same_name_and_the_standard_one_are_refused() -> None:
+    tiers = "{name: flex, input: 1, output: 2}, {name: Flex, input: 1, output: 2}"
+    row = f"service_tiers: [{tiers}, {{name: default, input: 1, output: 2}}]"
+
+    assert faults(f"{GOOD}prices: [{{match: openai/gpt, input: 1, output: 2, {row}}}]") == [
+        "prices[0].service_tiers[1].name: is the same as service_tiers[0]; remove one of them",
+        "prices[0].service_tiers[2].name: is the standard tier, whose price is that of the row "
+        "itself",
+    ]
+
+
 def test_two_tiers_of_the_same_length_are_refused() -> None:
     tier = "{above: 200_000, input: 2, output: 4}"
     row = f"{{match: openai/gpt, input: 1, output: 2, tiers: [{tier}, {tier}]}}"

@@ -4,7 +4,7 @@ import json
 import random
 import subprocess
 import sys
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
@@ -14,13 +14,14 @@ from click.testing import CliRunner
 from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import ModelInfo, ModelPrice, StartDateConstraint
 from genai_prices.types import Usage as TheirUsage
+from msgspec.structs import replace
 
 from gateway.cli.prices import ShownPrice
 from gateway.cli.prices import prices as prices_command
 from gateway.config.load import read_config
 from gateway.config.schema.config import Config
 from gateway.price_catalogue.lookup import with_catalogue
-from gateway.price_catalogue.program import UnknownPrice, as_price, price_on
+from gateway.price_catalogue.program import UnknownPrice, as_price, price_on, service_tiers
 from gateway.processes.messages import WorkerInit, packed, to_worker
 from gateway.routing.planning.prices import cost_of, nanos_of, price_of
 from gateway.wiring.prices import prices_of
@@ -195,6 +196,43 @@ def test_costs_are_those_that_the_catalogues_own_package_computes() -> None:
                 assert abs(found - expected) <= 1, (vendor.id, model.id, usage)
                 compared += 1
     assert compared > 3_000
+
+
+def test_costs_in_service_tiers_are_those_that_the_catalogues_own_package_computes() -> None:
+    draw, day, compared = random.Random(5), date(2026, 11, 24), set[str]()
+    moment = datetime(2026, 11, 24, 12, tzinfo=UTC)
+    for vendor in get_snapshot().providers:
+        for model in vendor.models:
+            try:
+                standard, _ = price_on(model, day)
+                tiers = tuple(service_tiers(model, standard, day, "a/m"))
+                price = price_of(replace(as_price(standard, "a/m"), service_tiers=tiers))
+            except UnknownPrice:
+                continue
+            for variant in model.price_variants or ():
+                ((condition, name),) = variant.when.items()
+                if condition not in ("service_tier", "processing", "speed"):
+                    continue
+                theirs = model.get_prices(moment, {condition: name})
+                usage = random_usage(draw)
+                total = theirs.calc_price(their_usage(usage))["total_price"]
+                expected = int((total * 10**9).quantize(Decimal(1), ROUND_HALF_UP))
+                found = nanos_of(usage, price.in_tier(name))
+                assert found is not None
+                assert abs(found - expected) <= 1, (vendor.id, model.id, name, usage)
+                compared.add(name)
+    assert compared >= {"priority", "flex", "fast", "batch", "default"}
+
+
+def test_backends_get_the_published_prices_of_service_tiers(config: Config) -> None:
+    price = prices_of(config).of("o/gpt-5")
+    usage = Usage(prompt_tokens=1_000_000, completion_tokens=0)
+
+    assert price is not None
+    assert cost_of(usage, price) == 1.25
+    assert cost_of(usage, price.in_tier("flex")) == 0.625
+    assert cost_of(usage, price.in_tier("priority")) == 2.5
+    assert price.in_tier("scale") is price
 
 
 def random_usage(draw: random.Random) -> Usage:
