@@ -191,9 +191,7 @@ async def test_a_vendors_own_fields_are_sent(tmp_path: Path, name: str, own: Jso
     ("name", "field", "value"),
     [
         ("novita", "tool_choice", "required"),
-        ("novita", "parallel_tool_calls", False),
         ("siliconflow", "min_p", 1.5),
-        ("siliconflow", "stop", ["a", "b", "c", "d", "e"]),
     ],
 )
 async def test_what_a_vendor_does_not_read_is_refused_by_name(

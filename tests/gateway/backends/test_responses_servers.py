@@ -303,7 +303,6 @@ async def test_lm_studio_has_only_schemas_and_names_the_field_at_fault(tmp_path:
     ("body", "named"),
     [
         ({"tools": [CHAT_CLOCK], "tool_choice": "required"}, "tool_choice"),
-        ({"tools": [CHAT_CLOCK], "parallel_tool_calls": False}, "parallel_tool_calls"),
         (
             {
                 "messages": [
