@@ -1,6 +1,6 @@
 """Formats of answers that a vendor does not have, or has only if the conversation speaks of JSON.
 
-An instruction stands at the beginning, where it is the same in every turn, because vendors cache
+An instruction is at the beginning, where it is the same in every turn, because vendors cache
 prompts by their beginnings.
 """
 

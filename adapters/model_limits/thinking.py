@@ -33,7 +33,7 @@ Models = Callable[[str], bool]
 def forced_calls(
     source: str, off: Mapping[str, Raw], models: Models, example: str, *, thinks: Models
 ) -> Repair:
-    """Return the rule for models that force no call while they think, and can do without thinking.
+    """Return the rule for models that force no call while they think.
 
     off: the fields that switch thinking off. example: the name of such a model. thinks: whether a
     model thinks by default.

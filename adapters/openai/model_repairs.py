@@ -1,4 +1,4 @@
-"""Repair rules for what single models of OpenAI do not take, whoever serves them.
+"""Repair rules for what single models of OpenAI do not take, on any host.
 
 https://developers.openai.com/api/docs/guides/reasoning
 """

@@ -1,7 +1,7 @@
 """One function offered twice, as by a client that adds its tools to those of a plugin.
 
 Vendors refuse two tools of one name. Two different ones are left to the vendor to refuse, because
-nobody knows which of them the client means.
+which of them the client means is unknown.
 """
 
 from typing import Final

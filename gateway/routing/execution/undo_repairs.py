@@ -29,7 +29,20 @@ def undone(
         source = upstream.generate(request, call)
     if undo.answer_tool:
         source = _as_text(source, undo.answer_tool)
+    if undo.one_call:
+        source = _with_one_call(source)
     return _named(source, undo) if undo.tools else source
+
+
+async def _with_one_call(
+    source: AsyncGenerator[list[Event], None],
+) -> AsyncGenerator[list[Event], None]:
+    """Yield the batches without all calls of a choice but its first."""
+    async with aclosing(source) as batches:
+        async for batch in batches:
+            kept = [one for one in batch if not isinstance(one, ToolDelta) or one.tool == 0]
+            if kept:
+                yield kept
 
 
 async def _as_text(
