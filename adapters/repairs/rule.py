@@ -49,11 +49,13 @@ class Undo(Struct, frozen=True, kw_only=True):
     tools: the names of functions as sent -> the client's.
     stops: strings at which the answer ends, because the vendor does not know all of them.
     answer_tool: the function whose arguments are the answer's text; "" for none.
+    one_call: of several calls in an answer, the client gets the first.
     """
 
     tools: Mapping[str, str] = {}
     stops: tuple[str, ...] = ()
     answer_tool: str = ""
+    one_call: bool = False
 
 
 class Repaired(Struct, frozen=True, kw_only=True):
@@ -139,7 +141,7 @@ def repaired(request: Request, rules: Sequence[Repair], aim: Aim) -> Repairs:
     loss: Loss = "none"
     tools: dict[str, str] = {}
     stops: tuple[str, ...] = ()
-    answer_tool = ""
+    answer_tool, one_call = "", False
     for rule in rules:
         found = rule.apply(request, aim)
         if found is None:
@@ -156,7 +158,8 @@ def repaired(request: Request, rules: Sequence[Repair], aim: Aim) -> Repairs:
             tools = {**tools, **earlier}
             stops = stops or found.undo.stops
             answer_tool = answer_tool or found.undo.answer_tool
-    undo = Undo(tools=tools, stops=stops, answer_tool=answer_tool)
+            one_call = one_call or found.undo.one_call
+    undo = Undo(tools=tools, stops=stops, answer_tool=answer_tool, one_call=one_call)
     return Repairs(
         request=request,
         made=tuple(dict.fromkeys(made)),
