@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from adapters.form_repairs.stream_options import UNSTREAMED_OPTIONS
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.foreign_items import FOREIGN_ITEMS
 from adapters.repairs.pairs import PAIRS
@@ -14,7 +15,15 @@ from adapters.tool_repairs.tool_schemas import OBJECTS
 
 IDS: Final = call_ids("https://github.com/maximhq/bifrost/issues/5097", r".{1,256}")
 
-UNIVERSAL: Final = (FOREIGN_ITEMS, PAIRS, IDS, SAME_TOOLS, NAMES_OF_64, OBJECTS)
+UNIVERSAL: Final = (
+    FOREIGN_ITEMS,
+    PAIRS,
+    IDS,
+    SAME_TOOLS,
+    NAMES_OF_64,
+    OBJECTS,
+    UNSTREAMED_OPTIONS,
+)
 """In the order in which they run."""
 
 

@@ -171,7 +171,8 @@ async def test_what_changes_the_answer_is_not_a_hint(
         provider(answers) as remote,
         serving(CONFIG.format(url=remote.base_url), tmp_path) as gateway,
     ):
-        answer = await post(gateway.url, "narrow", **{field.partition(".")[0]: value})
+        name, streamed = field.partition(".")[0], "." in field  # options go only with a stream
+        answer = await post(gateway.url, "narrow", stream=streamed, **{name: value})
 
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == field
