@@ -1,69 +1,48 @@
 """`parallel_tool_calls: false` at a vendor that has no word for it.
 
-Clients that extract data force one function and ask for one call: nothing is lost there. Otherwise
-an answer may contain several calls, which the client asked not to get.
+Clients that extract data force one function and ask for one call. Of an answer with several calls
+the client gets the first: the model sees its result, and makes the others in its next answer.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from adapters.repairs.rule import Aim, Loss, Repair, Repaired, every_model
+from adapters.repairs.rule import Aim, Repair, Repaired, Undo, every_model
 from schemas.content_facts import ONE_CALL
 from schemas.messages import FunctionTool, Message, ToolChoice
 from schemas.requests import ChatRequest, Request
 
-
-def _is_one(request: ChatRequest) -> bool:
-    """Return whether the client forces one function."""
-    choice = request.tool_choice
-    if not isinstance(choice, ToolChoice):
-        return False
-    return choice.mode == "named" or (choice.mode == "required" and len(request.tools or ()) == 1)
+_UNDO: Final = Undo(one_call=True)
 
 
-def _rule(
-    name: str,
-    about: str,
-    loss: Loss,
-    source: str,
-    models: Callable[[str], bool],
-    choice: ToolChoice,
-) -> Repair:
-    def apply(request: Request, _: Aim) -> Repaired | None:
-        if not isinstance(request, ChatRequest) or request.parallel_tool_calls is not False:
-            return None
-        if request.tools and (loss == "none") != _is_one(request):
-            return None
-        found = replace(request, parallel_tool_calls=UNSET)
-        return Repaired(request=found, left_out=("parallel_tool_calls",))
+def _with_any_number(request: Request, _: Aim) -> Repaired | None:
+    if not isinstance(request, ChatRequest) or request.parallel_tool_calls is not False:
+        return None
+    return Repaired(
+        request=replace(request, parallel_tool_calls=UNSET),
+        changed=("parallel_tool_calls",),
+        undo=_UNDO,
+    )
 
-    return Repair(
-        name=name,
-        about=about,
+
+def parallel_calls(source: str, models: Callable[[str], bool] = every_model) -> tuple[Repair]:
+    """Return the rule for a vendor. source: where it documents its requests."""
+    rule = Repair(
+        name="one_call",
+        about="gives the client the first of several calls for `parallel_tool_calls: false`",
         source=source,
         facts=ONE_CALL,
-        apply=apply,
+        apply=_with_any_number,
         example=ChatRequest(
             "m",
             (Message(role="user", content="What is the weather?"),),
             tools=(FunctionTool(name="weather"),),
-            tool_choice=choice,
+            tool_choice=ToolChoice(mode="auto"),
             parallel_tool_calls=False,
         ),
-        loss=loss,
         models=models,
     )
-
-
-def parallel_calls(
-    source: str, models: Callable[[str], bool] = every_model
-) -> tuple[Repair, Repair]:
-    """Return the rules: one for a forced function, and one for all other requests."""
-    told = "leaves out `parallel_tool_calls: false`"
-    forced, free = ToolChoice(mode="named", name="weather"), ToolChoice(mode="auto")
-    return (
-        _rule("one_call", f"{told} if one function is forced", "none", source, models, forced),
-        _rule("parallel_calls", told, "constraint", source, models, free),
-    )
+    return (rule,)

@@ -1,10 +1,12 @@
-"""What a vendor has no word for is left out and named, as far as nothing else is asked."""
+"""What a vendor has no word for is left out and named, or done by the gateway."""
 
+import json
 from collections.abc import AsyncGenerator
 
 import pytest
 
 from tests.gateway.repairs.one_of_each import Json, Rig, dropped, one_of_each, repairs
+from tests.stand_ins.provider import Answer, Received, chat_body, delta_body
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +62,69 @@ async def test_one_call_at_a_time_is_no_reason_to_refuse(
 
     assert answer.status_code == 200, answer.text
     assert "parallel" not in rig.vendor.requests[-1].body.decode()
-    assert any("parallel" in one for one in dropped(answer))
+    assert any(one.endswith(":one_call") for one in repairs(answer))
+
+
+async def calls_twice(request: Received, answer: Answer) -> None:
+    """Call the function twice, as each of these vendors answers."""
+    if ":" in request.path:
+        parts = [{"functionCall": {"name": "f", "args": {"q": one}}} for one in ("a", "b")]
+        content = {"role": "model", "parts": parts}
+        body = {"candidates": [{"content": content, "finishReason": "STOP"}]}
+        if "stream" not in request.path:
+            await answer.json(body)
+            return
+        await answer.begin_stream()
+        await answer.event(body)
+        await answer.raw(b"0\r\n\r\n")
+        return
+    calls = [
+        {
+            "id": f"call0000{at}",
+            "type": "function",
+            "function": {"name": "f", "arguments": json.dumps({"q": one})},
+        }
+        for at, one in enumerate("ab")
+    ]
+    if request.json.get("stream"):
+        await answer.begin_stream()
+        for at, call in enumerate(calls):
+            await answer.event(delta_body({"tool_calls": [{"index": at, **call}]}))
+        await answer.end_stream("tool_calls")
+        return
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    await answer.json({**chat_body("", "tool_calls"), "choices": [choice]})
+
+
+@pytest.mark.parametrize("model", ["gemini", "databricks", "together"])
+@pytest.mark.parametrize("surface", ["chat", "messages", "responses"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_of_two_calls_the_client_gets_the_first(
+    rig: Rig, stream: bool, surface: str, model: str
+) -> None:
+    usual, rig.vendor.behaviour = rig.vendor.behaviour, calls_twice
+    try:
+        if surface == "chat":
+            answer = await rig.chat(
+                model, tools=[CHAT_TOOL], parallel_tool_calls=False, stream=stream
+            )
+        elif surface == "messages":
+            tools = [{"name": "f", "input_schema": SCHEMA}]
+            choice = {"type": "auto", "disable_parallel_tool_use": True}
+            answer = await rig.messages(model, tools=tools, tool_choice=choice, stream=stream)
+        else:
+            functions = [{"type": "function", "name": "f", "parameters": SCHEMA}]
+            answer = await rig.responses(
+                model, tools=functions, parallel_tool_calls=False, stream=stream
+            )
+    finally:
+        rig.vendor.behaviour = usual
+
+    assert answer.status_code == 200, answer.text
+    told = answer.text.replace("\\", "").replace(" ", "")
+    assert '"q":"a"' in told
+    assert '"q":"b"' not in told
 
 
 @pytest.mark.parametrize("model", ["ollama", "novita", "ollama-responses"])
