@@ -266,7 +266,7 @@ ALLOWED = ", client_fields: {allow: [service_tier, serviceTier, performanceConfi
         ("auto", "priority", "priority"),
         ("flex", None, "flex"),
         ("auto", None, ""),
-        ("unheard-of", None, "unheard-of"),
+        ("scale", None, "scale"),
     ],
 )
 async def test_without_a_report_the_tier_that_was_sent_decides(
