@@ -63,7 +63,7 @@ async def test_bedrock_answers_without_a_word_for_one_call(rig: Rig, choice: obj
     )
 
     assert answer.status_code == 200, answer.text
-    assert repairs(answer) == ["parallel_tool_calls:one_call"]
+    assert "parallel_tool_calls:one_call" in repairs(answer)
 
 
 async def test_a_model_can_insist_on_one_call_at_a_time(
