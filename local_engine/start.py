@@ -27,13 +27,21 @@ UNSERVABLE = 2
 
 
 class StopSignals:
-    """Stops the process on SIGTERM and on the end of stdin, also while the weights load."""
+    """Stops the process on SIGTERM and on the end of stdin, also while the weights load.
+
+    A terminal sends Ctrl-C, and SIGHUP when it is closed, to a parent and its children alike. They
+    stop a process that is alone; a child's parent handles them.
+    """
 
     def __init__(self, *, alone: bool = False) -> None:
-        """alone: no parent handles Ctrl-C for it."""
+        """alone: no parent handles a terminal's signals for it. `nohup` has SIGHUP ignored."""
         self._stop: Callable[[], object] = lambda: os._exit(0)
         signal.signal(signal.SIGINT, self._on_signal if alone else signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._on_signal)
+        if not alone:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        elif signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self._on_signal)
 
     def then(self, stop: Callable[[], object]) -> None:
         """From now on, call `stop` (from any thread) instead of exiting at once."""

@@ -20,7 +20,10 @@ from gateway.price_catalogue.lookup import with_catalogue
 )
 @click.option("--workers", type=click.IntRange(1), help="Override server.workers.")
 def serve(path: Path, host: str | None, port: int | None, workers: int | None) -> None:
-    """Run the gateway until SIGTERM or Ctrl-C. SIGHUP reloads the configuration."""
+    """Run the gateway until SIGTERM or Ctrl-C, or until its terminal is closed.
+
+    SIGHUP reloads the configuration.
+    """
 
     def read(warn: Callable[[str], None]) -> Config:
         """Raises InvalidConfig."""

@@ -26,7 +26,7 @@ from gateway.processes.experiment_jobs import experiment_jobs_for
 from gateway.processes.file_watching import watching
 from gateway.processes.reload import Reload
 from gateway.processes.replica_watch import ReplicaWatch
-from gateway.processes.signals import on_reload, on_stop
+from gateway.processes.signals import on_hangup, on_stop
 from gateway.processes.worker_pool import WorkerPool
 from gateway.recording.setup import Records
 from gateway.telemetry.experiment_metrics import GuardrailCollector
@@ -75,7 +75,7 @@ async def run_leader(
     )
     budgets = _spending(pool, rules, lambda: reload.config, records, metrics)
     on_stop(pool.drain, pool.stop_now)
-    on_reload(reload.reload)
+    on_hangup(reload.reload, pool.drain)
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))
     pool.start(
         config.server.workers,

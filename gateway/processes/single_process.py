@@ -34,7 +34,7 @@ from gateway.processes.file_watching import watching
 from gateway.processes.reload import Reload
 from gateway.processes.replica_watch import ReplicaWatch
 from gateway.processes.server import Server
-from gateway.processes.signals import on_reload, on_stop
+from gateway.processes.signals import on_hangup, on_stop
 from gateway.recording.setup import Records
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.experiment_metrics import GuardrailCollector
@@ -115,7 +115,7 @@ async def run_single_process(
     limits = shared_limits(config, rules.limits)
     bank, budgets = stored_budgets(rules.budgets, lambda: reload.config, records, metrics.registry)
     on_stop(serving.drain, serving.stop_now)
-    on_reload(reload.reload)
+    on_hangup(reload.reload, serving.drain)
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))
     started = partial(asyncio.sleep, STARTED_S)
     beside = [asyncio.create_task(records.import_after(started, serving.on_import_problem))]

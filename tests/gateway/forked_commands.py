@@ -83,14 +83,24 @@ async def _fork(words: tuple[str, ...], environment: dict[str, str]) -> Started:
 
 
 async def fork_into(
-    words: tuple[str, ...], environment: dict[str, str], outputs: list[int]
+    words: tuple[str, ...],
+    environment: dict[str, str],
+    outputs: list[int],
+    *,
+    terminal: bool = False,
+    nohup: bool = False,
 ) -> Running:
-    """Run `strowger` with these arguments; its stdout and stderr are `outputs`, closed here."""
+    """Run `strowger` with these arguments; its stdout and stderr are `outputs`, closed here.
+
+    terminal, nohup: see `Wanted`.
+    """
     address = await asyncio.to_thread(_template)
     wanted = Wanted(
         [os.fsencode(word) for word in words],
         [(os.fsencode(name), os.fsencode(value)) for name, value in environment.items()],
         os.getcwdb(),
+        terminal,
+        nohup,
     )
     sent = msgspec.msgpack.encode(wanted)
     connection = socket.socket(socket.AF_UNIX)

@@ -7,12 +7,14 @@ is half of the CPU time that a gateway in a test takes. Workers and importers, w
 itself starts, are processes of their own as ever.
 """
 
+import fcntl
 import gc
 import os
 import select
 import signal
 import socket
 import sys
+import termios
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -30,12 +32,15 @@ MOST_BYTES = 1 << 20
 class Wanted(Struct, frozen=True):
     """A process: its arguments after the program's name, environment and working directory.
 
-    Bytes, because names of files need not be Unicode.
+    Bytes, because names of files need not be Unicode. terminal: its stdout is the terminal that
+    controls its session, and is its stdin, too. nohup: SIGHUP is ignored, as by nohup(1).
     """
 
     arguments: list[bytes]
     environment: list[tuple[bytes, bytes]]
     folder: bytes
+    terminal: bool = False
+    nohup: bool = False
 
 
 _decoder = msgspec.msgpack.Decoder(Wanted)
@@ -116,8 +121,18 @@ def _listen(address: str) -> Wanted | None:
         return _Template(listener, os.getppid()).run()
 
 
+def _take_terminal() -> None:
+    os.setsid()
+    fcntl.ioctl(1, termios.TIOCSCTTY, 0)
+    os.dup2(1, 0)
+
+
 if __name__ == "__main__":
     if (wanted := _listen(sys.argv[1])) is not None:
+        if wanted.terminal:
+            _take_terminal()
+        if wanted.nohup:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
         os.chdir(wanted.folder)
         os.environb.clear()
         os.environb.update(wanted.environment)

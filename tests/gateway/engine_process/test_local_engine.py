@@ -222,6 +222,8 @@ async def test_workers_share_one_engine_which_survives_any_of_them(rig: Rig) -> 
         streams = [Stream(client, body) for client in (doomed, other)]
         for stream in streams:
             await stream.begun.wait()
+        for of_a_terminal in (signal.SIGINT, signal.SIGHUP):  # it sends them to every process
+            os.kill(cast(int, before["pid"]), of_a_terminal)
         since = len(rig.up.lines)
         os.kill(pid, signal.SIGKILL)
         await rig.up.said("worker 0 was killed by signal 9", since=since)

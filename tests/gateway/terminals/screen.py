@@ -6,12 +6,10 @@ import fcntl
 import os
 import re
 import struct
-import sys
 import termios
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
 
 import httpx
 
@@ -105,40 +103,38 @@ class OnScreen:
 
 @asynccontextmanager
 async def serving_on_screen(
-    config: Path, text: str, *options: str, env: Mapping[str, str] | None = None, own: bool = False
+    config: Path,
+    text: str,
+    *options: str,
+    env: Mapping[str, str] | None = None,
+    nohup: bool = False,
 ) -> AsyncGenerator[OnScreen, None]:
     """Serve `text`, written to the file `config`, on any free port, until the block ends.
 
-    env: in addition to the test's own. own: as in `on_screen`.
+    env, nohup: as in `on_screen`.
     """
     write(config, text)
     words = ("serve", "--config", str(config), "--port", "0", *options)
-    async with on_screen(*words, env=env, own=own) as up:
-        # The line ends with the address; `shows` returns it once the line is complete.
-        up.url = (await up.screen.shows("serving ", "http")).rpartition(" on ")[2].rstrip('"}')
+    async with on_screen(*words, env=env, nohup=nohup) as up:
+        line = await up.screen.shows("serving ", "http")
+        up.url = line.rpartition(" on ")[2].rstrip('"}')
         await up.screen.shows("ready")
         yield up
 
 
 @asynccontextmanager
 async def on_screen(
-    *words: str,
-    env: Mapping[str, str] | None = None,
-    own: bool = False,
-    columns: int = 100,
+    *words: str, env: Mapping[str, str] | None = None, nohup: bool = False, columns: int = 100
 ) -> AsyncGenerator[OnScreen, None]:
-    """Run `strowger` with its stdout and stderr on a terminal; kill it at the end of the block.
+    """Run `strowger` in a session of a terminal; kill it at the end of the block.
 
-    own: the terminal is its stdin, too, and controls its session, so that keys become signals and
-    hanging up sends SIGHUP. Without it, the process is a fork and starts sooner.
+    env: in addition to the test's own. nohup: start it with SIGHUP ignored. columns: of the
+    terminal.
     """
     screen = Screen(columns)
     environment = {**os.environ, **ORDINARY, **(env or {})}
-    process: Running
-    if own:
-        process = cast(Running, await _in_a_session(words, environment, screen.inner))
-    else:
-        process = await fork_into(words, environment, [os.dup(screen.inner), screen.inner])
+    outputs = [os.dup(screen.inner), screen.inner]
+    process = await fork_into(words, environment, outputs, terminal=True, nohup=nohup)
     up = OnScreen(process, screen)
     try:
         yield up
@@ -147,28 +143,3 @@ async def on_screen(
             process.kill()
         await process.wait()
         screen.hang_up()
-
-
-async def _in_a_session(
-    words: tuple[str, ...], environment: dict[str, str], terminal: int
-) -> asyncio.subprocess.Process:
-    """Closes `terminal` here."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _SESSION, *words),
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        env=environment,
-        start_new_session=True,
-    )
-    os.close(terminal)
-    return process
-
-
-_SESSION = """
-import fcntl, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from gateway.cli import main
-sys.argv[0] = "strowger"
-main()
-"""

@@ -27,7 +27,7 @@ COST_USD, RESERVED_USD = 13, 44
 
 EARLY_USD = 100
 STYLES = ("console", "auto", "json")
-Event = Literal["importer", "stop", "Ctrl-C", "kill", "kill both", "worker"]
+Event = Literal["importer", "stop", "Ctrl-C", "hang up", "kill", "kill both", "worker"]
 EVENTS: tuple[Event, ...] = (
     "importer",
     "stop",
@@ -36,6 +36,7 @@ EVENTS: tuple[Event, ...] = (
     "Ctrl-C",
     "worker",
     "kill both",
+    "hang up",
 )
 """importer, kill, worker: kill -9 of that process; the gateway starts again after the others."""
 
@@ -109,7 +110,7 @@ class Soak:
         workers = ("--workers", "2") if self.starts % 2 else ()
         async with AsyncExitStack() as stack:
             up = await stack.enter_async_context(
-                serving_on_screen(self._config, self.text(), *workers, own=True)
+                serving_on_screen(self._config, self.text(), *workers)
             )
             self.starts += 1
             self._up = up
@@ -147,6 +148,8 @@ class Soak:
             up.process.terminate()
         elif event == "Ctrl-C":
             up.screen.type(b"\x03")
+        elif event == "hang up":
+            up.screen.hang_up()
         else:
             self.kills.append(time.monotonic())
             up.process.kill()

@@ -84,7 +84,8 @@ async def check(folder: Path, seconds: float, pause_s: float) -> None:
     assert [age for _, age in gone if age > LOST_S] == []
     for one in soak.sent:
         if one.name in found.requests:
-            assert found.requests[one.name] == (one.key, one.status)
+            key = "" if one.status == 503 else one.key  # a gateway that ends looks at no key
+            assert found.requests[one.name] == (key, one.status)
             assert found.attempts.get(one.name, 0) == (one.status == 200)
     unseen = found.requests.keys() - {one.name for one in soak.sent}
     assert len(unseen) <= soak.interrupted, "records of no request"
@@ -109,7 +110,7 @@ def check_budgets(soak: Soak, found: Recorded, gone: list[tuple[Sent, float]]) -
         answers = [one for one in soak.sent if one.key == key]
         spared = COST_USD * sum(one.key == key and one.status == 200 for one, _ in gone)
         assert COST_USD * sum(one.status == 200 for one in answers) <= limits[key] + spared
-        assert {one.status for one in answers} <= {200, 429}
+        assert {one.status for one in answers} <= {200, 429, 503}
     early = [one for one in soak.sent if one.key == "early"]
     refused = min(one.at for one in early if one.status == 429)
     if not any(one.key == "early" for one, _ in gone):
