@@ -266,7 +266,12 @@ ALLOWED = ", client_fields: {allow: [service_tier, serviceTier, performanceConfi
         ("auto", "priority", "priority"),
         ("flex", None, "flex"),
         ("auto", None, ""),
-        ("scale", None, "scale"),
+        pytest.param(
+            "unheard-of",
+            None,
+            "unheard-of",
+            marks=pytest.mark.vendor_refuses("schema", because="the vendor may know more tiers"),
+        ),
     ],
 )
 async def test_without_a_report_the_tier_that_was_sent_decides(
