@@ -5,6 +5,7 @@ without them costs no rule a look (adapters.repairs.rule). `message_facts` is on
 chat; the others are read only when a plan is not cached.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
@@ -51,7 +52,7 @@ BLANK: Final = 1 << 24
 LATE_USER: Final = 1 << 25
 LAST_ANSWER: Final = 1 << 26
 HEADS: Final = 1 << 27
-LONG_USER: Final = 1 << 28
+ODD_USER: Final = 1 << 28
 METADATA: Final = 1 << 29
 NEIGHBOURS: Final = 1 << 30
 REASONED: Final = 1 << 31
@@ -86,7 +87,7 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         LATE_USER: "the conversation does not begin with the user",
         LAST_ANSWER: "the last message is an answer",
         HEADS: "several system or developer messages begin the conversation",
-        LONG_USER: "the name of the client's user has more characters than some vendors take",
+        ODD_USER: "the client names its user in another way than all vendors take",
         METADATA: "the request has metadata",
         NEIGHBOURS: "two messages of one role follow each other",
         REASONED: "a client of the Responses API sends back reasoning items",
@@ -94,8 +95,8 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
 )
 """What each fact says of a request."""
 
-SHORT_USER: Final = 64
-"""Characters of a user's name that every vendor takes."""
+_PLAIN_USER: Final = re.compile(r"[A-Za-z0-9_.:-]{0,64}")
+"""A user's name that every vendor takes: no longer, not a mail address, and without quotes."""
 
 DRAWS: Final = (
     "temperature",
@@ -171,8 +172,8 @@ def facts_of(request: Request) -> int:
         if any(isinstance(one, OpaqueTool) for one in request.tools):
             bits |= OPAQUE
     bits |= tool_facts(request)
-    if request.user is not UNSET and len(request.user) > SHORT_USER:
-        bits |= LONG_USER
+    if has_odd_user(request):
+        bits |= ODD_USER
     if request.metadata is not UNSET:
         bits |= METADATA
     if request.response_format is not UNSET:
@@ -205,6 +206,11 @@ def original_facts(original: Original) -> int:
 def _stops(sampling: Sampling) -> int:
     """A plan is cached for all values of a field, so an empty list counts as well."""
     return 0 if sampling.stop is UNSET else STOPS
+
+
+def has_odd_user(request: ChatRequest) -> bool:
+    """Return whether the name of the client's user is one that some vendors refuse."""
+    return request.user is not UNSET and _PLAIN_USER.fullmatch(request.user) is None
 
 
 def has_old_limit(request: ChatRequest) -> bool:

@@ -4,6 +4,7 @@ Claude's coding tool names its user in JSON of 200 characters, and agents keep t
 metadata. Both only label the request at the vendor.
 """
 
+import re
 from hashlib import sha256
 from typing import Final
 
@@ -12,7 +13,7 @@ from msgspec import UNSET, DecodeError, Raw
 from msgspec.structs import replace
 
 from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import LONG_USER, METADATA
+from schemas.content_facts import METADATA, ODD_USER
 from schemas.messages import Message
 from schemas.requests import ChatRequest, Request
 
@@ -23,6 +24,11 @@ _pairs: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _text: Final = msgspec.json.Decoder(str).decode
 _encode: Final = msgspec.json.Encoder().encode
 _STRING: Final = b'"'
+
+
+def hashed(user: str) -> str:
+    """Return a name of 64 characters; equal names become equal ones."""
+    return sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def user_limit(source: str, most: int) -> Repair:
@@ -36,18 +42,41 @@ def user_limit(source: str, most: int) -> Repair:
             return None
         if len(request.user) <= most:
             return None
-        name = sha256(request.user.encode("utf-8", "surrogatepass")).hexdigest()
-        return Repaired(request=replace(request, user=name), changed=("user",))
+        return Repaired(request=replace(request, user=hashed(request.user)), changed=("user",))
 
     return Repair(
         name="long_user",
         about=f"sends a user's name of more than {most} characters as a hash",
         source=source,
-        facts=LONG_USER,
+        facts=ODD_USER,
         apply=apply,
         example=ChatRequest("m", (Message(role="user", content="Hello"),), user="u" * 1000),
         light=True,
     )
+
+
+def private_user(source: str) -> Repair:
+    """Return the rule for a vendor that refuses names which say who the user is."""
+    return Repair(
+        name="private_user",
+        about="sends a user's mail address or telephone number as a hash",
+        source=source,
+        facts=ODD_USER,
+        apply=_hidden,
+        example=ChatRequest("m", (Message(role="user", content="Hello"),), user="a@example.org"),
+        light=True,
+    )
+
+
+def _hidden(request: Request, _: Aim) -> Repaired | None:
+    if not isinstance(request, ChatRequest) or request.user is UNSET:
+        return None
+    if _PRIVATE.search(request.user) is None:
+        return None
+    return Repaired(request=replace(request, user=hashed(request.user)), changed=("user",))
+
+
+_PRIVATE: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|\+\d[\d\s().-]{6,}")
 
 
 def _within(request: Request, _: Aim) -> Repaired | None:
