@@ -37,10 +37,15 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Open standard streams that are closed, so that no file of the command takes their numbers."""
+    """Open standard streams that are closed, so that no file of the command takes their numbers.
+
+    Child processes inherit them; without stderr, the importing process would end at its start.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+            opened = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(opened, True)
+            setattr(sys, name, os.fdopen(opened, mode))
 
 
 def installation_fault() -> str:
