@@ -19,6 +19,12 @@ from schemas.sampling import Sampling
 LADDER: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """Degrees of effort, from the least."""
 
+_STEPS: Final[Mapping[str, int]] = {
+    **{one: step for step, one in enumerate(LADDER)},
+    "default": LADDER.index("medium"),
+}
+"""Their places; servers with one switch call the other place of it `default`."""
+
 WITHOUT_EFFECT: Final[Mapping[str, object]] = {
     "temperature": 1.0,
     "top_p": 1.0,
@@ -105,7 +111,7 @@ def effort_values(source: str, of: Callable[[str], Sequence[str] | None], exampl
             return None
         if not known:
             return without_effort(request)
-        nearest = min(known, key=lambda one: (_steps(one, effort), -LADDER.index(one)))
+        nearest = min(known, key=lambda one: (_steps(one, effort), -_STEPS[one]))
         return Repaired(
             request=replace(request, reasoning_effort=nearest), changed=("reasoning_effort",)
         )
@@ -132,7 +138,7 @@ def without_effort(request: ChatRequest) -> Repaired:
 
 
 def _steps(one: str, other: str) -> int:
-    return abs(LADDER.index(one) - LADDER.index(other))
+    return abs(_STEPS[one] - _STEPS[other])
 
 
 _USER: Final = (Message(role="user", content="Hello"),)

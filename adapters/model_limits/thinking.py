@@ -63,6 +63,19 @@ def forced_calls(
     )
 
 
+def _only_named(request: ChatRequest) -> ChatRequest:
+    """Return the request with the function alone that the client names, if it names one."""
+    choice = request.tool_choice
+    if not isinstance(choice, ToolChoice) or choice.mode != "named":
+        return request
+    named = [
+        one
+        for one in request.tools or ()
+        if isinstance(one, FunctionTool) and one.name == choice.name
+    ]
+    return replace(request, tools=tuple(named)) if named else request
+
+
 def one_of_one(source: str, models: Models, example: str) -> Repair:
     """Return the rule for models that think and force a call of any function, but of no single one.
 
@@ -72,17 +85,10 @@ def one_of_one(source: str, models: Models, example: str) -> Repair:
     def apply(request: Request, _: Aim) -> Repaired | None:
         if not isinstance(request, ChatRequest) or not isinstance(request.tool_choice, ToolChoice):
             return None
-        choice = request.tool_choice
-        named = tuple(
-            [
-                one
-                for one in request.tools or ()
-                if isinstance(one, FunctionTool) and one.name == choice.name
-            ]
-        )
-        if choice.mode != "named" or not named:
+        found = _only_named(request)
+        if found is request:
             return None
-        sent = replace(request, tools=named, tool_choice=ToolChoice(mode="required"))
+        sent = replace(found, tool_choice=ToolChoice(mode="required"))
         return Repaired(request=sent, changed=("tools", "tool_choice"))
 
     return Repair(
@@ -98,18 +104,23 @@ def one_of_one(source: str, models: Models, example: str) -> Repair:
 
 
 def free_choice(source: str, models: Models, example: str) -> Repair:
-    """Return the rule for models that always think, and force no call."""
+    """Return the rule for models that cannot be forced to call.
+
+    If the client names a function, the model is offered that one alone.
+    """
 
     def apply(request: Request, _: Aim) -> Repaired | None:
         if not isinstance(request, ChatRequest) or not _is_forced(request):
             return None
+        found = _only_named(request)
         return Repaired(
-            request=replace(request, tool_choice=ToolChoice(mode="auto")), changed=("tool_choice",)
+            request=replace(found, tool_choice=ToolChoice(mode="auto")),
+            changed=("tool_choice",) if found is request else ("tools", "tool_choice"),
         )
 
     return Repair(
         name="free_choice",
-        about="leaves the choice to the model, which cannot be forced to call while it thinks",
+        about="leaves the choice of a call to the model, which cannot be forced",
         source=source,
         facts=FORCED,
         apply=apply,

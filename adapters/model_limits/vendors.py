@@ -141,6 +141,57 @@ DASHSCOPE: Final = (
     free_choice(_QWEN_CHOICE, _qwen_only_thinks, "qwen3-235b-a22b-thinking-2507"),
 )
 
+_GPT_OSS: Final = re.compile("gpt-oss", re.IGNORECASE)
+_LOW_TO_HIGH: Final = ("low", "medium", "high")
+_SWITCHED: Final = re.compile("qwen", re.IGNORECASE)
+_REASONS_NOT: Final = re.compile("llama|gemma|allam|kimi|mistral", re.IGNORECASE)
+
+
+def _gpt_oss_efforts(model: str) -> Sequence[str] | None:
+    return _LOW_TO_HIGH if _GPT_OSS.search(model) else None
+
+
+def _groq_efforts(model: str) -> Sequence[str] | None:
+    """https://console.groq.com/docs/reasoning"""
+    if _SWITCHED.search(model):
+        return ("none", "default")
+    return () if _REASONS_NOT.search(model) else _gpt_oss_efforts(model)
+
+
+GPT_OSS_EFFORT: Final = effort_values(
+    "https://github.com/BerriAI/litellm/pull/38263", _gpt_oss_efforts, "openai/gpt-oss-120b"
+)
+"""The open models of OpenAI, on any server."""
+
+_MISTRAL_SWITCHED: Final = re.compile(
+    r"magistral|mistral-medium|mistral-small-(?:latest|26|[4-9])", re.IGNORECASE
+)
+_MISTRAL_REASONS_NOT: Final = re.compile(
+    r"mistral-(?:small|large|nemo|tiny|saba)|codestral|devstral|ministral|pixtral|open-mi",
+    re.IGNORECASE,
+)
+
+
+def _mistral_efforts(model: str) -> Sequence[str] | None:
+    if _MISTRAL_SWITCHED.search(model):
+        return ("none", "high")
+    return () if _MISTRAL_REASONS_NOT.search(model) else None
+
+
+MISTRAL_EFFORT: Final = effort_values(
+    "https://github.com/anomalyco/models.dev/pull/1986", _mistral_efforts, "mistral-medium-3.5"
+)
+
+_MUST_BE_AUTO: Final = "https://github.com/vectorize-io/hindsight/issues/4246"
+_GLM: Final = re.compile(r"(?:^|/)z-ai/glm-", re.IGNORECASE)
+
+ZAI: Final = (free_choice(_MUST_BE_AUTO, every_model, "glm-5"),)
+
+OPENROUTER: Final = (
+    free_choice(_MUST_BE_AUTO, lambda model: _GLM.search(model) is not None, "z-ai/glm-5"),
+)
+"""It passes the vendors' refusals on."""
+
 _GROQ_SCHEMAS: Final = re.compile(r"gpt-oss|llama-4|kimi-", re.IGNORECASE)
 
 
@@ -149,6 +200,7 @@ def _has_no_schemas(model: str) -> bool:
 
 
 GROQ: Final = (
+    effort_values("https://github.com/diegosouzapw/OmniRoute/pull/3277", _groq_efforts, "llama-3"),
     described_schema("https://console.groq.com/docs/structured-outputs", _has_no_schemas),
     json_word("https://github.com/vercel/ai/pull/7508"),
 )

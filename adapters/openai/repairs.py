@@ -14,6 +14,7 @@ from adapters.form_repairs.strict_schemas import strict_schemas
 from adapters.form_repairs.turn_order import MISTRAL_ORDER
 from adapters.form_repairs.user_data import metadata_limits, user_limit
 from adapters.model_limits.proofs import FOREIGN_PROOFS
+from adapters.model_limits.vendors import GPT_OSS_EFFORT
 from adapters.openai.model_families import is_gemini, is_openais, refuses_max_tokens
 from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
 from adapters.repairs.call_ids import call_ids
@@ -131,6 +132,7 @@ MARKED_REPAIRS: Final = (
     DEVELOPER_ROLE,
     *QWEN_SYSTEM,
     FOREIGN_PROOFS,
+    GPT_OSS_EFFORT,
     _ANSWER_FIELDS,
 )
 """A server that reads marks of prompt caches."""

@@ -10,7 +10,7 @@ from adapters.base import Range
 from adapters.form_repairs.strict_schemas import strict_schemas
 from adapters.form_repairs.turn_order import alternating
 from adapters.form_repairs.user_data import metadata_limits, user_limit
-from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, GROQ, MOONSHOT, XAI
+from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, GROQ, MOONSHOT, OPENROUTER, XAI, ZAI
 from adapters.openai.more_vendor_profiles import MORE
 from adapters.openai.repairs import OPENAI_REPAIRS, server_repairs
 from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
@@ -302,6 +302,7 @@ _ROWS: tuple[VendorProfile, ...] = (
             ),
             user_limit("https://openrouter.ai/docs/api/api-reference/chat", 128),
             metadata_limits("https://openrouter.ai/docs/api/api-reference/chat"),
+            *OPENROUTER,
             marks=True,
             reads=("annotations", "images", "model"),
         ),
@@ -437,6 +438,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="zai",
+        repairs=server_repairs(*ZAI),
         base_url="https://api.z.ai/api/paas/v4",
         completion=False,
         embeddings=False,

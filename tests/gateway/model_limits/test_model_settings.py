@@ -12,6 +12,9 @@ from tests.gateway.repairs.one_of_each import Json, Rig, dropped, one_of_each, r
 pytestmark = pytest.mark.anyio
 
 VENDORS = (
+    "groq",
+    "mistral",
+    "vllm",
     "openai",
     "openai-responses",
     "xai",
@@ -145,6 +148,16 @@ async def test_a_model_that_does_not_reason_now_keeps_its_sampling(rig: Rig) -> 
         ("xai/grok-4.5", "none", "low"),
         ("xai/grok-3-mini", "medium", "high"),
         ("xai/grok-9", "medium", "medium"),
+        ("vllm/openai/gpt-oss-120b", "xhigh", "high"),
+        ("vllm/qwen3", "xhigh", "xhigh"),
+        ("groq/openai/gpt-oss-120b", "none", "low"),
+        ("groq/llama-3.3-70b-versatile", "high", None),
+        ("groq/qwen/qwen3-32b", "high", "default"),
+        ("groq/qwen/qwen3-32b", "none", "none"),
+        ("mistral/mistral-medium-3.5", "low", "high"),
+        ("mistral/magistral-small-latest", "minimal", "none"),
+        ("mistral/mistral-large-latest", "high", None),
+        ("mistral/mistral-small-2506", "high", None),
     ],
 )
 async def test_an_effort_becomes_one_that_the_model_knows(

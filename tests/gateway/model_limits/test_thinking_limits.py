@@ -29,7 +29,8 @@ EFFORTS = {
 @pytest.fixture(scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
     async with one_of_each(
-        tmp_path_factory.mktemp("thinking"), "deepseek", "moonshot", "dashscope"
+        tmp_path_factory.mktemp("thinking"),
+        *("deepseek", "moonshot", "dashscope", "zai", "openrouter"),
     ) as one:
         yield one
 
@@ -135,12 +136,28 @@ async def test_kimi_3_is_offered_the_one_function_that_it_has_to_call(
 
 
 @pytest.mark.parametrize(
-    "model", ["moonshot/kimi-k2.7-code", "dashscope/qwen3-235b-a22b-thinking-2507"]
+    "model",
+    [
+        "moonshot/kimi-k2.7-code",
+        "dashscope/qwen3-235b-a22b-thinking-2507",
+        "zai/glm-5.3",
+        "openrouter/z-ai/glm-5.3",
+    ],
 )
-async def test_a_model_that_always_thinks_chooses_itself(rig: Rig, model: str) -> None:
+async def test_a_model_that_cannot_be_forced_chooses_itself(rig: Rig, model: str) -> None:
     answer = await ask(rig, "chat", model, "required")
 
     assert (rig.sent["tool_choice"], repairs(answer)) == ("auto", ["tool_choice:free_choice"])
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_such_a_model_is_offered_the_named_function_alone(rig: Rig, surface: str) -> None:
+    answer = await ask(rig, surface, "zai/glm-5.3", NAMED[surface])
+
+    tools = cast("list[Json]", rig.sent["tools"])
+    assert [cast("Json", one["function"])["name"] for one in tools] == ["f"]
+    assert rig.sent["tool_choice"] == "auto"
+    assert {one.rpartition(":")[2] for one in repairs(answer)} == {"free_choice"}
 
 
 def reasoning(rig: Rig) -> list[object]:
