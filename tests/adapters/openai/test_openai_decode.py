@@ -310,6 +310,10 @@ def test_completions_of_several_prompts_may_come_out_of_order() -> None:
             Usage(cached_tokens=4, cache_write_tokens=1),
         ),
         ({"prompt_cache_hit_tokens": 4}, Usage(cached_tokens=4)),
+        (
+            {"prompt_tokens_details": {"cached_tokens": 2, "cache_creation_tokens": 5}},
+            Usage(cached_tokens=2, cache_write_tokens=5),
+        ),
         ({"reasoning_tokens": 4}, Usage(reasoning_tokens=4)),
         ({"prompt_tokens": "many"}, Usage()),
     ],
