@@ -31,10 +31,7 @@ def access_line(
     first, part, cache, free = record.first_content_at, record.participation, record.cache, None
     if cache is not None and cache.outcome == "hit":
         usage, free = cache.usage or Usage(), 0.0  # as counted when the answer was made
-    tier = record.service_tier if source else ""
-    if usage.raw is not None and (named := tier_in_usage(usage.raw)) is not None:
-        tier = named
-    home, attempts = part.assigned_backend, record.attempts
+    tier = _tier(record, usage) if source else ""
     # By position, in the order of the fields: more than 15 keywords go through a dictionary.
     return AccessLine(
         ended + offset,
@@ -55,13 +52,13 @@ def access_line(
         record.backend,
         part.experiment,
         part.variant,
-        home != "" and _fell_back(record, home),
+        part.assigned_backend != "" and _fell_back(record, part.assigned_backend),
         record.stream,
         record.error,
         in_one_line(record.param) if record.param else "",
         in_one_line(record.message) if record.message else "",
         None if first is None else ((first - record.started) * 1e6 + 0.5) // 1.0 / 1e3,
-        tuple(attempts),
+        tuple(record.attempts),
         record.dropped,
         usage.prompt_tokens,
         usage.completion_tokens,
@@ -84,6 +81,12 @@ def access_line(
         record.repairs if record.repaired or record.repaired_body else (),
         tier,
     )
+
+
+def _tier(record: RequestRecord, usage: Usage) -> str:
+    """Return the service tier that the counts name, else the one that the answer names."""
+    named = None if usage.raw is None else tier_in_usage(usage.raw)
+    return record.service_tier if named is None else named
 
 
 def _fell_back(record: RequestRecord, home: str) -> bool:
