@@ -94,6 +94,7 @@ SLOW = (
     "tests/gateway/failures/test_timeouts.py",
     "tests/gateway/http/server/test_wire_limits.py",
     "tests/gateway/processes/test_footprint.py",
+    "tests/oracle/fuzz/test_vendors_take_it.py",
     "tests/stand_ins/test_mindie_server.py",
 )
 """Files that `--fast` leaves out because they compute or wait for long."""

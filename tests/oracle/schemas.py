@@ -39,11 +39,15 @@ class Schema(Protocol):
     def faults(self, raw: bytes) -> Iterator[tuple[str, str]]: ...
 
 
-NOT_REQUIRED: Final[Mapping[str, str]] = {
+NOT_REQUIRED: Final[Mapping[str, frozenset[str]]] = {
     # The API takes it for true: https://platform.openai.com/docs/guides/function-calling#strict-mode
-    "FunctionToolParam": "strict",
+    "FunctionToolParam": frozenset({"strict"}),
     # The API takes it for auto: https://platform.openai.com/docs/guides/images-vision
-    "ResponseInputImageParam": "detail",
+    "ResponseInputImageParam": frozenset({"detail"}),
+    # Codex sends none of them: https://github.com/openai/codex/blob/main/codex-rs/protocol/src/models.rs
+    "ResponseOutputMessageParam": frozenset({"id", "status"}),
+    "ResponseOutputTextParam": frozenset({"annotations"}),
+    "ResponseReasoningItemParam": frozenset({"id"}),
 }
 """Members that OpenAI's reference requires and its API does not, by the client's types."""
 

@@ -30,7 +30,11 @@ class StrictType:
     """
 
     def __init__(
-        self, of: object, *, closed: bool = True, optional: Mapping[str, str] | None = None
+        self,
+        of: object,
+        *,
+        closed: bool = True,
+        optional: Mapping[str, frozenset[str]] | None = None,
     ) -> None:
         schema = TypeAdapter[object](cast("type[object]", of)).core_schema
         strict = _Strict(closed, optional or {}).copy(schema)
@@ -63,7 +67,7 @@ class _Fault(Struct, frozen=True):
 
 class _Strict(Struct, frozen=True):
     closed: bool
-    optional: Mapping[str, str]
+    optional: Mapping[str, frozenset[str]]
 
     def copy(self, schema: object) -> object:
         """Copy a core schema so that iterables are read, and unknown members are forbidden."""
@@ -88,7 +92,8 @@ class _Strict(Struct, frozen=True):
         name = getattr(copy.get("cls"), "__name__", "")
         if kind == "typed-dict" and name in self.optional:
             fields = cast("dict[str, dict[str, object]]", copy["fields"])
-            fields[self.optional[name]]["required"] = False
+            for member in self.optional[name]:
+                fields[member]["required"] = False
         if kind == "generator":
             copy["type"] = "list"
         return copy

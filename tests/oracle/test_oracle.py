@@ -153,7 +153,7 @@ def test_a_test_fails_that_makes_us_send_what_a_vendor_refuses(
     request: pytest.FixtureRequest, nothing_left: None
 ) -> None:
     ORACLE.receive(received("/v1/messages", b'{"model":"m","max_tokens":1,"messages":[]}'))
-    plugin = Plugin(request.config, reported=frozenset())
+    plugin = Plugin(request.config, known=frozenset())
     running = plugin.pytest_runtest_call(request.node)
     next(running)
     with pytest.raises(pytest.fail.Exception, match="anthropic-version"):
@@ -165,7 +165,7 @@ def test_a_test_may_say_that_a_refusal_is_its_purpose(
     request: pytest.FixtureRequest, nothing_left: None
 ) -> None:
     ORACLE.receive(received("/v1/messages", b'{"model":"m","max_tokens":1,"messages":[]}'))
-    running = Plugin(request.config, reported=frozenset()).pytest_runtest_call(request.node)
+    running = Plugin(request.config, known=frozenset()).pytest_runtest_call(request.node)
     next(running)
     with pytest.raises(StopIteration):
         running.send(None)

@@ -85,7 +85,7 @@ def thinks(body: Json) -> bool:
 
 def starts_with_the_user(sent: Sent) -> Faults:
     turns = turns_of(sent.body)
-    if turns and turns[0].role != "user":
+    if turns and turns[0].role == "assistant":
         yield "messages.0.role", f"is {turns[0].role}"
 
 
