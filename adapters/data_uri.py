@@ -1,4 +1,4 @@
-"""Images that a request contains as `data:` URIs, for vendors that need their bytes.
+"""Images and files that a request contains as `data:` URIs, for vendors that need their bytes.
 
 https://www.rfc-editor.org/rfc/rfc2397
 """
@@ -16,6 +16,16 @@ ALIASES: Final[Mapping[str, str]] = {"image/jpg": "image/jpeg"}
 
 https://www.iana.org/assignments/media-types/media-types.xhtml#image
 """
+
+
+_TEXTS: Final = frozenset(
+    """
+    application/javascript application/json application/sql application/toml application/xml
+    application/yaml application/x-javascript application/x-ndjson application/x-sh
+    application/x-yaml application/x-python
+    """.split()  # noqa: SIM905  eleven quoted strings are harder to read
+)
+"""Media types of text that do not begin with `text/`, nor end in `+json` or `+xml`."""
 
 
 class InlineImage(Struct, frozen=True, kw_only=True):
@@ -45,3 +55,8 @@ def registered(kind: str) -> str:
     """Return the registered media type, in lower case."""
     name = kind.strip().lower()
     return ALIASES.get(name, name)
+
+
+def is_text(kind: str) -> bool:
+    """Return whether files of a media type are text. kind: in lower case, without parameters."""
+    return kind in _TEXTS or kind.startswith("text/") or kind.endswith(("+json", "+xml", "+yaml"))

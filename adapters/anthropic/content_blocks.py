@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from adapters.data_uri import inline_image, registered
+from adapters.data_uri import inline_image, is_text, registered
 from adapters.openai.wire import NULL, UNREADABLE
 from schemas.errors import InvalidRequest
 from schemas.messages import ImagePart, Message, OpaquePart, Part, TextPart, Thought
@@ -188,7 +188,7 @@ def _from_data(data: str, field: str) -> Block:
         return {"type": "image", "source": _base64(registered(kind), encoded)}
     if kind == "application/pdf":
         return {"type": "document", "source": _base64(kind, encoded)}
-    if kind.startswith("text/"):
+    if is_text(kind):
         text: Block = {"type": "text", "media_type": "text/plain", "data": _text(encoded, field)}
         return {"type": "document", "source": text}
     raise InvalidRequest(

@@ -184,13 +184,6 @@ def betas(request: ChatRequest) -> str:
 
 
 def _add_sampling(body: Block, request: ChatRequest, supported: Collection[str]) -> None:
-    for place, one in enumerate(request.sampling.stop or ()):
-        if not one.strip():
-            field = f"stop[{place}]"
-            raise InvalidRequest(
-                f"{field}: this backend does not accept stop strings of white space only",
-                param=field,
-            )
     for field, name in SAMPLING.items():
         value: object = getattr(request.sampling, field)
         absent = isinstance(value, UnsetType) or value is None or value == ()

@@ -102,8 +102,6 @@ def conversation(
             turns.append(_Turn(role=role, content=content))
     if not turns:
         raise InvalidRequest("messages: a message of role user is required", param="messages")
-    if isinstance(turns[-1], _Turn):
-        _trim_end(turns[-1])
     return AnthropicConversation(
         system=system,
         turns=[
@@ -236,10 +234,3 @@ def _results_first(content: list[Block | Raw]) -> list[Block | Raw]:
 
 def _is(block: Block | Raw, kind: str) -> bool:
     return isinstance(block, dict) and block["type"] == kind
-
-
-def _trim_end(turn: _Turn) -> None:
-    """Trim the end of a prefilled answer, which must not end in white space."""
-    last = turn.content[-1]
-    if turn.role == "assistant" and isinstance(last, dict) and last["type"] == "text":
-        turn.content[-1] = {**last, "text": str(last["text"]).rstrip()}

@@ -47,7 +47,7 @@ def unchanged_fields(request: ChatRequest) -> dict[str, Raw]:
         and request.parallel_tool_calls is read.parallel_tool_calls
     )
     _drop(fields, not tools, "tools")
-    _drop(fields, not (tools and chosen), "tool_choice")
+    _drop(fields, not (tools and chosen and request.tools), "tool_choice")
     _drop(fields, request.user is not read.user, "metadata")
     if request.reasoning_effort is not read.reasoning_effort:
         _drop(fields, True, "thinking", "output_config")

@@ -6,13 +6,19 @@ from adapters.anthropic.claude_models import may_be_claude
 from adapters.anthropic.cloud_betas import VERTEX_BETAS, VERTEX_SOURCE
 from adapters.anthropic.sampling_repairs import SAMPLING_REPAIRS
 from adapters.anthropic.thinking_repairs import THINKING_REPAIRS
+from adapters.anthropic.turn_repairs import TURN_REPAIRS
+from adapters.form_repairs.cache_limits import CACHE_LIMITS, CACHE_MEMBERS
+from adapters.form_repairs.image_types import image_types
+from adapters.form_repairs.user_data import private_user, user_limit
 from adapters.repairs.betas import betas
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.closed_schemas import closed_schemas
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.roles import later_system
+from adapters.repairs.stops import blank_stops
 from adapters.repairs.thoughts import own_thoughts
 from adapters.repairs.tool_names import tool_names
+from adapters.tool_repairs.one_form import one_form
 from adapters.tool_repairs.tool_members import unknown_members
 from schemas.messages import CLAUDE
 
@@ -30,19 +36,27 @@ ANTHROPIC_REPAIRS: Final = (
     ),
     *THINKING_REPAIRS,
     *SAMPLING_REPAIRS,
+    *TURN_REPAIRS,
+    blank_stops("https://github.com/BerriAI/litellm/issues/3286"),
     MESSAGE_NAMES,
     IMAGE_DETAIL,
+    image_types("https://github.com/BerriAI/litellm/issues/24900"),
+    *CACHE_LIMITS,
+    private_user("https://github.com/BerriAI/litellm/issues/10106"),
+    user_limit("https://docs.anthropic.com/en/api/messages#body-metadata-user-id", 256),
     call_ids("https://github.com/anomalyco/opencode/issues/2214", "[a-zA-Z0-9_-]{1,256}"),
     tool_names(
         "https://docs.anthropic.com/en/api/messages#body-tools-name", "[A-Za-z0-9_-]{1,128}"
     ),
+    one_form("https://github.com/anthropics/claude-code/issues/5319"),
     *closed_schemas(STRUCTURED),
 )
 """In the order in which they run."""
 
 VERTEX_REPAIRS: Final = (
     *ANTHROPIC_REPAIRS,
+    CACHE_MEMBERS,
     betas(VERTEX_SOURCE, VERTEX_BETAS),
     unknown_members("https://github.com/BerriAI/litellm/issues/23825", "eager_input_streaming"),
 )
-"""Of Vertex AI, which refuses betas that it does not know."""
+"""Of Vertex AI, which refuses betas and members of a mark that it does not know."""

@@ -18,6 +18,7 @@ from adapters.anthropic.claude_models import (
     has_between_tools,
     refuses_budgets,
     refuses_forced_tools,
+    takes_prefill,
     thinks_at_high_effort,
     thinks_by_budget,
 )
@@ -170,10 +171,14 @@ def _low_effort(one: Asked, _: str) -> Repaired | None:
 
 
 def _unproven(one: Asked, model: str) -> Repaired | None:
-    """A turn that called tools must begin with thinking, if a budget is sent."""
-    if not one.by_budget(model) or not _lacks_thinking(one.request.messages):
+    """A turn that goes on, after tools or after its beginning, must begin with thinking."""
+    if not one.by_budget(model):
         return None
-    return _without(one)
+    messages = one.request.messages
+    begun = messages[-1] if messages and messages[-1].role == "assistant" else None
+    if begun is not None and takes_prefill(model):
+        return None if _has_own_thinking(begun) else _without(one)
+    return _without(one) if _lacks_thinking(messages) else None
 
 
 def _lacks_thinking(messages: Sequence[Message]) -> bool:
@@ -190,15 +195,28 @@ def _lacks_thinking(messages: Sequence[Message]) -> bool:
         while at and messages[at - 1].role == "assistant":
             at -= 1
             begun = messages[at]
-    if begun is None:
-        return False
-    proven = [one for one in thoughts_of(begun) if one.kind != "text"]
-    return not any(one.proof_format == CLAUDE for one in proven)
+    return begun is not None and not _has_own_thinking(begun)
+
+
+def _has_own_thinking(turn: Message) -> bool:
+    proven = [one for one in thoughts_of(turn) if one.kind != "text"]
+    return any(one.proof_format == CLAUDE for one in proven)
 
 
 def _forced(one: Asked, model: str) -> Repaired | None:
     forced = _is_forced(one.request) or _is_json_object(one.request)
     return _without(one) if forced and one.by_budget(model) else None
+
+
+def _forced_at_bedrock(one: Asked, _: str) -> Repaired | None:
+    forced = _is_forced(one.request) or _is_json_object(one.request)
+    return _without(one) if forced and one.thinks else None
+
+
+def _thinks_freely(model: str) -> bool:
+    """Return whether Bedrock refuses to force the model to call while it thinks adaptively."""
+    known = claude(model)
+    return known is not None and (4, 6) <= known.version < (4, 8) and not always_thinks(model)
 
 
 def _is_forced(request: ChatRequest) -> bool:
@@ -325,7 +343,7 @@ THINKING_REPAIRS: Final = (
     ),
     _rule(
         "unproven_turn",
-        "leaves out thinking if the turn that called tools has none of Claude's",
+        "leaves out thinking if the turn that goes on has none of Claude's",
         _unproven,
         replace(_asks(_BUDGET), messages=_LOOP),
         "claude-sonnet-4-5",
@@ -341,3 +359,15 @@ THINKING_REPAIRS: Final = (
     ),
 )
 """In the order in which they run."""
+
+FORCED_ADAPTIVE: Final = _rule(
+    "forced_call_adaptive",
+    "leaves out adaptive thinking if a call is forced",
+    _forced_at_bedrock,
+    _asks(b'{"type":"adaptive"}', tool_choice=_CHOICE),
+    "anthropic.claude-sonnet-4-6",
+    source="https://github.com/langchain-ai/langchain-aws/pull/1151",
+    facts=FORCED | FORMAT,
+    models=_thinks_freely,
+)
+"""Of Bedrock; Anthropic itself takes both."""

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from adapters.data_uri import inline_image
+from adapters.data_uri import inline_image, is_text
 from adapters.openai.wire import UNREADABLE, read_object
 from schemas.errors import InvalidRequest
 from schemas.messages import (
@@ -42,7 +42,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "text/plain": "txt",
     "text/markdown": "md",
 }
-"""Media types of the documents that Converse accepts -> its formats."""
+"""Media types of the documents that Converse accepts -> its formats. Other text is `txt`."""
 
 _CALL_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -241,7 +241,8 @@ def _document(part: OpaquePart, field: str, names: Titles) -> Block:
             f"{place}: this backend needs the file's content; send it as data:TYPE;base64,DATA",
             param=place,
         )
-    form = DOCUMENTS.get(kind.strip())
+    kind = kind.strip()
+    form = DOCUMENTS.get(kind) or ("txt" if is_text(kind) else None)
     if form is None:
         raise InvalidRequest(
             f"{place}: this backend accepts documents of type {', '.join(DOCUMENTS)}", param=place

@@ -255,7 +255,7 @@ def _tool(tool: Tool, field: str) -> list[Block]:
 def _spec(tool: FunctionTool) -> Block:
     parameters = tool.parameters if isinstance(tool.parameters, Raw) else NO_PARAMETERS
     spec: Block = {"name": tool_name(tool.name), "inputSchema": {"json": parameters}}
-    if tool.description:
+    if tool.description and tool.description.strip():
         spec["description"] = tool.description
     if isinstance(tool.strict, bool):
         spec["strict"] = tool.strict

@@ -5,17 +5,24 @@ from typing import Final
 from adapters.anthropic.claude_models import may_be_claude
 from adapters.anthropic.cloud_betas import BEDROCK_BETAS, BEDROCK_SOURCE
 from adapters.anthropic.sampling_repairs import SAMPLING_REPAIRS
-from adapters.anthropic.thinking_repairs import THINKING_REPAIRS
+from adapters.anthropic.thinking_repairs import FORCED_ADAPTIVE, THINKING_REPAIRS
+from adapters.anthropic.turn_repairs import TURN_REPAIRS
+from adapters.bedrock.form_repairs import FORM_REPAIRS
 from adapters.bedrock.json_mode import JSON_MODE
+from adapters.bedrock.model_repairs import MODEL_REPAIRS
 from adapters.bedrock.reasoning_effort import CLAUDE as CLAUDE_MODELS
+from adapters.form_repairs.cache_limits import CACHE_LIMITS
+from adapters.form_repairs.image_types import image_types
 from adapters.repairs.betas import betas
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.closed_schemas import closed_schemas
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import later_system
+from adapters.repairs.stops import blank_stops
 from adapters.repairs.thoughts import own_thoughts
 from adapters.repairs.tools_from_history import no_tool_choice_none, tools_from_history
+from adapters.tool_repairs.one_form import one_form
 from schemas.messages import CLAUDE
 
 
@@ -24,6 +31,7 @@ def is_claude(model: str) -> bool:
     return CLAUDE_MODELS.search(model) is not None
 
 
+_SONNET: Final = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 _CONVERSE: Final = "https://docs.aws.amazon.com/bedrock/latest/APIReference/"
 
 BEDROCK_REPAIRS: Final = (
@@ -34,14 +42,22 @@ BEDROCK_REPAIRS: Final = (
     ),
     betas(BEDROCK_SOURCE, BEDROCK_BETAS, models=is_claude),
     *THINKING_REPAIRS,
+    FORCED_ADAPTIVE,
     *SAMPLING_REPAIRS,
+    *TURN_REPAIRS,
+    blank_stops("https://github.com/BerriAI/litellm/issues/3286", is_claude),
     *JSON_MODE,
+    *MODEL_REPAIRS,
+    *FORM_REPAIRS,
     MESSAGE_NAMES,
     IMAGE_DETAIL,
+    image_types("https://github.com/BerriAI/litellm/issues/24900"),
+    *CACHE_LIMITS,
     call_ids(f"{_CONVERSE}API_runtime_ToolUseBlock.html", "[a-zA-Z0-9_-]{1,64}"),
     tools_from_history("https://github.com/vercel/ai/pull/7537"),
     no_tool_choice_none(f"{_CONVERSE}API_runtime_ToolChoice.html"),
     *parallel_calls(f"{_CONVERSE}API_runtime_ToolConfiguration.html"),
+    one_form("https://github.com/anthropics/claude-code/issues/5319", is_claude, _SONNET),
     *closed_schemas("https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html"),
 )
 """In the order in which they run."""

@@ -59,7 +59,7 @@ def rebuilt(message: Message, **typed: object) -> Message:
 
 
 def with_calls(message: Message, calls: tuple[ToolCall, ...]) -> Message:
-    """Return the message with as many calls under other ids and names.
+    """Return the message with as many calls, with other ids, names or arguments.
 
     What else the client's JSON has of a call stays, and so do calls that are not of functions.
     """
@@ -74,7 +74,9 @@ def with_calls(message: Message, calls: tuple[ToolCall, ...]) -> Message:
             sent.append(item)
             continue
         call = next(waiting)
-        function = with_members(fields["function"], {"name": call.name})
+        function = with_members(
+            fields["function"], {"name": call.name, "arguments": call.arguments}
+        )
         sent.append(with_members(item, {"id": call.id, "function": function}))
     return replace(message, tool_calls=calls, raw=with_members(raw, {"tool_calls": sent}))
 

@@ -58,6 +58,34 @@ def _held(request: Request, most: int) -> Repaired | None:
     )
 
 
+def blank_stops(source: str, models: Callable[[str], bool] = every_model) -> Repair:
+    """Return the rule for a vendor that takes no stop string of white space alone."""
+    return Repair(
+        name="blank_stop",
+        about="ends the answer at stop strings of white space in the gateway",
+        source=source,
+        facts=STOPS,
+        apply=_without_blanks,
+        example=ChatRequest("m", _EXAMPLE.messages, Sampling(stop=("\n\n", "END"))),
+        models=models,
+        light=True,
+    )
+
+
+def _without_blanks(request: Request, _: Aim) -> Repaired | None:
+    if not isinstance(request, ChatRequest) or request.sampling.stop is UNSET:
+        return None
+    wanted = request.sampling.stop
+    sent = tuple([one for one in wanted if one.strip()])
+    if len(sent) == len(wanted):
+        return None
+    left = replace(request.sampling, stop=sent or UNSET)
+    found = replace(request, sampling=left)
+    stops = tuple([one for one in wanted if one])
+    undo = Undo(stops=stops) if stops else None
+    return Repaired(request=found, changed=("stop",), undo=undo)
+
+
 _EXAMPLE: Final = ChatRequest(
     "m",
     (Message(role="user", content="Hello"),),

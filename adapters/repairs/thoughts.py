@@ -53,6 +53,14 @@ _UNREADABLE = (msgspec.DecodeError, RecursionError)
 Reads = Callable[[Thought], bool]
 
 
+def without_thoughts(message: Message) -> Message:
+    """Return the message without reasoning in fields of its own."""
+    raw = message.raw
+    if isinstance(raw, Raw):
+        raw = with_members(raw, {**_FIELDS, "role": message.role, _BLOCKS: UNSET})
+    return replace(message, thoughts=(), reasoning=UNSET, signature=UNSET, raw=raw)
+
+
 def _only_own(message: Message, reads: Reads) -> Message:
     """Return the message without the reasoning that the backend does not read."""
     if message.role != "assistant":

@@ -4,7 +4,7 @@ One message of this API can become several: each tool result is a message of its
 among the user's content.
 """
 
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, UnsetType
@@ -21,7 +21,7 @@ from gateway.surfaces.anthropic.wire import (
     ToolUseBlock,
     TurnWire,
 )
-from gateway.surfaces.decoding import invalid_request, is_object
+from gateway.surfaces.decoding import invalid_request, is_null
 from gateway.surfaces.marked_objects import Marks, content_of, with_marks
 from schemas.errors import InvalidRequest
 from schemas.messages import Message, OpaquePart, Part, TextPart, Thought, ToolCall
@@ -67,8 +67,6 @@ class MessagesConversation:
     def _add(self, turn: TurnWire | LooseTurnWire, where: str) -> None:
         content = turn.content
         if isinstance(content, str):
-            if not content and turn.role != "assistant":
-                raise InvalidRequest(f"{where}.content must not be empty", param=f"{where}.content")
             self.messages.append(Message(role=turn.role, content=content))
             return
         blocks = [_read(one, f"{where}.content[{at}]") for at, one in enumerate(content)]
@@ -107,10 +105,9 @@ class MessagesConversation:
             if part is None:
                 raise _wrong(path, "belongs in a message of role assistant")
             parts.append(self._noted(part))
-        if parts:
-            self.messages.append(Message(role=turn.role, content=content_of(parts)))
-        if len(self.messages) == found:
-            raise InvalidRequest(f"{where}.content must not be empty", param=f"{where}.content")
+        if parts or len(self.messages) == found:
+            content = content_of(parts) if parts else ""
+            self.messages.append(Message(role=turn.role, content=content))
 
     def _add_result(self, block: ToolResultBlock, more: Marks, where: str) -> None:
         content = block.content
@@ -148,7 +145,7 @@ class MessagesConversation:
                 case RedactedBlock():
                     thoughts.append(proofs.read("", "", block.data))
                 case ToolUseBlock():
-                    calls.append(_call(block, signatures.get(block.id, ""), path))
+                    calls.append(_call(block, signatures.get(block.id, "")))
                     fields = with_marks(
                         more, cache_control=block.cache_control, caller=block.caller
                     )
@@ -197,10 +194,8 @@ def _read(one: Block | Raw, where: str) -> _Read:
     return read_block(one, where) if isinstance(one, Raw) else (one, {})
 
 
-def _call(block: ToolUseBlock, signature: str, where: str) -> ToolCall:
-    if not is_object(block.input):
-        raise _wrong(f"{where}.input", "must be an object")
-    arguments = bytes(cast("bytes", block.input)).decode()
+def _call(block: ToolUseBlock, signature: str) -> ToolCall:
+    arguments = "{}" if is_null(block.input) else bytes(block.input).decode()
     return ToolCall(id=block.id, name=block.name, arguments=arguments, signature=signature)
 
 

@@ -169,12 +169,6 @@ def test_an_answers_own_blocks_are_sent_back_as_they_are_until_the_answer_is_edi
     assert edited[1]["content"] == [{"type": "text", "text": "Ha."}, call]
 
 
-def test_a_beginning_to_go_on_with_loses_the_white_space_at_its_end() -> None:
-    found = turns(HELLO, Message(role="assistant", content="Once \n"))
-
-    assert found[1]["content"] == [{"type": "text", "text": "Once"}]
-
-
 def test_blank_text_next_to_calls_is_not_a_block() -> None:
     found = turns(HELLO, Message(role="assistant", content="\n", tool_calls=(CALL,)))
 

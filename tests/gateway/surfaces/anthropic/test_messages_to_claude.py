@@ -45,7 +45,7 @@ SPACED = b"""{
   "system": [ {"type":"text", "text":"You are \\u00fcber-kind.",
                "cache_control": {"type": "ephemeral", "ttl": "1h"}} ],
   "tools": [ {"name": "weather", "input_schema": {"type":"object" , "properties": {"b":1.50}},
-              "cache_control": {"type": "ephemeral"}, "defer_loading": false} ],
+              "cache_control": {"type": "ephemeral", "ttl":"1h"}, "defer_loading": false} ],
   "tool_choice": {"disable_parallel_tool_use":true, "type":"auto"},
   "thinking": {"type": "enabled", "budget_tokens": 1024, "display": "summarized"},
   "output_config": { "effort": "low" },
