@@ -97,15 +97,18 @@ def betas(
         source=source,
         facts=EXTRA,
         apply=apply,
-        example=ChatRequest(
-            "m",
-            (Message(role="user", content="Hello"),),
-            extra={BETA: Raw(b'"an-unknown-beta-2020-01-01"')},
-        ),
+        example=_EXAMPLE,
         loss="hint",
         models=models,
         within=lambda operator: betas(source, known, models, operator),
     )
+
+
+_EXAMPLE: Final = ChatRequest(
+    "m",
+    (Message(role="user", content="Hello"),),
+    extra={BETA: Raw(b'"an-unknown-beta-2020-01-01"')},
+)
 
 
 def _read(raw: Raw) -> list[str]:
