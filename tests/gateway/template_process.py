@@ -33,7 +33,7 @@ class Wanted(Struct, frozen=True):
     """A process: its arguments after the program's name, environment and working directory.
 
     Bytes, because names of files need not be Unicode. terminal: its stdout is the terminal that
-    controls its session, and is its stdin, too. nohup: SIGHUP is ignored, as by nohup(1).
+    controls its session, and is its stdin, too. nohup: with SIGHUP ignored, as by nohup(1).
     """
 
     arguments: list[bytes]
@@ -121,7 +121,9 @@ def _listen(address: str) -> Wanted | None:
         return _Template(listener, os.getppid()).run()
 
 
-def _take_terminal() -> None:
+def _take_terminal(*, nohup: bool) -> None:
+    """The tests themselves may run under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
     os.setsid()
     fcntl.ioctl(1, termios.TIOCSCTTY, 0)
     os.dup2(1, 0)
@@ -130,9 +132,7 @@ def _take_terminal() -> None:
 if __name__ == "__main__":
     if (wanted := _listen(sys.argv[1])) is not None:
         if wanted.terminal:
-            _take_terminal()
-        if wanted.nohup:
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            _take_terminal(nohup=wanted.nohup)
         os.chdir(wanted.folder)
         os.environb.clear()
         os.environb.update(wanted.environment)

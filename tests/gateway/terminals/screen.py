@@ -43,10 +43,12 @@ class Screen:
         """The text without control sequences and carriage returns."""
         return CODES.sub("", self.text).replace("\r", "")
 
-    @property
-    def ended(self) -> bool:
-        """True once no process has the terminal open."""
-        return not self._open
+    async def closed(self) -> None:
+        """Wait until no process has the terminal open, and all that they wrote is here."""
+        async with asyncio.timeout(SOON_S):
+            while self._open:
+                self._changed.clear()
+                await self._changed.wait()
 
     async def shows(self, *words: str, since: int = 0) -> str:
         """Wait for a line with all of these words. since: skips this many characters of `shown`."""
