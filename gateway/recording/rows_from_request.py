@@ -24,9 +24,8 @@ def access_line(
     record: RequestRecord, status: int, ended: float, offset: float, prices: Prices
 ) -> AccessLine:
     """Build the access line of a finished request. offset: Unix time minus the clock, seconds."""
-    usage, source = counted(
-        record.usage, record.deltas, record.task, record.estimated_prompt_tokens
-    )
+    prompt = record.estimated_prompt_tokens
+    usage, source = counted(record.usage, record.deltas, record.task, prompt)
     price = prices.of(record.backend) if prices.any and source else None
     first, part, cache, free = record.first_content_at, record.participation, record.cache, None
     if cache is not None and cache.outcome == "hit":
