@@ -29,7 +29,10 @@ def _refused(request: ChatRequest, model: str) -> Sequence[str]:
     if asked(request).thinks:
         top_p, temperature = _value(given, "top_p"), _value(given, "temperature")
         fine = {"top_p": (top_p or 0) >= _LEAST_TOP_P, "temperature": temperature == 1}
-        return [name for name in sent if not fine.get(name)]
+        refused = [name for name in sent if not fine.get(name)]
+        if refuses_two_samplings(model) and {*fine} <= {*sent} - {*refused}:
+            refused.append("temperature")  # 1, the default
+        return refused
     if refuses_two_samplings(model) and {"temperature", "top_p"} <= set(sent):
         return ["temperature" if given.temperature == 1 and given.top_p != 1 else "top_p"]
     return ()

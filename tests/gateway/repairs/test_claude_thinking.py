@@ -185,7 +185,7 @@ SAMPLING: Sequence[tuple[object, ...]] = [
     (OLD, {"temperature": 0.5, "top_p": 0.9}, PLAIN, {"temperature"}, ["top_p"]),
     (OLD, {"temperature": 1, "top_p": 0.9}, PLAIN, {"top_p"}, ["temperature"]),
     (OLD, {"temperature": 0.5, "top_k": 5}, PLAIN, {"temperature", "top_k"}, []),
-    (OLD, {"temperature": 1, "top_p": 0.97}, {"thinking": BUDGET}, {"temperature", "top_p"}, []),
+    (OLD, {"temperature": 1, "top_p": 0.97}, {"thinking": BUDGET}, {"top_p"}, ["temperature"]),
     (
         OLD,
         {"temperature": 0.5, "top_k": 5},
@@ -232,9 +232,19 @@ async def test_a_forced_call_goes_without_a_budget(rig: Rig, cloud: str) -> None
     assert thinking_of(rig) is None
     assert dropped(old) == ["thinking"]
 
-    later = await rig.messages(on(cloud, LATER), thinking=ADAPTIVE, **body)
+    later = await rig.messages(on(cloud, LATEST), thinking=ADAPTIVE, **body)
     assert thinking_of(rig) == ADAPTIVE
     assert dropped(later) == []
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+async def test_default_sampling_beside_thinking_is_one_value(rig: Rig, cloud: str) -> None:
+    both = {"temperature": 1, "top_p": 0.99, "top_k": 5, "max_tokens": 4000}
+    answer = await rig.messages(on(cloud, OLD), thinking=BUDGET, **both)
+
+    assert answer.status_code == 200, answer.text
+    assert len(sampling_of(rig)) == 1
+    assert set(dropped(answer)) == {"temperature", "top_k"}
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)
