@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from adapters.form_repairs.silent_turns import EMPTY_TURNS
 from adapters.form_repairs.stream_options import UNSTREAMED_OPTIONS
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.foreign_items import FOREIGN_ITEMS
@@ -17,6 +18,7 @@ IDS: Final = call_ids("https://github.com/maximhq/bifrost/issues/5097", r".{1,25
 
 UNIVERSAL: Final = (
     FOREIGN_ITEMS,
+    EMPTY_TURNS,
     PAIRS,
     IDS,
     SAME_TOOLS,

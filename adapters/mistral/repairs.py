@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from adapters.form_repairs.service_tiers import service_tiers
+from adapters.form_repairs.silent_turns import blank_turns
 from adapters.form_repairs.turn_order import answer_after_result
 from adapters.model_limits.vendors import MISTRAL_EFFORT
 from adapters.openai.repairs import server_repairs
@@ -10,11 +12,19 @@ from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import later_system
 
+_VALIDATOR: Final = (
+    "https://github.com/mistralai/mistral-common/blob/main/src/mistral_common/protocol/instruct/"
+    "validator.py"
+)
+_STANDARD: Final = {"default": "standard_only", "standard": "standard_only"}
+
 MISTRAL_REPAIRS: Final = server_repairs(
     MESSAGE_NAMES,
     MISTRAL_EFFORT,
+    blank_turns(_VALIDATOR),
     later_system("https://github.com/mistralai/mistral-common"),
     call_ids("https://github.com/anomalyco/opencode/issues/1680", "[a-zA-Z0-9]{9}", 9),
+    service_tiers("https://docs.mistral.ai/api/", _STANDARD),
     private_fields("https://docs.mistral.ai/api/", "prompt_cache_key"),
     answer_after_result("https://github.com/datapizza-labs/datapizza-ai/issues/98"),
 )

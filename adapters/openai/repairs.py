@@ -8,8 +8,10 @@ from msgspec.structs import replace
 from adapters.form_repairs.answer_fields import ALL as ALL_ANSWER_FIELDS
 from adapters.form_repairs.answer_fields import GATEWAYS, AnswerFields, answer_fields
 from adapters.form_repairs.cache_marks import no_cache_marks
+from adapters.form_repairs.message_names import message_names
 from adapters.form_repairs.part_forms import FILES, IMAGE_ADDRESS
 from adapters.form_repairs.schema_names import SCHEMA_NAME
+from adapters.form_repairs.silent_turns import SILENT_TURNS
 from adapters.form_repairs.strict_schemas import strict_schemas
 from adapters.form_repairs.turn_order import MISTRAL_ORDER
 from adapters.form_repairs.user_data import metadata_limits, user_limit
@@ -69,7 +71,7 @@ PRIVATE_VALUES: Final = private_fields(_CACHE_DOCS, *_PRIVATE)
 CALL_IDS: Final = call_ids("https://github.com/dyad-sh/dyad/issues/4304", r".{1,40}")
 """Older models take 40 characters, newer ones 64."""
 
-DIALECT_REPAIRS: Final = (TEXT_RESULTS, FILES, IMAGE_ADDRESS, SCHEMA_NAME)
+DIALECT_REPAIRS: Final = (TEXT_RESULTS, FILES, IMAGE_ADDRESS, SCHEMA_NAME, SILENT_TURNS)
 """Every server of the dialect."""
 
 _MESSAGE: Final = "https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages"
@@ -86,14 +88,20 @@ def _of_unknown(model: str) -> AnswerFields:
 
 _USER_LIMIT: Final = "https://github.com/looplj/axonhub/issues/1669"
 _METADATA: Final = "https://platform.openai.com/docs/api-reference/chat/create#chat-create-metadata"
+_NAME: Final = "https://github.com/microsoft/autogen/issues/4157"
 _STRICT: Final = "https://platform.openai.com/docs/guides/structured-outputs#supported-schemas"
+
+_NAMES: Final = message_names(_NAME)
+OPENAIS_NAMES: Final = replace(_NAMES, models=is_openais, example_model="gpt-4.1")
+"""Of a server that passes names on to OpenAI's models, among others."""
 
 LIMITS: Final = (
     user_limit(_USER_LIMIT, 64),
     metadata_limits(_METADATA),
     *strict_schemas(_STRICT),
+    _NAMES,
 )
-"""OpenAI's limits of a user's name, of metadata and of strict schemas."""
+"""OpenAI's limits of names, of metadata and of strict schemas."""
 
 OPENAI_REPAIRS: Final = (
     *DIALECT_REPAIRS,

@@ -2,9 +2,11 @@
 
 from typing import Final
 
+from adapters.form_repairs.part_forms import FILES
 from adapters.openai.model_repairs import RESPONSES_MODEL_REPAIRS
 from adapters.openai.repairs import LIMITS, PRIVATE_VALUES
 from adapters.openai_responses.container_items import CONTAINER_ITEMS
+from adapters.openai_responses.image_items import EMPTY_IMAGES
 from adapters.openai_responses.summaries import SUMMARIES
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.hints import MESSAGE_NAMES
@@ -18,6 +20,8 @@ _IDS: Final = call_ids("https://github.com/dyad-sh/dyad/issues/4304", r".{1,64}"
 RESPONSES_REPAIRS: Final = (
     MESSAGE_NAMES,
     *LIMITS,
+    FILES,
+    EMPTY_IMAGES,
     _IDS,
     PRIVATE_VALUES,
     CONTAINER_ITEMS,
@@ -39,5 +43,5 @@ _OLLAMA: Final = "https://github.com/ollama/ollama/blob/main/openai/responses.go
 OLLAMA_REPAIRS: Final = (*OTHERS_REPAIRS, *parallel_calls(_OLLAMA), withheld_tools(_OLLAMA))
 """Ollama, which has no tool choice."""
 
-AGGREGATOR_REPAIRS: Final = (MESSAGE_NAMES,)
+AGGREGATOR_REPAIRS: Final = (MESSAGE_NAMES, FILES, EMPTY_IMAGES)
 """OpenRouter, which knows all roles, and images in results."""

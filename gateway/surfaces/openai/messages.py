@@ -69,12 +69,15 @@ def read_messages(raws: list[Raw], *, strictly: bool = False) -> tuple[Message, 
 
 
 def _without_nulls(wire: _MessageWire, raw: Raw) -> Raw:
-    """Return the message without nulls and without an empty list of calls, which vendors refuse.
+    """Return the message without nulls and empty lists, which vendors refuse.
 
-    Clients that dump the answer's message send them. A content that is null stays.
+    Clients that dump the answer's message send them. A content without anything becomes what the
+    role has: null of the assistant, an empty text of all others.
     """
     if (
         wire.name is not None
+        and wire.content != []
+        and (wire.content is not None or wire.role != "tool")
         and wire.tool_calls is not None
         and wire.tool_calls != []
         and wire.tool_call_id is not None
@@ -93,6 +96,8 @@ def _without_nulls(wire: _MessageWire, raw: Raw) -> Raw:
         if name == "content"
         or not (is_null(one) or (name == "tool_calls" and wire.tool_calls == []))
     }
+    if wire.content == [] or (wire.content is None and wire.role == "tool"):
+        kept["content"] = Raw(b"null" if wire.role == "assistant" else b'""')
     return Raw(encode(kept))
 
 
@@ -103,8 +108,11 @@ def _read(wire: _MessageWire, raw: Raw, place: int, strictly: bool) -> Message:
     if wire.tool_calls:
         raise _wrong(place, "tool_calls", "belongs in a message of role assistant")
     if isinstance(content, list):
-        content = read_parts(content, place, strictly=strictly)
-    _check_content(content, role, place)
+        content = read_parts(content, place, strictly=strictly) if content else ""
+    if content is None and role == "tool":
+        content = ""
+    if content is None and role != "function":
+        raise _wrong(place, "content", f"is required in a message of role {role}")
     name, answers = wire.name, wire.tool_call_id
     if role == "tool" and not isinstance(answers, str):
         raise _wrong(place, "tool_call_id", "is required in a message of role tool")
@@ -131,8 +139,6 @@ def _read_assistant(wire: _MessageWire, raw: Raw, place: int, strictly: bool) ->
         opaque = (*opaque, *_other_dialect(wire))
     thinking = wire.reasoning if isinstance(wire.reasoning, str) else wire.reasoning_content
     thoughts = read_reasoning(wire.reasoning_details, place) if wire.reasoning_details else ()
-    if content is None and not (calls or opaque or thinking or thoughts):
-        raise _wrong(place, "content", "is required in an assistant message without tool_calls")
     signature = wire.reasoning_signature
     return Message(
         role="assistant",
@@ -153,19 +159,6 @@ def _other_dialect(wire: _MessageWire) -> tuple[OpaquePart, ...]:
         ("audio", null_to_unset(wire.audio)),
     )
     return tuple([OpaquePart(type=kind, raw=raw) for kind, raw in named if raw is not UNSET])
-
-
-def _check_content(content: str | tuple[Part, ...] | None, role: Role, place: int) -> None:
-    if content is None and role != "function":
-        raise _wrong(place, "content", f"is required in a message of role {role}")
-    if role == "user" and _is_blank(content):
-        raise _wrong(place, "content", "must not be empty")
-
-
-def _is_blank(content: str | tuple[Part, ...] | None) -> bool:
-    if not isinstance(content, tuple):
-        return not content
-    return all(isinstance(part, TextPart) and not part.text for part in content)
 
 
 def _with_opaque(

@@ -133,8 +133,6 @@ class ResponsesConversation:
                 return
             found, more = _reader.read(raw, where)
             if isinstance(found, str):
-                if found == IMAGE:
-                    _check_image(raw, where)
                 self._own().parts.append(OpaquePart(type=found, raw=raw, dialect=DIALECT))
                 return
             item = found
@@ -325,12 +323,7 @@ class _Reference(msgspec.Struct):
     id: str | None = None
 
 
-class _Image(msgspec.Struct):
-    result: Raw = Raw(b"null")
-
-
 _reference: Final = msgspec.json.Decoder(_Reference)
-_image: Final = msgspec.json.Decoder(_Image)
 _NO_ID: Final = "(no id)"
 
 
@@ -346,12 +339,6 @@ def _referenced(raw: Raw) -> str:
     if found.type == REFERENCE or (found.type is None and found.role is None and found.id):
         return found.id or _NO_ID
     return ""
-
-
-def _check_image(raw: Raw, where: str) -> None:
-    """Raise InvalidRequest for a generated image without its bytes: OpenAI would look it up."""
-    if is_null(_image.decode(raw).result):
-        raise InvalidRequest(f"{where}.result is required", param=f"{where}.result")
 
 
 def joined_input(given: Raw, earlier: EarlierItems) -> Raw:

@@ -8,7 +8,13 @@ from adapters.base import Endpoint
 from adapters.capabilities import unsupported
 from adapters.mistral.adapter import MistralAdapter
 from adapters.testing import request_for, translate
-from schemas.errors import InvalidRequest, UpstreamBusy, UpstreamFailed, UpstreamRejected
+from schemas.errors import (
+    InvalidRequest,
+    UpstreamBusy,
+    UpstreamFailed,
+    UpstreamRefused,
+    UpstreamRejected,
+)
 from schemas.events import Event, Finished, ReasoningDelta, TextDelta
 from schemas.messages import (
     AudioPart,
@@ -246,7 +252,7 @@ def test_an_answer_that_ends_with_error_is_a_failure() -> None:
     [
         ("error-422-unknown-field", UpstreamRejected, "logit_bias: Extra inputs", "logit_bias"),
         ("error-422-bare", UpstreamRejected, "messages: Field required", "messages"),
-        ("error-400", UpstreamRejected, "Invalid model", None),
+        ("error-400", UpstreamRefused, "Invalid model", None),
     ],
 )
 def test_a_refusal_names_the_field(

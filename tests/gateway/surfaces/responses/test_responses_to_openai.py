@@ -283,7 +283,6 @@ async def test_a_custom_tool_is_called_with_its_text(gateway: ResponsesOf) -> No
             },
             "file_id",
         ),
-        ({"input": [HI, {"type": "image_generation_call", "id": "ig_1"}]}, "result"),
         ({"input": [HI, {"type": "item_reference", "id": "msg_1"}]}, "item_reference"),
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"conversation": "conv_1"}, "conversation"),

@@ -1,0 +1,53 @@
+"""Names of messages in OpenAI's alphabet.
+
+Agent frameworks name messages as people are called. OpenAI refuses a name with a space
+or an accent.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import UNSET
+
+from adapters.repairs.rewriting import each_message, rewritten
+from adapters.repairs.rule import Aim, Repair, Repaired, every_model
+from schemas.content_facts import NAMES
+from schemas.messages import Message
+from schemas.requests import ChatRequest, Request
+
+LONGEST: Final = 64
+
+_OTHER: Final = re.compile("[^a-zA-Z0-9_-]+")
+
+
+def _named(request: Request, _: Aim) -> Repaired | None:
+    if not isinstance(request, ChatRequest):
+        return None
+    found = each_message(request, _with_name)
+    return None if found is None else Repaired(request=found, changed=("messages[].name",))
+
+
+def _with_name(one: Message) -> Message:
+    if not one.name or one.role in ("tool", "function"):
+        return one
+    name = _OTHER.sub("_", one.name)[:LONGEST]
+    if name == one.name:
+        return one
+    sent = name if name.strip("_") else UNSET
+    return rewritten(one, {"name": sent}, name=sent)
+
+
+def message_names(source: str, models: Callable[[str], bool] = every_model) -> Repair:
+    """Return the rule for a vendor with OpenAI's alphabet."""
+    return Repair(
+        name="message_name_form",
+        about="writes names of messages with letters of ASCII, digits, `_` and `-`",
+        source=source,
+        facts=NAMES,
+        apply=_named,
+        example=ChatRequest("m", (Message(role="user", content="Hello", name="Ann Bee"),)),
+        models=models,
+        loss="hint",
+        light=True,
+    )
