@@ -6,7 +6,7 @@ from adapters.anthropic.claude_models import may_be_claude
 from adapters.anthropic.cloud_betas import VERTEX_BETAS, VERTEX_SOURCE
 from adapters.anthropic.sampling_repairs import SAMPLING_REPAIRS
 from adapters.anthropic.thinking_repairs import THINKING_REPAIRS
-from adapters.anthropic.turn_repairs import TURN_REPAIRS
+from adapters.anthropic.turn_repairs import MARKED_THINKING, TURN_REPAIRS
 from adapters.form_repairs.cache_limits import CACHE_LIMITS, CACHE_MEMBERS
 from adapters.form_repairs.image_types import image_types
 from adapters.form_repairs.user_data import private_user, user_limit
@@ -36,6 +36,7 @@ ANTHROPIC_REPAIRS: Final = (
     ),
     *THINKING_REPAIRS,
     *SAMPLING_REPAIRS,
+    MARKED_THINKING,
     *TURN_REPAIRS,
     blank_stops("https://github.com/BerriAI/litellm/issues/3286"),
     MESSAGE_NAMES,

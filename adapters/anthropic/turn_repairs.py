@@ -6,21 +6,25 @@ sent again with every later turn, so that one such turn ends the conversation.
 
 from typing import Final
 
+import msgspec
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from adapters.anthropic.asked_thinking import asked
 from adapters.anthropic.claude_models import always_thinks, claude, may_be_claude, takes_prefill
+from adapters.anthropic.kept_turns import kept_turns
 from adapters.form_repairs.arguments import call_arguments
 from adapters.form_repairs.presence import blank_text, no_prefill, trailing_space, user_first
-from adapters.repairs.rewriting import each_message
+from adapters.repairs.rewriting import each_message, with_members
 from adapters.repairs.rule import Aim, Repair, Repaired
 from adapters.repairs.thoughts import without_thoughts
 from adapters.tool_repairs.failed_results import failed_results
 from schemas.content_facts import LAST_ANSWER, THOUGHTS
 from schemas.fields import REASONING
 from schemas.messages import CLAUDE, Message, TextPart, Thought
-from schemas.requests import ChatRequest, Request
+from schemas.requests import ChatRequest, Original, Request
 
+_MARK: Final = "cache_control"
 _OPUS: Final = "claude-opus-4-5"
 _HELLO: Final = Message(role="user", content="Hello")
 _PROVEN: Final = (Thought(text="Hm.", signature="c2ln", format=CLAUDE),)
@@ -60,6 +64,84 @@ def _last_thinking(request: Request, aim: Aim) -> Repaired | None:
     sent = replace(request, messages=(*before, without_thoughts(last)))
     return Repaired(request=sent, left_out=(REASONING,))
 
+
+class _Content(Struct, frozen=True, kw_only=True):
+    content: str | tuple[Raw, ...] = ""
+
+
+class _Block(Struct, frozen=True, kw_only=True):
+    type: str = ""
+    cache_control: Raw | UnsetType = UNSET
+
+
+_content: Final = msgspec.json.Decoder(_Content).decode
+_block: Final = msgspec.json.Decoder(_Block).decode
+
+
+def _marks_thinking(turn: Raw) -> bool:
+    """Return whether a turn of a client of the Messages API marks its thinking for the cache."""
+    if _MARK.encode() not in bytes(turn):
+        return False
+    try:
+        content = _content(turn).content
+        blocks = [_block(one) for one in content if isinstance(one, Raw)]
+    except (DecodeError, RecursionError):
+        return False
+    return any(one.cache_control is not UNSET and "thinking" in one.type for one in blocks)
+
+
+def _marked_thinking(request: Request, _: Aim) -> Repaired | None:
+    if not isinstance(request, ChatRequest):
+        return None
+    messages = list(request.messages)
+    for place, turn in kept_turns(request).items():
+        marks = messages[place].marks
+        if isinstance(marks, Raw) and messages[place].thoughts and _marks_thinking(turn.raw):
+            messages[place] = replace(messages[place], marks=with_members(marks, {_MARK: UNSET}))
+    if all(new is old for new, old in zip(messages, request.messages, strict=True)):
+        return None
+    return Repaired(
+        request=replace(request, messages=tuple(messages)), left_out=(f"messages[].{_MARK}",)
+    )
+
+
+_MARKED: Final = (
+    _HELLO,
+    Message(
+        role="assistant",
+        content="Hi.",
+        thoughts=_PROVEN,
+        marks=Raw(b'{"cache_control":{"type":"ephemeral"}}'),
+    ),
+    Message(role="user", content="Go on."),
+)
+_TURNS: Final = Raw(
+    b'[{"role":"user","content":"Hello"},{"role":"assistant","content":[{"type":"thinking",'
+    b'"thinking":"Hm.","signature":"c2ln","cache_control":{"type":"ephemeral"}},'
+    b'{"type":"text","text":"Hi."}]},{"role":"user","content":"Go on."}]'
+)
+
+MARKED_THINKING: Final = Repair(
+    name="marked_thinking",
+    about="leaves out marks of prompt caches on thinking",
+    source="https://github.com/anthropics/claude-code/issues/50082",
+    facts=THOUGHTS,
+    apply=_marked_thinking,
+    example=ChatRequest(
+        "m",
+        _MARKED,
+        nested=True,
+        original=Original(
+            dialect="anthropic",
+            fields={"messages": _TURNS},
+            read=ChatRequest("m", _MARKED),
+            turns=(1, 1, 1),
+        ),
+    ),
+    example_model=_OPUS,
+    loss="hint",
+    light=True,
+)
 
 LONE_THINKING: Final = Repair(
     name="lone_thinking",

@@ -105,3 +105,19 @@ async def test_a_forced_call_needs_no_adaptive_thinking(
     sent = cast("dict[str, Json]", rig.sent)
     assert ("thinking" in (sent.get("additionalModelRequestFields") or sent)) is thinks
     assert dropped(answer) == ([] if thinks else ["thinking"])
+
+
+@pytest.mark.parametrize("model", ["anthropic", "vertex-anthropic"])
+async def test_thinking_is_not_marked_for_a_cache(rig: Rig, model: str) -> None:
+    mark = {"type": "ephemeral"}
+    marked = {**OWN, "cache_control": mark}
+    text = {**TEXT, "cache_control": mark}
+    again = {"role": "user", "content": "again"}
+    answer = await rig.messages(
+        model, messages=[HI, {"role": "assistant", "content": [marked, text]}, again]
+    )
+
+    assert answer.status_code == 200, answer.text
+    turn = cast("list[Json]", rig.sent["messages"])[1]
+    assert turn["content"] == [OWN, text]
+    assert dropped(answer) == ["messages[].content[].cache_control"]
