@@ -35,7 +35,7 @@ MODEL = """
     policy: in_order
     defaults: {{max_tokens: 50}}
     retry: {{attempts: 2, backoff_s: 0.001, max_backoff_s: 0.005}}
-    breaker: {{min_requests: 1000}}
+    breaker: {{min_requests: 1000, max_retry_after_s: {longest}}}
     backends: [{backends}]"""
 
 
@@ -235,7 +235,7 @@ def configured(server: Provider, spare: Provider, *, failing: bool) -> str:
     """For each vendor V the models V and, where its own differs, `V-embeds`.
 
     failing: and `V-or-spare`; `V-busy`, `V-busy-or-spare` and `V-overloaded` for what makes a
-             backend rest, which no other model's backends feel.
+             backend rest, which no other model's backends feel. These rest at no refusal.
     """
     providers = PROVIDER.format(
         name="spare", adapter="openai", url=spare.base_url, key="k", more=""
@@ -254,7 +254,9 @@ def configured(server: Provider, spare: Provider, *, failing: bool) -> str:
         elif one.embedder:
             served[EMBEDS] = f'{{provider: {one.name}, model: "{one.embedder}"}}'
         for name, backends in served.items():
-            models += MODEL.format(name=name.format(one.name), backends=backends)
+            longest = 300 if name in (BUSY, OVERLOADED, BUSY_OR_SPARE) else 0
+            public = name.format(one.name)
+            models += MODEL.format(name=public, backends=backends, longest=longest)
     return f"providers:{providers}\nmodels:{models}\n"
 
 
