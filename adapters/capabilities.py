@@ -101,11 +101,8 @@ def restricted(supports: Supports, allow: tuple[str, ...], deny: tuple[str, ...]
     """Apply an operator's `client_fields`, which can also deny known fields by name."""
     if not (allow or deny):
         return supports
-    tasks = {
-        task: fields.difference(deny)
-        for task in FIELDS
-        if (fields := offered(supports, task)) is not None
-    }
+    given = {task: offered(supports, task) for task in FIELDS}
+    tasks = {task: one.difference(deny) for task, one in given.items() if one is not None}
     rules = opened(supports.client_fields, allow, deny)
 
     def said(path: str) -> bool | None:
@@ -113,16 +110,12 @@ def restricted(supports: Supports, allow: tuple[str, ...], deny: tuple[str, ...]
             return False
         return True if any(covers(pattern, path) for pattern in allow) else None
 
-    repairs = tuple(
-        [
-            one if one.within is None else one.within(said)
-            for one in supports.repairs
-            if not any(
-                covers(pattern, field) for pattern in (*allow, *deny) for field in one.fields
-            )
-        ]
-    )
-    return replace(supports, client_fields=rules, repairs=repairs, **tasks)
+    repairs = [
+        one if one.within is None else one.within(said)
+        for one in supports.repairs
+        if all(said(field) is None for field in one.fields)
+    ]
+    return replace(supports, client_fields=rules, repairs=tuple(repairs), **tasks)
 
 
 def unsupported(

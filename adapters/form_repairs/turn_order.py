@@ -76,7 +76,7 @@ def answer_after_result(source: str, models: Callable[[str], bool] = every_model
 MISTRAL_ORDER: Final = answer_after_result(
     "https://github.com/NousResearch/hermes-agent/issues/20154", is_mistral
 )
-"""Mistral's models, whoever serves them."""
+"""Mistral's models, at every server."""
 
 
 def _joined(messages: Sequence[Message], roles: Collection[str]) -> Iterator[Message]:

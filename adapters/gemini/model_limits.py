@@ -17,7 +17,7 @@ _PENALTIES: Final = ("presence_penalty", "frequency_penalty")
 def efforts_of(model: str) -> Sequence[str] | None:
     """Return the degrees of effort that a model knows; () if it does not think, `None` if unknown.
 
-    Up to 2.5, degrees are budgets of tokens, and only Pro cannot do without.
+    Up to 2.5, degrees are budgets of tokens, and only Pro always needs one.
     """
     found = _VERSION.match(model)
     if found is None:

@@ -1,6 +1,6 @@
 """Google's own tools next to functions, at models that take only one of the two.
 
-The functions stay: an agent's conversation goes on by them, and it can do without a search.
+The functions stay: an agent's conversation goes on by them, and it needs no search.
 https://github.com/symfony/ai/issues/803
 """
 

@@ -1,7 +1,7 @@
 """Images, files and audio of tool results, for vendors whose results hold only text.
 
 They follow the results as the user's content, each after the id of its call, so that the images of
-several results can be told apart.
+several results stay distinct.
 """
 
 from collections.abc import Callable, Iterator, Sequence
