@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from adapters.form_repairs.presence import blank_text
 from adapters.model_limits.format_or_tools import format_or_tools
 from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
@@ -11,6 +12,7 @@ from adapters.tool_repairs.tool_media import text_results
 COHERE_REPAIRS: Final = (
     DEVELOPER_ROLE,
     MESSAGE_NAMES,
+    blank_text("https://github.com/kwaroran/Risuai/issues/504"),
     format_or_tools("https://docs.cohere.com/docs/structured-outputs", alone=("documents",)),
     *parallel_calls("https://docs.cohere.com/reference/chat#request.body.tool_choice"),
     text_results("https://docs.cohere.com/reference/chat#request.body.messages.tool"),

@@ -28,6 +28,8 @@ ANSWERS: Final = GATEWAYS | frozenset(
 )
 """Members of an answer's message, or of what SDKs and other gateways put into it."""
 
+_CONTENT: Final = tuple([f'"{name}"'.encode() for name in sorted(GATEWAYS | {"images"})])
+
 OF_CALLS: Final = frozenset(
     {"extra_content", "index", "parsed_arguments", "provider_specific_fields", "thought_signature"}
 )
@@ -36,6 +38,12 @@ OF_CALLS: Final = frozenset(
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _items: Final = msgspec.json.Decoder(list[Raw])
 _encode: Final = msgspec.json.Encoder().encode
+
+
+def has_content_beside(one: Message) -> bool:
+    """Return whether a message that came back may have content outside `content`."""
+    raw = one.raw
+    return isinstance(raw, Raw) and any(name in bytes(raw) for name in _CONTENT)
 
 
 class AnswerFields(Struct, frozen=True, kw_only=True):

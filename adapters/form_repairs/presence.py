@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from adapters.form_repairs.answer_fields import has_content_beside
 from adapters.repairs.rewriting import rewritten, with_content
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
 from schemas.content_facts import BLANK, LAST_ANSWER, LATE_USER, PARTS
@@ -63,12 +64,18 @@ def _kept(messages: Sequence[Message]) -> Iterator[Message]:
     """Yield the messages that say something. A turn of the user stays, if only as a placeholder."""
     said = False
     for place, one in enumerate(messages):
-        if one.content is not None or one.tool_calls or one.thoughts or one.reasoning:
+        if one.content is not None or _says_more(one):
             said = one.role in _USERS
             yield one
         elif one.role == "user" and not said and not _is_followed(messages, place):
             said = True
             yield with_content(one, NO_CONTENT)
+
+
+def _says_more(one: Message) -> bool:
+    if one.tool_calls or one.thoughts or one.reasoning:
+        return True
+    return one.role == "assistant" and has_content_beside(one)
 
 
 def _is_followed(messages: Sequence[Message], place: int) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from adapters.form_repairs.answer_fields import has_content_beside
 from adapters.repairs.rule import Aim, Repair, Repaired
 from schemas.content_facts import BLANK, PARTS
 from schemas.messages import Message, TextPart, Thought
@@ -32,7 +33,8 @@ def _without(is_silent: _Silent) -> Callable[[Request, Aim], Repaired | None]:
 
 
 def _is_empty(one: Message) -> bool:
-    return _says_nothing(one) and not one.thoughts and not one.reasoning
+    silent = _says_nothing(one) and not one.thoughts and not one.reasoning
+    return silent and not has_content_beside(one)
 
 
 def _says_nothing(one: Message) -> bool:

@@ -2,12 +2,15 @@
 
 from typing import Final
 
+from adapters.form_repairs.arguments import call_arguments
+from adapters.form_repairs.presence import blank_text, no_prefill, user_first
 from adapters.form_repairs.turn_order import alternating
 from adapters.gemini.encode import is_older
 from adapters.gemini.model_limits import efforts_of, has_no_penalties, refused_sampling
 from adapters.gemini.own_tools import FUNCTIONS_ALONE
 from adapters.model_limits.format_or_tools import format_or_tools
 from adapters.model_limits.settings import effort_values, fixed_sampling
+from adapters.openai.model_families import takes_no_prefill
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import later_system
@@ -21,6 +24,12 @@ GEMINI_REPAIRS: Final = (
     ),
     *parallel_calls("https://ai.google.dev/api/caching#FunctionCallingConfig"),
     MESSAGE_NAMES,
+    call_arguments("https://ai.google.dev/api/caching#FunctionCall"),
+    blank_text("https://github.com/envoyproxy/ai-gateway/pull/2686"),
+    user_first("https://github.com/google-gemini/gemini-cli/issues/11814"),
+    no_prefill(
+        "https://ai.google.dev/gemini-api/docs/latest-model", takes_no_prefill, "gemini-3.6-flash"
+    ),
     alternating("https://github.com/lobehub/lobehub/issues/10049", {"assistant"}),
     IMAGE_DETAIL,
     effort_values(

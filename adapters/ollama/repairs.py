@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from adapters.form_repairs.arguments import call_arguments
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import DEVELOPER_ROLE, ONE_SYSTEM
@@ -14,6 +15,7 @@ OLLAMA_REPAIRS: Final = (
     *ONE_SYSTEM,
     MESSAGE_NAMES,
     IMAGE_DETAIL,
+    call_arguments(_DOCS),
     *parallel_calls(_DOCS),
     withheld_tools(_DOCS),
 )

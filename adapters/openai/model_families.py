@@ -21,6 +21,9 @@ _NEW_LIMIT: Final = re.compile(
     r"(?:.*[/:])?(?:o[1-9](?:$|[-.])|gpt-(?:[5-9]|1[0-9])(?:$|[-.])|codex-|computer-use-)",
     re.IGNORECASE,
 )
+_GEMINI: Final = re.compile(
+    r"(?:.*/)?gemini-(?:(\d+)(?:\.(\d+))?-|flash(?:-lite)?-latest)", re.IGNORECASE
+)
 _GPT: Final = re.compile(r"(?:.*[/:])?gpt-([5-9]|1[0-9])(?:\.([0-9]+))?(?=$|-)(.*)", re.IGNORECASE)
 _O: Final = re.compile(r"(?:.*[/:])?o([1-9])(?=$|-)(.*)", re.IGNORECASE)
 _BEFORE: Final = re.compile(r"(?:.*[/:])?(?:gpt-[34][-.o0-9]|gpt-4$|chatgpt-)", re.IGNORECASE)
@@ -140,6 +143,20 @@ def _version(model: str) -> tuple[tuple[int, int] | None, str]:
 def is_claude(model: str) -> bool:
     """Return whether Anthropic makes the model."""
     return "claude" in model.lower()
+
+
+def takes_no_prefill(model: str) -> bool:
+    """Return whether it is a Gemini that continues no answer: from 3.6 and 3.5 Flash-Lite on.
+
+    https://ai.google.dev/gemini-api/docs/latest-model
+    """
+    found = _GEMINI.match(model)
+    if found is None:
+        return False
+    if found[1] is None:
+        return True
+    version = (int(found[1]), int(found[2] or 0))
+    return version > (3, 5) or (version == (3, 5) and "-lite" in model.lower())
 
 
 def is_gemini(model: str) -> bool:

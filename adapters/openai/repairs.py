@@ -7,9 +7,11 @@ from msgspec.structs import replace
 
 from adapters.form_repairs.answer_fields import ALL as ALL_ANSWER_FIELDS
 from adapters.form_repairs.answer_fields import GATEWAYS, AnswerFields, answer_fields
+from adapters.form_repairs.arguments import call_arguments
 from adapters.form_repairs.cache_marks import no_cache_marks
 from adapters.form_repairs.message_names import message_names
 from adapters.form_repairs.part_forms import FILES, IMAGE_ADDRESS
+from adapters.form_repairs.presence import no_prefill
 from adapters.form_repairs.schema_names import SCHEMA_NAME
 from adapters.form_repairs.silent_turns import SILENT_TURNS
 from adapters.form_repairs.strict_schemas import strict_schemas
@@ -17,13 +19,19 @@ from adapters.form_repairs.turn_order import MISTRAL_ORDER
 from adapters.form_repairs.user_data import metadata_limits, user_limit
 from adapters.model_limits.proofs import FOREIGN_PROOFS
 from adapters.model_limits.vendors import GPT_OSS_EFFORT
-from adapters.openai.model_families import is_gemini, is_openais, refuses_max_tokens
+from adapters.openai.model_families import (
+    is_gemini,
+    is_openais,
+    refuses_max_tokens,
+    takes_no_prefill,
+)
 from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import DEVELOPER_ROLE, QWEN_SYSTEM
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
 from adapters.repairs.thoughts import own_thoughts
+from adapters.tool_repairs.one_form import one_form
 from adapters.tool_repairs.tool_media import TEXT_RESULTS
 from schemas.content_facts import OLD_LIMIT, has_old_limit
 from schemas.messages import Message
@@ -86,22 +94,34 @@ def _of_unknown(model: str) -> AnswerFields:
     return AnswerFields(messages=GATEWAYS, calls=kept)
 
 
+_PREFILL: Final = no_prefill(
+    "https://github.com/anomalyco/models.dev/pull/4922", takes_no_prefill, "google/gemini-3.7-flash"
+)
+
+_ARGUMENTS: Final = call_arguments("https://github.com/vllm-project/vllm/issues/43995")
+"""Chat templates read the arguments of earlier calls."""
+
 _USER_LIMIT: Final = "https://github.com/looplj/axonhub/issues/1669"
 _METADATA: Final = "https://platform.openai.com/docs/api-reference/chat/create#chat-create-metadata"
 _NAME: Final = "https://github.com/microsoft/autogen/issues/4157"
 _STRICT: Final = "https://platform.openai.com/docs/guides/structured-outputs#supported-schemas"
 
-_NAMES: Final = message_names(_NAME)
-OPENAIS_NAMES: Final = replace(_NAMES, models=is_openais, example_model="gpt-4.1")
-"""Of a server that passes names on to OpenAI's models, among others."""
+_FORMS: Final = (
+    one_form("https://github.com/langchain-ai/langchainjs/issues/9804"),
+    message_names(_NAME),
+)
+OPENAIS_FORMS: Final = tuple(
+    [replace(rule, models=is_openais, example_model="gpt-4.1") for rule in _FORMS]
+)
+"""Of a server that passes names and functions on to OpenAI's models, among others."""
 
 LIMITS: Final = (
+    *_FORMS,
     user_limit(_USER_LIMIT, 64),
     metadata_limits(_METADATA),
     *strict_schemas(_STRICT),
-    _NAMES,
 )
-"""OpenAI's limits of names, of metadata and of strict schemas."""
+"""OpenAI's limits of names, of metadata and of schemas."""
 
 OPENAI_REPAIRS: Final = (
     *DIALECT_REPAIRS,
@@ -124,6 +144,8 @@ COMPATIBLE_REPAIRS: Final = (
     CALL_IDS,
     replace(DEVELOPER_ROLE, models=_is_others),
     *QWEN_SYSTEM,
+    replace(_ARGUMENTS, models=_is_others),
+    _PREFILL,
     _new_limit(refuses_max_tokens),
     private_fields(_CACHE_DOCS, *_PRIVATE, models=is_openais),
     *CHAT_MODEL_REPAIRS,
@@ -142,6 +164,8 @@ MARKED_REPAIRS: Final = (
     FOREIGN_PROOFS,
     GPT_OSS_EFFORT,
     _ANSWER_FIELDS,
+    _ARGUMENTS,
+    _PREFILL,
 )
 """A server that reads marks of prompt caches."""
 

@@ -8,12 +8,13 @@ from operator import attrgetter
 
 from adapters.base import Range
 from adapters.form_repairs.service_tiers import service_tiers
+from adapters.form_repairs.silent_turns import EMPTY_TURNS
 from adapters.form_repairs.strict_schemas import strict_schemas
 from adapters.form_repairs.turn_order import alternating
 from adapters.form_repairs.user_data import metadata_limits, user_limit
 from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, GROQ, MOONSHOT, OPENROUTER, XAI, ZAI
 from adapters.openai.more_vendor_profiles import MORE
-from adapters.openai.repairs import OPENAI_REPAIRS, OPENAIS_NAMES, server_repairs
+from adapters.openai.repairs import OPENAI_REPAIRS, OPENAIS_FORMS, server_repairs
 from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import ONE_SYSTEM
@@ -307,7 +308,8 @@ _ROWS: tuple[VendorProfile, ...] = (
             ),
             user_limit("https://openrouter.ai/docs/api/api-reference/chat", 128),
             metadata_limits("https://openrouter.ai/docs/api/api-reference/chat"),
-            OPENAIS_NAMES,
+            EMPTY_TURNS,
+            *OPENAIS_FORMS,
             *OPENROUTER,
             marks=True,
             reads=("annotations", "images", "model"),

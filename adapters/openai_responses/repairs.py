@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from adapters.form_repairs.arguments import call_arguments
 from adapters.form_repairs.part_forms import FILES
 from adapters.openai.model_repairs import RESPONSES_MODEL_REPAIRS
 from adapters.openai.repairs import LIMITS, PRIVATE_VALUES
@@ -34,6 +35,7 @@ OTHERS_REPAIRS: Final = (
     MESSAGE_NAMES,
     DEVELOPER_ROLE,
     *ONE_SYSTEM,
+    call_arguments("https://github.com/vllm-project/vllm/pull/48922"),
     text_results("https://github.com/ollama/ollama/blob/main/openai/responses.go"),
 )
 """Servers of open models."""

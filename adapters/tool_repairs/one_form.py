@@ -1,7 +1,7 @@
 """A function whose parameters have several forms, at a vendor whose functions take one object.
 
-MCP servers describe alternatives with `anyOf` at the top, which Claude refuses for the tool and so
-for every request that offers it.
+MCP servers describe alternatives with `anyOf` at the top, and schema libraries write a reference
+there. Claude and OpenAI's models refuse the tool for that, and so every request that offers it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +21,8 @@ Schema = Mapping[str, object]
 
 _ASK: Final = (Message(role="user", content="What is the weather?"),)
 _FORMS: Final = ("allOf", "anyOf", "oneOf")
+_WORDS: Final = ("$ref", "const", "enum", "not")
+"""Keywords that say of the whole object which it may be."""
 _NOTHING: Final[Schema] = {}
 _EMPTY: Final[Mapping[str, Callable[[], object]]] = {"properties": dict, "required": list}
 _TEXT: Final = Raw(b'"object"')
@@ -54,7 +56,7 @@ def _flat_tool(one: Tool) -> Tool:
 
 def _may_have_forms(fields: Mapping[str, Raw]) -> bool:
     """Return whether a schema has to be read: clients offer many functions with every request."""
-    if any(name in fields for name in _FORMS):
+    if any(name in fields for name in (*_FORMS, *_WORDS)):
         return True
     if any(fields.get(name) == _NULL for name in _EMPTY):
         return True
@@ -66,15 +68,26 @@ def flattened(schema: Schema) -> Schema | None:
 
     What only some forms require is said in the description.
     """
+    worded = any(name in schema for name in _WORDS)
+    if worded:
+        schema = _without_words(schema)
     forms = [name for name in _FORMS if isinstance(schema.get(name), list)]
     kept = {name: value for name, value in schema.items() if name not in forms}
     found: dict[str, object] = {}
-    if kept.get("type") != "object" and (forms or not isinstance(kept.get("type", ""), str)):
+    typed = forms or worded or not isinstance(kept.get("type", ""), str)
+    if kept.get("type") != "object" and typed:
         found["type"] = "object"
     found |= {name: _EMPTY[name]() for name in _EMPTY if name in kept and kept[name] is None}
     if not forms:
-        return {**kept, **found} if found else None
+        return {**kept, **found} if found or worded else None
     return {**kept, **found, **_merged(schema, forms)}
+
+
+def _without_words(schema: Schema) -> Schema:
+    """Return the schema with what its reference stands for, and without other `_WORDS`."""
+    kept = {name: value for name, value in schema.items() if name not in _WORDS}
+    target = _referred(schema, schema.get("$ref"))
+    return {**{name: one for name, one in target.items() if name not in _WORDS}, **kept}
 
 
 def _merged(schema: Schema, forms: list[str]) -> Schema:
@@ -85,11 +98,15 @@ def _merged(schema: Schema, forms: list[str]) -> Schema:
         alternatives: list[list[str]] = []
         for form in _forms_in(schema, name):
             for key, value in _object(form.get("properties")).items():
-                properties.setdefault(key, value)
+                properties[key] = _either(properties.get(key), value)
             alternatives.append(list(_texts(form.get("required"))))
-        if name == "allOf":
-            required += [one for each in alternatives for one in each if one not in required]
-        elif any(alternatives):
+        every = name == "allOf"
+        required += [
+            one
+            for one in dict.fromkeys(one for each in alternatives for one in each)
+            if one not in required and (every or all(one in each for each in alternatives))
+        ]
+        if not every and any(alternatives):
             sets = [f"[{', '.join(each)}]" for each in alternatives]
             told.append(f"Required are {' or '.join(sets)}.")
     found: dict[str, object] = {"type": "object", "properties": properties}
@@ -107,13 +124,26 @@ def _forms_in(schema: Schema, name: str) -> Iterator[Schema]:
     """Yield the forms of a keyword, each in place of a reference to it."""
     for one in cast("list[object]", schema[name]):
         form = _object(one)
-        reference = form.get("$ref")
-        if isinstance(reference, str) and reference.startswith("#/"):
-            place: object = schema
-            for step in reference[2:].split("/"):
-                place = _object(place).get(step)
-            form = _object(place)
-        yield form
+        yield _referred(schema, form["$ref"]) if "$ref" in form else form
+
+
+def _referred(schema: Schema, reference: object) -> Schema:
+    """Return what a reference inside the schema stands for."""
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return _NOTHING
+    place: object = schema
+    for step in reference[2:].split("/"):
+        place = _object(place).get(step)
+    return _object(place)
+
+
+def _either(known: object, value: object) -> object:
+    """Return a property that fits either of two forms which both have it, as a name of a kind."""
+    if known is None or known == value:
+        return value
+    options = _object(known).get("anyOf") if list(_object(known)) == ["anyOf"] else None
+    several = cast("list[object]", options) if isinstance(options, list) else [known]
+    return known if value in several else {"anyOf": [*several, value]}
 
 
 def _object(value: object) -> Schema:

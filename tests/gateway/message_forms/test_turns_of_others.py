@@ -1,0 +1,127 @@
+"""Turns that Google, Cohere and servers of open models refuse, as Claude does."""
+
+import json
+from collections.abc import AsyncGenerator
+from typing import cast
+
+import pytest
+
+from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
+
+pytestmark = pytest.mark.anyio
+
+HI: Json = {"role": "user", "content": "hi"}
+YES: Json = {"role": "assistant", "content": "Yes,"}
+NOTHING = "(no content)"
+
+
+@pytest.fixture(scope="module")
+async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
+    folder = tmp_path_factory.mktemp("others")
+    vendors = ("gemini", "cohere", "ollama", "vllm", "sglang", "openai", "vllm-responses")
+    async with one_of_each(folder, *vendors, "openrouter") as one:
+        yield one
+
+
+def contents(rig: Rig) -> list[tuple[object, object]]:
+    """Return the role and the parts of each of Gemini's turns."""
+    return [(one["role"], one["parts"]) for one in cast("list[Json]", rig.sent["contents"])]
+
+
+def said(role: str, text: str) -> tuple[object, object]:
+    return role, [{"text": text}]
+
+
+def call(arguments: str) -> list[Json]:
+    made: Json = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    result: Json = {"role": "tool", "tool_call_id": "c1", "content": "Failed."}
+    return [HI, {"role": "assistant", "content": None, "tool_calls": [made]}, result]
+
+
+@pytest.mark.parametrize("content", ["", " \n", [{"type": "text", "text": ""}]])
+async def test_a_blank_turn_of_the_user_says_so_at_gemini(rig: Rig, content: object) -> None:
+    answer = await rig.chat("gemini", messages=[{"role": "user", "content": content}])
+
+    assert answer.status_code == 200, answer.text
+    assert contents(rig) == [said("user", NOTHING)]
+    assert "messages[].content:blank_text" in repairs(answer)
+
+
+async def test_a_blank_turn_of_the_user_says_so_at_cohere(rig: Rig) -> None:
+    answer = await rig.chat("cohere", messages=[{"role": "user", "content": ""}])
+
+    assert answer.status_code == 200, answer.text
+    (turn,) = cast("list[Json]", rig.sent["messages"])
+    assert turn["content"] == NOTHING
+
+
+async def test_a_generated_image_is_more_than_a_blank_turn(rig: Rig) -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    turn: Json = {"role": "assistant", "content": None, "images": [image]}
+    answer = await rig.chat("gemini", messages=[HI, turn, HI])
+
+    assert answer.status_code == 200, answer.text
+    sent = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}
+    assert contents(rig)[1] == ("model", [sent])
+
+
+async def test_a_conversation_with_gemini_begins_with_the_user(rig: Rig) -> None:
+    answer = await rig.chat("gemini", messages=[YES, HI])
+
+    assert answer.status_code == 200, answer.text
+    assert contents(rig) == [said("user", NOTHING), said("model", "Yes,"), said("user", "hi")]
+
+
+@pytest.mark.parametrize("model", ["gemini-3.6-flash", "gemini-3.5-flash-lite"])
+async def test_newer_gemini_models_get_a_turn_of_the_user_last(rig: Rig, model: str) -> None:
+    answer = await rig.chat(f"gemini/{model}", messages=[HI, YES])
+
+    assert answer.status_code == 200, answer.text
+    assert contents(rig)[-1] == said("user", "Continue.")
+    assert "messages[]:prefill" in repairs(answer)
+
+
+async def test_older_gemini_models_continue_an_answer(rig: Rig) -> None:
+    answer = await rig.chat("gemini/gemini-3.5-flash", messages=[HI, YES])
+
+    assert answer.status_code == 200, answer.text
+    assert contents(rig)[-1] == said("model", "Yes,")
+    assert repairs(answer) == []
+
+
+async def test_newer_gemini_models_elsewhere_get_a_turn_of_the_user_last(rig: Rig) -> None:
+    answer = await rig.chat("openrouter/google/gemini-3.7-flash", messages=[HI, YES])
+
+    assert answer.status_code == 200, answer.text
+    assert cast("list[Json]", rig.sent["messages"])[-1] == {"role": "user", "content": "Continue."}
+
+
+@pytest.mark.parametrize("model", ["vllm", "sglang"])
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [('{"path": "a', {"arguments": '{"path": "a'}), ("[1]", {"arguments": [1]})],
+)
+async def test_servers_of_open_models_get_arguments_that_are_an_object(
+    rig: Rig, model: str, arguments: str, sent: Json
+) -> None:
+    answer = await rig.chat(model, messages=call(arguments))
+
+    assert answer.status_code == 200, answer.text
+    turn = cast("list[dict[str, list[dict[str, dict[str, str]]]]]", rig.sent["messages"])[1]
+    assert json.loads(turn["tool_calls"][0]["function"]["arguments"]) == sent
+    assert "messages[].tool_calls[].function.arguments:call_arguments" in repairs(answer)
+
+
+@pytest.mark.parametrize("model", ["gemini", "ollama", "vllm-responses"])
+async def test_half_of_an_object_is_in_an_object_everywhere(rig: Rig, model: str) -> None:
+    answer = await rig.chat(model, messages=call('{"path": "a'))
+
+    assert answer.status_code == 200, answer.text
+    assert any(one.endswith(":call_arguments") for one in repairs(answer))
+
+
+async def test_openais_models_take_arguments_as_they_are(rig: Rig) -> None:
+    answer = await rig.chat("openai/gpt-4.1", messages=call('{"path": "a'))
+
+    assert answer.status_code == 200, answer.text
+    assert repairs(answer) == []
