@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from adapters.repairs.rewriting import each_message, with_members
 from adapters.repairs.rule import Aim, Repair, Repaired
 from schemas.content_facts import THOUGHTS
+from schemas.fields import REASONING
 from schemas.messages import CLAUDE, GEMINI, OPENAI, Message, Thought, thinking_of, thoughts_of
 from schemas.requests import ChatRequest, Request
 
@@ -40,7 +41,17 @@ def _without(request: Request, aim: Aim) -> Repaired | None:
     found = each_message(request, lambda one: _plain(one, aim.model))
     if found is None:
         return None
-    return Repaired(request=found, changed=("messages[].reasoning_details",))
+    lost = any(
+        _is_foreign(thought, aim.model) and not thought.text
+        for one in request.messages
+        for thought in thoughts_of(one)
+        if thought.data
+    )
+    return Repaired(
+        request=found,
+        changed=("messages[].reasoning_details",),
+        left_out=(REASONING,) if lost else (),
+    )
 
 
 def _plain(one: Message, model: str) -> Message:

@@ -15,7 +15,7 @@ from gateway.surfaces.decoding import invalid_request, is_null
 from gateway.surfaces.marked_objects import Marks, TypedReader, content_of, with_marks
 from gateway.surfaces.openai.stream_chunks import encode
 from gateway.surfaces.responses.contents import DIALECT, read_parts
-from gateway.surfaces.responses.encrypted_content import opened
+from gateway.surfaces.responses.encrypted_content import openais, opened
 from gateway.surfaces.responses.namespaces import joined
 from gateway.surfaces.responses.wire import (
     ALLOWED,
@@ -192,22 +192,22 @@ class ResponsesConversation:
             self._end_turn()
             turn = self._own()
         turn.mark(with_marks(more))
-        if item.encrypted_content:
-            found = opened(item.encrypted_content)
-            if found is not None:
-                self.as_sent = False
-                thought, call = found
-                if call:
-                    turn.signatures[call] = thought.signature
-                else:
-                    turn.thoughts.append(thought)
-                return
-            turn.mark(Raw(encode({"encrypted_content": item.encrypted_content})))
-        else:
-            self.as_sent = False
         text = "".join([one.text for one in (item.content or item.summary)])
-        if text:
-            turn.thoughts.append(Thought(text=text))
+        if not item.encrypted_content:
+            self.as_sent = False
+            if text:
+                turn.thoughts.append(Thought(text=text))
+            return
+        found = opened(item.encrypted_content)
+        if found is None:
+            turn.thoughts.append(openais(item.id or "", text, item.encrypted_content))
+            return
+        self.as_sent = False
+        thought, call = found
+        if call:
+            turn.signatures[call] = thought.signature
+        else:
+            turn.thoughts.append(thought)
 
     def _add_output(self, item: CallOutputItem | CustomOutputItem, more: Marks, where: str) -> None:
         self._end_turn()

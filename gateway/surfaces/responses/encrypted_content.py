@@ -14,7 +14,7 @@ import msgspec
 from msgspec import DecodeError, Struct
 
 from gateway.surfaces.openai.stream_chunks import encode
-from schemas.messages import GEMINI, Thought
+from schemas.messages import GEMINI, OPENAI, Thought
 
 _UNKNOWN: Final = "unknown"
 _SEPARATOR: Final = ":"
@@ -60,6 +60,18 @@ def opened(encrypted: str) -> tuple[Thought, str] | None:
         format="" if format == _UNKNOWN else format,
     )
     return thought, found.call
+
+
+def openais(id: str, text: str, encrypted: str) -> Thought:
+    """Return the reasoning of an item that OpenAI wrote, as OpenAI's adapter writes it.
+
+    text: of its summary, which other vendors read. The API takes encrypted reasoning only with the
+    id of its item, so both are one proof; ids have no dot.
+    """
+    proof = f"{id}.{encrypted}"
+    if text:
+        return Thought(text=text, signature=proof, format=OPENAI)
+    return Thought(data=proof, format=OPENAI)
 
 
 def _read(payload: str) -> Sealed | None:

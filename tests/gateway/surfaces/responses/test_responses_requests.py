@@ -11,7 +11,15 @@ from msgspec import UNSET
 from gateway.surfaces.responses.parse import parse_response
 from gateway.surfaces.routes import parse_any
 from schemas.errors import InvalidRequest
-from schemas.messages import FunctionTool, Message, OpaquePart, OpaqueTool, Thought, ToolCall
+from schemas.messages import (
+    OPENAI,
+    FunctionTool,
+    Message,
+    OpaquePart,
+    OpaqueTool,
+    Thought,
+    ToolCall,
+)
 from schemas.requests import ChatRequest
 from tests.gateway.serving import serving
 from tests.stand_ins.provider import Answer, Received, provider
@@ -21,6 +29,7 @@ WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object
 TEXT = {"type": "input_text"}
 IMAGE = {"type": "input_image"}
 CLOCK = {"type": "function", "name": "clock"}
+NONE: list[object] = []
 
 
 def parsed(**fields: object) -> ChatRequest:
@@ -99,6 +108,18 @@ def test_reasoning_after_an_answer_and_before_calls_belongs_to_the_calls() -> No
         ("I look.", (), ()),
         (None, (Thought(text="So"),), (made("a"),)),
     ]
+
+
+def test_reasoning_that_openai_encrypted_is_kept_with_its_id_and_its_summary() -> None:
+    item = {**thought("Hm"), "id": "rs_1", "encrypted_content": "gAAA"}
+    silent = {"type": "reasoning", "id": "rs_2", "summary": NONE, "encrypted_content": "gBBB"}
+
+    request = parsed(input=[USER, item, silent, call("a"), output("a")])
+
+    assert request.messages[1].thoughts == (
+        Thought(text="Hm", signature="rs_1.gAAA", format=OPENAI),
+        Thought(data="rs_2.gBBB", format=OPENAI),
+    )
 
 
 def test_plain_requests_take_no_longer_way() -> None:
