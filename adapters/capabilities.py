@@ -1,13 +1,14 @@
 """Compares a request with the fields and values that a backend can honour."""
 
 from collections.abc import Collection, Iterator, Sequence, Sized
+from functools import partial
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.base import ALL_THOUGHTS, Range, Supports
-from adapters.client_fields.patterns import DENIED, covers, opened
+from adapters.client_fields.patterns import DENIED, allowed, opened
 from adapters.opaque_choice import needs_opaque_tool
 from schemas.fields import (
     FIELDS,
@@ -104,12 +105,7 @@ def restricted(supports: Supports, allow: tuple[str, ...], deny: tuple[str, ...]
     given = {task: offered(supports, task) for task in FIELDS}
     tasks = {task: one.difference(deny) for task, one in given.items() if one is not None}
     rules = opened(supports.client_fields, allow, deny)
-
-    def said(path: str) -> bool | None:
-        if any(covers(pattern, path) for pattern in deny):
-            return False
-        return True if any(covers(pattern, path) for pattern in allow) else None
-
+    said = partial(allowed, allow=allow, deny=deny)
     repairs = [
         one if one.within is None else one.within(said)
         for one in supports.repairs

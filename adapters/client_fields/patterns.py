@@ -127,6 +127,13 @@ class ClientFields:
 
 
 @lru_cache(maxsize=256)
+def allowed(path: str, allow: Sequence[str], deny: Sequence[str]) -> bool | None:
+    """Return whether patterns allow (true) or deny (false) a path; `None` if none covers it."""
+    if any(covers(pattern, path) for pattern in deny):
+        return False
+    return True if any(covers(pattern, path) for pattern in allow) else None
+
+
 def opened(rules: ClientFields, allow: tuple[str, ...], deny: tuple[str, ...]) -> ClientFields:
     """Return the rules with the operator's own added."""
     return ClientFields(rules.table, allow=allow, deny=deny)
