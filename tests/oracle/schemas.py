@@ -16,6 +16,9 @@ from tests.oracle.sent import Api, Sent
 STRICT_OPENAI: Final = frozenset({"openai", "azure"})
 """Vendors of OpenAI's dialect that refuse members which OpenAI's reference does not have."""
 
+OWN_VALUES: Final = frozenset({"reasoning_effort", "service_tier", "verbosity"})
+"""Members for which other vendors of OpenAI's dialect have values of their own."""
+
 MODEL_IN_BODY: Final = frozenset(
     {
         "anthropic-vertex",
@@ -63,10 +66,12 @@ def schema_faults(sent: Sent) -> Iterator[tuple[str, str]]:
     schema = _schema_of(sent)
     if schema is None:
         return
-    raw = sent.raw
-    if sent.api in MODEL_IN_BODY and "model" not in sent.body and sent.model:
-        raw = msgspec.json.encode({"model": sent.model, **sent.body})
-    yield from schema.faults(raw)
+    body = dict(sent.body)
+    if sent.api in MODEL_IN_BODY and "model" not in body and sent.model:
+        body["model"] = sent.model
+    if sent.api in OPENAI and sent.vendor not in STRICT_OPENAI | {"mistral"}:
+        body = {name: value for name, value in body.items() if name not in OWN_VALUES}
+    yield from schema.faults(sent.raw if body == sent.body else msgspec.json.encode(body))
 
 
 def _schema_of(sent: Sent) -> Schema | None:

@@ -210,6 +210,9 @@ def sdk_for(url: str) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(base_url=url, api_key="sk-ant-0123456789", max_retries=0)
 
 
+@pytest.mark.vendor_refuses(
+    "anthropic-strict-schema", "anthropic-thinking-choice", because="its client sends"
+)
 @pytest.mark.parametrize("name", ASKED)
 async def test_the_client_and_the_adapter_send_the_same(name: str) -> None:
     ask, request = ASKED[name]

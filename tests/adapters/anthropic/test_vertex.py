@@ -124,6 +124,7 @@ def meaning(body: Json) -> Json:
     return json.loads(json.dumps(body), object_hook=told)
 
 
+@pytest.mark.vendor_refuses("anthropic-thinking-choice", because="its client sends it")
 @pytest.mark.parametrize("name", ASKED)
 async def test_anthropics_client_for_vertex_and_the_adapter_send_the_same(name: str) -> None:
     ask, request = ASKED[name]

@@ -98,6 +98,7 @@ async def test_anthropic_itself_gets_every_name(rig: Rig) -> None:
     assert dropped(answer) == []
 
 
+@pytest.mark.vendor_refuses("bedrock-betas", because="the operator answers for it")
 async def test_an_operator_adds_names_and_denies_others(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -116,6 +117,7 @@ async def test_an_operator_adds_names_and_denies_others(
         assert header(rig) == "new-2030-01-01"
 
 
+@pytest.mark.vendor_refuses("bedrock-betas", because="the operator answers for it")
 async def test_an_operator_opens_the_header_for_all_names(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
