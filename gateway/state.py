@@ -138,8 +138,7 @@ class Gateway:
         self.sessions = self.admin_sessions()
         self.worker = 0
         self.started_at = int(time.time())
-        self.config_rejected = False
-        self.import_problem = ""
+        self.config_rejected, self.import_problem = False, ""
         self.differing_replicas = 0
 
     def admin_sessions(self, rows: SessionRows | None = None) -> AdminSessions:

@@ -81,7 +81,7 @@ async def run_leader(
         config.server.workers,
         lambda: (reload.config, tuple(engines.processes.values()), reload.rejected),
     )
-    beside = [asyncio.create_task(records.import_after(pool.serving, pool.on_import_problem))]
+    beside = [records.importing(pool.serving, pool.on_import_problem)]
     beside += _sharing(pool.limits, metrics, crashed)
     beside += watching(reload, tls, addresses, replicas, crashed)
     engines.start()

@@ -31,9 +31,15 @@ def serve(
 
     source: the configuration file. read: reads it again for a reload and reports settings without
     effect through its argument. warnings: those reported by the first read.
-    Raises InvalidConfig when the address cannot be bound, and SystemExit as _run does.
+    Raises InvalidConfig when the address cannot be bound, or the configuration cannot be sent to
+    workers, and SystemExit as _run does.
     """
     configure_logging(config.logging)
+    if config.server.workers > 1:
+        # Imported late: a single process sends no messages.
+        from gateway.processes.messages import check_sendable
+
+        check_sendable(config)
     listener = listen(config.server.host, config.server.port)
     _log.info("serving %s on %s", source, _url(config, listener))
     for warning in warnings:

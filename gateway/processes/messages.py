@@ -1,5 +1,7 @@
 """Messages between the leader process and its workers, and their encoding."""
 
+import os
+
 import msgspec
 from msgspec import Struct
 
@@ -21,6 +23,7 @@ from gateway.replica_gauges.readings import ReplicaReadings
 from gateway.store.key_rows import KeyList
 from gateway.telemetry.time_series import Window
 from local_engine.protocol.frames import HEAD_BYTES
+from schemas.errors import InvalidConfig
 from schemas.secret import Secret
 
 
@@ -28,7 +31,7 @@ class EngineState(Struct, frozen=True, kw_only=True):
     """The current state of an engine; the socket path distinguishes engines of the same name."""
 
     name: str
-    socket_path: str
+    socket_path: bytes
     state: State
     status: str
     restarts: int
@@ -71,7 +74,8 @@ Question = MetricsRequest | SeriesRequest | RecentRequestsQuery
 class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     """The first message to a worker.
 
-    worker: its number, from 0. run_dir: the folder of the lock files.
+    worker: its number, from 0. run_dir: the folder of the lock files; bytes, as all paths in
+    messages, because the names of files need not be Unicode.
     keys: the last known issued keys, if any. tls: `None` serves cleartext.
     discovered: the addresses of replicas.
     """
@@ -79,7 +83,7 @@ class WorkerInit(Struct, frozen=True, kw_only=True, tag=True):
     worker: int
     config: Config
     engines: tuple[EngineState, ...]
-    run_dir: str
+    run_dir: bytes
     keys: KeyList | None = None
     tls: TlsFiles | None = None
     discovered: Discovered = NOTHING_DISCOVERED
@@ -260,10 +264,27 @@ def packed(body: object) -> bytes:
     return _encoder.encode(body)
 
 
+def check_sendable(config: Config) -> None:
+    """Read a configuration as a worker would: one that it rejects would end it at each start.
+
+    Raises InvalidConfig for texts that are not Unicode, as names of files may be.
+    """
+    try:
+        to_worker.decode(packed(WorkerInit(worker=0, config=config, engines=(), run_dir=b"")))
+    except UnicodeEncodeError as exc:
+        raise InvalidConfig(
+            (
+                f"server.workers: is {config.server.workers}, which needs a configuration in "
+                "Unicode; a name of a file, or the folder of this file, is not; rename it, or "
+                "set 1",
+            )
+        ) from exc
+
+
 def state_of(engine: EngineView) -> EngineState:
     return EngineState(
         name=engine.name,
-        socket_path=str(engine.socket_path),
+        socket_path=os.fsencode(engine.socket_path),
         state=engine.state,
         status=engine.status,
         restarts=engine.restarts,

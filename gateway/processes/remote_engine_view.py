@@ -1,5 +1,6 @@
 """The view of an engine that another process owns, as last reported by that process."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ class RemoteEngineView:
 
     def __init__(self, state: EngineState) -> None:
         self.name = state.name
-        self.socket_path = Path(state.socket_path)
+        self.socket_path = Path(os.fsdecode(state.socket_path))
         self._last = state
         self._at = now()
         self._watchers: list[Callable[[str], None]] = []
@@ -65,7 +66,7 @@ class RemoteEngineViews:
     """All reported engines; one object for each, shared by all configuration generations."""
 
     def __init__(self) -> None:
-        self._by_path: dict[str, RemoteEngineView] = {}
+        self._by_path: dict[bytes, RemoteEngineView] = {}
 
     def of(self, states: Iterable[EngineState]) -> Mapping[str, EngineView]:
         """Return the views by provider; a known engine keeps its object."""

@@ -31,7 +31,7 @@ def on_stop(drain: Callable[[], None], stop_now: Callable[[], None]) -> None:
 def on_hangup(reload: Callable[[str], Awaitable[object]], drain: Callable[[], None]) -> None:
     """Reload the configuration on SIGHUP; drain if it means that our terminal was closed.
 
-    A gateway that went on without its terminal would hold its port, seen by nobody. `nohup` starts
+    A gateway that went on without its terminal would hold its port, unseen. `nohup` starts
     it with SIGHUP ignored, and then no terminal matters.
     """
     if sys.platform == "win32":

@@ -117,8 +117,7 @@ async def run_single_process(
     on_stop(serving.drain, serving.stop_now)
     on_hangup(reload.reload, serving.drain)
     await asyncio.gather(keys.start(crashed), budgets.start(crashed))
-    started = partial(asyncio.sleep, STARTED_S)
-    beside = [asyncio.create_task(records.import_after(started, serving.on_import_problem))]
+    beside = [records.importing(partial(asyncio.sleep, STARTED_S), serving.on_import_problem)]
     beside += _spending(bank, serving, crashed)
     beside += _limiting(limits, serving, metrics, crashed)
     beside += watching(reload, tls, addresses, replicas, crashed)

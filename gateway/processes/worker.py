@@ -7,6 +7,7 @@ in flight and exits too.
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import sys
@@ -157,16 +158,17 @@ class Worker:
     ) -> None:
         self._channel = channel
         self._engines = RemoteEngineViews()
+        run_dir = Path(os.fsdecode(begin.run_dir))
         self.serving = Served(
             begin.config,
-            run_dir=Path(begin.run_dir),
+            run_dir=run_dir,
             engines=self._engines.of(begin.engines),
             access_log=access_log,
             announces=begin.worker == 0,
             tls=begin.tls,
             discovered=begin.discovered,
         )
-        self._leases = FileLeases(Path(begin.run_dir) / PROBES)
+        self._leases = FileLeases(run_dir / PROBES)
         self._others = OtherWorkers(channel)
         gateway = self.serving.gateway
         gateway.worker = begin.worker
@@ -306,7 +308,7 @@ async def run_worker(control: socket.socket, listener: socket.socket) -> None:
     begin = await channel.next()
     if not isinstance(begin, WorkerInit):
         return
-    access_log = _configure_logs(begin.config, Path(begin.run_dir))
+    access_log = _configure_logs(begin.config, Path(os.fsdecode(begin.run_dir)))
     try:
         await Worker(begin, channel, access_log).run(listener)
     finally:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from functools import partial
@@ -106,9 +107,8 @@ class WorkerPool:
         backoff_s: float = BACKOFF_S,
     ) -> None:
         self.workers: dict[int, WorkerHandle] = {}
-        self._code = CodeOnDisk()
+        self._code, self._import_problem = CodeOnDisk(), ""
         self._outdated: CodeChanged | None = None
-        self._import_problem = ""
         self._listener = listener
         self._run_dir = run_dir
         self._metrics = metrics
@@ -278,7 +278,7 @@ class WorkerPool:
                     worker=number,
                     config=config,
                     engines=states,
-                    run_dir=str(self._run_dir),
+                    run_dir=os.fsencode(self._run_dir),
                     keys=None if self._keys is None else self._keys.latest,
                     tls=None if self._tls is None else self._tls.files,
                     discovered=Discovered() if self._replicas is None else self._replicas.latest,

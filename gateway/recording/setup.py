@@ -57,13 +57,18 @@ class Records(Struct, frozen=True, kw_only=True, eq=False):
     audit: AuditLog
     importer: ImporterProcess
 
-    async def import_after(
+    def importing(
         self, serving: Callable[[], Awaitable[None]], on_problem: Callable[[str], None]
-    ) -> None:
+    ) -> "asyncio.Task[None]":
         """Start the import when `serving` returns, but after SERVING_S at the latest.
 
-        Then report each change of `ImporterProcess.problem` until cancelled.
+        Then report each change of `ImporterProcess.problem`, until the task is cancelled.
         """
+        return asyncio.create_task(self._import_after(serving, on_problem))
+
+    async def _import_after(
+        self, serving: Callable[[], Awaitable[None]], on_problem: Callable[[str], None]
+    ) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(SERVING_S):
                 await serving()
@@ -100,7 +105,7 @@ def import_running(config: Config) -> Generator[Records]:
     """Open the store, and import what the workers record into it, in a process of its own.
 
     Enter the block before the first worker starts and leave it after the last one has exited: on
-    leaving, the rest is imported. The process starts with `Records.import_after`, because before
+    leaving, the rest is imported. The process starts with `Records.importing`, because before
     the gateway serves it would compete with the start for the processor.
 
     An unreachable store is logged and blocks nothing. Raises InvalidConfig if the store can never

@@ -99,7 +99,7 @@ def test_the_command_names_source_and_date_and_why_a_price_is_unknown(tmp_path: 
 
 
 def test_workers_get_the_rows_with_the_configuration(config: Config) -> None:
-    begin = WorkerInit(worker=0, config=config, engines=(), run_dir="")
+    begin = WorkerInit(worker=0, config=config, engines=(), run_dir=b"")
 
     received = to_worker.decode(packed(begin))
 

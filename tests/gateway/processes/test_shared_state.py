@@ -35,7 +35,7 @@ def test_a_configuration_arrives_as_it_left_secrets_and_all() -> None:
     keyed = GOOD.replace("adapter: openai}", "adapter: openai, api_key: k}")
     config = read_config(keyed, source="config.yaml", env={})
 
-    sent = frame(WorkerInit(worker=1, config=config, engines=(), run_dir="/run"))
+    sent = frame(WorkerInit(worker=1, config=config, engines=(), run_dir=b"/run"))
     heard = to_worker.decode(sent[HEAD_BYTES:])
 
     assert isinstance(heard, WorkerInit)

@@ -60,7 +60,7 @@ async def worker(memory: None, tmp_path: Path) -> AsyncGenerator[Followed, None]
     await leader.connect(ours)
     await channel.connect(theirs)
     config = read(CONFIG, folder=tmp_path)
-    begin = WorkerInit(worker=0, config=config, engines=(), run_dir=str(tmp_path))
+    begin = WorkerInit(worker=0, config=config, engines=(), run_dir=bytes(tmp_path))
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
 
