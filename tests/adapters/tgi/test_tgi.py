@@ -19,7 +19,7 @@ from schemas.errors import (
     UpstreamRejected,
 )
 from schemas.events import Event, Finished, Started, TextDelta, Usage
-from schemas.messages import Message, ResponseFormat
+from schemas.messages import ResponseFormat
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
 from tests.adapters.chats import folded

@@ -157,9 +157,7 @@ async def test_a_request_without_a_bound_gets_the_models_ceiling(setting: Settin
     assert answer.headers["x-gateway-defaulted-params"] == f"max_tokens={bound}"
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("seed", 1), ("n", 2), ("logprobs", True)]
-)
+@pytest.mark.parametrize(("field", "value"), [("seed", 1), ("n", 2), ("logprobs", True)])
 async def test_what_anthropic_cannot_do_is_refused_by_name(
     setting: Setting, field: str, value: object
 ) -> None:
