@@ -24,7 +24,7 @@ def service_tiers(source: str, names: Mapping[str, str]) -> Repair:
     """Return the rule for a vendor.
 
     names: of the standard tier at other vendors -> the vendor's; "" leaves it out, if it is what
-    the vendor does without any.
+    the vendor uses by default.
     """
 
     def apply(request: Request, _: Aim) -> Repaired | None:
