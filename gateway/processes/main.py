@@ -31,15 +31,10 @@ def serve(
 
     source: the configuration file. read: reads it again for a reload and reports settings without
     effect through its argument. warnings: those reported by the first read.
-    Raises InvalidConfig when the address cannot be bound, or the configuration cannot be sent to
-    workers, and SystemExit as _run does.
+    Raises InvalidConfig when the address cannot be bound and as _check_workers, SystemExit as _run.
     """
     configure_logging(config.logging)
-    if config.server.workers > 1:
-        # Imported late: a single process sends no messages.
-        from gateway.processes.messages import check_sendable
-
-        check_sendable(config)
+    _check_workers(config)
     listener = listen(config.server.host, config.server.port)
     _log.info("serving %s on %s", source, _url(config, listener))
     for warning in warnings:
@@ -69,8 +64,7 @@ def serve(
         else:
             from gateway.processes.single_process import run_single_process
 
-            style = line_style(config.logging, sys.stdout)
-            access_log = AccessLog(sys.stdout.buffer, style, colours=has_colours(sys.stdout))
+            access_log = _access_log(config)
             try:
                 _run(
                     run_single_process(
@@ -87,6 +81,20 @@ def serve(
             finally:
                 access_log.close()
     _log.info("stopped")
+
+
+def _access_log(config: Config) -> AccessLog:
+    style = line_style(config.logging, sys.stdout)
+    return AccessLog(sys.stdout.buffer, style, colours=has_colours(sys.stdout))
+
+
+def _check_workers(config: Config) -> None:
+    """Raises InvalidConfig if workers cannot get the configuration."""
+    if config.server.workers > 1:
+        # Imported late: a single process sends no messages.
+        from gateway.processes.messages import check_sendable
+
+        check_sendable(config)
 
 
 def _url(config: Config, listener: socket.socket) -> str:
