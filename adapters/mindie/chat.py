@@ -115,7 +115,7 @@ class MindIEChatDecoder(OpenAIDecoder):
         super().__init__(endpoint, stream=stream, choices=choices)
         self.failed = FAILED if stops else FAILED | {STOPPED}
         self._upstream = endpoint.name
-        self._counts: dict[int, Usage] = {}
+        self._choice_counts: dict[int, Usage] = {}
 
     def feed(self, event: str, data: bytes) -> Sequence[Event]:
         if _FULL_TEXT in data and _is_cumulative(data):
@@ -131,8 +131,8 @@ class MindIEChatDecoder(OpenAIDecoder):
         found = usage_from(chunk.usage)
         if len(chunk.choices) != 1:
             return found
-        self._counts[chunk.choices[0].index] = found
-        return found if len(self._counts) == 1 else _added(self._counts)
+        self._choice_counts[chunk.choices[0].index] = found
+        return found if len(self._choice_counts) == 1 else _added(self._choice_counts)
 
 
 def _is_cumulative(data: bytes) -> bool:

@@ -32,7 +32,7 @@ def _chat(one: object) -> Json:
     if isinstance(one, str):
         return {"role": "user", "content": one}
     if isinstance(one, list):
-        calls = [
+        calls: list[Json] = [
             {"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}
             for id in cast("list[str]", one)
         ]
@@ -46,7 +46,7 @@ def _blocks(one: object) -> Json:
         return {"role": "user", "content": one}
     if isinstance(one, list):
         calls = [
-            {"type": "tool_use", "id": id, "name": "f", "input": {}}
+            {"type": "tool_use", "id": id, "name": "f", "input": dict[str, object]()}
             for id in cast("list[str]", one)
         ]
         return {"role": "assistant", "content": calls}

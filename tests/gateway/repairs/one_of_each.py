@@ -149,8 +149,8 @@ async def _answers(request: Received, answer: Answer) -> None:
         content = {"role": "model", "parts": [{"text": text}]}
         await answer.json({"candidates": [{"content": content, "finishReason": "STOP"}]})
     elif path.endswith("/responses"):
-        said = {"type": "output_text", "text": text, "annotations": []}
-        item = {"type": "message", "id": "msg_1", "role": "assistant", "content": [said]}
+        said: Json = {"type": "output_text", "text": text, "annotations": []}
+        item: Json = {"type": "message", "id": "msg_1", "role": "assistant", "content": [said]}
         await answer.json(
             {
                 "id": "resp_1",

@@ -138,7 +138,7 @@ async def test_nulls_of_a_dumped_message_are_not_sent(rig: Rig, model: str) -> N
         "tool_calls": None,
     }
     named: Json = {"role": "user", "content": "hi", "name": None}
-    await rig.chat(model, messages=[named, dumped, {**dumped, "tool_calls": []}, named])
+    await rig.chat(model, messages=[named, dumped, {**dumped, "tool_calls": list[Json]()}, named])
 
     sent = cast("list[Json]", rig.sent["messages"])
     assert sent[0] == {"role": "user", "content": "hi"}

@@ -33,7 +33,7 @@ async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
 async def send(rig: Rig, surface: str, model: str) -> httpx.Response:
     """Send marks on the system prompt, a tool, a text, a call's result and the last text."""
     if surface == "messages":
-        use = {"type": "tool_use", "id": "call00001", "name": "f", "input": {}}
+        use: dict[str, object] = {"type": "tool_use", "id": "call00001", "name": "f", "input": {}}
         result = {"type": "tool_result", "tool_use_id": "call00001", "content": "r", **MARK}
         return await rig.messages(
             model,

@@ -165,7 +165,8 @@ async def calls_back(request: Received, answer: Answer) -> None:
             }
         )
     elif ":generateContent" in request.path:
-        content = {"role": "model", "parts": [{"functionCall": {"name": name, "args": {}}}]}
+        called: dict[str, object] = {"name": name, "args": {}}
+        content = {"role": "model", "parts": [{"functionCall": called}]}
         await answer.json({"candidates": [{"content": content, "finishReason": "STOP"}]})
     else:
         call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": "{}"}}
@@ -226,7 +227,7 @@ def test_every_name_is_sent_in_the_alphabet_and_comes_back(names: list[str]) -> 
 
     assert isinstance(done.request, ChatRequest)
     sent = [one.name for one in done.request.tools or () if isinstance(one, FunctionTool)]
-    back = done.undo.tools if done.undo is not None else {}
+    back = dict[str, str]() if done.undo is None else {**done.undo.tools}
     assert all(TAKEN.fullmatch(one) for one in sent)
     assert len(set(sent)) == len(names)
     assert [back.get(one, one) for one in sent] == names

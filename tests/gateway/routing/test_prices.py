@@ -226,7 +226,7 @@ def test_the_cost_equals_a_computation_by_hand_from_published_prices(
 ) -> None:
     short, long = published(PUBLISHED[model][1])
     tiers = () if short == long else (PriceTier(above=200_000, **as_floats(long)),)
-    row = Price(match=f"a/{model}", tiers=tiers, **as_floats(short))
+    row = Price(match=f"a/{model}", tiers=tiers, service_tiers=(), **as_floats(short))
     usage = Usage(
         prompt_tokens=counts["prompt"],
         completion_tokens=counts["answer"],
