@@ -130,11 +130,11 @@ def test_verdicts_of_the_filters_are_reported_when_they_change_and_before_the_en
     ]
     told = [one.fields for one in found if isinstance(one, OpaqueDelta)]
     assert [list(one) for one in told] == [
-        ["content_filter_results"],
-        ["content_filter_offsets"],
-        ["content_filter_results"],
+        ["(choice).content_filter_results"],
+        ["(choice).content_filter_offsets"],
+        ["(choice).content_filter_results"],
     ]
-    assert b"high" in bytes(told[2]["content_filter_results"])
+    assert b"high" in bytes(told[2]["(choice).content_filter_results"])
     assert found[-2] == Finished(reason="content_filter")
 
 

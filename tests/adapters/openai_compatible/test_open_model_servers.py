@@ -138,7 +138,9 @@ def test_thinking_in_blocks_without_text_is_sent_as_one_text(adapter: Adapter) -
 def test_a_stream_has_token_ids_on_request() -> None:
     asked = answer(VLLM, "vllm/chat-stream-token-ids", return_token_ids=Raw(b"true"))
 
-    told = [bytes(one.fields["token_ids"]) for one in asked if isinstance(one, OpaqueDelta)]
+    told = [
+        bytes(one.fields["(choice).token_ids"]) for one in asked if isinstance(one, OpaqueDelta)
+    ]
     started = asked[0]
     assert told == [b"[7,8]", b"[9]", b"[10]"]
     assert isinstance(started, Started)
@@ -153,7 +155,7 @@ def test_log_probabilities_of_a_prompt_come_with_the_choice() -> None:
     (choice,) = folded(answer(VLLM, name, prompt_logprobs=Raw(b"1"))).choices
 
     assert choice.text == " there"
-    assert b'"logprob":-0.5' in bytes(choice.opaque["prompt_logprobs"])
+    assert b'"logprob":-0.5' in bytes(choice.opaque["(choice).prompt_logprobs"])
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,6 @@ WITHHELD = {
         "kv_transfer_params": chat(kv_transfer_params={"remote_host": "10.0.0.1"}),
         "logits_processors": chat(logits_processors=["os.system"]),
         "chat_template": chat(chat_template="{{ 1 }}"),
-        "cache_salt": chat(cache_salt="theirs"),
         "guided_regex": chat(guided_regex="a"),
         "chat_template_kwargs.tokenize": chat(
             chat_template_kwargs={"enable_thinking": False, "tokenize": True}

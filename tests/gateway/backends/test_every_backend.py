@@ -175,6 +175,9 @@ async def test_thoughts_come_out_and_go_back_as_they_were(
     assert first.message["reasoning_content"] == THOUGHT
     _, said, _ = setting.received(vendor).turns
     assert said.text == "Hello 🌍"
+    if vendor.name == "azure":  # its deployments refuse unknown members of a message
+        assert said.thoughts == ()
+        return
     assert said.thoughts == ((THOUGHT, PROOF if vendor.proofs else ""),)
 
 

@@ -98,13 +98,13 @@ async def test_a_request_that_no_backend_can_express_gets_the_first_ones_refusal
     async with (
         provider() as a,
         provider() as b,
-        serving(config(("anthropic", a.origin), ("gemini", b.base_url)), tmp_path) as gateway,
+        serving(config(("anthropic", a.origin), ("anthropic", b.origin)), tmp_path) as gateway,
     ):
-        more = {"messages": [{"role": "user", "name": "Ann", "content": "hi"}]}
+        more = {"messages": [{"role": "function", "name": "f", "content": "hi"}]}
         answer = await ask(gateway.url, stream=stream, response_format=None, **more)
 
     assert answer.status_code == 400
-    assert answer.json()["error"]["param"] == "messages[0].name"
+    assert answer.json()["error"]["param"] == "messages[0].role"
     assert answer.headers["x-gateway-backend"] == "a/m"
     assert answer.headers["x-gateway-attempts"] == "0"
     assert a.requests == b.requests == []

@@ -24,7 +24,7 @@ HINTS: dict[str, object] = {
     "verbosity": "low",
     "reasoning_effort": "low",
 }
-TOOL_FUNCTION = {"name": "look", "parameters": {"type": "object"}}
+TOOL_FUNCTION = {"name": "look", "parameters": {"type": "object", "properties": {}}}
 TOOL = {"type": "function", "function": TOOL_FUNCTION}
 CONFIG = """
 providers:
@@ -210,8 +210,7 @@ async def test_dropped_nested_fields_are_reported_by_their_path(tmp_path: Path) 
     assert dropped(claude) == ["messages[].x_mood", "messages[].content[].x_mark"]
     assert dropped(again) == dropped(claude)
     sent = remote.requests[0].body
-    assert sent.count(b'"cache_control":{"type":"ephemeral","ttl":"1h"}') == 1
-    assert sent.count(b'"cache_control":{"type":"ephemeral"}') == 1
+    assert sent.count(b'"cache_control":{"type":"ephemeral"}') == 2  # 1h may not follow 5m
     assert "x-gateway-dropped-params" not in wide.headers
     assert remote.requests[2].json["messages"] == DEEP["messages"]
     assert remote.requests[2].json["tools"] == DEEP["tools"]

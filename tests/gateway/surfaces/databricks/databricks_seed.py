@@ -138,7 +138,7 @@ CHAT = (
             {"type": "json_object"},
             {"type": "json_schema", "json_schema": SCHEMA},
         ),
-        bad=("json", {}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {}}),
+        bad=("json", {}, {"type": "json_schema"}),
     ),
     Field(
         name="logprobs",
