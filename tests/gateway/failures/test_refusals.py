@@ -100,11 +100,11 @@ async def test_a_request_that_no_backend_can_express_gets_the_first_ones_refusal
         provider() as b,
         serving(config(("anthropic", a.origin), ("anthropic", b.origin)), tmp_path) as gateway,
     ):
-        more = {"messages": [{"role": "function", "name": "f", "content": "hi"}]}
+        more = {"messages": [USER, {"role": "function", "name": "f", "content": "hi"}]}
         answer = await ask(gateway.url, stream=stream, response_format=None, **more)
 
     assert answer.status_code == 400
-    assert answer.json()["error"]["param"] == "messages[0].role"
+    assert answer.json()["error"]["param"] == "messages[1].role"
     assert answer.headers["x-gateway-backend"] == "a/m"
     assert answer.headers["x-gateway-attempts"] == "0"
     assert a.requests == b.requests == []
