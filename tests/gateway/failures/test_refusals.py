@@ -100,7 +100,12 @@ async def test_a_request_that_no_backend_can_express_gets_the_first_ones_refusal
         provider() as b,
         serving(config(("anthropic", a.origin), ("anthropic", b.origin)), tmp_path) as gateway,
     ):
-        more = {"messages": [USER, {"role": "function", "name": "f", "content": "hi"}]}
+        more = {
+            "messages": [
+                {"role": "user", "content": "hi"},
+                {"role": "function", "name": "f", "content": "hi"},
+            ]
+        }
         answer = await ask(gateway.url, stream=stream, response_format=None, **more)
 
     assert answer.status_code == 400
