@@ -1,7 +1,7 @@
-"""Names of messages in OpenAI's alphabet.
+"""Names of messages, where a vendor takes some of them.
 
-Agent frameworks name messages as people are called. OpenAI refuses a name with a space
-or an accent.
+Agent frameworks name messages as people are called. OpenAI refuses a name with a space or an
+accent, and xAI all names but those of users.
 """
 
 import re
@@ -51,3 +51,29 @@ def message_names(source: str, models: Callable[[str], bool] = every_model) -> R
         loss="hint",
         light=True,
     )
+
+
+def _of_users(request: Request, _: Aim) -> Repaired | None:
+    if not isinstance(request, ChatRequest):
+        return None
+    found = each_message(request, _unless_user)
+    return None if found is None else Repaired(request=found, left_out=("messages[].name",))
+
+
+def _unless_user(one: Message) -> Message:
+    if one.name is UNSET or one.role in ("user", "tool", "function"):
+        return one
+    return rewritten(one, {"name": UNSET}, name=UNSET)
+
+
+NAMES_OF_USERS: Final = Repair(
+    name="message_name",
+    about="leaves out the names of messages that are not the user's",
+    source="https://github.com/BerriAI/litellm/issues/9720",
+    facts=NAMES,
+    apply=_of_users,
+    example=ChatRequest("m", (Message(role="system", content="Be kind.", name="host"),)),
+    loss="hint",
+    light=True,
+)
+"""xAI's."""

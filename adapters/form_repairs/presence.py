@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from adapters.form_repairs.answer_fields import has_content_beside
 from adapters.repairs.rewriting import rewritten, with_content
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
-from schemas.content_facts import BLANK, LAST_ANSWER, LATE_USER, PARTS
+from schemas.content_facts import BLANK, CALLS, LAST_ANSWER, LATE_USER, PARTS
 from schemas.messages import Message, Part, TextPart
 from schemas.requests import ChatRequest, Request
 
@@ -88,13 +88,17 @@ def _is_followed(messages: Sequence[Message], place: int) -> bool:
     return False
 
 
-def blank_text(source: str) -> Repair:
-    """Return the rule for a vendor that refuses texts without any characters but white space."""
+def blank_text(source: str, *, with_calls: bool = False) -> Repair:
+    """Return the rule for a vendor that refuses texts without any characters but white space.
+
+    with_calls: its dialect writes the text of a turn with calls, too, where others leave a blank
+    one out.
+    """
     return Repair(
         name="blank_text",
         about=f"leaves out blank texts; a turn of the user without any other says {NO_CONTENT}",
         source=source,
-        facts=BLANK | PARTS,
+        facts=BLANK | PARTS | CALLS if with_calls else BLANK | PARTS,
         apply=_with_text,
         example=ChatRequest(
             "m",

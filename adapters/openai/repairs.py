@@ -11,7 +11,7 @@ from adapters.form_repairs.arguments import call_arguments
 from adapters.form_repairs.cache_marks import no_cache_marks
 from adapters.form_repairs.message_names import message_names
 from adapters.form_repairs.part_forms import FILES, IMAGE_ADDRESS
-from adapters.form_repairs.presence import no_prefill
+from adapters.form_repairs.presence import blank_text, no_prefill
 from adapters.form_repairs.schema_names import SCHEMA_NAME
 from adapters.form_repairs.silent_turns import SILENT_TURNS
 from adapters.form_repairs.strict_schemas import strict_schemas
@@ -20,6 +20,7 @@ from adapters.form_repairs.user_data import metadata_limits, user_limit
 from adapters.model_limits.proofs import FOREIGN_PROOFS
 from adapters.model_limits.vendors import GPT_OSS_EFFORT
 from adapters.openai.model_families import (
+    is_claude,
     is_gemini,
     is_openais,
     refuses_max_tokens,
@@ -94,6 +95,18 @@ def _of_unknown(model: str) -> AnswerFields:
     return AnswerFields(messages=GATEWAYS, calls=kept)
 
 
+_CLAUDE: Final = (
+    blank_text("https://github.com/vercel/ai/issues/14612", with_calls=True),
+    replace(
+        call_ids("https://github.com/tailcallhq/forgecode/issues/1142", "[a-zA-Z0-9_-]{1,64}"),
+        name="claude_call_id",
+    ),
+)
+_BEHIND: Final = tuple(
+    [replace(rule, models=is_claude, example_model="claude-sonnet-4-5") for rule in _CLAUDE]
+)
+"""Of a server that passes conversations on to Claude, among others."""
+
 _PREFILL: Final = no_prefill(
     "https://github.com/anomalyco/models.dev/pull/4922", takes_no_prefill, "google/gemini-3.7-flash"
 )
@@ -146,6 +159,7 @@ COMPATIBLE_REPAIRS: Final = (
     *QWEN_SYSTEM,
     replace(_ARGUMENTS, models=_is_others),
     _PREFILL,
+    *_BEHIND,
     _new_limit(refuses_max_tokens),
     private_fields(_CACHE_DOCS, *_PRIVATE, models=is_openais),
     *CHAT_MODEL_REPAIRS,
@@ -166,6 +180,7 @@ MARKED_REPAIRS: Final = (
     _ANSWER_FIELDS,
     _ARGUMENTS,
     _PREFILL,
+    *_BEHIND,
 )
 """A server that reads marks of prompt caches."""
 

@@ -6,7 +6,11 @@ here; docs/providers/compatible.md contains this table and further findings.
 
 from operator import attrgetter
 
+from msgspec.structs import replace
+
 from adapters.base import Range
+from adapters.form_repairs.message_names import NAMES_OF_USERS
+from adapters.form_repairs.presence import blank_text
 from adapters.form_repairs.service_tiers import service_tiers
 from adapters.form_repairs.silent_turns import EMPTY_TURNS
 from adapters.form_repairs.strict_schemas import strict_schemas
@@ -16,6 +20,7 @@ from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, GROQ, MOONSHOT, O
 from adapters.openai.more_vendor_profiles import MORE
 from adapters.openai.repairs import OPENAI_REPAIRS, OPENAIS_FORMS, server_repairs
 from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
+from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import ONE_SYSTEM
 from adapters.repairs.rule import every_model
@@ -135,6 +140,10 @@ _ROWS: tuple[VendorProfile, ...] = (
         name="groq",
         repairs=server_repairs(
             *GROQ,
+            replace(
+                MESSAGE_NAMES,
+                source="https://console.groq.com/docs/openai#currently-unsupported-openai-features",
+            ),
             service_tiers(
                 "https://console.groq.com/docs/service-tiers",
                 dict.fromkeys(("default", "standard", "standard_only"), ""),
@@ -280,7 +289,9 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="nvidia-nim",
-        repairs=server_repairs(*ONE_SYSTEM),
+        repairs=server_repairs(
+            *ONE_SYSTEM, blank_text("https://github.com/ogx-ai/ogx/issues/1751", with_calls=True)
+        ),
         base_url="https://integrate.api.nvidia.com/v1",
         unsupported=frozenset({"input.tokens"}),
         sources=(
@@ -427,7 +438,7 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="xai",
-        repairs=server_repairs(*XAI),
+        repairs=server_repairs(*XAI, NAMES_OF_USERS),
         marked=True,
         base_url="https://api.x.ai/v1",
         unsupported=frozenset({"logit_bias"}),

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
+from tests.gateway.repairs.one_of_each import Json, Rig, dropped, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
     folder = tmp_path_factory.mktemp("names")
-    async with one_of_each(folder, "openai", "azure", "openrouter") as one:
+    async with one_of_each(folder, "openai", "azure", "openrouter", "groq", "xai") as one:
         yield one
 
 
@@ -50,3 +50,21 @@ async def test_a_name_in_the_alphabet_stays(rig: Rig) -> None:
 
     assert first(rig) == turn
     assert repairs(answer) == []
+
+
+async def test_groq_gets_no_names(rig: Rig) -> None:
+    answer = await rig.chat("groq", messages=[{"role": "user", "content": "hi", "name": "ann"}])
+
+    assert answer.status_code == 200, answer.text
+    assert first(rig) == {"role": "user", "content": "hi"}
+    assert dropped(answer) == ["messages[].name"]
+
+
+async def test_xai_gets_the_names_of_users_alone(rig: Rig) -> None:
+    user: Json = {"role": "user", "content": "hi", "name": "ann"}
+    host: Json = {"role": "system", "content": "Be kind."}
+    answer = await rig.chat("xai", messages=[{**host, "name": "host"}, user])
+
+    assert answer.status_code == 200, answer.text
+    assert rig.sent["messages"] == [host, user]
+    assert dropped(answer) == ["messages[].name"]

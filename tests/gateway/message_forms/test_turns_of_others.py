@@ -19,7 +19,7 @@ NOTHING = "(no content)"
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
     folder = tmp_path_factory.mktemp("others")
     vendors = ("gemini", "cohere", "ollama", "vllm", "sglang", "openai", "vllm-responses")
-    async with one_of_each(folder, *vendors, "openrouter") as one:
+    async with one_of_each(folder, *vendors, "openrouter", "databricks", "nvidia-nim") as one:
         yield one
 
 
@@ -125,3 +125,49 @@ async def test_openais_models_take_arguments_as_they_are(rig: Rig) -> None:
 
     assert answer.status_code == 200, answer.text
     assert repairs(answer) == []
+
+
+CLAUDES = [
+    "openrouter/anthropic/claude-sonnet-4.5",
+    "databricks/databricks-claude-sonnet-4-5",
+    "openai/claude-sonnet-4-5",
+]
+
+
+@pytest.mark.parametrize("model", CLAUDES)
+async def test_claude_behind_another_server_gets_what_it_takes(rig: Rig, model: str) -> None:
+    made: Json = {"id": "functions.f:0", "type": "function"}
+    made["function"] = {"name": "f", "arguments": "{}"}
+    turns: list[Json] = [
+        {"role": "user", "content": " "},
+        {"role": "assistant", "content": "", "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": "functions.f:0", "content": "1"},
+    ]
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    answer = await rig.chat(model, messages=turns, tools=[tool])
+
+    assert answer.status_code == 200, answer.text
+    asked, called, result = cast("list[Json]", rig.sent["messages"])
+    assert asked["content"] == NOTHING
+    assert called["content"] is None
+    (call,) = cast("list[dict[str, str]]", called["tool_calls"])
+    assert call["id"] == result["tool_call_id"]
+    assert call["id"].isalnum()
+
+
+async def test_nvidia_gets_no_empty_text_beside_calls(rig: Rig) -> None:
+    user, turn, result = call("{}")
+    answer = await rig.chat("nvidia-nim", messages=[user, {**turn, "content": ""}, result])
+
+    assert answer.status_code == 200, answer.text
+    assert cast("list[Json]", rig.sent["messages"])[1]["content"] is None
+
+
+async def test_other_makers_models_keep_their_ids_and_texts(rig: Rig) -> None:
+    made = {"id": "functions.f:0", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    turn: Json = {"role": "assistant", "content": "", "tool_calls": [made]}
+    result: Json = {"role": "tool", "tool_call_id": "functions.f:0", "content": "1"}
+    answer = await rig.chat("openrouter/moonshotai/kimi-k2", messages=[HI, turn, result])
+
+    assert answer.status_code == 200, answer.text
+    assert rig.sent["messages"] == [HI, turn, result]
