@@ -9,6 +9,7 @@ from adapters.anthropic.thinking_repairs import THINKING_REPAIRS
 from adapters.anthropic.turn_repairs import MARKED_THINKING, TURN_REPAIRS
 from adapters.form_repairs.cache_limits import CACHE_LIMITS, CACHE_MEMBERS
 from adapters.form_repairs.image_types import image_types
+from adapters.form_repairs.service_tiers import service_tiers
 from adapters.form_repairs.user_data import private_user, user_limit
 from adapters.repairs.betas import betas
 from adapters.repairs.call_ids import call_ids
@@ -39,6 +40,10 @@ ANTHROPIC_REPAIRS: Final = (
     MARKED_THINKING,
     *TURN_REPAIRS,
     blank_stops("https://github.com/BerriAI/litellm/issues/3286"),
+    service_tiers(
+        "https://docs.claude.com/en/api/service-tiers",
+        dict.fromkeys(("auto", "default", "standard"), ""),
+    ),
     MESSAGE_NAMES,
     IMAGE_DETAIL,
     image_types("https://github.com/BerriAI/litellm/issues/24900"),

@@ -19,10 +19,13 @@ from schemas.requests import ChatRequest, Request
 GATEWAYS: Final = frozenset({"content_blocks", "content_parts", "gemini_parts", "output_items"})
 """What this gateway adds to a chat client's answer, for the vendor that made it."""
 
+REFUSAL: Final = "refusal"
+"""OpenAI's: what the model said in place of an answer. Others get it as the turn's text."""
+
 ANSWERS: Final = GATEWAYS | frozenset(
     """
     annotations citations created executed_tools finish_reason id images index logprobs
-    matched_stop model object parsed provider_specific_fields search_results stop_reason
+    matched_stop model object parsed provider_specific_fields refusal search_results stop_reason
     thinking_blocks token_ids tool_plan usage videos web_search
     """.split()  # noqa: SIM905  twenty quoted strings are harder to read
 )
@@ -38,6 +41,7 @@ OF_CALLS: Final = frozenset(
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _items: Final = msgspec.json.Decoder(list[Raw])
 _encode: Final = msgspec.json.Encoder().encode
+_NULL: Final = Raw(b"null")
 
 
 def has_content_beside(one: Message) -> bool:
@@ -71,9 +75,11 @@ def answer_fields(
             return None
         cut = _Cut(without if of is None else of(aim.model))
         messages = tuple([cut.message(one, nested=request.nested) for one in request.messages])
-        if not cut.paths:
+        changed = (f"messages[].{REFUSAL}",) if cut.moved else ()
+        if not cut.paths and not changed:
             return None
-        return Repaired(request=replace(request, messages=messages), left_out=tuple(cut.paths))
+        sent = replace(request, messages=messages)
+        return Repaired(request=sent, left_out=tuple(cut.paths), changed=changed)
 
     return Repair(
         name="answer_field",
@@ -87,11 +93,15 @@ def answer_fields(
 
 
 class _Cut:
-    """Cuts members out of messages. paths: of what it has cut, each once."""
+    """Cuts members out of messages.
+
+    paths: of what it has cut, each once. moved: a refusal became a text.
+    """
 
     def __init__(self, fields: AnswerFields) -> None:
         self._of = fields
         self.paths: dict[str, None] = {}
+        self.moved = False
 
     def message(self, one: Message, *, nested: bool) -> Message:
         """nested: its JSON may have members that our schema does not have."""
@@ -104,13 +114,24 @@ class _Cut:
             self.paths["messages[].tool_calls[].extra_content"] = None
         if not isinstance(one.raw, Raw) or not (nested or signed):
             return one
-        fields = _fields.decode(one.raw)
+        fields = self._said(one, _fields.decode(one.raw))
         kept = self._kept(fields, self._of.messages, "messages[]")
         if one.tool_calls:
             kept["tool_calls"] = self._calls(fields["tool_calls"])
-        if len(kept) == len(fields) and kept.get("tool_calls") is fields.get("tool_calls"):
+        same = len(kept) == len(fields) and not self.moved
+        if same and kept.get("tool_calls") is fields.get("tool_calls"):
             return one
         return replace(one, raw=Raw(_encode(kept)))
+
+    def _said(self, one: Message, fields: dict[str, Raw]) -> dict[str, Raw]:
+        """Return the members with a refusal as the text, if the vendor does not read it."""
+        if REFUSAL not in fields or REFUSAL not in self._of.messages:
+            return fields
+        if fields.get("content", _NULL) != _NULL or not isinstance(one.content, str):
+            return fields
+        self.moved = True
+        said = {**fields, "content": Raw(_encode(one.content))}
+        return {name: raw for name, raw in said.items() if name != REFUSAL}
 
     def _calls(self, raw: Raw) -> Raw:
         found = [_fields.decode(call) for call in _items.decode(raw)]

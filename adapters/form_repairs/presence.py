@@ -7,19 +7,23 @@ compacted conversation with an answer. The history keeps them, so each later tur
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.form_repairs.answer_fields import has_content_beside
-from adapters.repairs.rewriting import rewritten, with_content
+from adapters.repairs.rewriting import each_message, rewritten, with_content
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
 from schemas.content_facts import BLANK, CALLS, LAST_ANSWER, LATE_USER, PARTS
-from schemas.messages import Message, Part, TextPart
+from schemas.messages import Message, Part, TextPart, ToolCall
 from schemas.requests import ChatRequest, Request
 
 NO_CONTENT: Final = "(no content)"
 """Stands for the text of a user who says nothing, as in Claude's own coding tool."""
 
 CONTINUE: Final = "Continue."
+_PREFIX: Final = b'"prefix"'
+"""Begins the member with which some clients say that the model continues."""
+
 _SYSTEM: Final = frozenset({"system", "developer"})
 _USERS: Final = frozenset({"user", "tool", "function"})
 _HELLO: Final = Message(role="user", content="Hello")
@@ -112,6 +116,42 @@ def blank_text(source: str, *, with_calls: bool = False) -> Repair:
     )
 
 
+def _with_results(request: Request, _: Aim) -> Repaired | None:
+    if not isinstance(request, ChatRequest):
+        return None
+    found = each_message(request, _result)
+    return None if found is None else Repaired(request=found, changed=("messages[].content",))
+
+
+def _result(one: Message) -> Message:
+    if one.role != "tool" or not isinstance(one.content, str) or not _is_blank(one.content):
+        return one
+    return with_content(one, NO_CONTENT)
+
+
+def blank_result(source: str) -> Repair:
+    """Return the rule for a vendor that refuses blank results of tools."""
+    return Repair(
+        name="blank_result",
+        about=f"sends {NO_CONTENT} as the result of a tool that returned nothing",
+        source=source,
+        facts=CALLS,
+        apply=_with_results,
+        example=ChatRequest(
+            "m",
+            (
+                _HELLO,
+                Message(
+                    role="assistant",
+                    tool_calls=(ToolCall(id="call00001", name="wait", arguments="{}"),),
+                ),
+                Message(role="tool", tool_call_id="call00001", content=""),
+            ),
+        ),
+        light=True,
+    )
+
+
 def _with_user(request: Request, _: Aim) -> Repaired | None:
     if not isinstance(request, ChatRequest):
         return None
@@ -185,7 +225,8 @@ def trailing_space(
 def _continued(request: Request, _: Aim) -> Repaired | None:
     if not isinstance(request, ChatRequest) or request.begun or not request.messages:
         return None
-    if request.messages[-1].role != "assistant":
+    last = request.messages[-1]
+    if last.role != "assistant" or (isinstance(last.raw, Raw) and _PREFIX in bytes(last.raw)):
         return None
     messages = (*request.messages, Message(role="user", content=CONTINUE))
     return Repaired(request=replace(request, messages=messages), changed=("messages[]",))

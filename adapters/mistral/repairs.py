@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from adapters.form_repairs.presence import no_prefill
 from adapters.form_repairs.service_tiers import service_tiers
 from adapters.form_repairs.silent_turns import blank_turns
 from adapters.form_repairs.turn_order import answer_after_result
@@ -11,6 +12,7 @@ from adapters.repairs.call_ids import call_ids
 from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import later_system
+from adapters.repairs.rule import every_model
 
 _VALIDATOR: Final = (
     "https://github.com/mistralai/mistral-common/blob/main/src/mistral_common/protocol/instruct/"
@@ -22,6 +24,7 @@ MISTRAL_REPAIRS: Final = server_repairs(
     MESSAGE_NAMES,
     MISTRAL_EFFORT,
     blank_turns(_VALIDATOR),
+    no_prefill(_VALIDATOR, every_model, "mistral-large-latest"),
     later_system("https://github.com/mistralai/mistral-common"),
     call_ids("https://github.com/anomalyco/opencode/issues/1680", "[a-zA-Z0-9]{9}", 9),
     service_tiers("https://docs.mistral.ai/api/", _STANDARD),

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from adapters.repairs.rule import Aim, Loss, Repair, Repaired
-from schemas.content_facts import EFFORT, SAMPLED
+from schemas.content_facts import EFFORT, SAMPLED, SAMPLING
 from schemas.messages import Message
 from schemas.requests import ChatRequest, Request
 from schemas.sampling import Sampling
@@ -93,6 +93,29 @@ def _without(request: ChatRequest, names: Sequence[str], *, effect: bool) -> Rep
     return Repaired(request=replace(request, sampling=left), left_out=tuple(found))
 
 
+def least_tokens(source: str, least: int) -> Repair:
+    """Return the rule for a vendor that refuses smaller limits of an answer."""
+
+    def apply(request: Request, _: Aim) -> Repaired | None:
+        if not isinstance(request, ChatRequest):
+            return None
+        limit = request.sampling.max_tokens
+        if not isinstance(limit, int) or limit >= least:
+            return None
+        sampling = replace(request.sampling, max_tokens=least)
+        return Repaired(request=replace(request, sampling=sampling), changed=("max_tokens",))
+
+    return Repair(
+        name="least_tokens",
+        about=f"raises the limit of an answer to {least} tokens",
+        source=source,
+        facts=SAMPLING,
+        apply=apply,
+        example=ChatRequest("m", (Message(role="user", content="Hello"),), Sampling(max_tokens=1)),
+        loss="constraint",
+    )
+
+
 def effort_values(source: str, of: Callable[[str], Sequence[str] | None], example: str) -> Repair:
     """Return the rule for models that know only some degrees of effort.
 
@@ -145,3 +168,11 @@ _USER: Final = (Message(role="user", content="Hello"),)
 _DEFAULTS: Final = ChatRequest("m", _USER, Sampling(presence_penalty=0.0, frequency_penalty=0.0))
 _SAMPLED: Final = ChatRequest("m", _USER, Sampling(top_p=0.5, frequency_penalty=0.5))
 _EFFORT: Final = ChatRequest("m", _USER, reasoning_effort="minimal")
+
+
+def efforts_to_high(source: str) -> Repair:
+    """Return the rule for a server that knows the degrees of effort up to `high`."""
+    known = LADDER[: LADDER.index("high") + 1]
+    hello = (Message(role="user", content="Hello"),)
+    rule = effort_values(source, lambda _: known, "model-1")
+    return replace(rule, example=ChatRequest("m", hello, reasoning_effort="max"))

@@ -3,9 +3,12 @@
 from typing import Final
 
 from adapters.form_repairs.arguments import call_arguments
+from adapters.model_limits.settings import efforts_to_high
+from adapters.model_limits.thinking import free_choice
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import DEVELOPER_ROLE, ONE_SYSTEM
+from adapters.repairs.rule import every_model
 from adapters.tool_repairs.withheld_tools import withheld_tools
 
 _DOCS: Final = "https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion"
@@ -16,6 +19,8 @@ OLLAMA_REPAIRS: Final = (
     MESSAGE_NAMES,
     IMAGE_DETAIL,
     call_arguments(_DOCS),
+    efforts_to_high(_DOCS),
+    free_choice(_DOCS, every_model, "qwen3"),
     *parallel_calls(_DOCS),
     withheld_tools(_DOCS),
 )

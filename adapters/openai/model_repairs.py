@@ -76,13 +76,16 @@ _JSON_MODE: Final = (
 )
 _SCHEMAS: Final = "https://platform.openai.com/docs/guides/structured-outputs#supported-schemas"
 
+_WORD: Final = json_word(_JSON_MODE, is_openais)
+JSON_WORD: Final = _WORD.name
+
 CHAT_MODEL_REPAIRS: Final = (
     _CHAT_EFFORT,
     CALLS_WITHOUT_EFFORT,
     *FIXED_SAMPLING,
     REASONING_STOPS,
     described_schema(_SCHEMAS, has_no_schemas),
-    json_word(_JSON_MODE, is_openais),
+    _WORD,
 )
 """Chat completions, in the order in which the rules run: an effort decides about sampling."""
 

@@ -5,8 +5,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from adapters.form_repairs.answer_fields import ALL as ALL_ANSWER_FIELDS
-from adapters.form_repairs.answer_fields import GATEWAYS, AnswerFields, answer_fields
+from adapters.form_repairs.answer_fields import (
+    ANSWERS,
+    GATEWAYS,
+    REFUSAL,
+    AnswerFields,
+    answer_fields,
+)
 from adapters.form_repairs.arguments import call_arguments
 from adapters.form_repairs.cache_marks import no_cache_marks
 from adapters.form_repairs.message_names import message_names
@@ -26,7 +31,7 @@ from adapters.openai.model_families import (
     refuses_max_tokens,
     takes_no_prefill,
 )
-from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
+from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS, JSON_WORD
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import DEVELOPER_ROLE, QWEN_SYSTEM
@@ -85,12 +90,13 @@ DIALECT_REPAIRS: Final = (TEXT_RESULTS, FILES, IMAGE_ADDRESS, SCHEMA_NAME, SILEN
 
 _MESSAGE: Final = "https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages"
 _ANSWER_FIELDS: Final = answer_fields(_MESSAGE)
+_OPENAIS: Final = AnswerFields(messages=ANSWERS - {REFUSAL})
 
 
 def _of_unknown(model: str) -> AnswerFields:
     """Return what an unknown server certainly does not read: another gateway may read the rest."""
     if is_openais(model):
-        return ALL_ANSWER_FIELDS
+        return _OPENAIS
     kept = frozenset[str]() if is_gemini(model) else frozenset({"extra_content"})
     return AnswerFields(messages=GATEWAYS, calls=kept)
 
@@ -139,12 +145,15 @@ LIMITS: Final = (
 OPENAI_REPAIRS: Final = (
     *DIALECT_REPAIRS,
     *LIMITS,
-    _ANSWER_FIELDS,
+    answer_fields(_MESSAGE, (REFUSAL,)),
     no_cache_marks(_CACHE_DOCS),
     CALL_IDS,
     _new_limit(every_model),
     PRIVATE_VALUES,
-    *CHAT_MODEL_REPAIRS,
+    *[
+        replace(rule, models=every_model) if rule.name == JSON_WORD else rule
+        for rule in CHAT_MODEL_REPAIRS
+    ],
 )
 """OpenAI's own servers and Azure's, where every model takes the newer name."""
 

@@ -16,7 +16,9 @@ from adapters.form_repairs.silent_turns import EMPTY_TURNS
 from adapters.form_repairs.strict_schemas import strict_schemas
 from adapters.form_repairs.turn_order import alternating
 from adapters.form_repairs.user_data import metadata_limits, user_limit
+from adapters.model_limits.settings import least_tokens
 from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, GROQ, MOONSHOT, OPENROUTER, XAI, ZAI
+from adapters.openai.model_families import is_openais
 from adapters.openai.more_vendor_profiles import MORE
 from adapters.openai.repairs import OPENAI_REPAIRS, OPENAIS_FORMS, server_repairs
 from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
@@ -321,6 +323,11 @@ _ROWS: tuple[VendorProfile, ...] = (
             metadata_limits("https://openrouter.ai/docs/api/api-reference/chat"),
             EMPTY_TURNS,
             *OPENAIS_FORMS,
+            replace(
+                least_tokens("https://github.com/vectorize-io/hindsight/issues/58", 16),
+                models=is_openais,
+                example_model="openai/gpt-4.1",
+            ),
             *OPENROUTER,
             marks=True,
             reads=("annotations", "images", "model"),

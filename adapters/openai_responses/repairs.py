@@ -4,6 +4,9 @@ from typing import Final
 
 from adapters.form_repairs.arguments import call_arguments
 from adapters.form_repairs.part_forms import FILES
+from adapters.model_limits.formats import described_json
+from adapters.model_limits.settings import least_tokens
+from adapters.model_limits.thinking import free_choice
 from adapters.openai.model_repairs import RESPONSES_MODEL_REPAIRS
 from adapters.openai.repairs import LIMITS, PRIVATE_VALUES
 from adapters.openai_responses.container_items import CONTAINER_ITEMS
@@ -13,10 +16,13 @@ from adapters.repairs.call_ids import call_ids
 from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import DEVELOPER_ROLE, ONE_SYSTEM
+from adapters.repairs.rule import every_model
 from adapters.tool_repairs.tool_media import text_results
 from adapters.tool_repairs.withheld_tools import withheld_tools
 
 _IDS: Final = call_ids("https://github.com/dyad-sh/dyad/issues/4304", r".{1,64}")
+
+LEAST_TOKENS: Final = least_tokens("https://github.com/earendil-works/pi/issues/6265", 16)
 
 RESPONSES_REPAIRS: Final = (
     MESSAGE_NAMES,
@@ -27,9 +33,12 @@ RESPONSES_REPAIRS: Final = (
     PRIVATE_VALUES,
     CONTAINER_ITEMS,
     SUMMARIES,
+    LEAST_TOKENS,
     *RESPONSES_MODEL_REPAIRS,
 )
 """OpenAI's own servers and Azure's, in the order in which the rules run."""
+
+_OLLAMA: Final = "https://github.com/ollama/ollama/blob/main/openai/responses.go"
 
 OTHERS_REPAIRS: Final = (
     MESSAGE_NAMES,
@@ -37,12 +46,16 @@ OTHERS_REPAIRS: Final = (
     *ONE_SYSTEM,
     call_arguments("https://github.com/vllm-project/vllm/pull/48922"),
     text_results("https://github.com/ollama/ollama/blob/main/openai/responses.go"),
+    described_json(_OLLAMA, every_model),
 )
 """Servers of open models."""
 
-_OLLAMA: Final = "https://github.com/ollama/ollama/blob/main/openai/responses.go"
-
-OLLAMA_REPAIRS: Final = (*OTHERS_REPAIRS, *parallel_calls(_OLLAMA), withheld_tools(_OLLAMA))
+OLLAMA_REPAIRS: Final = (
+    *OTHERS_REPAIRS,
+    *parallel_calls(_OLLAMA),
+    withheld_tools(_OLLAMA),
+    free_choice(_OLLAMA, every_model, "qwen3"),
+)
 """Ollama, which has no tool choice."""
 
 AGGREGATOR_REPAIRS: Final = (MESSAGE_NAMES, FILES, EMPTY_IMAGES)

@@ -27,7 +27,6 @@ KEY = "sk-secret-of-the-operator"
 HI: Json = {"role": "user", "content": "hi"}
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
 CLOCK: Json = {"name": "clock", "parameters": {"type": "object", "properties": {}}}
-CHAT_CLOCK: Json = {"type": "function", "function": CLOCK}
 ANSWER: Json = {
     "id": "resp_1",
     "object": "response",
@@ -123,14 +122,13 @@ async def test_azure_gets_its_key_header_its_version_and_the_deployments_name(
     assert sent.json["store"] is False
 
 
-async def test_azure_wants_at_least_16_tokens(tmp_path: Path) -> None:
+async def test_azure_gets_at_least_16_tokens(tmp_path: Path) -> None:
     async with backend("azure-responses", tmp_path) as azure:
         few = await azure.responses(max_output_tokens=15)
-        enough = await azure.responses(max_output_tokens=16)
+        limits = [sent.json["max_output_tokens"] for sent in azure.server.requests]
 
-    assert few.status_code == 400
-    assert error(few)["param"] == "max_output_tokens"
-    assert enough.status_code == 200, enough.text
+    assert few.status_code == 200, few.text
+    assert limits == [16]
 
 
 async def test_azures_content_filter_is_the_clients_error_and_a_lost_deployment_is_not(
@@ -290,19 +288,17 @@ async def test_lm_studio_has_only_schemas_and_names_the_field_at_fault(tmp_path:
     }
     async with backend("lm-studio-responses", tmp_path, failing(400, {"error": missing})) as studio:
         told = await studio.responses()
-        calls = len(studio.server.requests)
-        loose = await studio.responses(text={"format": {"type": "json_object"}})
+        await studio.responses(text={"format": {"type": "json_object"}})
+        loose = studio.server.requests[-1].json
 
     assert (told.status_code, error(told)["code"]) == (400, "missing_required_parameter")
     assert error(told)["param"] == "text.format"
-    assert (loose.status_code, error(loose)["param"]) == (400, "text.format.type")
-    assert len(studio.server.requests) == calls
+    assert "text" not in loose
 
 
 @pytest.mark.parametrize(
     ("body", "named"),
     [
-        ({"tools": [CHAT_CLOCK], "tool_choice": "required"}, "tool_choice"),
         (
             {
                 "messages": [

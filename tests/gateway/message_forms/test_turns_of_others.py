@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
+from tests.gateway.repairs.one_of_each import Json, Rig, dropped, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio
 
@@ -18,8 +18,9 @@ NOTHING = "(no content)"
 @pytest.fixture(scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
     folder = tmp_path_factory.mktemp("others")
-    vendors = ("gemini", "cohere", "ollama", "vllm", "sglang", "openai", "vllm-responses")
-    async with one_of_each(folder, *vendors, "openrouter", "databricks", "nvidia-nim") as one:
+    vendors = "gemini cohere ollama vllm sglang openai vllm-responses mistral openrouter "
+    vendors += "databricks nvidia-nim"
+    async with one_of_each(folder, *vendors.split()) as one:
         yield one
 
 
@@ -171,3 +172,56 @@ async def test_other_makers_models_keep_their_ids_and_texts(rig: Rig) -> None:
 
     assert answer.status_code == 200, answer.text
     assert rig.sent["messages"] == [HI, turn, result]
+
+
+async def test_mistral_gets_a_turn_of_the_user_last(rig: Rig) -> None:
+    answer = await rig.chat("mistral", messages=[HI, YES])
+
+    assert answer.status_code == 200, answer.text
+    assert cast("list[Json]", rig.sent["messages"])[-1] == {"role": "user", "content": "Continue."}
+
+
+async def test_mistral_continues_an_answer_that_says_so(rig: Rig) -> None:
+    answer = await rig.chat("mistral", messages=[HI, {**YES, "prefix": True}])
+
+    assert answer.status_code == 200, answer.text
+    assert cast("list[Json]", rig.sent["messages"])[-1] == {**YES, "prefix": True}
+
+
+async def test_cohere_gets_a_result_that_says_that_it_is_none(rig: Rig) -> None:
+    user, turn, result = call("{}")
+    answer = await rig.chat("cohere", messages=[user, turn, {**result, "content": ""}])
+
+    assert answer.status_code == 200, answer.text
+    assert NOTHING.encode() in rig.vendor.requests[-1].body
+    assert "messages[].content:blank_result" in repairs(answer)
+
+
+async def test_cohere_gets_an_images_bare_address_as_an_object(rig: Rig) -> None:
+    url = "data:image/png;base64,iVBORw0KGgo="
+    image = {"type": "image_url", "image_url": url}
+    answer = await rig.chat("cohere", messages=[{"role": "user", "content": [image]}])
+
+    assert answer.status_code == 200, answer.text
+    (turn,) = cast("list[dict[str, list[Json]]]", rig.sent["messages"])
+    assert turn["content"] == [{"type": "image_url", "image_url": {"url": url}}]
+
+
+REFUSED: Json = {"role": "assistant", "content": None, "refusal": "I will not."}
+
+
+@pytest.mark.parametrize("model", ["mistral", "vllm", "sglang"])
+async def test_what_openais_model_refused_is_the_turns_text_elsewhere(rig: Rig, model: str) -> None:
+    answer = await rig.chat(model, messages=[HI, REFUSED, HI])
+
+    assert answer.status_code == 200, answer.text
+    said = {"role": "assistant", "content": "I will not."}
+    assert cast("list[Json]", rig.sent["messages"])[1] == said
+    assert "messages[].refusal:answer_field" in repairs(answer)
+
+
+async def test_openai_gets_its_refusal_back(rig: Rig) -> None:
+    answer = await rig.chat("openai/gpt-4.1", messages=[HI, REFUSED, HI])
+
+    assert cast("list[Json]", rig.sent["messages"])[1] == REFUSED
+    assert repairs(answer) == dropped(answer) == []
