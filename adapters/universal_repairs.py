@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from adapters.form_repairs.search_results import SEARCH_RESULTS
 from adapters.form_repairs.silent_turns import EMPTY_TURNS
 from adapters.form_repairs.stream_options import UNSTREAMED_OPTIONS
 from adapters.repairs.call_ids import call_ids
@@ -17,6 +18,7 @@ from adapters.tool_repairs.tool_schemas import OBJECTS
 IDS: Final = call_ids("https://github.com/maximhq/bifrost/issues/5097", r".{1,256}")
 
 UNIVERSAL: Final = (
+    SEARCH_RESULTS,
     FOREIGN_ITEMS,
     EMPTY_TURNS,
     PAIRS,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from adapters.form_repairs.part_forms import IMAGE_ADDRESS
+from adapters.form_repairs.part_forms import IMAGE_ADDRESS, TEXT_FILES
 from adapters.form_repairs.presence import blank_result, blank_text
 from adapters.model_limits.format_or_tools import format_or_tools
 from adapters.model_limits.settings import efforts_to_high
@@ -18,6 +18,7 @@ COHERE_REPAIRS: Final = (
     MESSAGE_NAMES,
     blank_text("https://github.com/kwaroran/Risuai/issues/504"),
     blank_result("https://docs.cohere.com/v2/reference/chat"),
+    TEXT_FILES,
     IMAGE_ADDRESS,
     efforts_to_high(_THINKING),
     format_or_tools("https://docs.cohere.com/docs/structured-outputs", alone=("documents",)),

@@ -93,6 +93,11 @@ def _with_formed_files(request: Request, _: Aim) -> Repaired | None:
     return None if found is None else Repaired(request=found, changed=changed)
 
 
+_OF_TEXT: Final = OpaquePart(
+    type="file",
+    raw=Raw(b'{"type":"file","file":{"file_data":"data:text/plain;base64,SGk="}}'),
+)
+
 FILES: Final = Repair(
     name="file_form",
     about="names a file that has no name, and sends a file of text as text",
@@ -112,17 +117,19 @@ FILES: Final = Repair(
                             b'"data:application/pdf;base64,JVBERi0="},"citations":{"enabled":true}}'
                         ),
                     ),
-                    OpaquePart(
-                        type="file",
-                        raw=Raw(
-                            b'{"type":"file","file":{"file_data":"data:text/plain;base64,SGk="}}'
-                        ),
-                    ),
+                    _OF_TEXT,
                 ),
             ),
         ),
     ),
 )
+
+TEXT_FILES: Final = replace(
+    FILES,
+    about="sends a file of text as text",
+    example=ChatRequest("m", (Message(role="user", content=(_OF_TEXT,)),)),
+)
+"""Of a vendor that reads no other files."""
 
 
 def _as_object(part: Part) -> Part:

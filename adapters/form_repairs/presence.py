@@ -55,7 +55,7 @@ def _without_blanks(one: Message) -> Message:
     if content is None:
         return one
     parts = tuple([part for part in content if not _is_blank_part(part)])
-    if len(parts) == len(content):
+    if content and len(parts) == len(content):
         return one
     return with_content(one, parts or ("" if one.role == "tool" else None))
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from adapters.form_repairs.arguments import call_arguments
+from adapters.form_repairs.part_forms import TEXT_FILES
 from adapters.model_limits.settings import efforts_to_high
 from adapters.model_limits.thinking import free_choice
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
@@ -18,6 +19,7 @@ OLLAMA_REPAIRS: Final = (
     *ONE_SYSTEM,
     MESSAGE_NAMES,
     IMAGE_DETAIL,
+    TEXT_FILES,
     call_arguments(_DOCS),
     efforts_to_high(_DOCS),
     free_choice(_DOCS, every_model, "qwen3"),
