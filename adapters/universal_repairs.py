@@ -12,6 +12,7 @@ from adapters.repairs.pairs import PAIRS
 from adapters.repairs.rule import Repair
 from adapters.repairs.stops import stops
 from adapters.repairs.tool_names import NAMES_OF_64
+from adapters.tool_repairs.named_tools import NAMED_TOOLS
 from adapters.tool_repairs.same_tools import SAME_TOOLS
 from adapters.tool_repairs.tool_schemas import OBJECTS
 
@@ -23,6 +24,7 @@ UNIVERSAL: Final = (
     EMPTY_TURNS,
     PAIRS,
     IDS,
+    NAMED_TOOLS,
     SAME_TOOLS,
     NAMES_OF_64,
     OBJECTS,

@@ -37,6 +37,7 @@ from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import DEVELOPER_ROLE, QWEN_SYSTEM
 from adapters.repairs.rule import Aim, Repair, Repaired, every_model
 from adapters.repairs.thoughts import own_thoughts
+from adapters.tool_repairs.named_tools import NAMED_TOOLS
 from adapters.tool_repairs.one_form import one_form
 from adapters.tool_repairs.tool_media import TEXT_RESULTS
 from schemas.content_facts import OLD_LIMIT, has_old_limit
@@ -167,6 +168,7 @@ COMPATIBLE_REPAIRS: Final = (
     replace(DEVELOPER_ROLE, models=_is_others),
     *QWEN_SYSTEM,
     replace(_ARGUMENTS, models=_is_others),
+    replace(NAMED_TOOLS, models=is_openais, example_model="gpt-4.1"),
     _PREFILL,
     *_BEHIND,
     _new_limit(refuses_max_tokens),

@@ -26,6 +26,7 @@ from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import ONE_SYSTEM
 from adapters.repairs.rule import every_model
+from adapters.tool_repairs.named_tools import MOONSHOTS, OPENROUTERS, named_tools
 
 OPENAI = VendorProfile(
     name="openai",
@@ -279,6 +280,7 @@ _ROWS: tuple[VendorProfile, ...] = (
                 "https://platform.kimi.ai/docs/api/chat", "prompt_cache_key", "safety_identifier"
             ),
             *MOONSHOT,
+            named_tools(MOONSHOTS),
         ),
         base_url="https://api.moonshot.ai/v1",
         completion=False,
@@ -322,6 +324,7 @@ _ROWS: tuple[VendorProfile, ...] = (
             user_limit("https://openrouter.ai/docs/api/api-reference/chat", 128),
             metadata_limits("https://openrouter.ai/docs/api/api-reference/chat"),
             EMPTY_TURNS,
+            named_tools(OPENROUTERS),
             *OPENAIS_FORMS,
             replace(
                 least_tokens("https://github.com/vectorize-io/hindsight/issues/58", 16),

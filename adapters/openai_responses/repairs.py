@@ -17,6 +17,7 @@ from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import DEVELOPER_ROLE, ONE_SYSTEM
 from adapters.repairs.rule import every_model
+from adapters.tool_repairs.named_tools import OPENROUTERS, named_tools
 from adapters.tool_repairs.tool_media import text_results
 from adapters.tool_repairs.withheld_tools import withheld_tools
 
@@ -58,5 +59,5 @@ OLLAMA_REPAIRS: Final = (
 )
 """Ollama, which has no tool choice."""
 
-AGGREGATOR_REPAIRS: Final = (MESSAGE_NAMES, FILES, EMPTY_IMAGES)
+AGGREGATOR_REPAIRS: Final = (MESSAGE_NAMES, FILES, EMPTY_IMAGES, named_tools(OPENROUTERS))
 """OpenRouter, which knows all roles, and images in results."""
