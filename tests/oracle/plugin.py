@@ -140,6 +140,8 @@ def _exemptions(item: pytest.Item) -> Iterator[str]:
 
 def _is_whole(config: pytest.Config) -> bool:
     """Whether this is a run of all tests but the nightly ones."""
+    if config.getoption("collectonly"):
+        return False
     chosen = config.getoption("keyword") or config.getoption("fast")
     whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS
     return whole and not chosen and config.getoption("markexpr") == "not nightly"

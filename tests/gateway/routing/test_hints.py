@@ -24,7 +24,10 @@ HINTS: dict[str, object] = {
     "verbosity": "low",
     "reasoning_effort": "low",
 }
-TOOL_FUNCTION = {"name": "look", "parameters": {"type": "object", "properties": {}}}
+TOOL_FUNCTION: dict[str, object] = {
+    "name": "look",
+    "parameters": {"type": "object", "properties": {}},
+}
 TOOL = {"type": "function", "function": TOOL_FUNCTION}
 CONFIG = """
 providers:
