@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from gateway.hooks.encoded_text import encoded_text
 from schemas.repeated_names import repeated_name
 from schemas.requests import (
     ChatRequest,
@@ -157,6 +158,8 @@ def _strings(value: object, name: str = "", *, free: bool = False) -> Iterator[s
         case str():
             if name == "arguments" and (inside := arguments_of(value)) is not None:
                 yield from _strings(inside, free=True)
+            elif name in _MEDIA and (file := encoded_text(name, value)) is not None:
+                yield file.text
             elif value and (free or _is_text(name, value)):
                 yield value
         case Raw():
@@ -214,6 +217,9 @@ class _Replacement:
         if name == "arguments" and (inside := arguments_of(value)) is not None:
             after = self.of(inside, free=True)
             return value if after is inside else msgspec.json.encode(after).decode()
+        if name in _MEDIA and (file := encoded_text(name, value)) is not None:
+            text = self._changes.get(file.text, file.text)
+            return value if text == file.text else file.with_text(text)
         return self._changes.get(value, value) if free or _is_text(name, value) else value
 
     def _parts(self, value: object, name: str, *, free: bool) -> object:
