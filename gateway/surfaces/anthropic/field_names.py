@@ -1,4 +1,7 @@
-"""The Messages API's names of the fields that our schema has."""
+"""The Messages API's names of the fields that our schema has.
+
+Gemini's proof of a call, `extra_content`, is the `signature` of a block before the call.
+"""
 
 from typing import Final
 
@@ -123,7 +126,7 @@ NAMES: Final = FieldNames(
             "image_url": "source",
             "image_url.url": "source",
         },
-        call={"function": "", "function.arguments": "input"},
+        call={"extra_content": "signature", "function": "", "function.arguments": "input"},
         tool={"function": "", "function.parameters": "input_schema"},
     ),
 )

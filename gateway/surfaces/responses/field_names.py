@@ -1,4 +1,7 @@
-"""The Responses API's names of the fields that our schema has."""
+"""The Responses API's names of the fields that our schema has.
+
+Gemini's proof of a call, `extra_content`, is the `encrypted_content` of an item before the call.
+"""
 
 from typing import Final
 
@@ -152,7 +155,7 @@ NAMES: Final = FieldNames(
             "image_url.detail": "detail",
             "image_url.url": "image_url",
         },
-        call={"function": "", "id": "call_id"},
+        call={"extra_content": "encrypted_content", "function": "", "id": "call_id"},
         tool={"function": ""},
     ),
 )

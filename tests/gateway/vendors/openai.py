@@ -189,7 +189,8 @@ def _thoughts(message: Json, parts: list[dict[str, object]]) -> tuple[tuple[str,
     texts = [
         text for one in parts for text in (*dicts(one.get("summary")), *dicts(one.get("thinking")))
     ]
-    found = [(str(one["text"]), str(one.get("signature", ""))) for one in texts]
+    readable = [one for one in texts if "text" in one]
+    found = [(str(one["text"]), str(one.get("signature", ""))) for one in readable]
     return (((str(plain), ""),) if plain else ()) + tuple(found)
 
 
