@@ -116,11 +116,25 @@ VALUES_DECIDE: Final = PARTS | THOUGHTS
 
 def message_facts(messages: Sequence[Message]) -> int:
     """Return the facts of the messages alone, as bits."""
+    # Most messages are texts of the user, and of the system before it: these come first and fast.
     bits = 0
     begun = headed = False
     before = ""
     for one in messages:
-        role = one.role
+        role, content = one.role, one.content
+        if (
+            type(content) is str
+            and content
+            and one.name is UNSET
+            and role != before
+            and not content.isspace()
+        ):
+            if role == "user":
+                begun, before = True, role
+                continue
+            if role == "system" and not before:
+                headed, before = True, role
+                continue
         if role == before:
             bits |= NEIGHBOURS
         before = role
@@ -145,7 +159,6 @@ def message_facts(messages: Sequence[Message]) -> int:
         else:
             bits |= CALLS if begun else CALLS | LATE_USER
             begun = True
-        content = one.content
         if isinstance(content, tuple):
             bits |= _part_facts(one)
         elif not content or content.isspace():

@@ -1,6 +1,7 @@
 """Parse a request's body, after repairing bytes that are not valid Unicode text."""
 
 from collections.abc import Callable
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -10,17 +11,27 @@ from gateway.surfaces.body_repair import BOM, RepairedBody, repair_body, repair_
 from schemas.errors import InvalidRequest
 from schemas.requests import Request
 
+_BACKSLASH: Final = ord("\\")
+
 
 def parsed(surface: Surface, inbound: Inbound, record: RequestRecord) -> Request:
     """Parse the body. Raises as the surface's `parse` does."""
     body = inbound.body
-    if b"\\ud" in body or b"\\uD" in body or body[:1] == BOM[:1]:  # false for nearly every body
+    # `in` is fast for one byte only; for several, `find` is.
+    if _BACKSLASH in body and (body.find(b"\\ud") >= 0 or body.find(b"\\uD") >= 0):
         inbound = _repaired(surface, inbound, record, repair_body)
     try:
         return surface.parse(inbound)
     except InvalidRequest as exc:
-        if not isinstance(exc.__cause__, UnicodeDecodeError):
-            raise
+        fault = exc
+    if inbound.body.startswith(BOM):
+        inbound = _repaired(surface, inbound, record, repair_body)
+        try:
+            return surface.parse(inbound)
+        except InvalidRequest as exc:
+            fault = exc
+    if not isinstance(fault.__cause__, UnicodeDecodeError):
+        raise fault
     return surface.parse(_repaired(surface, inbound, record, repair_text))
 
 

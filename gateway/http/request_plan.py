@@ -43,7 +43,7 @@ def plan_of(
     except GatewayError as exc:
         name_field(exc, request, at_route.surface.field_names)
         raise
-    if not isinstance(request, TokenRequest) and request.extra:
+    if type(request) is not TokenRequest and request.extra:
         record.requested_tier = record.service_tier = tier_in(request.extra) or ""
     if planner.pooled:
         record.client_headers = facts.headers

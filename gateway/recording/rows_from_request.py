@@ -30,7 +30,9 @@ def access_line(
     first, part, cache, free = record.first_content_at, record.participation, record.cache, None
     if cache is not None and cache.outcome == "hit":
         usage, free = cache.usage or Usage(), 0.0  # as counted when the answer was made
-    tier = _tier(record, usage) if source else ""
+    tier = record.service_tier
+    if usage.raw is not None or not source:
+        tier = _tier(record, usage) if source else ""
     # By position, in the order of the fields: more than 15 keywords go through a dictionary.
     return AccessLine(
         ended + offset,

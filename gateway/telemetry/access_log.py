@@ -101,7 +101,8 @@ class AccessLine(Struct, frozen=True, omit_defaults=True, gc=False):
 _MOST_GATHERED = 16
 """Calls of `add` until the thread gets their lines without `hand_over`."""
 
-_Batch = list[bytes] | threading.Event | None
+_Batch = tuple[list[bytes], int] | threading.Event | None
+"""Lines as text with their number, an event that marks a place among them, or the end."""
 """Pieces to write; an event to set; `None` to end."""
 
 
@@ -132,6 +133,7 @@ class AccessLog:
         self._turn = turn or nullcontext()
         self._batches: queue.SimpleQueue[_Batch] = queue.SimpleQueue()
         self._gathered: list[bytes] = []
+        self._gathered_lines = 0
         self._queued = 0
         self._written = 0
         self._lost = 0
@@ -154,6 +156,7 @@ class AccessLog:
             data = self._lost_lines() + data
             self._lost = 0
         self._queued += len(lines)
+        self._gathered_lines += len(lines)
         self._gathered.append(data)
         if len(self._gathered) >= _MOST_GATHERED:
             self.hand_over()
@@ -165,8 +168,8 @@ class AccessLog:
         loop for the interpreter lock.
         """
         if self._gathered:
-            self._batches.put(self._gathered)
-            self._gathered = []
+            self._batches.put((self._gathered, self._gathered_lines))
+            self._gathered, self._gathered_lines = [], 0
 
     def flush(self) -> None:
         """Wait until all queued lines are written."""
@@ -191,15 +194,16 @@ class AccessLog:
             if isinstance(batch, threading.Event):
                 batch.set()
                 continue
+            texts, lines = batch
             try:
                 with self._turn:
-                    self._out.writelines(batch)
+                    self._out.writelines(texts)
                     self._out.flush()
             except (OSError, ValueError) as exc:
                 self._fail(exc)
             else:
                 self._failing = False
-            self._written += sum([lines.count(b"\n") for lines in batch])
+            self._written += lines
 
     def _fail(self, why: Exception) -> None:
         """Log the first of several failures. The thread continues: the disk may get space again."""

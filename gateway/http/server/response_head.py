@@ -10,6 +10,9 @@ Headers = list[tuple[bytes, bytes]]
 _PHRASES: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
 _AS_LINE: Final = b": ".join
 _END: Final = (b"", b"")
+_CR: Final = ord("\r")
+_LF: Final = ord("\n")
+_NUL: Final = 0
 _CACHED: Final = 16
 """Status lines kept per second; more different ones are rendered each time."""
 
@@ -36,16 +39,12 @@ class ResponseHeads:
         begun = self._begun.get(status)
         if begun is None:
             begun = self._begin(status, second)
-        lines = [begun, *map(_AS_LINE, headers)]
-        if last:
-            lines.append(last)
-        lines += _END
-        head = b"\r\n".join(lines)
-        # One break less than lines joined, and the one between the status line and the date.
-        breaks = len(lines)
-        if len(head.splitlines()) != breaks or head.find(b"\0") >= 0:
+        lines = [*map(_AS_LINE, headers)]
+        text = b"".join(lines)
+        # `in` with a byte takes a tenth of the time that splitting the head into lines does.
+        if _CR in text or _LF in text or _NUL in text:
             raise ValueError("a response header contains a line break or a NUL")
-        return head
+        return b"\r\n".join((begun, *lines, last, *_END) if last else (begun, *lines, *_END))
 
     def refusal(self, status: int, why: str = "") -> bytes:
         """Return a whole answer to what cannot be answered as a request; it ends the connection.

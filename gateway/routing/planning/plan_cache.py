@@ -179,13 +179,13 @@ class PlanCache:
         facts = message_facts(request.messages)
         if facts & VALUES_DECIDE:
             return None
-        if has_old_limit(request):
+        given = request.sampling
+        if given.max_tokens is not UNSET and has_old_limit(request):
             facts |= OLD_LIMIT
         if request.original is not None:
             facts |= original_facts(request.original)
-        if has_odd_user(request):
+        if request.user is not UNSET and has_odd_user(request):
             facts |= ODD_USER
-        given = request.sampling
         if given.seed is not UNSET and given.seed is not None:
             given = replace(given, seed=0)  # evaluations have a seed each, and all are alike
         try:

@@ -59,7 +59,8 @@ def read_messages(raws: list[Raw], *, strictly: bool = False) -> tuple[Message, 
             content
             and type(content) is str
             and role in _SPEAKERS
-            and not wire.tool_calls
+            and wire.tool_calls is UNSET
+            and wire.refusal is UNSET
             and name is not None
         ):
             messages.append(Message(role=role, content=content, name=name, raw=raw))
@@ -103,6 +104,8 @@ def _without_nulls(wire: _MessageWire, raw: Raw) -> Raw:
 
 def _read(wire: _MessageWire, raw: Raw, place: int, strictly: bool) -> Message:
     role, content = wire.role, wire.content
+    if strictly and isinstance(wire.refusal, str):
+        raise _wrong(place, "refusal", "is no field of OpenAI's requests that others know")
     if role == "assistant":
         return _read_assistant(wire, raw, place, strictly)
     if wire.tool_calls:

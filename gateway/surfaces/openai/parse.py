@@ -39,8 +39,6 @@ MAX_CHOICES: Final = 256
 MAX_INPUTS: Final = 2048
 
 _MANY: Final = 100_000
-_REFUSALS: Final = (b'"refusal":"', b'"refusal": "')
-"""An answer's member that our schema has, and most vendors do not."""
 
 CHAT_READER: Final = BodyReader(ChatWire, CHAT_ALLOWED, numbers=CHAT_NUMBERS)
 COMPLETION_READER: Final = BodyReader(CompletionWire, COMPLETION_ALLOWED, numbers=PROMPT_NUMBERS)
@@ -71,7 +69,7 @@ def parse_chat(
         raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
     try:
         messages, tools, choice, form = _inside(wire, strictly=True)
-        nested = any(sign in body for sign in _REFUSALS)
+        nested = False
     except InvalidRequest:
         messages, tools, choice, form = _inside(wire, strictly=False)
         nested = True
