@@ -19,6 +19,18 @@ GEMINI = "google-gemini-v1"
 OPENAI = "openai-responses-v1"
 """Proof formats by OpenRouter's names: the model's maker reads its own on any service."""
 
+MISTRAL = "mistral-v1"
+"""The same for proofs that OpenRouter has no name for."""
+
+ITEM_FORMATS = frozenset({OPENAI, "azure-openai-responses-v1", "xai-responses-v1"})
+"""Formats of the Responses API, whose proofs are valid with the id of their item alone."""
+
+
+def item_proof(id: str, encrypted: str) -> str:
+    """Return a proof in one of `ITEM_FORMATS`. id: "" if it is unknown; ids have no dot."""
+    return f"{id}.{encrypted}" if id else encrypted
+
+
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 
 

@@ -34,6 +34,7 @@ from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import OpenChunk
 from adapters.repairs.rule import every_model
 from schemas.events import Event
+from schemas.messages import CLAUDE
 from schemas.requests import (
     ChatRequest,
     CompletionRequest,
@@ -164,6 +165,7 @@ class DatabricksDecoder(OpenAIDecoder):
     """served: the model of the endpoint's traffic split that answered; "" if unknown."""
 
     marked = True
+    proof_format = CLAUDE
 
     def __init__(
         self, endpoint: Endpoint, *, stream: bool, choices: int = 1, served: str = ""

@@ -2,24 +2,27 @@
 
 from typing import Final
 
-from msgspec.structs import replace
-
-from adapters.model_limits.proofs import FOREIGN_PROOFS
+from adapters.model_limits.proofs import foreign_proofs
+from adapters.openai.model_families import is_claude
 from adapters.openai.repairs import server_repairs
 from adapters.repairs.parallel_calls import parallel_calls
+from schemas.messages import CLAUDE
 
 _DOCS: Final = (
     "https://docs.databricks.com/aws/en/machine-learning/foundation-model-apis/api-reference"
 )
 
 
-def _tells_its_maker(model: str) -> bool:
-    """Return whether the endpoint is Databricks' own, named after its model."""
-    return model.startswith("databricks-")
+def _reads(format: str, model: str) -> bool:
+    """Return whether the endpoint reads a proof: Claude does, and names may not say who answers.
+
+    Databricks' own endpoints are named after their models.
+    """
+    return format == CLAUDE and (is_claude(model) or not model.startswith("databricks-"))
 
 
 DATABRICKS_REPAIRS: Final = server_repairs(
-    replace(FOREIGN_PROOFS, models=_tells_its_maker),
+    foreign_proofs(_reads),
     *parallel_calls(_DOCS),
     marks=True,
 )

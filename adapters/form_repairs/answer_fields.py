@@ -76,7 +76,7 @@ def answer_fields(
         cut = _Cut(without if of is None else of(aim.model))
         messages = tuple([cut.message(one, nested=request.nested) for one in request.messages])
         changed = (f"messages[].{REFUSAL}",) if cut.moved else ()
-        if not cut.paths and not changed:
+        if not (cut.paths or cut.moved or cut.unsigned):
             return None
         sent = replace(request, messages=messages)
         return Repaired(request=sent, left_out=tuple(cut.paths), changed=changed)
@@ -95,13 +95,14 @@ def answer_fields(
 class _Cut:
     """Cuts members out of messages.
 
-    paths: of what it has cut, each once. moved: a refusal became a text.
+    paths: of what it has cut, each once. moved: a refusal became a text. unsigned: calls had proofs
+    in `reasoning_details`, which stay behind as reasoning.
     """
 
     def __init__(self, fields: AnswerFields) -> None:
         self._of = fields
         self.paths: dict[str, None] = {}
-        self.moved = False
+        self.moved = self.unsigned = False
 
     def message(self, one: Message, *, nested: bool) -> Message:
         """nested: its JSON may have members that our schema does not have."""
@@ -111,7 +112,10 @@ class _Cut:
         if signed:
             calls = [replace(call, signature="") for call in one.tool_calls]
             one = replace(one, tool_calls=tuple(calls))
-            self.paths["messages[].tool_calls[].extra_content"] = None
+            if isinstance(one.raw, Raw):
+                self.unsigned = True
+            else:
+                self.paths["messages[].tool_calls[].extra_content"] = None
         if not isinstance(one.raw, Raw) or not (nested or signed):
             return one
         fields = self._said(one, _fields.decode(one.raw))

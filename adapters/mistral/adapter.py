@@ -25,6 +25,7 @@ from adapters.openai.wire import Choice, ToolPiece, WireMessage
 from schemas.errors import InvalidRequest
 from schemas.events import Event
 from schemas.fields import Task
+from schemas.messages import MISTRAL as MISTRALS
 from schemas.requests import ChatRequest, CompletionRequest, GenerateRequest, Request
 
 MISTRAL = VendorProfile(name="mistral", stream_usage=False)
@@ -149,6 +150,7 @@ class MistralAdapter(OpenAIAdapter):
         return Supports(
             client_fields=withheld("mistral"),
             thoughts=READABLE,
+            proofs=frozenset({MISTRALS}),
             chat=CHAT,
             completion=COMPLETION,
             embeddings=EMBEDDINGS,
@@ -166,6 +168,8 @@ class MistralAdapter(OpenAIAdapter):
 
 class MistralDecoder(OpenAIDecoder):
     """Decodes calls that come complete, all at index 0, with `null` as id."""
+
+    proof_format = MISTRALS
 
     def _choice(self, choice: Choice, events: list[Event]) -> None:
         super()._choice(

@@ -13,6 +13,7 @@ from adapters.openai.encode import Body, encode_body, message, part
 from adapters.openai.encode import tool as openai_tool
 from adapters.openai.wire import NULL, read_object
 from schemas.messages import (
+    MISTRAL,
     AudioPart,
     FunctionTool,
     Message,
@@ -20,7 +21,7 @@ from schemas.messages import (
     Part,
     Thought,
     Tool,
-    thoughts_of,
+    provable_thoughts,
 )
 
 NO_PARAMETERS = Raw(b'{"type":"object","properties":{}}')
@@ -94,7 +95,8 @@ def _thinking(one: Message) -> list[Body]:
         isinstance(piece, OpaquePart) and piece.type == "thinking" for piece in one.content
     ):
         return []
-    return [_thought(thought) for thought in thoughts_of(one) if thought.text or thought.signature]
+    own = provable_thoughts(one, (MISTRAL,))
+    return [_thought(thought) for thought in own if thought.text or thought.signature]
 
 
 def _thought(thought: Thought) -> Body:

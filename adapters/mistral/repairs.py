@@ -6,6 +6,7 @@ from adapters.form_repairs.presence import no_prefill
 from adapters.form_repairs.service_tiers import service_tiers
 from adapters.form_repairs.silent_turns import blank_turns
 from adapters.form_repairs.turn_order import answer_after_result
+from adapters.model_limits.proofs import foreign_proofs
 from adapters.model_limits.vendors import MISTRAL_EFFORT
 from adapters.openai.repairs import server_repairs
 from adapters.repairs.call_ids import call_ids
@@ -13,6 +14,7 @@ from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import later_system
 from adapters.repairs.rule import every_model
+from schemas.messages import MISTRAL
 
 _VALIDATOR: Final = (
     "https://github.com/mistralai/mistral-common/blob/main/src/mistral_common/protocol/instruct/"
@@ -21,6 +23,7 @@ _VALIDATOR: Final = (
 _STANDARD: Final = {"default": "standard_only", "standard": "standard_only"}
 
 MISTRAL_REPAIRS: Final = server_repairs(
+    foreign_proofs(lambda format, _: format == MISTRAL),
     MESSAGE_NAMES,
     MISTRAL_EFFORT,
     blank_turns(_VALIDATOR),

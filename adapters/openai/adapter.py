@@ -149,12 +149,15 @@ class OpenAIAdapter:
 
     def decoder(self, request: GenerateRequest) -> OpenAIDecoder:
         vendor, choices = self.vendor, expected_choices(request)
+        decoder: OpenAIDecoder
         if request.stream and vendor.trailer_field:
-            return TrailerFieldDecoder(
+            decoder = TrailerFieldDecoder(
                 self.endpoint, choices=choices, trailer_field=vendor.trailer_field
             )
-        decoder = OpenAIDecoder(self.endpoint, stream=request.stream, choices=choices)
-        decoder.marked = vendor.marked
+        else:
+            decoder = OpenAIDecoder(self.endpoint, stream=request.stream, choices=choices)
+            decoder.marked = vendor.marked
+        decoder.by_block = type(request) is ChatRequest and request.original is not None
         return decoder
 
     @property

@@ -59,6 +59,11 @@ class AnswerHead(Struct, eq=False):
     _open: bool = False
     _news: bool = False
 
+    @property
+    def model(self) -> str:
+        """Return the name of the model that answers; "" until it is known."""
+        return self._started.model
+
     def read(self, data: bytes) -> OpenChunk:
         """Sets `known`. Raises one of `UNREADABLE`, and then `known` is false.
 

@@ -6,6 +6,7 @@ from msgspec import Raw, Struct
 
 from adapters.openai.tool_calls import ToolCalls
 from adapters.openai.wire import NULL, Choice, WireMessage
+from schemas.events import ToolDelta
 
 NOTHING = WireMessage()
 _EMPTY_OBJECT = Raw(b"{}")
@@ -18,6 +19,10 @@ class ChoiceState(Struct, eq=False):
     tools: `None` without any call. by_message: its pieces are messages instead of deltas.
     shown: something of it was emitted. replaced: it has something else in place of a text.
     old_call: the model called by `function_call`, which `tool_calls` replaced.
+    block: the number of the reasoning's block; begun: it has a text, and no proof yet; place: the
+           server's number of it.
+    unproven: pieces of reasoning that came before its block. See adapters.openai.thought_blocks.
+    signatures: of calls that have not begun, by their ids. held: calls that wait for theirs.
     """
 
     tools: ToolCalls | None = None
@@ -27,8 +32,19 @@ class ChoiceState(Struct, eq=False):
     old_call: bool = False
     blank: bool = False
     block: int = 0
+    begun: bool = False
+    place: int | None = None
+    unproven: list[str] = []
+    signatures: dict[str, str] = {}
+    held: list[ToolDelta] = []
     filters: Mapping[str, Raw] = _NO_VERDICTS
     finished: bool = False
+
+    def end_block(self) -> None:
+        """Begin the next block of reasoning."""
+        self.block += 1
+        self.begun, self.place = False, None
+        self.unproven.clear()
 
     def verdicts(self, choice: Choice) -> dict[str, Raw]:
         """Return the content filters' results if they are not empty and have changed."""
@@ -82,5 +98,6 @@ def _says(message: WireMessage) -> bool:
             message.reasoning_signature,
             message.refusal,
             message.opaque,
+            message.thoughts,
         )
     )

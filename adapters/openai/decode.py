@@ -22,6 +22,8 @@ from adapters.openai.finish_reasons import FAILED, FINISH
 from adapters.openai.later_counts import continued
 from adapters.openai.logprobs import refusal_logprobs, token_logprobs
 from adapters.openai.message_repair import repaired
+from adapters.openai.model_families import is_gemini
+from adapters.openai.thought_blocks import DETAILS, last_deltas, reasoning_deltas, signed
 from adapters.openai.tool_calls import ToolCalls
 from adapters.openai.wire import (
     NULL,
@@ -42,7 +44,6 @@ from schemas.events import (
     Finished,
     FinishReason,
     OpaqueDelta,
-    ReasoningDelta,
     RefusalDelta,
     TextDelta,
     TokenLogprob,
@@ -66,9 +67,14 @@ class OpenAIDecoder:
     choices: how many were requested; an answer without `[DONE]` must have that many.
     marked: the server ends every stream with `[DONE]`, so one without it and without usage was cut.
     ended: see EndMarked.
+    by_block: the client's dialect has reasoning in blocks, which `reasoning_details` become; other
+              clients get that field as it came.
+    proof_format: of proofs that name none; "": they count as Claude's.
     """
 
     marked: bool = False
+    by_block: bool = False
+    proof_format: str = ""
     finish: Mapping[str, FinishReason] = FINISH
     failed: frozenset[str] = FAILED
 
@@ -234,18 +240,18 @@ class OpenAIDecoder:
     ) -> None:
         index = choice.index
         before = len(events)
-        reasoning = message.reasoning or message.reasoning_content
-        signature = message.reasoning_signature
-        if reasoning or signature:
-            events.append(
-                ReasoningDelta(
-                    text=reasoning or "",
-                    index=index,
-                    signature=signature or "",
-                    block=state.block,
-                )
+        opaque = message.opaque
+        if (
+            opaque is not None
+            or message.reasoning
+            or message.reasoning_content
+            or message.reasoning_signature
+        ):
+            events += reasoning_deltas(
+                message, state, index, format=self.proof_format, by_block=self.by_block
             )
-            state.block += bool(signature)
+            if opaque and self.by_block:
+                opaque = {name: raw for name, raw in opaque.items() if name != DETAILS}
         text = message.content
         if text is None:
             text = choice.text
@@ -261,7 +267,6 @@ class OpenAIDecoder:
         if message.refusal or refused:
             state.replaced = True
             events.append(RefusalDelta(text=message.refusal or "", index=index, logprobs=refused))
-        opaque = message.opaque
         if opaque:
             state.replaced = True
             state.old_call = state.old_call or "function_call" in opaque
@@ -294,7 +299,13 @@ class OpenAIDecoder:
         if tools is None:
             tools = state.tools = ToolCalls(index, self._head.id)
         for piece in pieces:
-            events.extend(tools.add(piece))
+            deltas = tools.add(piece)
+            if not self.by_block:
+                events.extend(deltas)
+            elif self._stream and is_gemini(self._head.model):
+                state.held += deltas  # Its calls come whole, and their proofs may come later.
+            else:
+                events.extend(signed(deltas, state))
             if len(tools) > TOOLS:
                 what = f"the answer has over {TOOLS} tool calls"
                 raise UpstreamBroken(what, upstream=self._endpoint.name)
@@ -311,6 +322,8 @@ class OpenAIDecoder:
                     f"the answer ended with {ended!r}", upstream=self._endpoint.name, code=code
                 )
         reason = self.finish.get(lower, "stop")
+        if state.held or state.signatures:
+            events.extend(last_deltas(state, index))
         if state.tools:
             if reason == "stop":
                 reason = "tool_calls"

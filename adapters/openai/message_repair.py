@@ -17,6 +17,7 @@ from adapters.openai.wire import (
     LooseChoice,
     LooseChunk,
     OpenChunk,
+    ThoughtPiece,
     ToolPiece,
     WireMessage,
     read_list,
@@ -55,8 +56,7 @@ class _Split(Struct, kw_only=True):
     """A list of parts, joined by kind in order."""
 
     text: list[str] = []
-    reasoning: list[str] = []
-    signature: str = ""
+    thoughts: list[ThoughtPiece] = []
     refusal: list[str] = []
     rest: list[Raw] = []
 
@@ -112,16 +112,18 @@ def _message(fields: dict[str, Raw]) -> WireMessage:
     split = _content(fields.get("content", NULL))
     if split.rest:
         opaque[CONTENT_PARTS] = Raw(_encode(split.rest))
-    thoughts = [as_text(fields.get(name, NULL)) for name in ("reasoning", "reasoning_content")]
-    reasoning = thoughts[0] or thoughts[1]
+    names = ("reasoning", "reasoning_content")
+    reasoning = next((text for one in names if (text := as_text(fields.get(one, NULL)))), None)
+    proven = any(one.signature or one.data for one in split.thoughts)
     return WireMessage(
         role="assistant",
         content=_joined(split.text),
         refusal=as_text(fields.get("refusal", NULL)) or _joined(split.refusal),
-        reasoning=reasoning or _joined(split.reasoning),
-        reasoning_signature=as_text(fields.get("reasoning_signature", NULL)) or split.signature,
+        reasoning=reasoning or _joined([one.text for one in split.thoughts]),
+        reasoning_signature=as_text(fields.get("reasoning_signature", NULL)),
         tool_calls=_tools(fields.get("tool_calls", NULL)) or None,
         opaque=opaque,
+        thoughts=tuple(split.thoughts) if proven else None,
     )
 
 
@@ -147,15 +149,7 @@ def _content(raw: Raw) -> _Split:
             split.rest.append(piece)
             continue
         if part.summary or part.thinking or part.signature:
-            thought = part.summary or part.thinking or ()
-            summaries = (_Summary(text=thought),) if isinstance(thought, str) else thought
-            if any(summary.data for summary in summaries):
-                split.rest.append(piece)
-                continue
-            for summary in summaries:
-                split.reasoning.append(summary.text)
-                split.signature += summary.signature or ""
-            split.signature += part.signature or ""
+            split.thoughts += _thoughts(part)
         elif part.type in ("text", "output_text") and part.text is not None:
             split.text.append(part.text)
             split.rest += [piece] if _has_more(piece, "text") else []
@@ -165,6 +159,18 @@ def _content(raw: Raw) -> _Split:
         elif part.type not in ("reasoning", "thinking"):
             split.rest.append(piece)
     return split
+
+
+def _thoughts(part: _Part) -> list[ThoughtPiece]:
+    """Return each of Databricks' summaries, or Mistral's one chunk, which has one signature."""
+    thought = part.summary or part.thinking or ()
+    if isinstance(thought, str) or part.signature:
+        texts = [thought] if isinstance(thought, str) else [one.text for one in thought]
+        return [ThoughtPiece(text="".join(texts), signature=part.signature or "")]
+    return [
+        ThoughtPiece(text=one.text, signature=one.signature or "", data=one.data or "")
+        for one in thought
+    ]
 
 
 def _is_part(piece: Raw) -> bool:

@@ -4,13 +4,23 @@ The dialect does not define such a field: what is `reasoning_content` to one ven
 to the next, and several answer the other's with a 400.
 """
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from adapters.openai.encode import Body, encode_body, message
+from adapters.openai.reasoning_details import details_of
+from adapters.openai.thought_blocks import DETAILS
 from adapters.openai.wire import read_object
 from schemas.messages import Message, thinking_of
 from schemas.requests import ChatRequest
+
+
+class _Calls(Struct, frozen=True, kw_only=True):
+    tool_calls: list[dict[str, Raw]]
+
+
+_calls = msgspec.json.Decoder(_Calls)
 
 FIELDS = ("reasoning", "reasoning_content", "reasoning_details", "reasoning_signature")
 """Names under which a client of the gateway may have sent it."""
@@ -27,13 +37,29 @@ def with_thoughts(request: ChatRequest, fields: tuple[str, ...]) -> ChatRequest:
     return replace(request, messages=turns)
 
 
+def _unsigned(calls: object) -> list[dict[str, Raw]]:
+    """Return calls without the proofs that are in `reasoning_details`."""
+    return [
+        {name: raw for name, raw in call.items() if name != "extra_content"}
+        for call in _calls.decode(encode_body({"tool_calls": calls})).tool_calls
+    ]
+
+
 def _thinks(one: Message) -> bool:
-    return bool(one.reasoning or one.thoughts or one.signature)
+    signed = any(call.signature for call in one.tool_calls)
+    return bool(one.reasoning or one.thoughts or one.signature or signed)
 
 
 def _moved(one: Message, fields: tuple[str, ...]) -> Message:
     sent: Body = {**read_object(one.raw)} if isinstance(one.raw, Raw) else message(one)
     kept = {name: value for name, value in sent.items() if name not in FIELDS or name in fields}
+    if DETAILS in fields:
+        details = details_of(one, sent)
+        kept = {name: value for name, value in kept.items() if name != DETAILS}
+        if details is not None:
+            kept[DETAILS] = details
+        if any(call.signature for call in one.tool_calls):
+            kept["tool_calls"] = _unsigned(kept["tool_calls"])
     text = thinking_of(one)
     if fields and text and not any(name in kept for name in fields):
         kept[fields[0]] = text

@@ -1,6 +1,6 @@
 """Repair rules of the OpenAI dialect, by the kind of server."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final
 
 from msgspec.structs import replace
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from adapters.form_repairs.answer_fields import (
     ANSWERS,
     GATEWAYS,
+    OF_CALLS,
     REFUSAL,
     AnswerFields,
     answer_fields,
@@ -101,6 +102,18 @@ def _of_unknown(model: str) -> AnswerFields:
     kept = frozenset[str]() if is_gemini(model) else frozenset({"extra_content"})
     return AnswerFields(messages=GATEWAYS, calls=kept)
 
+
+def _of_openrouter(model: str) -> AnswerFields:
+    """Return what OpenRouter does not read: Gemini's proofs of calls it has in another place."""
+    kept = frozenset({"extra_content"} if is_gemini(model) else ())
+    return AnswerFields(messages=_OPENROUTERS, calls=OF_CALLS - kept)
+
+
+_OPENROUTERS: Final = ANSWERS - {"annotations", "images", "model"}
+
+OPENROUTERS_FIELDS: Final = answer_fields(
+    "https://openrouter.ai/docs/api/api-reference/chat", of=_of_openrouter
+)
 
 _CLAUDE: Final = (
     blank_text("https://github.com/vercel/ai/issues/14612", with_calls=True),
@@ -199,16 +212,13 @@ SERVER_REPAIRS: Final = (*MARKED_REPAIRS, _CACHES_ITSELF)
 """Every other server but OpenAI's and Azure's."""
 
 
-def server_repairs(
-    *more: Repair, marks: bool = False, reads: Collection[str] = ()
-) -> tuple[Repair, ...]:
+def server_repairs(*more: Repair, marks: bool = False) -> tuple[Repair, ...]:
     """Return the rules of a server with some of its own.
 
-    marks: it reads marks of prompt caches. reads: fields of answers that it reads when they come
-    back. more: rules of its own; one of the name of a common rule replaces that.
+    marks: it reads marks of prompt caches. more: rules of its own; one of the name of a common rule
+    replaces that.
     """
     common = MARKED_REPAIRS if marks else SERVER_REPAIRS
-    own = (answer_fields(_MESSAGE, reads), *more) if reads else more
-    names = {rule.name for rule in own}
+    names = {rule.name for rule in more}
     last = () if MISTRAL_ORDER.name in names else (MISTRAL_ORDER,)
-    return (*[rule for rule in common if rule.name not in names], *own, *last)
+    return (*[rule for rule in common if rule.name not in names], *more, *last)

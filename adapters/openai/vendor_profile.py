@@ -8,6 +8,7 @@ from msgspec import Struct
 from adapters.base import ALL_THOUGHTS, READABLE, Range
 from adapters.openai.model_families import is_claude, no_model
 from adapters.openai.repairs import COMPATIBLE_REPAIRS, server_repairs
+from adapters.openai.thought_blocks import DETAILS
 from adapters.repairs.rule import Repair
 from schemas.fields import Task
 from schemas.messages import ThoughtKind
@@ -64,7 +65,7 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     ranges:      other limits, by field.
     thoughts:    the message fields in which reasoning may be sent back, the first for what we
                  write; `None`: unknown, so it is sent as the client wrote it. Some vendors answer
-                 any other with a 400.
+                 any other with a 400. `reasoning_details` have proofs too.
     marked:      every stream ends with `[DONE]`; one without it and without usage was cut short.
     prefix_path: where a last message with `prefix: true` is continued; "": nowhere.
     trailer_field: a field of a stream's last frame that may hold usage or an error.
@@ -109,6 +110,8 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
     def read_thoughts(self) -> frozenset[ThoughtKind]:
         """See Supports: all reasoning that a client sends back, only its text, or none."""
         if self.thoughts is None:
+            return ALL_THOUGHTS
+        if DETAILS in self.thoughts:
             return ALL_THOUGHTS
         return READABLE if self.thoughts else frozenset()
 

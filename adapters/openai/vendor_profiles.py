@@ -20,7 +20,12 @@ from adapters.model_limits.settings import least_tokens
 from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, GROQ, MOONSHOT, OPENROUTER, XAI, ZAI
 from adapters.openai.model_families import is_openais
 from adapters.openai.more_vendor_profiles import MORE
-from adapters.openai.repairs import OPENAI_REPAIRS, OPENAIS_FORMS, server_repairs
+from adapters.openai.repairs import (
+    OPENAI_REPAIRS,
+    OPENAIS_FORMS,
+    OPENROUTERS_FIELDS,
+    server_repairs,
+)
 from adapters.openai.vendor_profile import REFERENCE_ONLY, Source, VendorProfile
 from adapters.repairs.hints import MESSAGE_NAMES
 from adapters.repairs.private_fields import private_fields
@@ -332,12 +337,13 @@ _ROWS: tuple[VendorProfile, ...] = (
                 example_model="openai/gpt-4.1",
             ),
             *OPENROUTER,
+            OPENROUTERS_FIELDS,
             marks=True,
-            reads=("annotations", "images", "model"),
         ),
         cache_marks=every_model,
         marked=True,
         base_url="https://openrouter.ai/api/v1",
+        thoughts=("reasoning", "reasoning_content", "reasoning_details"),
         unsupported=frozenset({"n", "best_of"}),
         extra_fields=frozenset({"top_k", "min_p", "repetition_penalty"}),
         max_tokens="max_completion_tokens",

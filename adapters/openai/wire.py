@@ -58,12 +58,28 @@ class ToolPiece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, g
     more: dict[str, Raw] = {}
 
 
+class ThoughtPiece(Struct, frozen=True, kw_only=True, gc=False):
+    """A block of reasoning, or a piece of one, where a server sends them apart.
+
+    data: reasoning that only the vendor reads. format: of the signature or data.
+    place: the server's number of the block; `None` if it has none.
+    id:    of OpenAI's reasoning item, or of the call of a tool that `data` belongs to.
+    """
+
+    text: str = ""
+    signature: str = ""
+    data: str = ""
+    format: str = ""
+    place: int | None = None
+    id: str = ""
+
+
 class WireMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """A complete message, or a piece of one. Fields typed `None` may be present, but empty.
 
     annotations: empty in every plain answer of OpenAI's.
     opaque: unknown fields, which `repaired` collects; its name on the wire is one that no server
-    sends.
+    sends, as that of `thoughts`: reasoning in parts of the content of which some have proofs.
     """
 
     role: str | None = None
@@ -77,6 +93,7 @@ class WireMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     audio: None = None
     annotations: tuple[()] | None = None
     opaque: dict[str, Raw] | None = field(default=None, name="(opaque)")
+    thoughts: tuple[ThoughtPiece, ...] | None = field(default=None, name="(thoughts)")
 
 
 class Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -68,7 +68,6 @@ DATABRICKS: tuple[Difference, ...] = (
     Difference(f"{SAID}.content", "other", "of parts, one of them reasoning, becomes text"),
     Difference(f"{SAID}.reasoning_details", "added", "reasoning with its proof"),
     Difference(f"{SAID}.reasoning_signature", "added", "its proof"),
-    Difference(f"{SAID}.content_parts", "added", "reasoning that only the vendor reads"),
     Difference(
         f"{SAID}.tool_calls.*.function.arguments", "added", "a call without arguments has `{}`"
     ),

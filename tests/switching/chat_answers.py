@@ -51,8 +51,10 @@ def streamed(whole: Json, parts: Callable[[Json], list[Json]] | None = None) -> 
                 deltas += _call_deltas(dicts(value))
             case "content" if parts is not None:
                 deltas += parts(message)
+            case "reasoning" if "reasoning_details" in message:
+                pass
             case "reasoning_details":
-                deltas += [{name: [one]} for one in dicts(value)]
+                deltas += [piece for one in dicts(value) for piece in _detail_deltas(one)]
             case _ if isinstance(value, str):
                 deltas += [{name: half} for half in halves(value)]
             case _ if value is not None:
@@ -62,6 +64,19 @@ def streamed(whole: Json, parts: Callable[[Json], list[Json]] | None = None) -> 
     end = chunk({}, choice["finish_reason"])
     usage = sse({**head, "choices": (), "usage": whole["usage"]})
     return [*map(chunk, deltas), end, usage, DONE]
+
+
+def _detail_deltas(detail: Json) -> list[Json]:
+    """Return a block of reasoning in pieces, next to their text; its signature comes last."""
+    if "text" not in detail:
+        return [{"reasoning_details": [detail]}]
+    plain = {name: value for name, value in detail.items() if name not in ("text", "signature")}
+    pieces: list[Json] = [
+        {"reasoning": half, "reasoning_details": [{**plain, "text": half}]}
+        for half in halves(str(detail["text"]))
+    ]
+    ended = {**plain, "signature": detail["signature"]}
+    return [*pieces, {"reasoning_details": [ended]}]
 
 
 def _call_deltas(calls: Sequence[Json]) -> list[Json]:

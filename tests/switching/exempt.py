@@ -9,7 +9,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from tests.switching.clients import Echo
 from tests.switching.scene import SceneName
 from tests.switching.switch import Case
 
@@ -31,49 +30,13 @@ class Exempt(Struct, frozen=True, kw_only=True):
         )
 
 
-def _shown(
-    client: str, first: str, second: str, scene: SceneName, *, echo: Echo = "everything"
-) -> Case:
-    stream = echo == "sdk"
-    return Case(client=client, first=first, second=second, scene=scene, stream=stream, echo=echo)
+def _shown(client: str, first: str, second: str, scene: SceneName) -> Case:
+    return Case(
+        client=client, first=first, second=second, scene=scene, stream=False, echo="everything"
+    )
 
-
-_OTHERS: Final = ("messages", "responses")
 
 EXEMPT: Final[Sequence[Exempt]] = (
-    Exempt(
-        vendor="mistral",
-        says=r"Invalid `signature` in `thinking` block|a proof of mistral",
-        because="Mistral's proofs have no format, so that they count as Claude's.",
-        example=_shown("chat", "mistral", "anthropic", "calls"),
-    ),
-    Exempt(
-        vendor="openrouter",
-        says=r"a proof of openrouter does not come back|reasoning is left out and not named",
-        because="`reasoning_details` of OpenRouter reach chat clients alone.",
-        example=_shown("messages", "openrouter", "openrouter", "calls"),
-        clients=_OTHERS,
-    ),
-    Exempt(
-        vendor="openrouter",
-        says=r"reasoning_signature: unknown member",
-        because="OpenRouter gets the gateway's own `reasoning_signature`, which it ignores.",
-        example=_shown("chat", "anthropic", "openrouter", "calls"),
-        clients=("chat",),
-    ),
-    Exempt(
-        vendor="openrouter",
-        says=r"tool_calls\[\]\.index is named as left out and arrives",
-        because="A call's index, which OpenRouter's deltas have, is in its request twice.",
-        example=_shown("chat", "openrouter", "openrouter", "calls", echo="sdk"),
-        clients=("chat",),
-    ),
-    Exempt(
-        vendor="databricks",
-        says=r"a proof of databricks does not come back|reasoning is left out and not named",
-        because="Databricks' encrypted reasoning is in `content_parts`, for chat clients alone.",
-        example=_shown("messages", "databricks", "databricks", "thought"),
-    ),
     Exempt(
         vendor="azure",
         says=r"\.context: (unknown member|Extra inputs)",

@@ -37,16 +37,22 @@ def of_head(
     if thinking and all(one in text for one in thoughts if isinstance(one, str)):
         yield f"reasoning is named as left out and is not: {thinking}"
     for name in others:
-        member = name.rpartition(".")[2].removesuffix("[]")
+        *around, member = [one.removesuffix("[]") for one in name.split(".")]
+        parent = around[-1] if around else ""
         values = _under(member, items)
         if not values:
             yield f"{name} is named as left out and was not sent"
-        elif all(one in _under(member, body) for one in values):
+        elif all(one in _under(member, _inside(parent, body)) for one in values):
             yield f"{name} is named as left out and arrives"
 
 
 def _names(header: str) -> list[str]:
     return [name for name in header.split(", ") if name]
+
+
+def _inside(member: str, body: Json) -> object:
+    """Return the values under a name; all of a body whose vendor has another name."""
+    return _under(member, body) or body
 
 
 def _under(member: str, value: object) -> list[object]:

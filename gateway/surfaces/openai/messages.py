@@ -4,15 +4,16 @@ from typing import Final
 
 import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
 from gateway.surfaces.decoding import invalid_request, is_null, null_to_unset
 from gateway.surfaces.openai.parts import read_calls, read_parts
-from gateway.surfaces.openai.reasoning import read_reasoning
+from gateway.surfaces.openai.reasoning import call_proofs, read_reasoning
 from gateway.surfaces.openai.stream_chunks import encode
 from gateway.surfaces.openai.wire import ALLOWED
 from gateway.surfaces.strict_structs import strict
 from schemas.errors import InvalidRequest
-from schemas.messages import Message, OpaquePart, Part, Role, TextPart
+from schemas.messages import Message, OpaquePart, Part, Role, TextPart, Thought, ToolCall
 
 
 class _MessageWire(Struct, frozen=True, kw_only=True):
@@ -105,7 +106,7 @@ def _without_nulls(wire: _MessageWire, raw: Raw) -> Raw:
 def _read(wire: _MessageWire, raw: Raw, place: int, strictly: bool) -> Message:
     role, content = wire.role, wire.content
     if strictly and isinstance(wire.refusal, str):
-        raise _wrong(place, "refusal", "is no field of OpenAI's requests that others know")
+        raise _wrong(place, "refusal", "is not a field of OpenAI's requests that others know")
     if role == "assistant":
         return _read_assistant(wire, raw, place, strictly)
     if wire.tool_calls:
@@ -141,7 +142,11 @@ def _read_assistant(wire: _MessageWire, raw: Raw, place: int, strictly: bool) ->
     if wire.function_call is not UNSET or wire.audio is not UNSET:
         opaque = (*opaque, *_other_dialect(wire))
     thinking = wire.reasoning if isinstance(wire.reasoning, str) else wire.reasoning_content
-    thoughts = read_reasoning(wire.reasoning_details, place) if wire.reasoning_details else ()
+    thoughts: tuple[Thought, ...] = ()
+    if wire.reasoning_details:
+        thoughts = read_reasoning(wire.reasoning_details, place)
+        if calls:
+            calls = _signed(calls, call_proofs(thoughts, wire.reasoning_details))
     signature = wire.reasoning_signature
     return Message(
         role="assistant",
@@ -152,6 +157,16 @@ def _read_assistant(wire: _MessageWire, raw: Raw, place: int, strictly: bool) ->
         signature=UNSET if signature is None else signature,
         thoughts=thoughts,
         raw=raw,
+    )
+
+
+def _signed(calls: tuple[ToolCall, ...], proofs: dict[str, str]) -> tuple[ToolCall, ...]:
+    """Return the calls with the proofs that the client sends elsewhere."""
+    return tuple(
+        [
+            one if one.signature or one.id not in proofs else replace(one, signature=proofs[one.id])
+            for one in calls
+        ]
     )
 
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 from gateway.surfaces.decoding import invalid_request
 from gateway.surfaces.openai.wire import ALLOWED
 from schemas.events import ReasoningDelta
-from schemas.messages import CLAUDE, Thought
+from schemas.messages import CLAUDE, GEMINI, ITEM_FORMATS, Thought, item_proof
 
 UNKNOWN = "unknown"
 """OpenRouter's name for an unknown format."""
@@ -32,9 +32,14 @@ class ReasoningDetail(Struct, frozen=True, kw_only=True):
 
 
 class _Read(Struct, frozen=True, kw_only=True):
-    """For `reasoning.summary` the text is in `summary`."""
+    """For `reasoning.summary` the text is in `summary`.
+
+    id: of OpenAI's item, or of the call that Gemini signs.
+    """
 
     type: str
+    id: str | None = None
+    index: int | None = None
     text: str | None = None
     summary: str | None = None
     signature: str | None = None
@@ -46,24 +51,59 @@ _read: Final = msgspec.json.Decoder(_Read)
 
 
 def read_reasoning(raws: list[Raw], message: int) -> tuple[Thought, ...]:
-    """message: its index, used in error paths. Raises InvalidRequest."""
+    """Return the blocks. A client that keeps a stream's pieces sends a block in several entries.
+
+    message: its index, used in error paths. Raises InvalidRequest.
+    """
     thoughts: list[Thought] = []
+    before: _Read | None = None
     for place, raw in enumerate(raws):
         try:
             read = _read.decode(raw)
         except (DecodeError, RecursionError) as exc:
             where = f"messages[{message}].reasoning_details[{place}]"
             raise invalid_request(exc, where, ALLOWED) from exc
-        text = read.text if read.summary is None else read.summary
-        thoughts.append(
-            Thought(
-                text=text or "",
-                signature=read.signature or "",
-                data=read.data or "",
-                format="" if read.format == UNKNOWN else read.format or "",
-            )
-        )
+        thought = _thought(read)
+        if before is not None and _continues(read, before, thoughts[-1]):
+            thoughts[-1] = _joined(thoughts[-1], thought)
+        else:
+            thoughts.append(thought)
+        before = read
     return tuple(thoughts)
+
+
+def _thought(read: _Read) -> Thought:
+    text = read.text if read.summary is None else read.summary
+    format, data = "" if read.format == UNKNOWN else read.format or "", read.data or ""
+    if data and format in ITEM_FORMATS:
+        data = item_proof(read.id or "", data)
+    return Thought(text=text or "", signature=read.signature or "", data=data, format=format)
+
+
+def _continues(read: _Read, before: _Read, thought: Thought) -> bool:
+    """Return whether an entry belongs to the one before: a piece of it, or a summary's proof."""
+    if thought.signature or thought.data:
+        return False
+    if read.type == "reasoning.encrypted":
+        summed = before.type == "reasoning.summary" and read.format in ITEM_FORMATS
+        return summed and read.id == before.id
+    return read.type == before.type and read.index is not None and read.index == before.index
+
+
+def _joined(thought: Thought, more: Thought) -> Thought:
+    return Thought(
+        text=thought.text + more.text,
+        signature=more.signature or more.data,
+        format=more.format or thought.format,
+    )
+
+
+def call_proofs(thoughts: tuple[Thought, ...], raws: list[Raw]) -> dict[str, str]:
+    """Return Gemini's proofs of calls by their ids, from entries that have been read."""
+    if not any(one.data and one.format == GEMINI for one in thoughts):
+        return {}
+    read = [_read.decode(raw) for raw in raws]
+    return {one.id: one.data for one in read if one.format == GEMINI and one.id and one.data}
 
 
 def reasoning_details(thoughts: Iterable[Thought]) -> list[ReasoningDetail]:

@@ -11,7 +11,7 @@ from adapters.databricks.messages import databricks_message
 from adapters.testing import request_for, translate
 from schemas.errors import UpstreamBusy, UpstreamFailed, UpstreamRefused, UpstreamRejected
 from schemas.events import Event, Finished, ReasoningDelta, TextDelta, Usage
-from schemas.messages import FunctionTool, Message, OpaquePart, TextPart, Thought
+from schemas.messages import CLAUDE, FunctionTool, Message, OpaquePart, TextPart, Thought
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.sampling import Sampling
 from schemas.secret import Secret
@@ -153,10 +153,10 @@ def test_reasoning_in_a_list_of_contents_is_reasoning() -> None:
 
     assert [one for one in streamed if isinstance(one, ReasoningDelta)] == [
         ReasoningDelta(text="Let me think"),
-        ReasoningDelta(text="", signature="c2ln"),
+        ReasoningDelta(text="", signature="c2ln", format=CLAUDE),
     ]
     assert whole[1:4] == [
-        ReasoningDelta(text="Let me think", signature="c2ln"),
+        ReasoningDelta(text="Let me think", signature="c2ln", format=CLAUDE),
         TextDelta(text="Yes."),
         Finished(reason="stop"),
     ]

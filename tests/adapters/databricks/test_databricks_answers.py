@@ -17,7 +17,7 @@ from schemas.errors import (
     UpstreamRejected,
 )
 from schemas.events import Usage
-from schemas.messages import Message, OpaquePart, TextPart, Thought
+from schemas.messages import CLAUDE, Message, OpaquePart, TextPart, Thought
 from schemas.requests import ChatRequest, CompletionRequest, EmbeddingsRequest
 from schemas.secret import Secret
 from tests.adapters.openai.openai_doubles import HELLO, WHOLE_CHAT
@@ -93,7 +93,7 @@ def test_a_stream_of_reasoning_and_tools_is_kept_apart() -> None:
     answer = answer_of(fixture("databricks/chat-stream-thought-and-two-tools"))
 
     [choice] = answer.choices
-    assert choice.thoughts == [Thought(text="Two cities", signature="c2ln")]
+    assert choice.thoughts == [Thought(text="Two cities", signature="c2ln", format=CLAUDE)]
     assert choice.text == "Looking."
     assert [(call.id, call.name, call.arguments) for call in choice.tool_calls] == [
         ("t1", "weather", '{"at": "Zürich"}'),
@@ -115,12 +115,10 @@ def test_reasoning_tokens_are_counted_separately() -> None:
 def test_reasoning_that_only_the_vendor_can_read_is_sent_both_ways() -> None:
     [choice] = answer_of(fixture("databricks/chat-encrypted-thought")).choices
     assert choice.text == "Yes."
-    parts = choice.opaque["content_parts"]
-    told = {"role": "assistant", "content": "Yes.", "content_parts": parts, "refusal": None}
+    assert choice.thoughts == [Thought(data="ZW5jcnlwdGVk", format=CLAUDE)]
 
-    back = sent(Message(role="assistant", content="Yes.", raw=Raw(msgspec.json.encode(told))))
+    back = sent(Message(role="assistant", content="Yes.", thoughts=tuple(choice.thoughts)))
 
-    assert msgspec.json.decode(parts) == [msgspec.json.decode(ENCRYPTED)]
     assert back == {
         "role": "assistant",
         "content": [msgspec.json.decode(ENCRYPTED), {"type": "text", "text": "Yes."}],

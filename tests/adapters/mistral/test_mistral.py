@@ -16,6 +16,7 @@ from schemas.errors import (
     UpstreamRejected,
 )
 from schemas.events import Event, Finished, ReasoningDelta, TextDelta
+from schemas.messages import MISTRAL as MISTRALS
 from schemas.messages import (
     AudioPart,
     FunctionTool,
@@ -137,7 +138,11 @@ def test_reasoning_is_sent_back_as_chunks_before_the_text() -> None:
         b'{"role":"assistant","content":"Yes.","reasoning":"ab","reasoning_content":"ab",'
         b'"reasoning_details":[],"content_parts":[{"type":"reference","reference_ids":[1]}]}'
     )
-    thoughts = (Thought(text="a", signature="s"), Thought(text="b"), Thought(data="hidden"))
+    thoughts = (
+        Thought(text="a", signature="s", format=MISTRALS),
+        Thought(text="b", signature="another vendor's"),
+        Thought(data="hidden"),
+    )
     turn = Message(role="assistant", content="Yes.", thoughts=thoughts, raw=raw)
     kept = OpaquePart(type="thinking", raw=Raw(b'{"type":"thinking","thinking":[]}'))
     parts = Message(role="assistant", content=(kept, TextPart(text="x")), reasoning="again")
@@ -218,7 +223,7 @@ def test_thinking_streams_as_reasoning_and_ends_with_its_signature() -> None:
     assert [one for one in found if isinstance(one, ReasoningDelta)] == [
         ReasoningDelta(text="Let me"),
         ReasoningDelta(text=" see."),
-        ReasoningDelta(text="", signature="c2ln"),
+        ReasoningDelta(text="", signature="c2ln", format=MISTRALS),
     ]
     assert TextDelta(text="Yes.") in found
     assert Finished(reason="length", native="model_length") in found

@@ -120,7 +120,9 @@ def test_content_as_a_list_is_split_into_reasoning_text_and_refusal() -> None:
     found = whole(message({"role": "assistant", "content": parts}))
 
     assert found[1:-1] == [
-        ReasoningDelta(text="so on!", signature="s1"),
+        ReasoningDelta(text="so", signature="s1"),
+        ReasoningDelta(text=" on", block=1),
+        ReasoningDelta(text="!", block=1),
         TextDelta(text="Yes."),
         RefusalDelta(text="but no"),
     ]

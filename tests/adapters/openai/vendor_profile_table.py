@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from adapters.base import Range
+from adapters.openai.thought_blocks import DETAILS
 from adapters.openai.vendor_profile import Source, VendorProfile
 from adapters.openai.vendor_profiles import VENDORS
 
@@ -68,7 +69,8 @@ def others(vendor: VendorProfile) -> Iterable[str]:
     for field, bounds in vendor.ranges.items():
         yield f"{code([field])} {words(bounds)}"
     if vendor.thoughts:
-        yield f"reasoning is sent back as `{vendor.thoughts[0]}`"
+        proofs = ", with proofs in `reasoning_details`" * (DETAILS in vendor.thoughts)
+        yield f"reasoning is sent back as `{vendor.thoughts[0]}`{proofs}"
     if vendor.trailer_field:
         yield f"usage and errors in {code([vendor.trailer_field])}"
 
