@@ -24,15 +24,13 @@ def access_line(
     record: RequestRecord, status: int, ended: float, offset: float, prices: Prices
 ) -> AccessLine:
     """Build the access line of a finished request. offset: Unix time minus the clock, seconds."""
-    prompt = record.estimated_prompt_tokens
-    usage, source = counted(record.usage, record.deltas, record.task, prompt)
+    counts = record.usage, record.deltas, record.task, record.estimated_prompt_tokens
+    usage, source = counted(*counts)
     price = prices.of(record.backend) if prices.any and source else None
     first, part, cache, free = record.first_content_at, record.participation, record.cache, None
     if cache is not None and cache.outcome == "hit":
         usage, free = cache.usage or Usage(), 0.0  # as counted when the answer was made
-    tier = record.service_tier
-    if usage.raw is not None or not source:
-        tier = _tier(record, usage) if source else ""
+    tier = record.service_tier if usage.raw is None and source else _tier(record, usage, source)
     # By position, in the order of the fields: more than 15 keywords go through a dictionary.
     return AccessLine(
         ended + offset,
@@ -84,8 +82,10 @@ def access_line(
     )
 
 
-def _tier(record: RequestRecord, usage: Usage) -> str:
+def _tier(record: RequestRecord, usage: Usage, source: Source) -> str:
     """Return the service tier that the counts name, else the one that the answer names."""
+    if not source:
+        return ""
     named = None if usage.raw is None else tier_in_usage(usage.raw)
     return record.service_tier if named is None else named
 
