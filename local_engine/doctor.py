@@ -88,7 +88,7 @@ def dtype_reason(device: str, available: Available) -> str:
 
 def _kernels(device: str, dtype: torch.dtype) -> Iterator[Line]:
     """Call every kernel of the device once and compare its result with torch's."""
-    selection = select_kernels(device, dtype, TYPICAL, thorough=True)
+    selection = select_kernels(device, dtype, (TYPICAL,), thorough=True)
     for trial in selection.trials:
         yield f"kernel {trial.kernel}", trial.problem or f"matches torch, used for {trial.role}"
     if not selection.trials:

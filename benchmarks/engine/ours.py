@@ -47,7 +47,7 @@ class Ours:
         halves = any(isinstance(module, HalfLinear) for module in loaded.module.modules())
         self.weight_bytes = 2 if halves else dtype.itemsize
         self._shape, self._dtype = shape, dtype
-        selection = select_kernels(device, dtype, loaded.shape)
+        selection = select_kernels(device, dtype, loaded.shapes)
         if device == "cpu":
             kernels = cpu_kernels(compile, device, dtype, lambda _: None)
             selection = replace(selection, kernels=kernels)

@@ -1,13 +1,15 @@
 """The forward pass: pack a step, run the model once, return the rows to sample from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import torch
 from msgspec import Struct
 from msgspec.structs import replace
 from torch import Tensor
+from transformers.configuration_utils import PreTrainedConfig
 
+from local_engine.execution.eager_trial import DECODED, PROMPT, compare_with_eager
 from local_engine.execution.fused_decoder import FusedDecoder, fused_decoder
 from local_engine.execution.prompt_tuning import Overlay, overlay
 from local_engine.loading.checkpoint import Loaded
@@ -15,6 +17,7 @@ from local_engine.ops.attention import RAGGED, AttentionParams, Group, Plan, Sha
 from local_engine.ops.cuda import FlashCache
 from local_engine.ops.cuda_graphs import Capture, DecodeGraphs
 from local_engine.ops.kernels import TORCH, Kernels
+from local_engine.ops.layer_rules import LayerRule, check_layers, rules_of, take_over
 from local_engine.peft.lora_layers import group_rows
 from local_engine.scheduling.scheduler import Chunk
 from local_engine.scheduling.sequence import Sequence as TokenSequence
@@ -68,9 +71,14 @@ class Runner:
         self.block_size = kernels.page
         self._cache = TORCH.cache(self.block_size)
         self._fused: FusedDecoder | None = None
+        config = loaded.config
         try:
+            check_layers(config)
+            self._rules = rules_of(loaded.module, config)
+            take_over(loaded.module, taken=True)
+            self._compare_with_eager(config)
             expected, layer_params = self._trial()
-        except (RuntimeError, TypeError, ValueError) as exc:
+        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as exc:
             raise InvalidConfig((f"the model's layers cannot be run here: {exc}",)) from exc
         if self._cache.layers != loaded.layers:
             raise InvalidConfig(
@@ -156,7 +164,7 @@ class Runner:
         )
         self._adapt(laid)
         packed = torch.tensor([ids, positions, slots], device=self._device)
-        plan = self._plan(packed[2], groups, spans, shares)
+        plan = self._plan(packed[2], packed[1], groups, spans, shares)
         keep = None if len(wanted) == len(ids) else torch.tensor(wanted or [0], device=self._device)
         logits: Tensor | None = None
         if self.graphs is not None and keep is None and replaced is None:
@@ -222,13 +230,49 @@ class Runner:
         places = torch.arange(TRIAL_TOKENS, device=self._device)
         span = Span(row=0, count=TRIAL_TOKENS, runs=((0, TRIAL_TOKENS),))
         share = Share(count=TRIAL_TOKENS, keys=TRIAL_TOKENS, blocks=(0,))
-        plan = self._plan(places, (), (span,), (share,))
+        plan = self._plan(places, places, (), (span,), (share,))
         ids = places * 37 % self._loaded.vocab
         return self._run(ids, places, None, plan), plan.layer_params
+
+    def _compare_with_eager(self, config: PreTrainedConfig) -> None:
+        """Raises WrongAttention if the engine's attention is not the model's own."""
+        count = min(PROMPT + DECODED, self._loaded.context)
+        ids = torch.arange(count, device=self._device) * 37 % self._loaded.vocab
+        compare_with_eager(self._loaded.module, config, ids, self._steps)
+
+    @torch.inference_mode()
+    def _steps(
+        self, ids: Tensor, prompt: int, rules: Mapping[int, LayerRule]
+    ) -> tuple[Tensor, Mapping[int, int]]:
+        """See `eager_trial.Steps`: one sequence over torch's operations and a cache of its own."""
+        pages = -(-len(ids) // self.block_size)
+        cache, size = TORCH.cache(pages * self.block_size), self.block_size
+        first: dict[int, int] = {}
+        logits: list[Tensor] = []
+        start = 0
+        for end in (prompt, *range(prompt + 1, len(ids) + 1)):
+            places = torch.arange(start, end, device=self._device)
+            blocks = tuple(range(-(-end // size)))
+            plan = Plan(
+                cache=cache,
+                slots=places,
+                groups=(),
+                spans=(Span(row=0, count=end - start, runs=((0, end),)),),
+                shares=(Share(count=end - start, keys=end, blocks=blocks),),
+                masks={},
+                layer_params={},
+                rules=rules,
+                positions=places,
+                calls=None if start else first,
+            )
+            logits.append(self._run(ids[start:end], places, None, plan))
+            start = end
+        return torch.cat(logits), first
 
     def _plan(
         self,
         slots: Tensor,
+        positions: Tensor,
         groups: tuple[Group, ...],
         spans: tuple[Span, ...],
         shares: tuple[Share, ...],
@@ -241,6 +285,8 @@ class Runner:
             shares=shares,
             masks={},
             layer_params={},
+            rules=self._rules,
+            positions=positions,
         )
 
 

@@ -17,6 +17,14 @@ from transformers.modeling_utils import AttentionInterface, PreTrainedModel
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
+from local_engine.loading.hub_files import check_declared, check_stored
+from local_engine.loading.stored_weights import (
+    Extras,
+    LoadingReport,
+    layers_of,
+    predictors_of,
+    refuse_incomplete,
+)
 from local_engine.ops.attention import NAME, Plan, attend
 from local_engine.ops.linear import optimise
 from local_engine.ops.self_test import Shape
@@ -52,10 +60,11 @@ class Output(Protocol):
 class Loaded(Struct, frozen=True, kw_only=True, eq=False):
     """A model on its device, in evaluation mode.
 
+    config:    of the text model.
     context:   the most tokens that it supports.
     vocab:     columns of its logits.
     layers:    number of layers that must attend through the engine.
-    shape:     of a layer; of the first one if they differ.
+    shapes:    of the layers, each different one once.
     generation: the checkpoint's defaults.
     embed:     its token embeddings, the input of the first layer.
     hidden:    their width; 0 if its layers also use the token ids, so that embeddings cannot be
@@ -65,11 +74,12 @@ class Loaded(Struct, frozen=True, kw_only=True, eq=False):
     """
 
     module: PreTrainedModel
+    config: PreTrainedConfig
     forward: CausalLM
     context: int
     vocab: int
     layers: int
-    shape: Shape
+    shapes: tuple[Shape, ...]
     generation: GenerationConfig
     embed: nn.Module
     hidden: int
@@ -82,14 +92,28 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
 
     Raises InvalidConfig naming the model and why it cannot be served.
     """
+    check_declared(path, "generate")
     try:
         config = cast(PreTrainedConfig, AutoConfig.from_pretrained(path, trust_remote_code=False))
         kind = _model_class(path, config)
-        module = kind.from_pretrained(
-            path, config=config, dtype=dtype, use_safetensors=True, attn_implementation=NAME
+        check_stored(path, "generate")
+        module, report = cast(
+            tuple[PreTrainedModel, LoadingReport],
+            kind.from_pretrained(
+                path,
+                config=config,
+                dtype=dtype,
+                use_safetensors=True,
+                attn_implementation=NAME,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are refused by name below
+            ),
         )
     except (OSError, ValueError, ImportError) as exc:
         raise InvalidConfig((f"the model at {path} cannot be loaded: {exc}",)) from exc
+    settings = cast(dict[str, object], config.get_text_config(decoder=True).to_dict())
+    extras = Extras(layers=layers_of(settings), predictors=predictors_of(settings))
+    refuse_incomplete(path, report, extras, kind=kind.__name__)
     module.eval().requires_grad_(requires_grad=False)
     module.to(torch.device(device))  # pyright: ignore[reportArgumentType]  # it loses `self`
     sites = find_sites(module) if adapters else None
@@ -100,11 +124,12 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
     text = config.get_text_config(decoder=True)
     return Loaded(
         module=module,
+        config=text,
         forward=cast(CausalLM, module),
         context=longest_context(text),
         vocab=int(text.vocab_size),
         layers=int(text.num_hidden_layers),
-        shape=_shape(text),
+        shapes=_shapes(text),
         generation=module.generation_config or GenerationConfig(),
         embed=module.get_input_embeddings(),
         hidden=_table_width(module, text),
@@ -144,6 +169,12 @@ def _model_class(path: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
             )
         )
     return kind
+
+
+def _shapes(config: PreTrainedConfig) -> tuple[Shape, ...]:
+    """Layers of one model may have heads of their own: Gemma 4 has wider ones every few layers."""
+    layers = config.per_layer_config
+    return tuple(dict.fromkeys([_shape(layers[place]) for place in range(len(layers))]))
 
 
 def _shape(config: PreTrainedConfig) -> Shape:

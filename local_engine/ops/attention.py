@@ -5,12 +5,15 @@ transformers calls `attend` instead of its own attention
 heads, K key/value heads, D head width, S cache slots, B decoding sequences, L keys.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import torch
 from msgspec import Struct
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
+
+from local_engine.ops.layer_rules import NO_RULES, LayerRule
 
 NAME = "local_engine"
 """Name under which `attend` is registered with transformers."""
@@ -73,6 +76,9 @@ class Plan(Struct, kw_only=True, eq=False):
     shares: every sequence of the step; groups and spans contain the same sequences again.
     masks:  built by the first layer that needs one, reused by the others.
     layer_params: by layer, added when a layer first attends.
+    rules:  what the model's code gives its attention only as a mask, or not at all.
+    positions: [T] int64, of the packed tokens in their sequences; needed where a rule scales.
+    calls:  how often each layer has attended, if they are counted.
     """
 
     cache: "LayerCaches"
@@ -80,8 +86,11 @@ class Plan(Struct, kw_only=True, eq=False):
     groups: tuple[Group, ...]
     spans: tuple[Span, ...]
     shares: tuple[Share, ...]
-    masks: dict[tuple[int, int], Tensor]
+    masks: dict[tuple[int, int, int], Tensor]
     layer_params: dict[int, "AttentionParams"]
+    rules: Mapping[int, LayerRule] = NO_RULES
+    positions: Tensor | None = None
+    calls: dict[int, int] | None = None
 
 
 class LayerCaches(Protocol):
@@ -125,16 +134,31 @@ class LayerCaches(Protocol):
 
 
 class AttentionParams(Struct, frozen=True, kw_only=True):
-    """How to compute a layer's scores. window: in tokens, 0 is unlimited."""
+    """How to compute a layer's scores.
+
+    window: the keys that a token sees, itself included; 0 is unlimited.
+    chunk:  tokens see only those of their own chunk of so many tokens, counted from the sequence's
+            beginning; 0 is unlimited.
+    """
 
     scale: float
     window: int
     softcap: float | None
     sinks: Tensor | None
+    chunk: int = 0
 
     @property
     def plain(self) -> bool:
         return self.softcap is None and self.sinks is None
+
+    def first(self, position: int) -> int:
+        """Return the position of the first key that the token at `position` sees."""
+        first = max(0, position - self.window + 1) if self.window else 0
+        return max(first, position // self.chunk * self.chunk) if self.chunk else first
+
+    def chunked(self, shares: tuple[Share, ...]) -> bool:
+        """True if a chunk hides a key of these sequences."""
+        return self.chunk > 0 and any(share.keys > self.chunk for share in shares)
 
 
 def attend(
@@ -165,15 +189,21 @@ def attend(
     causal = is_causal is not False and getattr(module, "is_causal", True) is not False
     if attention_mask is not None or position_bias is not None or not causal:
         raise UnsupportedAttention("the model passes its own mask or bias to its attention")
+    layer = module.layer_idx
+    assert isinstance(layer, int)
+    rule = plan.rules.get(layer)
     params = AttentionParams(
         scale=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
         window=sliding_window or 0,
         softcap=softcap,
         sinks=s_aux,
+        chunk=0 if rule is None else rule.chunk,
     )
-    layer = module.layer_idx
-    assert isinstance(layer, int)
+    if rule is not None and rule.temperature is not None and plan.positions is not None:
+        query = rule.temperature.scaled(query, plan.positions)
     plan.layer_params[layer] = params
+    if plan.calls is not None:
+        plan.calls[layer] = plan.calls.get(layer, 0) + 1
     rows = plan.cache.attend(
         query[0].transpose(0, 1),
         key[0].transpose(0, 1),
@@ -204,12 +234,14 @@ def _decode(
     batch, heads = len(group.keys), query.shape[1]
     kv_heads = keys.shape[0]
     rows = query[group.row : group.row + batch]
-    longest, first = max(group.keys), group.slot
-    mask = plan.masks.get((group.row, params.window))
-    if mask is None and min(group.keys) != longest:
-        mask = plan.masks[group.row, params.window] = _ragged_mask(group, params.window, query)
-    elif 0 < params.window < longest and mask is None:
-        first, longest = first + longest - params.window, params.window
+    # Keys before the first one that any row sees are not read.
+    firsts = [params.first(count - 1) for count in group.keys]
+    skipped, longest = min(firsts), max(group.keys)
+    place = (group.row, params.window, params.chunk)
+    mask = plan.masks.get(place)
+    if mask is None and (min(group.keys) != longest or max(firsts) != skipped):
+        mask = plan.masks[place] = _ragged_mask(group.keys, firsts, query)
+    first, longest = group.slot + skipped, longest - skipped
     folded = rows.reshape(batch, kv_heads, heads // kv_heads, -1)
 
     def view(cache: Tensor) -> Tensor:
@@ -234,17 +266,16 @@ def extend(
 ) -> Tensor:
     """Return [count, H, D]: some tokens of one sequence, each attending to the tokens before it."""
     count, total, kv_heads = span.count, span.keys, keys.shape[0]
-    skipped = max(0, total - count - params.window + 1) if params.window else 0
+    skipped = params.first(total - count)
     rows = query[span.row : span.row + count].transpose(0, 1).unsqueeze(0)
     key, value = (_gather(cache, span.runs, skipped) for cache in (keys, values))
     seen = total - skipped
-    mask, causal = None, count > 1 and count == seen and not 0 < params.window < count
+    mask, causal = None, count > 1 and count == seen and params.first(total - 1) == skipped
     if count > 1 and not (causal and params.plain):
-        mask = plan.masks.get((span.row, params.window))
+        place = (span.row, params.window, params.chunk)
+        mask = plan.masks.get(place)
         if mask is None:
-            mask = plan.masks[span.row, params.window] = _causal_mask(
-                count, seen, params.window, query.device
-            )
+            mask = plan.masks[place] = _causal_mask(count, seen, params, query.device)
     if params.plain and count > 1:
         out = scaled_dot_product_attention(
             rows,
@@ -278,24 +309,30 @@ def _gather(cache: Tensor, runs: tuple[tuple[int, int], ...], skipped: int) -> T
     return joined.unsqueeze(0)
 
 
-def _ragged_mask(group: Group, window: int, like: Tensor) -> Tensor:
-    """Return [B, 1, 1, L] in the query's dtype: 0 where a key belongs to the row, else -inf."""
-    keys = torch.tensor(group.keys, device=like.device).unsqueeze(1)
-    places = torch.arange(max(group.keys), device=like.device).unsqueeze(0)
-    hidden = places >= keys
-    if window:
-        hidden |= places < keys - window
+def _ragged_mask(keys: Sequence[int], firsts: Sequence[int], like: Tensor) -> Tensor:
+    """Return [B, 1, 1, L] in the query's dtype: 0 where a row sees a key, else -inf.
+
+    keys: of each row. firsts: the first that it sees; L counts from the least of them.
+    """
+    ends, begins = torch.tensor([keys, firsts], device=like.device).unsqueeze(2)
+    places = torch.arange(min(firsts), max(keys), device=like.device).unsqueeze(0)
+    hidden = (places >= ends) | (places < begins)
     mask = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device)
     return mask.masked_fill_(hidden, -torch.inf)[:, None, None, :]
 
 
-def _causal_mask(count: int, seen: int, window: int, device: torch.device) -> Tensor:
-    """Return [count, seen] bool, true where the last `count` tokens may attend."""
+def _causal_mask(count: int, seen: int, params: AttentionParams, device: torch.device) -> Tensor:
+    """Return [count, seen] bool, true where the last `count` tokens may attend.
+
+    The keys left out before these end at a chunk's end, if there are chunks.
+    """
     own = torch.arange(seen - count, seen, device=device).unsqueeze(1)
     places = torch.arange(seen, device=device).unsqueeze(0)
     visible = places <= own
-    if window:
-        visible &= places > own - window
+    if params.window:
+        visible &= places > own - params.window
+    if params.chunk:
+        visible &= places >= own // params.chunk * params.chunk
     return visible
 
 

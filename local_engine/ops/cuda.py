@@ -120,12 +120,13 @@ class FlashCache:
         plan: Plan,
         params: AttentionParams,
     ) -> Tensor:
-        """Use torch's other operations for wide heads, float32, and soft caps and sinks in steps
-        that are more than decoding."""
+        """Use torch's other operations for wide heads, float32, chunks that hide keys, and soft
+        caps and sinks in steps that are more than decoding."""
         if query.shape[2] > WIDEST or query.dtype not in HALVES:
             return attend_rows(query, key, value, layer, plan, params)
         parts = self._parts_of(plan)
-        if not params.plain and any(isinstance(part.read, Offsets) for part in parts):
+        special = not params.plain and any(isinstance(part.read, Offsets) for part in parts)
+        if special or params.chunked(plan.shares):
             return attend_rows(query, key, value, layer, plan, params)
         keys, values = self._of(layer, key, value)
         keys.index_copy_(0, plan.slots, key)

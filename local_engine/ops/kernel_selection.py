@@ -20,7 +20,14 @@ from local_engine.ops.npu_sampling import (
     Version,
     probe_operator,
 )
-from local_engine.ops.self_test import Offer, Shape, Trial, choose_kernels, run_trials
+from local_engine.ops.self_test import (
+    Offer,
+    Shape,
+    Trial,
+    choose_kernels,
+    for_all_shapes,
+    run_trials,
+)
 from local_engine.sampling.batch_params import RowOperator
 from local_engine.sampling.top_k_top_p_operator import use_operator
 
@@ -53,22 +60,25 @@ class KernelSelection(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def select_kernels(
-    device: str, dtype: torch.dtype, shape: Shape, *, thorough: bool = False
+    device: str, dtype: torch.dtype, shapes: Sequence[Shape], *, thorough: bool = False
 ) -> KernelSelection:
-    """thorough: test every kernel, even if a better one of its role works."""
+    """shapes: of the model's layers; a kernel is used if it works for all of them.
+
+    thorough: test every kernel, even if a better one of its role works."""
     match device:
         case "npu":
             vendor = import_module("torch_npu")
             soc = str(torch.get_device_module("npu").get_device_name(0))
             sampling = cast(SamplingNPU, vendor)
             selection = select_npu_kernels(
-                cast(TorchNPU, vendor), sampling, soc, dtype, shape, thorough=thorough
+                cast(TorchNPU, vendor), sampling, soc, dtype, shapes, thorough=thorough
             )
             version = Version.NONE if selection.probe is None else selection.probe.version
             use_operator("npu", None if version is Version.NONE else NPUOperator(sampling, version))
             return selection
         case "cuda":
-            selection = _select("cuda", cuda_offers(shape, dtype), thorough=thorough)
+            offers = for_all_shapes([cuda_offers(shape, dtype) for shape in shapes])
+            selection = _select("cuda", offers, thorough=thorough)
             return replace(selection, capture=cuda_graph)
         case _:
             return _select(device, (), thorough=thorough)
@@ -79,7 +89,7 @@ def select_npu_kernels(
     sampling: SamplingNPU,
     soc: str,
     dtype: torch.dtype,
-    shape: Shape,
+    shapes: Sequence[Shape],
     *,
     device: str = "npu",
     thorough: bool = False,
@@ -89,7 +99,7 @@ def select_npu_kernels(
     operator = None
     if probe.version is not Version.NONE:
         operator = NPUSampler(sampling, probe.version)
-    offers = npu_offers(vendor, shape, dtype, device)
+    offers = for_all_shapes([npu_offers(vendor, shape, dtype, device) for shape in shapes])
     return _select("npu", offers, thorough=thorough, operator=operator, probe=probe)
 
 

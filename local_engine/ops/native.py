@@ -93,7 +93,7 @@ class NativeCache:
     ) -> Tensor:
         """See `LayerCaches`."""
         usual = key.dtype == torch.float32 and key.shape == value.shape and key.shape[2] % 8 == 0
-        if not (params.plain and usual):
+        if not (params.plain and usual) or params.chunked(plan.shares):
             return self._plain.attend(query, key, value, layer, plan, params)
         query, key, value = _regular(query), _regular(key), _regular(value)
         keys, values = self.of(layer, key, value)

@@ -129,6 +129,7 @@ def fits(width: int, kv_heads: int, plan: Plan, params: AttentionParams) -> bool
     return (
         params.plain
         and not windowed
+        and not params.chunked(plan.shares)
         and width <= WIDTH
         and kv_heads * WIDTH <= WIDEST_PAGE_ROW
         and 0 < len(plan.shares) <= MOST_SEQUENCES

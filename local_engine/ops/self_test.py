@@ -4,6 +4,7 @@ So a wrong assumption about a kernel costs speed, but never a wrong token.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 import torch
 from msgspec import Struct
@@ -49,6 +50,15 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False):
     role: str
     check: Callable[[], Iterable[tuple[Tensor, Tensor]]]
     install: Callable[[Kernels], Kernels]
+
+
+def for_all_shapes(offers: Sequence[Sequence[Offer]]) -> tuple[Offer, ...]:
+    """Return offers that are checked with every shape. offers: the same kernels for each shape."""
+
+    def joined(same: Sequence[Offer]) -> Offer:
+        return replace(same[0], check=lambda: chain.from_iterable(one.check() for one in same))
+
+    return tuple(joined(same) for same in zip(*offers, strict=True))
 
 
 def run_trials(offers: Sequence[Offer], *, thorough: bool = False) -> tuple[Trial, ...]:

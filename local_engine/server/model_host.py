@@ -16,6 +16,7 @@ from local_engine.execution.model_runner import Runner
 from local_engine.execution.step_sampler import StepSampler
 from local_engine.guided.compiler import GuideCompiler
 from local_engine.loading.checkpoint import Loaded, end_tokens, load
+from local_engine.loading.load_faults import model_named
 from local_engine.loading.model_paths import model_folder
 from local_engine.ops.kernel_selection import KernelSelection, select_kernels
 from local_engine.ops.native_build import cpu_kernels
@@ -29,6 +30,7 @@ from local_engine.sampling.top_candidates import use_finder
 from local_engine.scheduling.block_pool import BlockPool
 from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
 from local_engine.server.request_adapters import AdapterResolver
+from local_engine.server.tokenizer_fit import refuse_other_tokenizer
 from local_engine.server.warmup import warm_up
 from local_engine.text.tokenizer import Tokenizer
 from schemas.errors import InvalidConfig
@@ -78,26 +80,30 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
         path = model_folder(model.path, model.revision)
         report(f"loading {model.name} from {model.path}")
         adapters = config.accept_lora or any(lora.base == model.name for lora in config.loras)
-        weights = load(path, device=device, dtype=dtype, adapters=adapters)
-        parses = model.special_tokens_in_prompts == "parse"
-        loaded.append((model, weights, Tokenizer(path, parses=parses)))
+        with model_named(model.name, path):
+            weights = load(path, device=device, dtype=dtype, adapters=adapters)
+            tokenizer = Tokenizer(path, parses=model.special_tokens_in_prompts == "parse")
+            refuse_other_tokenizer(tokenizer, path, weights.vocab, ends=end_tokens(weights, None))
+        loaded.append((model, weights, tokenizer))
     lora_cache = LoraCache(most=config.max_loras, most_bytes=config.max_lora_bytes)
     named = _adapters(config, {model.name: weights for model, weights, _ in loaded}, report)
     kv_bytes = _cache_bytes(config, device) // max(len(loaded), 1)
     kernels = cpu_kernels(config.compile, device, dtype, report)
     use_finder(kernels.best)
     hosted: dict[str, ServedModel] = {}
+    paths = {model.name: model.path for model in config.models}
     for model, weights, tokenizer in loaded:
-        selection = select_kernels(device, dtype, weights.shape)
-        if device == "cpu":
-            selection = structs.replace(selection, kernels=kernels)
-        else:
-            for line in selection.lines:
-                report(f"{model.name}: {line}")
-        device_share = _DeviceShare(
-            lora_cache=lora_cache, device=device, kv_bytes=kv_bytes, selection=selection
-        )
-        one = _build_model(config, model, weights, tokenizer, device_share)
+        with model_named(model.name, model.path):
+            selection = select_kernels(device, dtype, weights.shapes)
+            if device == "cpu":
+                selection = structs.replace(selection, kernels=kernels)
+            else:
+                for line in selection.lines:
+                    report(f"{model.name}: {line}")
+            device_share = _DeviceShare(
+                lora_cache=lora_cache, device=device, kv_bytes=kv_bytes, selection=selection
+            )
+            one = _build_model(config, model, weights, tokenizer, device_share)
         hosted[model.name] = one
         for lora in config.loras:
             if lora.base == model.name:
@@ -109,7 +115,8 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
         if one.name == one.base:
             report(f"warming up {one.name}")
             budget = config.max_step_tokens or STEP_TOKENS[device]
-            warm_up(one.name, one.lane, vocabulary=one.vocabulary, step_tokens=budget)
+            with model_named(one.name, paths[one.name]):
+                warm_up(one.name, one.lane, vocabulary=one.vocabulary, step_tokens=budget)
         stats = one.lane.stats()
         report(f"{one.name} is ready: context {one.context}, {stats.blocks_total} cache blocks")
     return hosted

@@ -81,6 +81,50 @@ FAMILIES: dict[str, dict[str, object]] = {
     "qwen3_moe": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
     "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256},
     "gpt_neox": {},
+    "llama4_text": {
+        "attention_chunk_size": 6,
+        "layer_types": ["chunked_attention", "full_attention"],
+        "no_rope_layers": [1, 0],
+        "floor_scale": 4,
+        "intermediate_size_mlp": 64,
+        "num_local_experts": 2,
+        "num_experts_per_tok": 1,
+    },
+    "gemma4_text": {
+        "sliding_window": 5,
+        "num_hidden_layers": 4,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+        "global_head_dim": 16,
+        "num_kv_shared_layers": 2,
+        "hidden_size_per_layer_input": 8,
+        "vocab_size_per_layer_input": VOCABULARY,
+    },
+    "gemma3n_text": {
+        "sliding_window": 5,
+        "num_hidden_layers": 4,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+        "num_kv_shared_layers": 2,
+        "hidden_size_per_layer_input": 8,
+        "vocab_size_per_layer_input": VOCABULARY,
+        "intermediate_size": [64] * 4,
+        "activation_sparsity_pattern": [0.0] * 4,
+    },
+    "olmo3": {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"]},
+    "deepseek_v3": {
+        "num_key_value_heads": 4,
+        "q_lora_rank": 16,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 8,
+        "head_dim": 8,
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "n_group": 2,
+        "topk_group": 1,
+        "moe_intermediate_size": 16,
+        "first_k_dense_replace": 1,
+    },
 }
 
 Kind = Literal["byte_level", "byte_fallback"]
@@ -154,7 +198,7 @@ def save_model(
     rounded: to bfloat16 values, as in most checkpoints.
     """
     torch.manual_seed(7)
-    shape = {**SHAPE, **FAMILIES[family], **changes}
+    shape = {**SHAPE, **FAMILIES.get(family, {}), **changes}
     config = AutoConfig.for_model(family, **shape)
     model = cast(PreTrainedModel, AutoModelForCausalLM.from_config(config, dtype=torch.float32))
     if rounded:

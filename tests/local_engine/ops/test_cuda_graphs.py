@@ -35,7 +35,7 @@ def lane(
     finish: Finish | None = None,
 ) -> tuple[ModelLane, Runner]:
     loaded = load(str(folder), device="cpu", dtype=torch.float16)
-    offers = cuda_offers(loaded.shape, torch.float16, device="cpu", flash=flash, paged=made)
+    offers = cuda_offers(loaded.shapes[0], torch.float16, device="cpu", flash=flash, paged=made)
     kernels = replace(choose_kernels("cuda", offers, run_trials(offers)), finish=finish)
     runner = Runner(
         loaded,

@@ -40,7 +40,7 @@ def npu_lane(
         cast(SamplingNPU, stand_in),
         SOC,
         dtype,
-        loaded.shape,
+        loaded.shapes,
         device="cpu",
     )
     runner = Runner(
@@ -162,7 +162,7 @@ def test_a_model_with_other_logits_on_the_kernels_runs_without_them(
     loaded = load(str(folder("llama")), device="cpu", dtype=torch.float16)
     vendor = cast(TorchNPU, stand_in)
     settled = select_npu_kernels(
-        vendor, cast(SamplingNPU, stand_in), SOC, torch.float16, loaded.shape, device="cpu"
+        vendor, cast(SamplingNPU, stand_in), SOC, torch.float16, loaded.shapes, device="cpu"
     )
 
     def zeros(query: torch.Tensor, *_: object, **__: object) -> tuple[torch.Tensor, torch.Tensor]:

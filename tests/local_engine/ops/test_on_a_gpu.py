@@ -40,7 +40,7 @@ def prompts(count: int) -> list[list[int]]:
 def on_gpu(folder: Path, *, captured: bool) -> tuple[ModelLane, Runner]:
     """A lane in bfloat16 with the device's kernels, with or without captured steps."""
     weights = load(str(folder), device="cuda", dtype=torch.bfloat16)
-    selection = select_kernels("cuda", torch.bfloat16, weights.shape)
+    selection = select_kernels("cuda", torch.bfloat16, weights.shapes)
     runner = Runner(
         weights,
         device="cuda",
@@ -64,7 +64,7 @@ def answers(
 
 
 def test_attention_over_page_tables_and_torchs_flash_attention_pass_their_trials() -> None:
-    selection = select_kernels("cuda", torch.bfloat16, SHAPE, thorough=True)
+    selection = select_kernels("cuda", torch.bfloat16, (SHAPE,), thorough=True)
 
     assert [trial.role for trial in selection.trials].count("attention") == 2
     assert {trial.problem for trial in selection.trials} == {""}
