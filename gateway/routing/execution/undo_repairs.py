@@ -1,16 +1,30 @@
 """Give an answer the client's names and ends, if its request was sent with others."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from typing import Final
 
+import msgspec
+from msgspec import Raw
 from msgspec.structs import replace
 
 from adapters.repairs.rule import Undo
 from gateway.upstream.adaptation.stop_detection import StopRules
 from gateway.upstream.adaptation.stop_enforcement import ended_at, streamed
 from gateway.upstream.base import Call, Upstream
-from schemas.events import Event, Finished, TextDelta, ToolDelta
+from schemas.events import Event, Finished, NativeDelta, OpaqueDelta, TextDelta, ToolDelta
 from schemas.requests import GenerateRequest
+
+_DEPTH: Final = 4
+"""Levels of a vendor's JSON in which calls are: parts, a part, its call, the call's name."""
+
+_ARGUMENTS: Final = frozenset({"input", "args", "arguments"})
+"""Members of calls, which are the model's words."""
+
+_encode: Final = msgspec.json.Encoder().encode
+_items: Final = msgspec.json.Decoder(list[Raw]).decode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_text: Final = msgspec.json.Decoder(str).decode
 
 
 def undone(
@@ -89,9 +103,39 @@ async def _named(
 
 
 def _with_names(batch: Sequence[Event], undo: Undo) -> list[Event]:
-    return [
-        replace(event, name=undo.tools[event.name])
-        if isinstance(event, ToolDelta) and event.name in undo.tools
-        else event
-        for event in batch
-    ]
+    return [_with_name(event, undo.tools) for event in batch]
+
+
+def _with_name(event: Event, names: Mapping[str, str]) -> Event:
+    """Return the event with the client's names, also in what it has of the vendor's JSON."""
+    match event:
+        case ToolDelta(name=name) if name in names:
+            return replace(event, name=names[name])
+        case NativeDelta(block=Raw() as block):
+            return replace(event, block=_renamed(block, names))
+        case OpaqueDelta(fields=fields):
+            sent = {field: _renamed(raw, names) for field, raw in fields.items()}
+            return replace(event, fields=sent)
+        case _:
+            return event
+
+
+def _renamed(raw: Raw, names: Mapping[str, str], depth: int = _DEPTH) -> Raw:
+    """Return a part of an answer with the client's names of the functions that it calls."""
+    data = bytes(raw)
+    if not depth or not any(name.encode() in data for name in names):
+        return raw
+    match data.lstrip()[:1]:
+        case b"[":
+            return Raw(_encode([_renamed(one, names, depth - 1) for one in _items(data)]))
+        case b"{":
+            fields = _members(data)
+            for key, value in fields.items():
+                if key == "name" and bytes(value)[:1] == b'"':
+                    name = _text(value)
+                    fields[key] = Raw(_encode(names.get(name, name)))
+                elif key not in _ARGUMENTS:
+                    fields[key] = _renamed(value, names, depth - 1)
+            return Raw(_encode(fields))
+        case _:
+            return raw

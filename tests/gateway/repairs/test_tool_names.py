@@ -15,7 +15,7 @@ from adapters.repairs.tool_names import NAMES_OF_64
 from schemas.messages import FunctionTool, Message
 from schemas.requests import ChatRequest
 from tests.gateway.repairs.one_of_each import Json, Rig, one_of_each, repairs
-from tests.stand_ins.provider import Answer, Received, chat_body, delta_body
+from tests.stand_ins.provider import Answer, Behaviour, Received, chat_body, delta_body
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,8 @@ TAKEN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 @pytest.fixture(scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
     folder = tmp_path_factory.mktemp("names")
-    adapters = (*OPENAI_DIALECT, "openai-responses", "gemini", "bedrock", "cohere", "ollama")
+    adapters = (*OPENAI_DIALECT, "openai-responses", "anthropic", "gemini", "bedrock")
+    adapters = (*adapters, "cohere", "ollama")
     async with one_of_each(folder, *adapters) as one:
         yield one
 
@@ -210,6 +211,69 @@ async def test_gemini_calls_the_function_by_the_clients_name(rig: Rig) -> None:
     answer = await rig.chat("gemini", tools=chat_tools(LONG))
 
     assert LONG in answer.text
+
+
+BLOCK: Json = {"type": "tool_use", "id": "c1", "input": {}}
+SEARCH: Json = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"name": "x"}}
+
+
+def claude(*blocks: Json) -> Json:
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": list(blocks),
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
+
+
+async def claude_calls_back(request: Received, answer: Answer) -> None:
+    """Search, then call the first function of the request, as some program that Claude wrote."""
+    name = names_sent(request.json)[0]
+    call: Json = {**BLOCK, "name": name, "caller": {"type": "direct", "name": name}}
+    if not request.json.get("stream"):
+        await answer.json(claude(SEARCH, call))
+        return
+    await answer.begin_stream()
+    await answer.event({"type": "message_start", "message": claude()})
+    for index, block in enumerate((SEARCH, call)):
+        begun = {"type": "content_block_start", "index": index, "content_block": block}
+        await answer.event(begun)
+        await answer.event({"type": "content_block_stop", "index": index})
+    end = {"stop_reason": "tool_use", "stop_sequence": None}
+    await answer.event({"type": "message_delta", "delta": end, "usage": {"output_tokens": 1}})
+    await answer.event({"type": "message_stop"})
+
+
+async def gemini_calls_back(request: Received, answer: Answer) -> None:
+    """Call the first function between parts that only Gemini has."""
+    called: Json = {"name": names_sent(request.json)[0], "args": {}}
+    code: Json = {"executableCode": {"language": "PYTHON", "code": "1"}}
+    content = {"role": "model", "parts": [code, {"functionCall": called}]}
+    await answer.json({"candidates": [{"content": content, "finishReason": "STOP"}]})
+
+
+@pytest.mark.parametrize(
+    ("model", "behaviour"), [("anthropic", claude_calls_back), ("gemini", gemini_calls_back)]
+)
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("surface", ["chat", "messages", "responses"])
+async def test_the_vendors_own_parts_of_an_answer_have_the_clients_names(
+    rig: Rig, surface: str, stream: bool, model: str, behaviour: Behaviour
+) -> None:
+    usual, rig.vendor.behaviour = rig.vendor.behaviour, behaviour
+    stream = stream and model == "anthropic"
+    try:
+        answer = await send(rig, surface, model, stream)
+    finally:
+        rig.vendor.behaviour = usual
+
+    assert answer.status_code == 200, answer.text
+    sent = names_sent(rig.sent)[0]
+    assert json.dumps(DOTTED) in answer.text
+    assert sent not in answer.text
 
 
 _names = st.text(min_size=1, max_size=200)
