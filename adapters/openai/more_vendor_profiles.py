@@ -5,6 +5,7 @@ differences, that a stored source shows; a comment names what was looked for and
 """
 
 from adapters.base import Range
+from adapters.form_repairs.user_data import user_limit
 from adapters.openai.model_repairs import CHAT_MODEL_REPAIRS
 from adapters.openai.repairs import server_repairs
 from adapters.openai.vendor_profile import Source, VendorProfile
@@ -163,7 +164,9 @@ MORE: tuple[VendorProfile, ...] = (
     # "usually" ends with `[DONE]`. Rerankers are not a task of the gateway.
     VendorProfile(
         name="siliconflow",
-        repairs=server_repairs(*ONE_SYSTEM),
+        repairs=server_repairs(
+            *ONE_SYSTEM, user_limit("https://github.com/looplj/axonhub/issues/1669", 64)
+        ),
         base_url="https://api.siliconflow.cn/v1",
         unsupported=frozenset({"input.tokens"}),
         completion=False,

@@ -5,10 +5,12 @@ here; docs/providers/compatible.md contains this table and further findings.
 """
 
 from operator import attrgetter
+from typing import Final
 
 from msgspec.structs import replace
 
 from adapters.base import Range
+from adapters.form_repairs.cache_limits import CACHE_LIMITS, CACHE_MEMBERS
 from adapters.form_repairs.message_names import NAMES_OF_USERS
 from adapters.form_repairs.presence import blank_text
 from adapters.form_repairs.service_tiers import service_tiers
@@ -18,7 +20,7 @@ from adapters.form_repairs.turn_order import alternating
 from adapters.form_repairs.user_data import metadata_limits, user_limit
 from adapters.model_limits.settings import least_tokens
 from adapters.model_limits.vendors import DASHSCOPE, DEEPSEEK, GROQ, MOONSHOT, OPENROUTER, XAI, ZAI
-from adapters.openai.model_families import is_openais
+from adapters.openai.model_families import is_claude, is_openais
 from adapters.openai.more_vendor_profiles import MORE
 from adapters.openai.repairs import (
     OPENAI_REPAIRS,
@@ -46,6 +48,14 @@ OPENAI = VendorProfile(
     repairs=OPENAI_REPAIRS,
     sources=(Source(url="https://github.com/openai/openai-openapi", edition="2.3.0"),),
 )
+
+_CLAUDE_MARKS: Final = tuple(
+    [
+        replace(rule, models=is_claude, example_model="anthropic/claude-sonnet-4.5")
+        for rule in (*CACHE_LIMITS, CACHE_MEMBERS)
+    ]
+)
+"""Of a service that sends Claude's marks to several clouds."""
 
 _ROWS: tuple[VendorProfile, ...] = (
     VendorProfile(
@@ -338,6 +348,7 @@ _ROWS: tuple[VendorProfile, ...] = (
             ),
             *OPENROUTER,
             OPENROUTERS_FIELDS,
+            *_CLAUDE_MARKS,
             marks=True,
         ),
         cache_marks=every_model,
@@ -454,7 +465,9 @@ _ROWS: tuple[VendorProfile, ...] = (
     ),
     VendorProfile(
         name="xai",
-        repairs=server_repairs(*XAI, NAMES_OF_USERS),
+        repairs=server_repairs(
+            *XAI, NAMES_OF_USERS, metadata_limits("https://github.com/tutti-os/tutti/pull/2066")
+        ),
         marked=True,
         base_url="https://api.x.ai/v1",
         unsupported=frozenset({"logit_bias"}),

@@ -7,7 +7,7 @@ from typing import cast
 import httpx
 import pytest
 
-from tests.gateway.repairs.one_of_each import Json, Rig, dropped, one_of_each
+from tests.gateway.repairs.one_of_each import Json, Rig, dropped, one_of_each, repairs
 
 pytestmark = pytest.mark.anyio
 
@@ -105,3 +105,21 @@ async def test_the_mark_of_a_document_reaches_openrouter(rig: Rig) -> None:
     await rig.messages("openrouter", messages=[{"role": "user", "content": [PDF]}])
 
     assert "cache_control" in json.dumps(rig.sent)
+
+
+@pytest.mark.parametrize("surface", ["messages", "chat"])
+async def test_openrouter_gets_the_marks_that_all_of_claudes_clouds_take(
+    rig: Rig, surface: str
+) -> None:
+    scoped = {"cache_control": {"type": "ephemeral", "scope": "global"}}
+    texts = [{"type": "text", "text": f"t{number}", **scoped} for number in range(6)]
+    send_to = rig.messages if surface == "messages" else rig.chat
+    answer = await send_to(
+        "openrouter/anthropic/claude-opus-4.8", messages=[{"role": "user", "content": texts}]
+    )
+
+    assert answer.status_code == 200, answer.text
+    content = cast("list[Json]", cast("list[Json]", rig.sent["messages"])[0]["content"])
+    marks = [one.get("cache_control") for one in content]
+    assert marks == [None, None, *[{"type": "ephemeral"}] * 4]
+    assert {"cache_marks", "cache_members"} <= {one.rpartition(":")[2] for one in repairs(answer)}

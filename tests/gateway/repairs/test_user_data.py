@@ -16,11 +16,12 @@ LONG = '{"device_id":"' + "d" * 64 + '","account_uuid":"","session_id":"' + "s" 
 @pytest.fixture(scope="module")
 async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
     folder = tmp_path_factory.mktemp("users")
-    async with one_of_each(folder, "openai", "azure", "openai-responses", "openrouter") as one:
+    others = ("openrouter", "siliconflow", "xai")
+    async with one_of_each(folder, "openai", "azure", "openai-responses", *others) as one:
         yield one
 
 
-@pytest.mark.parametrize("model", [*OPENAIS, "openrouter"])
+@pytest.mark.parametrize("model", [*OPENAIS, "openrouter", "siliconflow"])
 @pytest.mark.parametrize("surface", ["chat", "messages", "responses"])
 async def test_a_long_name_of_a_user_is_sent_as_a_hash(rig: Rig, surface: str, model: str) -> None:
     names: list[object] = []
@@ -43,7 +44,7 @@ async def test_a_short_name_is_sent_as_it_is(rig: Rig) -> None:
     assert (rig.sent["user"], repairs(answer)) == ("ann", [])
 
 
-@pytest.mark.parametrize("model", [*OPENAIS, "openrouter"])
+@pytest.mark.parametrize("model", [*OPENAIS, "openrouter", "xai"])
 async def test_metadata_beyond_the_limits_is_left_out_and_named(rig: Rig, model: str) -> None:
     many = {f"k{number}": "v" for number in range(20)}
     answer = await rig.chat(model, metadata={"long": "x" * 600, "l" * 65: "v", "n": 5, **many})
