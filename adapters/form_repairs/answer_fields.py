@@ -16,22 +16,36 @@ from schemas.content_facts import CALLS, NESTED
 from schemas.messages import Message, ToolCall
 from schemas.requests import ChatRequest, Request
 
-GATEWAYS: Final = frozenset({"content_blocks", "content_parts", "gemini_parts", "output_items"})
-"""What this gateway adds to a chat client's answer, for the vendor that made it."""
+_BLOCKS: Final = frozenset(
+    {"bedrock_blocks", "content_blocks", "content_parts", "gemini_parts", "output_items"}
+)
+"""Content that this gateway adds to a chat client's answer, for the vendor that made it."""
+
+GATEWAYS: Final = _BLOCKS | frozenset(
+    """
+    avg_logprobs citation_metadata finish_message grounding_attributions grounding_metadata
+    safety_ratings token_count url_context_metadata
+    """.split()  # noqa: SIM905  twenty quoted strings are harder to read
+)
+"""All that it adds: what Gemini says of its answers too, in this dialect's spelling.
+https://ai.google.dev/api/generate-content#candidate"""
 
 REFUSAL: Final = "refusal"
 """OpenAI's: what the model said in place of an answer. Others get it as the turn's text."""
 
 ANSWERS: Final = GATEWAYS | frozenset(
     """
-    annotations citations created executed_tools finish_reason id images index logprobs
-    matched_stop model object parsed provider_specific_fields refusal search_results stop_reason
-    thinking_blocks token_ids tool_plan usage videos web_search
+    annotations citations context created end_turn executed_tools finish_reason id images index
+    logprobs matched_stop model object parsed provider_specific_fields refusal search_results
+    stop_reason thinking_blocks token_ids tool_plan usage videos web_search
     """.split()  # noqa: SIM905  twenty quoted strings are harder to read
 )
-"""Members of an answer's message, or of what SDKs and other gateways put into it."""
+"""Members of an answer's message, or of what SDKs and other gateways put into it.
 
-_CONTENT: Final = tuple([f'"{name}"'.encode() for name in sorted(GATEWAYS | {"images"})])
+`context` and `end_turn` are Azure's, of answers from own data.
+"""
+
+_CONTENT: Final = tuple([f'"{name}"'.encode() for name in sorted(_BLOCKS | {"images"})])
 
 OF_CALLS: Final = frozenset(
     {"extra_content", "index", "parsed_arguments", "provider_specific_fields", "thought_signature"}
@@ -42,6 +56,14 @@ _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 _items: Final = msgspec.json.Decoder(list[Raw])
 _encode: Final = msgspec.json.Encoder().encode
 _NULL: Final = Raw(b"null")
+_PARTS: Final = "content_parts"
+
+
+class _Part(Struct, frozen=True, kw_only=True):
+    type: str = ""
+
+
+_parts: Final = msgspec.json.Decoder(list[_Part])
 
 
 def has_content_beside(one: Message) -> bool:
@@ -51,10 +73,14 @@ def has_content_beside(one: Message) -> bool:
 
 
 class AnswerFields(Struct, frozen=True, kw_only=True):
-    """The members that a model's vendor does not read: of a message, and of a call."""
+    """The members that a model's vendor does not read: of a message, and of a call.
+
+    parts: types of `content_parts` that it reads, if a message has no others.
+    """
 
     messages: frozenset[str] = ANSWERS
     calls: frozenset[str] = OF_CALLS
+    parts: frozenset[str] = frozenset()
 
 
 ALL: Final = AnswerFields()
@@ -153,8 +179,18 @@ class _Cut:
 
     def _kept(self, fields: dict[str, Raw], names: frozenset[str], path: str) -> dict[str, Raw]:
         gone = names & fields.keys()
+        if _PARTS in gone and _kinds(fields[_PARTS]) <= self._of.parts:
+            gone -= {_PARTS}
         self.paths.update(dict.fromkeys([f"{path}.{name}" for name in sorted(gone)]))
         return {name: raw for name, raw in fields.items() if name not in gone}
+
+
+def _kinds(raw: Raw) -> set[str]:
+    """Return the types of parts; "" is one that is unreadable."""
+    try:
+        return {one.type for one in _parts.decode(raw)}
+    except (msgspec.DecodeError, RecursionError):
+        return {""}
 
 
 _EXAMPLE: Final = ChatRequest(

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from adapters.form_repairs.answer_fields import AnswerFields, answer_fields
 from adapters.form_repairs.presence import no_prefill
 from adapters.form_repairs.service_tiers import service_tiers
 from adapters.form_repairs.silent_turns import blank_turns
@@ -23,6 +24,10 @@ _VALIDATOR: Final = (
 _STANDARD: Final = {"default": "standard_only", "standard": "standard_only"}
 
 MISTRAL_REPAIRS: Final = server_repairs(
+    answer_fields(
+        "https://docs.mistral.ai/api/",
+        of=lambda _: AnswerFields(parts=frozenset({"reference"})),
+    ),
     foreign_proofs(lambda format, _: format == MISTRAL),
     MESSAGE_NAMES,
     MISTRAL_EFFORT,

@@ -37,20 +37,6 @@ def _shown(client: str, first: str, second: str, scene: SceneName) -> Case:
 
 
 EXEMPT: Final[Sequence[Exempt]] = (
-    Exempt(
-        vendor="azure",
-        says=r"\.context: (unknown member|Extra inputs)",
-        because="Azure's `context` of answers from own data is not known as an answer's field.",
-        example=_shown("chat", "azure", "openai", "cited"),
-        clients=("chat",),
-    ),
-    Exempt(
-        vendor="gemini",
-        says=r"\.grounding_metadata: (unknown member|Extra inputs)",
-        because="Gemini's `grounding_metadata` is not known as an answer's field.",
-        example=_shown("chat", "gemini", "openai", "cited"),
-        clients=("chat",),
-    ),
     *(
         Exempt(
             vendor=vendor,

@@ -94,6 +94,35 @@ async def test_openrouter_gets_its_own_annotations(rig: Rig) -> None:
     assert "annotations" in assistants(rig)[0]
 
 
+@pytest.mark.parametrize("other", [[], [{"type": "hologram"}]], ids=["alone", "with another"])
+async def test_mistral_gets_its_own_references(rig: Rig, other: list[Json]) -> None:
+    reference: Json = {"type": "reference", "reference_ids": [17]}
+    said: Json = {"role": "assistant", "content": "Rainy.", "content_parts": [reference, *other]}
+    user: Json = {"role": "user", "content": "hi"}
+
+    answer = await rig.chat("mistral", messages=[user, said, user])
+
+    assert answer.status_code == 200, answer.text
+    (turn,) = assistants(rig)
+    text: Json = {"type": "text", "text": "Rainy."}
+    assert turn["content"] == ("Rainy." if other else [text, reference])
+    assert dropped(answer) == (["messages[].content_parts"] if other else [])
+
+
+@pytest.mark.parametrize("model", ["azure", "openai", "mistral", "openrouter"])
+async def test_what_google_and_azure_say_of_answers_stays_behind(rig: Rig, model: str) -> None:
+    facts = ["citation_metadata", "context", "grounding_metadata", "safety_ratings"]
+    said: Json = {"role": "assistant", "content": "Rainy.", **{key: {"x": 1} for key in facts}}
+    user: Json = {"role": "user", "content": "hi"}
+    name = f"{model}/gpt-5.5" if model == "openai" else model
+
+    answer = await rig.chat(name, messages=[user, said, user])
+
+    assert answer.status_code == 200, answer.text
+    assert assistants(rig) == [{"role": "assistant", "content": "Rainy."}]
+    assert dropped(answer) == [f"messages[].{one}" for one in facts]
+
+
 async def test_a_proof_from_the_messages_api_goes_to_google_alone(rig: Rig) -> None:
     signed = "google-gemini-v1:call:call00001:c2ln"
     blocks: list[Json] = [
