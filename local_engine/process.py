@@ -12,6 +12,7 @@ import gc
 import os
 import socket
 import sys
+import traceback
 from pathlib import Path
 
 from transformers.utils import logging as transformers_logging
@@ -19,6 +20,7 @@ from transformers.utils import logging as transformers_logging
 from local_engine.execution.watchdog import LONGEST_TICK_S, Watchdog
 from local_engine.listening.draining import drained
 from local_engine.listening.tcp_listener import TcpListener
+from local_engine.loading.load_faults import cause
 from local_engine.server.connection import Connection
 from local_engine.server.model_host import Hosting, host
 from local_engine.server.service import Service
@@ -41,6 +43,10 @@ def main(start: Start, hosting: Hosting = host) -> int:
         service = Service(start.config, report=report, hosting=hosting)
     except InvalidConfig as exc:
         report(str(exc))
+        return UNSERVABLE
+    except Exception as exc:  # noqa: BLE001  a restart would repeat it
+        traceback.print_exc()
+        report(f"the engine cannot start: {cause(exc)}")
         return UNSERVABLE
     gc.collect()
     gc.freeze()

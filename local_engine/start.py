@@ -1,7 +1,7 @@
 """The start of an engine's process, before the imports that take seconds.
 
-A wrong option, a configuration that cannot be read and a folder that does not exist are reported
-at once, and a parent that is gone ends the process also while torch loads.
+A wrong option, a configuration that cannot be read and a folder without a usable model are
+reported at once, and a parent that is gone ends the process also while torch loads.
 """
 
 import argparse
@@ -19,7 +19,8 @@ from msgspec import Struct
 from local_engine.config import EngineConfig
 from local_engine.listening.options import add_listening, listening_of
 from local_engine.listening.tcp_listener import Listening
-from local_engine.loading.model_paths import check_folder
+from local_engine.loading.checkpoint_files import check_files
+from local_engine.loading.model_paths import check_folder, model_folder
 from schemas.errors import InvalidConfig
 
 UNSERVABLE = 2
@@ -92,6 +93,8 @@ def read_start(arguments: list[str]) -> Start:
         stop_signals.watch_stdin()
     for model in config.models:
         check_folder(model.path)
+        if not model.revision and os.path.isdir(folder := model_folder(model.path)):
+            check_files(folder, model.task)
     return Start(
         config=config,
         stop_signals=stop_signals,

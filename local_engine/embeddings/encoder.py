@@ -9,7 +9,7 @@ encoder-decoder models, and decoders, in which no token can see the padding on i
 
 from collections.abc import Iterator, Sequence
 from inspect import signature
-from typing import Protocol, TypedDict, cast
+from typing import Protocol, cast
 
 import torch
 from msgspec import Struct
@@ -27,11 +27,16 @@ from transformers.models.auto.modeling_auto import (
 from local_engine.embeddings.pooling import VectorSteps, pool
 from local_engine.embeddings.sentence_transformers import Pooling, SentenceTransformersConfig
 from local_engine.loading.checkpoint import longest_context
+from local_engine.loading.hub_files import check_declared, check_stored
+from local_engine.loading.stored_weights import (
+    Extras,
+    LoadingReport,
+    layers_of,
+    predictors_of,
+    refuse_incomplete,
+)
 from local_engine.ops.linear import optimise
 from schemas.errors import InvalidConfig
-
-UNUSED = "pooler."
-"""Weights that embeddings do not need and a checkpoint may lack."""
 
 
 class _Forward(Protocol):
@@ -42,10 +47,6 @@ class _Forward(Protocol):
 
 class _Output(Protocol):
     last_hidden_state: Tensor
-
-
-class _Report(TypedDict):
-    missing_keys: set[str]
 
 
 class EmbeddingShape(Struct, frozen=True, kw_only=True):
@@ -129,15 +130,17 @@ class EmbeddingEncoder:
 def _load(
     path: str, subfolder: str, dtype: torch.dtype | None
 ) -> tuple[PreTrainedConfig, PreTrainedModel]:
+    check_declared(path, "embed")
     try:
         config = cast(
             PreTrainedConfig,
             AutoConfig.from_pretrained(path, subfolder=subfolder, trust_remote_code=False),
         )
         kind = _kind(path, config)
+        check_stored(path, "embed")
         config.use_cache = False
         module, report = cast(
-            tuple[PreTrainedModel, _Report],
+            tuple[PreTrainedModel, LoadingReport],
             kind.from_pretrained(
                 path,
                 subfolder=subfolder,
@@ -145,15 +148,15 @@ def _load(
                 dtype=dtype or "auto",
                 use_safetensors=True,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are refused by name below
             ),
         )
     except (OSError, ValueError, ImportError) as exc:
         raise InvalidConfig((f"the model at {path} cannot be loaded: {exc}",)) from exc
-    missing = sorted(key for key in report["missing_keys"] if not key.startswith(UNUSED))
-    if missing:
-        raise InvalidConfig(
-            (f"the model at {path} lacks weights for {missing[0]} ({len(missing)} are missing)",)
-        )
+    parts = frozenset(name for name, _ in module.named_children())
+    settings = cast(dict[str, object], config.get_text_config(decoder=True).to_dict())
+    extras = Extras(layers=layers_of(settings), predictors=predictors_of(settings), parts=parts)
+    refuse_incomplete(path, report, extras, kind=kind.__name__)
     if "attention_mask" not in signature(module.forward).parameters:
         raise InvalidConfig(
             (

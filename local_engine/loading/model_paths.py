@@ -40,7 +40,10 @@ def check_folder(path: str) -> None:
     if path.startswith((BUNDLED, PACKAGE)):
         model_folder(path)
     elif path.startswith(("/", "./", "../", "~")) and not os.path.isdir(os.path.expanduser(path)):
-        raise InvalidConfig((f"the model at {path} cannot be loaded: the folder does not exist",))
+        problem = "the folder does not exist"
+        if os.path.isfile(os.path.expanduser(path)):
+            problem = "it is a file; give the folder with config.json and *.safetensors"
+        raise InvalidConfig((f"the model at {path} cannot be loaded: {problem}",))
 
 
 def _inside_package(path: str) -> Path:

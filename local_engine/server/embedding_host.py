@@ -15,8 +15,11 @@ from local_engine.embeddings.embedding_lane import EmbeddingLane
 from local_engine.embeddings.encoder import EmbeddingEncoder, EmbeddingShape
 from local_engine.embeddings.request_reader import TextReader
 from local_engine.embeddings.sentence_transformers import read_config
+from local_engine.loading.checkpoint_files import check_tokenizer
+from local_engine.loading.load_faults import model_named
 from local_engine.loading.model_paths import model_folder
 from local_engine.server.model_host import STEP_TOKENS
+from local_engine.server.tokenizer_fit import refuse_other_tokenizer
 from local_engine.text.tokenizer import Tokenizer
 
 
@@ -41,16 +44,14 @@ def host_embedders(config: EngineConfig, report: Callable[[str], None]) -> dict[
         torch.set_num_threads(config.threads)
     available = probe()
     device = choose_device(config.device, available)
-    return {
-        model.name: _build_embedder(
-            config,
-            model,
-            device,
-            slow_16=device == "cpu" and not available.cpu_bfloat16,
-            report=report,
-        )
-        for model in models
-    }
+    slow_16 = device == "cpu" and not available.cpu_bfloat16
+    hosted: dict[str, Embedder] = {}
+    for model in models:
+        with model_named(model.name, model.path):
+            hosted[model.name] = _build_embedder(
+                config, model, device, slow_16=slow_16, report=report
+            )
+    return hosted
 
 
 def _build_embedder(
@@ -63,6 +64,7 @@ def _build_embedder(
 ) -> Embedder:
     report(f"loading {model.name} from {model.path}")
     path = model_folder(model.path, model.revision)
+    check_tokenizer(path, model.task)
     st_config = read_config(path)
     parses = model.special_tokens_in_prompts == "parse"
     tokenizer = Tokenizer(path, subfolder=st_config.subfolder, parses=parses)
@@ -74,6 +76,7 @@ def _build_embedder(
         slow_16=slow_16,
     )
     shape = encoder.shape
+    refuse_other_tokenizer(tokenizer, path, shape.vocabulary)
     longest = min(
         shape.longest,
         config.max_seq_len or shape.longest,

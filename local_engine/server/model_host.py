@@ -16,6 +16,7 @@ from local_engine.execution.model_runner import Runner
 from local_engine.execution.step_sampler import StepSampler
 from local_engine.guided.compiler import GuideCompiler
 from local_engine.loading.checkpoint import Loaded, end_tokens, load
+from local_engine.loading.checkpoint_files import check_tokenizer
 from local_engine.loading.load_faults import model_named
 from local_engine.loading.model_paths import model_folder
 from local_engine.ops.kernel_selection import KernelSelection, select_kernels
@@ -81,6 +82,7 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
         report(f"loading {model.name} from {model.path}")
         adapters = config.accept_lora or any(lora.base == model.name for lora in config.loras)
         with model_named(model.name, path):
+            check_tokenizer(path, model.task)
             weights = load(path, device=device, dtype=dtype, adapters=adapters)
             tokenizer = Tokenizer(path, parses=model.special_tokens_in_prompts == "parse")
             refuse_other_tokenizer(tokenizer, path, weights.vocab, ends=end_tokens(weights, None))

@@ -6,6 +6,7 @@ Uses the tokenizers library's object, which several threads may share; transform
 # transformers and tokenizers annotate these members in part only:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+from collections.abc import Iterable
 from copy import copy
 from typing import Protocol, cast
 
@@ -17,7 +18,7 @@ from local_engine.text.chat_template import ChatTemplate
 from local_engine.text.control_tokens import ControlTokens, Rendered
 from local_engine.text.private_tokenizer import Normalizer, normalizing, private_encoder
 from local_engine.text.token_bytes import TokenBytes
-from schemas.errors import InvalidConfig
+from schemas.errors import InvalidConfig, InvalidRequest
 
 
 class Backend(Protocol):
@@ -37,6 +38,8 @@ class Backend(Protocol):
     def token_to_id(self, token: str) -> int | None: ...
 
     def get_vocab_size(self, with_added_tokens: bool) -> int: ...
+
+    def get_vocab(self, with_added_tokens: bool) -> dict[str, int]: ...
 
     def no_padding(self) -> None: ...
 
@@ -61,8 +64,11 @@ class Tokenizer:
                 PreTrainedTokenizerBase,
                 AutoTokenizer.from_pretrained(path, subfolder=subfolder, trust_remote_code=False),
             )
-        except (OSError, ValueError, ImportError) as exc:
-            raise InvalidConfig((f"the tokenizer at {path} cannot be loaded: {exc}",)) from exc
+        except Exception as exc:
+            said = " ".join(str(exc).split()) or type(exc).__name__
+            raise InvalidConfig(
+                (f"the tokenizer at {path} cannot be loaded: {said}; download its files again",)
+            ) from exc
         backend = cast(Backend | None, getattr(loaded, "backend_tokenizer", None))
         if backend is None:
             raise InvalidConfig(
@@ -74,8 +80,10 @@ class Tokenizer:
         self._bytes = TokenBytes(backend.to_str())
         self._encoder = TextEncoder(backend, path + subfolder, self.describe)
         self._parses = parses
+        self._limit: int | None = None
         self.longest = int(cast(float, loaded.model_max_length))
         self.end = cast(int | None, loaded.eos_token_id)
+        self._begin = cast(int | None, loaded.bos_token_id)
         self.specials = frozenset(loaded.all_special_ids)
         self.chat = ChatTemplate(loaded)
         description = self.describe()
@@ -84,14 +92,14 @@ class Tokenizer:
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """special: add the tokens that the model expects around a text (its begin token)."""
-        return self._encoder.encode(text, special=special)[0]
+        return self._within(self._encoder.encode(text, special=special))[0]
 
     def encode_prompt(
         self, text: str, *, special: bool = True, most: int, offload: Offload | None
     ) -> tuple[list[int], int]:
         """Return a raw prompt's last `most` tokens and the count of all. See TextEncoder.encode."""
         encoder = self._encoder if self._parses else self._respelt
-        return encoder.encode(text, special=special, most=most, offload=offload)
+        return self._within(encoder.encode(text, special=special, most=most, offload=offload))
 
     def encode_chat(
         self, rendered: Rendered, *, most: int, offload: Offload | None
@@ -100,7 +108,35 @@ class Tokenizer:
         encoder, text = self._encoder, rendered.text
         if rendered.spelled:
             encoder, text = self._respelt, rendered.spelled
-        return encoder.encode(text, special=False, most=most, offload=offload)
+        return self._within(encoder.encode(text, special=False, most=most, offload=offload))
+
+    def limit(self, vocabulary: int) -> None:
+        """From now on, refuse texts that spell a token whose id is not below `vocabulary`."""
+        self._limit = vocabulary
+
+    def _within(self, encoded: tuple[list[int], int]) -> tuple[list[int], int]:
+        ids, _ = encoded
+        if self._limit is not None and ids and max(ids) >= self._limit:
+            token = next(id for id in ids if id >= self._limit)
+            raise InvalidRequest(
+                f"the text spells {self._backend.id_to_token(token)!r}, a token that the model "
+                "lacks; leave it out"
+            )
+        return encoded
+
+    def tokens(self) -> dict[str, int]:
+        """Return the ids of all tokens, by spelling."""
+        return self._backend.get_vocab(with_added_tokens=True)
+
+    def needed(self, tokens: Iterable[str]) -> list[str]:
+        """Return those of the tokens that texts, conversations or answers need."""
+        ordinary = self._backend.get_vocab(with_added_tokens=False)
+        begin_end = {self.end, self._begin}
+        return [
+            token
+            for token in tokens
+            if token in ordinary or token in self.chat.source or self.token_of(token) in begin_end
+        ]
 
     def decode(self, ids: list[int]) -> str:
         """Decode without special tokens; bytes that are not UTF-8 become U+FFFD."""

@@ -1,0 +1,116 @@
+"""What the files of a checkpoint show before it is loaded: `strowger check` and every start ask.
+
+No torch here: a folder that cannot be served is refused within milliseconds.
+"""
+
+from pathlib import Path
+from typing import cast
+
+import msgspec
+from msgspec import Struct
+
+from local_engine.loading.quantized import refuse_codes, refuse_quantized
+from local_engine.loading.stored_weights import layers_of, refuse_absent_layers
+from local_engine.loading.task_fit import Task, refuse_other_task
+from local_engine.loading.weight_files import read_json, read_weights
+from schemas.errors import InvalidConfig
+
+CONFIG = "config.json"
+
+TOKENIZERS = (
+    *("tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
+    *("vocab.txt", "vocab.json", "tekken.json", "qwen.tiktoken", "tiktoken.model"),
+)
+"""Files of which every tokenizer has one."""
+
+LARGEST = {
+    "tokenizer.json": 256 << 20,
+    "tokenizer_config.json": 64 << 20,
+    "chat_template.jinja": 1 << 20,
+    "chat_template.json": 1 << 20,
+}
+"""Bytes; the largest published ones have 35 MB, 2 MB and 30 kB."""
+
+
+class _Module(Struct, frozen=True, kw_only=True):
+    path: str = ""
+
+
+def check_files(path: str, task: Task) -> None:
+    """Check a folder for everything that its files show. Raises InvalidConfig."""
+    check_weights(path, task)
+    check_tokenizer(path, task)
+
+
+def check_weights(path: str, task: Task) -> None:
+    """Check config.json and the headers of the weights. Raises InvalidConfig with the remedy."""
+    folder = Path(path)
+    config = check_config(folder, task)
+    weights = transformer_folder(folder, task)
+    tensors = read_weights(weights)
+    refuse_codes(weights, tensors)
+    if config.get("is_encoder_decoder") is not True:
+        refuse_absent_layers(path, tensors, layers_of(text_config(config)))
+
+
+def check_config(folder: Path, task: Task) -> dict[str, object]:
+    """Check what is declared, and return the content of config.json. Raises InvalidConfig."""
+    inner = transformer_folder(folder, task)
+    config = read_json(inner, CONFIG)
+    if config is None:
+        problem = f"the folder has no {CONFIG}"
+        if (folder / "adapter_config.json").exists():
+            problem = "the folder is an adapter (LoRA) and not a model; list it in engine.loras"
+        elif any(folder.glob("*.gguf")):
+            problem = (
+                "the folder has GGUF weights, which this engine does not read; take the "
+                "safetensors weights, or serve it with llama.cpp and add that as a provider"
+            )
+        raise InvalidConfig((f"the model at {folder} cannot be loaded: {problem}",))
+    refuse_quantized(inner, config)
+    refuse_other_task(folder, config, task)
+    return config
+
+
+def check_tokenizer(path: str, task: Task) -> None:
+    """path: a folder or a hub name, of which nothing is known here.
+
+    Raises InvalidConfig for a folder without a tokenizer, and for files of absurd sizes."""
+    folder = transformer_folder(Path(path), task)
+    if not (folder / CONFIG).exists():
+        return  # at the hub, or refused for that
+    if not any((folder / name).exists() for name in TOKENIZERS):
+        raise InvalidConfig(
+            (
+                f"the model at {path} cannot be loaded: it has no tokenizer (tokenizer.json); "
+                "copy the tokenizer's files from where the weights are from",
+            )
+        )
+    for name, most in LARGEST.items():
+        file = folder / name
+        if file.exists() and (size := file.stat().st_size) > most:
+            raise InvalidConfig(
+                (
+                    f"the model at {path} cannot be loaded: {name} has {size:,} bytes; a usable "
+                    f"one has at most {most:,}",
+                )
+            )
+
+
+def transformer_folder(folder: Path, task: Task) -> Path:
+    """Return the folder of the weights: models of sentence-transformers may have an inner one."""
+    modules = folder / "modules.json"
+    if task != "embed" or not modules.is_file():
+        return folder
+    try:
+        found = msgspec.json.decode(modules.read_bytes(), type=tuple[_Module, ...])
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return folder  # `read_config` reports what is wrong with it
+    inner = folder / found[0].path if found else folder
+    return inner if inner.is_dir() else folder
+
+
+def text_config(config: dict[str, object]) -> dict[str, object]:
+    """Return the configuration of the language model inside one with several parts."""
+    inner = config.get("text_config")
+    return cast(dict[str, object], inner) if isinstance(inner, dict) else config

@@ -1,0 +1,97 @@
+"""Broken embedding models are refused in one sentence, and whole ones are not."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.local_engine.embeddings.embedding_services import seated
+from tests.local_engine.embeddings.tiny_embedders import CASES, save_embedder
+from tests.local_engine.loading.broken_checkpoints import (
+    Spoil,
+    added,
+    bare,
+    codes,
+    config,
+    config_and_table,
+    copied,
+    file,
+    no_tokenizer,
+    removed,
+    shard,
+    sharded,
+    without,
+    without_all,
+)
+from tests.local_engine.loading.refusals import ELSEWHERE, QUANTIZED, refusal
+
+EMBEDDERS: dict[str, tuple[Spoil, str]] = {
+    "a weight is missing": (
+        without("encoder.layer.0.output.dense.weight"),
+        "it lacks weights of BertModel: encoder.layer.0.output.dense.weight; they would be random",
+    ),
+    "a layer is missing": (without_all("layer.1."), "lacks all weights of layers 1, of 2"),
+    "another size": (config(vocab_size=30), r"other weights: embeddings.word_embeddings.weight "),
+    "scales of quantization": (
+        added({"encoder.layer.0.output.dense.weight_scale": torch.ones(16)}),
+        "has weights that BertModel does not use: encoder.layer.0.output.dense.weight_scale",
+    ),
+    "int8": (codes(torch.int8, part="dense.weight"), QUANTIZED.format("I8 weights: ")),
+    "a declared method": (
+        config(quantization_config={"quant_method": "awq"}),
+        QUANTIZED.format("awq"),
+    ),
+    "a shard is missing": (sharded(removed(shard(1))), "1 of 2 weight files are missing"),
+    "no tokenizer": (no_tokenizer, "it has no tokenizer"),
+    "a tokenizer of another model": (config_and_table(vocab_size=20), "belongs to another model"),
+    "a generating model": (
+        bare(architectures=["BertLMHeadModel"]),
+        "it is a BertLMHeadModel, a generating model, and no file says that it embeds; set task: "
+        "generate, or add the modules.json of sentence-transformers",
+    ),
+    "a reranker": (
+        bare(architectures=["BertForSequenceClassification"]),
+        f"it is a BertForSequenceClassification, a classifier or reranker; .*{ELSEWHERE}",
+    ),
+    "a reranker of sentence-transformers": (
+        file("config_sentence_transformers.json", {"model_type": "CrossEncoder"}),
+        f"a classifier or reranker; .*{ELSEWHERE}",
+    ),
+    "a sparse encoder": (
+        file("config_sentence_transformers.json", {"model_type": "SparseEncoder"}),
+        f"it is a SparseEncoder, which makes no dense vectors; {ELSEWHERE}",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_embedder(tmp_path_factory.mktemp("embedder"), CASES["bert-cls"])
+
+
+@pytest.mark.parametrize("case", EMBEDDERS)
+def test_a_broken_embedding_model_is_refused_in_one_sentence(
+    case: str, embedder: Path, tmp_path: Path
+) -> None:
+    spoil, message = EMBEDDERS[case]
+    spoil(broken := copied(embedder, tmp_path / "model"))
+
+    assert re.search(message, refusal(broken, "embed"))
+
+
+def test_heads_of_other_tasks_do_not_hinder_an_embedding_model(
+    embedder: Path, tmp_path: Path
+) -> None:
+    path = copied(embedder, tmp_path / "model")
+    added({"cls.predictions.bias": torch.ones(4), "lm_head.weight": torch.ones(4, 4)})(path)
+    config(architectures=["BertForMaskedLM"])(path)
+
+    assert seated(path).shape.width == 16
+
+
+def test_a_generating_model_embeds_where_its_files_say_so(tmp_path: Path) -> None:
+    path = save_embedder(tmp_path, CASES["qwen3-last"])
+    config(architectures=["Qwen3ForCausalLM"])(path)
+
+    assert seated(path).shape.width == 16
