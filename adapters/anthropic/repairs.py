@@ -19,6 +19,7 @@ from adapters.repairs.roles import later_system
 from adapters.repairs.stops import blank_stops
 from adapters.repairs.thoughts import own_thoughts
 from adapters.repairs.tool_names import tool_names
+from adapters.repairs.tools_from_history import tools_from_history
 from adapters.tool_repairs.one_form import one_form
 from adapters.tool_repairs.tool_members import unknown_members
 from schemas.messages import CLAUDE
@@ -51,6 +52,7 @@ ANTHROPIC_REPAIRS: Final = (
     private_user("https://github.com/BerriAI/litellm/issues/10106"),
     user_limit("https://docs.anthropic.com/en/api/messages#body-metadata-user-id", 256),
     call_ids("https://github.com/anomalyco/opencode/issues/2214", "[a-zA-Z0-9_-]{1,256}"),
+    tools_from_history("https://github.com/anthropics/anthropic-sdk-python/issues/494"),
     tool_names(
         "https://docs.anthropic.com/en/api/messages#body-tools-name", "[A-Za-z0-9_-]{1,128}"
     ),

@@ -203,20 +203,9 @@ def _has_own_thinking(turn: Message) -> bool:
     return any(one.proof_format == CLAUDE for one in proven)
 
 
-def _forced(one: Asked, model: str) -> Repaired | None:
-    forced = _is_forced(one.request) or _is_json_object(one.request)
-    return _without(one) if forced and one.by_budget(model) else None
-
-
-def _forced_at_bedrock(one: Asked, _: str) -> Repaired | None:
+def _forced(one: Asked, _: str) -> Repaired | None:
     forced = _is_forced(one.request) or _is_json_object(one.request)
     return _without(one) if forced and one.thinks else None
-
-
-def _thinks_freely(model: str) -> bool:
-    """Return whether Bedrock refuses to force the model to call while it thinks adaptively."""
-    known = claude(model)
-    return known is not None and (4, 6) <= known.version < (4, 8) and not always_thinks(model)
 
 
 def _is_forced(request: ChatRequest) -> bool:
@@ -311,15 +300,6 @@ THINKING_REPAIRS: Final = (
         models=lambda model: claude(model) is not None,
     ),
     _rule(
-        "forced_call",
-        "leaves out thinking if a call is forced, which a budget does not allow",
-        _forced,
-        _asks(_BUDGET, tool_choice=_CHOICE),
-        "claude-sonnet-4-5",
-        source="https://platform.claude.com/docs/en/build-with-claude/thinking-tool-workflows",
-        facts=FORCED | FORMAT,
-    ),
-    _rule(
         "unforced_call",
         "leaves the choice of tools to models that cannot be forced",
         _unforced,
@@ -342,6 +322,15 @@ THINKING_REPAIRS: Final = (
         models=refuses_forced_tools,
     ),
     _rule(
+        "forced_call",
+        "leaves out thinking if a call is forced",
+        _forced,
+        _asks(_BUDGET, tool_choice=_CHOICE),
+        "claude-sonnet-4-5",
+        source="https://platform.claude.com/docs/en/build-with-claude/thinking-tool-workflows",
+        facts=FORCED | FORMAT,
+    ),
+    _rule(
         "unproven_turn",
         "leaves out thinking if the turn that goes on has none of Claude's",
         _unproven,
@@ -359,15 +348,3 @@ THINKING_REPAIRS: Final = (
     ),
 )
 """In the order in which they run."""
-
-FORCED_ADAPTIVE: Final = _rule(
-    "forced_call_adaptive",
-    "leaves out adaptive thinking if a call is forced",
-    _forced_at_bedrock,
-    _asks(b'{"type":"adaptive"}', tool_choice=_CHOICE),
-    "anthropic.claude-sonnet-4-6",
-    source="https://github.com/langchain-ai/langchain-aws/pull/1151",
-    facts=FORCED | FORMAT,
-    models=_thinks_freely,
-)
-"""Of Bedrock; Anthropic itself takes both."""

@@ -5,7 +5,7 @@ from typing import Final
 from adapters.anthropic.claude_models import may_be_claude
 from adapters.anthropic.cloud_betas import BEDROCK_BETAS, BEDROCK_SOURCE
 from adapters.anthropic.sampling_repairs import SAMPLING_REPAIRS
-from adapters.anthropic.thinking_repairs import FORCED_ADAPTIVE, THINKING_REPAIRS
+from adapters.anthropic.thinking_repairs import THINKING_REPAIRS
 from adapters.anthropic.turn_repairs import TURN_REPAIRS
 from adapters.bedrock.form_repairs import FORM_REPAIRS
 from adapters.bedrock.json_mode import JSON_MODE
@@ -42,7 +42,6 @@ BEDROCK_REPAIRS: Final = (
     ),
     betas(BEDROCK_SOURCE, BEDROCK_BETAS, models=is_claude),
     *THINKING_REPAIRS,
-    FORCED_ADAPTIVE,
     *SAMPLING_REPAIRS,
     *TURN_REPAIRS,
     blank_stops("https://github.com/BerriAI/litellm/issues/3286", is_claude),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from adapters.repairs.rule import Aim, Repair, Repaired
 from schemas.content_facts import CALLS, NO_CALLS
-from schemas.messages import FunctionTool, Message, ToolCall, ToolChoice
+from schemas.messages import FunctionTool, Message, Tool, ToolCall, ToolChoice
 from schemas.requests import ChatRequest, Request
 
 _PARAMETERS: Final = Raw(b'{"type":"object","properties":{}}')
@@ -35,12 +35,17 @@ def _names(messages: Sequence[Message]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _with_tools(request: Request, _: Aim) -> Repaired | None:
+def _is_offered(tool: Tool, dialect: str) -> bool:
+    """Return whether the vendor gets the tool: a function, or one of its own."""
+    return isinstance(tool, FunctionTool) or tool.dialect == dialect != ""
+
+
+def _with_tools(request: Request, aim: Aim) -> Repaired | None:
     if not isinstance(request, ChatRequest):
         return None
     offered = request.tools or ()
     names = _names(request.messages)
-    if not names or any(isinstance(one, FunctionTool) for one in offered):
+    if not names or any(_is_offered(one, aim.dialect) for one in offered):
         return None
     made = [FunctionTool(name=one, description=_TOLD, parameters=_PARAMETERS) for one in names]
     choice = request.tool_choice if offered else UNSET

@@ -21,12 +21,7 @@ MARKER: Final = "vendor_refuses"
 OPEN: Final = frozenset(
     {
         "anthropic-strict-schema",
-        "anthropic-temperature-or-top-p",
-        "anthropic-thinking-choice",
-        "anthropic-tools-defined",
         "bedrock-betas",
-        "bedrock-claude-sampling",
-        "bedrock-thinking",
         "chat-parameters",
         "gemini-results-called",
         "mistral-last-role",

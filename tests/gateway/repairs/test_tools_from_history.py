@@ -100,10 +100,29 @@ async def test_a_model_can_insist_that_nothing_is_called(rig: Rig) -> None:
     assert repairs(answer) == []
 
 
+@pytest.mark.parametrize("surface", ["chat", "messages", "responses"])
 @pytest.mark.parametrize("model", ["anthropic", "vertex-anthropic"])
-async def test_claudes_own_api_needs_no_tools(rig: Rig, model: str) -> None:
-    answer = await rig.messages(model, messages=BLOCKS)
+async def test_claudes_own_api_gets_tools_made_of_the_calls(
+    rig: Rig, model: str, surface: str
+) -> None:
+    if surface == "chat":
+        answer = await rig.chat(model, messages=CHAT)
+    elif surface == "messages":
+        answer = await rig.messages(model, messages=BLOCKS)
+    else:
+        answer = await rig.responses(model, input=ITEMS)
 
     assert answer.status_code == 200, answer.text
-    assert "tools" not in rig.sent
+    made = cast("list[Json]", rig.sent["tools"])
+    assert [one["name"] for one in made] == ["f", "g"]
+    assert "tool_choice" not in rig.sent
+    assert "tools:tools_from_history" in repairs(answer)
+
+
+async def test_claudes_own_tools_are_offers_too(rig: Rig) -> None:
+    bash: Json = {"type": "bash_20250124", "name": "f"}
+    answer = await rig.messages("anthropic", messages=BLOCKS, tools=[bash])
+
+    assert answer.status_code == 200, answer.text
+    assert rig.sent["tools"] == [bash]
     assert repairs(answer) == []
