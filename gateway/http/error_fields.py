@@ -2,6 +2,7 @@
 
 from gateway.routing.planning.plan import Plan
 from gateway.surfaces.field_names import FieldNames
+from gateway.surfaces.sent_places import without_places
 from schemas.errors import GatewayError
 from schemas.prompt_too_long import CONTEXT_LENGTH, PLACES
 from schemas.requests import Request
@@ -20,5 +21,7 @@ def name_field(
     if error.param is None:
         return
     candidates = () if plan is None else (*plan.candidates, *plan.unavailable)
-    sent = next((one.request for one in candidates if one.name == backend), None)
-    names.rename(error, request, sent)
+    tried = [one for one in candidates if one.name == backend]
+    if backend and not tried:  # of `fallback_by_error`, whose request the plan does not have
+        error.param = without_places(error.param)
+    names.rename(error, request, tried[0].request if tried else None)

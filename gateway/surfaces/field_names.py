@@ -4,22 +4,17 @@ The request path names fields by our schema's paths, those of chat completions. 
 table from these paths to its own, and says where in the client's body a message or tool was.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Raw, Struct
 
+from gateway.surfaces.sent_places import CONTENT, IN_MESSAGE, IN_TOOL, clients_path
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.messages import Message, OpaquePart, Part
 from schemas.requests import ChatRequest, Request
 
-_IN_MESSAGE: Final = re.compile(
-    r"messages\[(\d*)\](?:\.(content|tool_calls)\[(\d*)\])?(?:\.(.+))?", re.DOTALL
-)
-_IN_TOOL: Final = re.compile(r"tools\[(\d*)\](?:\.(.+))?", re.DOTALL)
 _OF_MESSAGE: Final = ("role", "name")
-_CONTENT: Final = "content"
 _SEARCHED: Final = 64 * 1024
 """Bytes of a part's JSON that are searched for the name of a field."""
 
@@ -90,7 +85,7 @@ class FieldNames:
         path = error.param
         if not path:
             return
-        name = self._name(path, request, sent)
+        name = self._name(clients_path(path, request, sent), request)
         if name == path:
             return
         error.param = name
@@ -104,27 +99,27 @@ class FieldNames:
         inner = self._inner
         if inner is None or "[" not in path or not isinstance(request, ChatRequest):
             yield self._field(path, request)
-        elif found := _IN_MESSAGE.fullmatch(path):
+        elif found := IN_MESSAGE.fullmatch(path):
             member = found[4] or ""
-            holding = _holding(request, member) if found[2] == _CONTENT else ()
+            holding = _holding(request, member) if found[2] == CONTENT else ()
             kinds = {inner.kind(request, one): None for one in holding}
             for kind in kinds or (inner.kind(request, None),):
                 yield _in_message(inner, kind, found[2], None, member)
-        elif found := _IN_TOOL.fullmatch(path):
+        elif found := IN_TOOL.fullmatch(path):
             yield _joined("tools[]", _renamed(found[2] or "", inner.tool))
         else:
             yield self._field(path, request)
 
-    def _name(self, path: str, request: Request, sent: Request | None) -> str:
+    def _name(self, path: str, request: Request) -> str:
         inner = self._inner
         if inner is None or not isinstance(request, ChatRequest):
             return self._field(path, request)
-        found = _IN_MESSAGE.fullmatch(path)
+        found = IN_MESSAGE.fullmatch(path)
         if found and found[1]:
-            place, more = _place(inner, int(found[1]), request, sent)
-            at = int(found[3]) - more if found[3] else None
+            place = _place(inner, int(found[1]), request)
+            at = int(found[3]) if found[3] else None
             return _in_message(inner, place, found[2], at, found[4] or "")
-        found = _IN_TOOL.fullmatch(path)
+        found = IN_TOOL.fullmatch(path)
         if found and found[1]:
             at, places = int(found[1]), inner.places(request).tools
             known = at < len(places) == len(request.tools or ())
@@ -143,27 +138,25 @@ class FieldNames:
         return name
 
 
-def _place(
-    inner: ConversationNames, at: int, request: ChatRequest, sent: Request | None
-) -> tuple[ClientPlace, int]:
-    """Return the place of a message as sent, and how many parts the operator's text added."""
-    messages = sent.messages if isinstance(sent, ChatRequest) else request.messages
-    own = at - (len(messages) - len(request.messages))
-    if not (at < len(messages) and 0 <= own < len(request.messages)):
-        return inner.kind(request, None), 0
-    message, places = request.messages[own], inner.places(request).messages
+def _place(inner: ConversationNames, at: int, request: ChatRequest) -> ClientPlace:
+    """Return the place of a message of the client's, or that of any if there is none."""
+    if at >= len(request.messages):
+        return inner.kind(request, None)
+    places = inner.places(request).messages
     known = len(places) == len(request.messages)
-    place = places[own] if known else inner.kind(request, message)
-    return place, _parts(messages[at]) - _parts(message)
+    return places[at] if known else inner.kind(request, request.messages[at])
 
 
 def _in_message(
     inner: ConversationNames, place: ClientPlace, kind: str | None, at: int | None, member: str
 ) -> str:
-    if kind == _CONTENT:
-        if place.parts:
-            part = place.parts[at] if at is not None and at < len(place.parts) else place.parts[0]
+    if kind == CONTENT:
+        if at is not None and at < len(place.parts):
+            part = place.parts[at]
+        elif len(place.parts) == 1:
+            part = place.parts[0]
         else:
+            at = None if place.parts else at
             part = f"{place.content}[{'' if at is None else at}]"
         return _joined(part, _renamed(member, inner.part))
     if kind is not None:
@@ -173,8 +166,8 @@ def _in_message(
     head = _root(member)
     if not head or head in _OF_MESSAGE:
         return _joined(place.message, member)
-    if head == _CONTENT:
-        return place.content + member[len(_CONTENT) :]
+    if head == CONTENT:
+        return place.content + member[len(CONTENT) :]
     return _joined(place.own, _renamed(member, inner.message))
 
 
@@ -206,10 +199,6 @@ def _joined(path: str, member: str) -> str:
 
 def _root(name: str) -> str:
     return name.partition(".")[0].partition("[")[0]
-
-
-def _parts(message: Message) -> int:
-    return len(message.content) if isinstance(message.content, tuple) else 0
 
 
 def _holding(request: ChatRequest, member: str) -> Iterator[Message]:
