@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from local_engine.sampling.counter_rng import row_keys
+from local_engine.sampling.exact_device import exact_device
 from local_engine.sampling.logits_processors import Processors
 from local_engine.sampling.sampling_params import GREEDY_BELOW, RowParams
 from local_engine.sampling.token_history import History, needs_history
@@ -42,7 +43,8 @@ class Method(Enum):
 
 
 class CutRows(Struct, frozen=True, kw_only=True):
-    """Rows whose candidates are cut by at least one filter. R rows, columns are [R, 1].
+    """Rows whose candidates are cut by at least one filter. R rows, columns are [R, 1], on the
+    device that computes in float64 (`exact_device`).
 
     rows:        int64 [R] places in the batch; `None` is the whole batch, in order.
     count:       candidates examined first.
@@ -71,7 +73,7 @@ class CutRows(Struct, frozen=True, kw_only=True):
 
 
 class FreeRows(Struct, frozen=True, kw_only=True):
-    """Rows that no filter cuts. rows, unscaled, temperature: as in `CutRows`."""
+    """Rows that no filter cuts. rows, unscaled, temperature, device: as in `CutRows`."""
 
     rows: Tensor | None
     unscaled: bool
@@ -154,12 +156,13 @@ class SamplingRows:
         self.size = len(params)
         self.vocabulary = vocabulary
         self.device = device
+        self.exact = exact_device(device)
         self.processors = Processors(
             params, positions, histories, vocabulary=vocabulary, device=device
         )
         self.logprobs = self._logprob_rows(params)
-        self._seeds = self._column([row.seed for row in params], torch.int64, True)
-        self._positions = self._column(list(positions), torch.int64, True)
+        self._seeds = self._exact([row.seed for row in params], torch.int64)
+        self._positions = self._exact(list(positions), torch.int64)
         self._keys: Tensor | None = None
         self._step = 0
         self._params = params
@@ -213,10 +216,10 @@ class SamplingRows:
         )
 
     def keys(self) -> Tensor:
-        """Return this step's noise keys, int64 [B, 1]; computed for several steps at once."""
+        """Return this step's noise keys, int64 [B, 1] on `exact`; made for steps ahead."""
         step = self._step % _AHEAD
         if self._keys is None or step == 0:
-            ahead = torch.arange(self._step - step, self._step - step + _AHEAD, device=self.device)
+            ahead = torch.arange(self._step - step, self._step - step + _AHEAD, device=self.exact)
             self._keys = row_keys(self._seeds, self._positions + ahead.view(-1, 1, 1))
         return self._keys[step]
 
@@ -249,24 +252,24 @@ class SamplingRows:
             count = NARROW
         else:
             count = -(-max(ks) // _STEP) * _STEP
-        top_k = self._column(ks, torch.int64, True) if any(closed) else None
+        top_k = self._exact(ks, torch.int64) if any(closed) else None
         inside = None
         if top_k is not None and not typical:
-            ranks = torch.arange(min(count, self.vocabulary), device=self.device)
+            ranks = torch.arange(min(count, self.vocabulary), device=self.exact)
             inside = (ranks < top_k).to(torch.float64)
         return CutRows(
-            rows=self._rows(places),
+            rows=self._rows(places, self.exact),
             count=count,
             unscaled=all(row.temperature == 1 for row in chosen),
             inside=inside,
             top_k=top_k,
-            temperature=self._column([row.temperature for row in chosen], torch.float64, True),
+            temperature=self._exact([row.temperature for row in chosen], torch.float64),
             top_p=self._filter([row.top_p for row in chosen], 1.0),
             min_p=self._filter([row.min_p for row in chosen], 0.0),
             typical_p=self._filter([row.typical_p for row in chosen], 1.0),
-            closed=None if all(closed) else self._column(closed, torch.bool, True),
-            floored=self._column(floored, torch.bool, True) if any(floored) else None,
-            by_mass=self._column(by_mass, torch.int64) if by_mass else None,
+            closed=None if all(closed) else self._exact(closed, torch.bool),
+            floored=self._exact(floored, torch.bool) if any(floored) else None,
+            by_mass=self._column(by_mass, torch.int64, self.exact) if by_mass else None,
         )
 
     def _free_rows(self, params: Sequence[RowParams], places: list[int]) -> FreeRows | None:
@@ -274,9 +277,9 @@ class SamplingRows:
             return None
         temperature = [params[place].temperature for place in places]
         return FreeRows(
-            rows=self._rows(places),
+            rows=self._rows(places, self.exact),
             unscaled=all(heat == 1 for heat in temperature),
-            temperature=self._column(temperature, torch.float64, True),
+            temperature=self._exact(temperature, torch.float64),
         )
 
     def _logprob_rows(self, params: Sequence[RowParams]) -> LogprobRows | None:
@@ -289,17 +292,23 @@ class SamplingRows:
             count=max(params[place].logprobs for place in places),
         )
 
-    def _rows(self, places: list[int]) -> Tensor | None:
-        return None if len(places) == self.size else self._column(places, torch.int64)
+    def _rows(self, places: list[int], device: torch.device | None = None) -> Tensor | None:
+        return None if len(places) == self.size else self._column(places, torch.int64, device)
 
     def _filter(self, values: list[float], off: float) -> Tensor | None:
         if all(value == off for value in values):
             return None
-        return self._column(values, torch.float64, True)
+        return self._exact(values, torch.float64)
 
-    def _column(self, values: Sequence[float], dtype: torch.dtype, upright: bool = False) -> Tensor:
-        column = torch.tensor(values, dtype=dtype).to(self.device, non_blocking=True)
-        return column.unsqueeze(1) if upright else column
+    def _exact(self, values: Sequence[float], dtype: torch.dtype) -> Tensor:
+        """Return an upright column, [N, 1], on the device that computes in float64."""
+        return self._column(values, dtype, self.exact).unsqueeze(1)
+
+    def _column(
+        self, values: Sequence[float], dtype: torch.dtype, device: torch.device | None = None
+    ) -> Tensor:
+        """device: `None` is the logits'."""
+        return torch.tensor(values, dtype=dtype).to(device or self.device, non_blocking=True)
 
 
 def _check(

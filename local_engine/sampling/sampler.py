@@ -11,6 +11,7 @@ from torch import Tensor
 
 from local_engine.sampling.batch_params import FreeRows, LogprobRows, SamplingRows
 from local_engine.sampling.counter_rng import exponentials, uniforms
+from local_engine.sampling.exact_device import at, doubles, rows_at
 from local_engine.sampling.logits_processors import Allowed, mask_out
 from local_engine.sampling.top_candidates import (
     BLOCK,
@@ -91,13 +92,16 @@ def probabilities(values: Tensor, rows: SamplingRows) -> Tensor:
     """Return the distribution that each row is drawn from, float32 [B, V].
 
     values: float32 [B, V] processed logits (`processed`). Used for draft tokens, which are accepted
-    by probability; costs a full [B, V] matrix, so do not use it for plain steps.
+    by probability; costs a full [B, V] matrix, so do not use it for plain steps. The result is on
+    the device that computes in float64 (`exact_device`).
     """
+    values = at(values, rows.exact)
     peaks, sorted_rows = block_maxima(values), rows.whole
     spread = torch.zeros_like(values, memory_format=torch.contiguous_format)
     if sorted_rows.has_greedy:
-        ids = block_argmax(values, peaks, sorted_rows.greedy).unsqueeze(1)
-        _spread(spread, sorted_rows.greedy, ids, torch.ones_like(ids, dtype=torch.float64))
+        greedy = rows_at(sorted_rows.greedy, rows.exact)
+        ids = block_argmax(values, peaks, greedy).unsqueeze(1)
+        _spread(spread, greedy, ids, torch.ones_like(ids, dtype=torch.float64))
     for group in sorted_rows.cut:
         for part in survivors(values, peaks, group):
             _spread(spread, part.rows, part.ids, part.weights)
@@ -138,14 +142,14 @@ def _draw(values: Tensor, peaks: Tensor, rows: SamplingRows) -> Tensor:
         if left.free is not None:
             parts.append((left.free.rows, _draw_free(values, peaks, left.free, keys)))
     if len(parts) == 1 and parts[0][0] is None:
-        return parts[0][1]
+        return at(parts[0][1], values.device)
     drawn = torch.empty(rows.size, dtype=torch.int64, device=values.device)
     # In order: a row that `survivors` repeats takes the token of its widest search.
     for places, ids in parts:
         if places is None:
             drawn.copy_(ids)
         else:
-            drawn.index_copy_(0, places, ids)
+            drawn.index_copy_(0, at(places, drawn.device), at(ids, drawn.device))
     return drawn
 
 
@@ -158,24 +162,24 @@ def _race(part: Survivors, keys: Tensor) -> Tensor:
 
 def _draw_free(values: Tensor, peaks: Tensor, group: FreeRows, keys: Tensor) -> Tensor:
     """Invert the cumulative distribution, first over blocks, then inside one: int64 [R]."""
-    rows = group.rows
-    if rows is not None:
-        keys = keys.index_select(0, rows)
-    heat = None if group.unscaled else group.temperature
-    reached = block_masses(values, peaks, rows, heat).cumsum(-1)
+    if group.rows is not None:
+        keys = keys.index_select(0, group.rows)
+    home, rows = group.temperature.device, rows_at(group.rows, values.device)
+    masses = block_masses(values, peaks, rows, group.temperature, unscaled=group.unscaled)
+    reached = masses.cumsum(-1)
     target = _inverse(uniforms(keys), reached[:, -1:])
     # The number of blocks that end at or below the target is the index of its block.
     blocks = (reached <= target).sum(-1, keepdim=True).clamp_max_(reached.size(1) - 1)
     upper = reached.gather(1, blocks)
     lower = reached.gather(1, (blocks - 1).clamp_min(0)).mul_(blocks > 0)
-    inside, ids = gather_blocks(values, blocks, rows)
-    top = largest(peaks, rows).to(torch.float64)
-    weights = inside.to(torch.float64).sub_(top).div_(group.temperature).exp_()
+    inside, ids = gather_blocks(values, at(blocks, values.device), rows)
+    top = doubles(largest(peaks, rows), home)
+    weights = doubles(inside, home).sub_(top).div_(group.temperature).exp_()
     reached = weights.mul_(UNIT).to(torch.int64).cumsum(-1)
     share = (target - lower).to(torch.float64).div_(upper - lower)
     target = _inverse(share, reached[:, -1:])
     lanes = (reached <= target).sum(-1, keepdim=True).clamp_max_(BLOCK - 1)
-    return ids.gather(1, lanes).squeeze(1).clamp_max_(values.size(1) - 1)
+    return at(ids, home).gather(1, lanes).squeeze(1).clamp_max_(values.size(1) - 1)
 
 
 def _inverse(share: Tensor, total: Tensor) -> Tensor:

@@ -16,9 +16,7 @@ from torch import Tensor
 BLOCK = 64
 _FEW = 128
 _MANY = 4
-_SIGN = torch.tensor(31, dtype=torch.int32)
-_MAGNITUDE = torch.tensor(0x7FFFFFFF, dtype=torch.int32)
-_LOW_HALF = torch.tensor(0xFFFFFFFF, dtype=torch.int64)
+_SIGN, _MAGNITUDE, _LOW_HALF = 31, 0x7FFFFFFF, 0xFFFFFFFF
 
 
 class Candidates(Struct, frozen=True, kw_only=True):
@@ -136,7 +134,9 @@ def order_keys(values: Tensor, ids: Tensor) -> Tensor:
     they are the lower half of the key.
     """
     bits = values.view(torch.int32)
-    ordered = bits.bitwise_right_shift(_SIGN).bitwise_and_(_MAGNITUDE).bitwise_xor_(bits)
+    sign = constant(_SIGN, torch.int32, bits.device)
+    magnitude = constant(_MAGNITUDE, torch.int32, bits.device)
+    ordered = bits.bitwise_right_shift(sign).bitwise_and_(magnitude).bitwise_xor_(bits)
     return torch.sub(ids, ordered, alpha=1 << 32)
 
 
@@ -144,6 +144,15 @@ def order_keys(values: Tensor, ids: Tensor) -> Tensor:
 def counting(size: int, device: torch.device) -> Tensor:
     """Return 0, 1, … size - 1 as int64 [size]; shared, so do not write to it."""
     return torch.arange(size, device=device)
+
+
+@lru_cache(maxsize=64)
+def constant(value: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return a 0-dim tensor on the device, which torch handles faster than a Python number.
+
+    An NPU's shifts take no operand on the host, not even a scalar. Do not write to it.
+    """
+    return torch.tensor(value, dtype=dtype, device=device)
 
 
 def _best_ids(keys: Tensor, count: int, *, in_order: bool = False) -> Tensor:
@@ -159,7 +168,7 @@ def _best_ids(keys: Tensor, count: int, *, in_order: bool = False) -> Tensor:
         if count < keys.size(1):
             ahead = np.partition(ahead, count, axis=-1)[:, :count]
         best = torch.as_tensor(np.sort(ahead, axis=-1) if in_order else ahead)
-    return best.bitwise_and(_LOW_HALF)
+    return best.bitwise_and(constant(_LOW_HALF, torch.int64, best.device))
 
 
 def _read(logits: Tensor, ids: Tensor, rows: Tensor | None) -> Candidates:

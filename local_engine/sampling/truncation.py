@@ -8,6 +8,7 @@ from msgspec import Struct
 from torch import Tensor
 
 from local_engine.sampling.batch_params import TIERS, CutRows
+from local_engine.sampling.exact_device import at, doubles, rows_at
 from local_engine.sampling.top_candidates import BLOCK, top_candidates
 
 UNIT = float(1 << 40)
@@ -15,7 +16,7 @@ _UNIT = torch.tensor(UNIT, dtype=torch.float64)
 
 
 class Survivors(Struct, frozen=True, kw_only=True):
-    """Tokens that may be drawn, for R rows.
+    """Tokens that may be drawn, for R rows; on the device that computes in float64.
 
     rows: int64 [R] places in the batch; `None` is all of it. ids: int64 [R, K].
     weights: float64 [R, K], proportional to the probabilities; 0 for what was cut.
@@ -33,13 +34,14 @@ def survivors(values: Tensor, peaks: Tensor, group: CutRows) -> list[Survivors]:
     Rows without top-k whose candidates do not cover their mass are repeated with more candidates
     (`TIERS`), finally with all; to know which, the host waits for the device.
     """
-    best = top_candidates(values, peaks, group.count, group.rows)
-    exact = best.values.to(torch.float64)
+    home = group.temperature.device
+    best = top_candidates(values, peaks, group.count, rows_at(group.rows, values.device))
+    ids, exact = at(best.ids, home), doubles(best.values, home)
     # Candidates are sorted: the first is the row's maximum, and its weight is 1.
     weights = exact.sub(exact.narrow(1, 0, 1)).div_(group.temperature).exp_()
     short = _cut(weights, group, _whole_masses(values, peaks, group))
-    found = [Survivors(rows=group.rows, ids=best.ids, weights=weights)]
-    if short is None or best.ids.size(1) == values.size(1):
+    found = [Survivors(rows=group.rows, ids=ids, weights=weights)]
+    if short is None or ids.size(1) == values.size(1):
         return found
     again = short.nonzero().squeeze(1)
     if again.numel() > 0:
@@ -48,16 +50,18 @@ def survivors(values: Tensor, peaks: Tensor, group: CutRows) -> list[Survivors]:
     return found
 
 
-def block_masses(values: Tensor, peaks: Tensor, rows: Tensor | None, heat: Tensor | None) -> Tensor:
+def block_masses(
+    values: Tensor, peaks: Tensor, rows: Tensor | None, temperature: Tensor, *, unscaled: bool
+) -> Tensor:
     """Return exp((logit - row's largest) / temperature) by block: int64 [R, blocks] of 2**-40.
 
-    heat: float64 [R, 1] temperatures; `None` if all are 1. Integers, because their sum does not
-    depend on the order in which a device adds them.
+    temperature: float64 [R, 1]; the result is on its device. unscaled: all are 1. Integers, because
+    their sum does not depend on the order in which a device adds them.
     """
     chosen = values if rows is None else values.index_select(0, rows)
     weights = chosen - largest(peaks, rows)
-    if heat is not None:
-        weights.div_(heat.to(torch.float32))
+    if not unscaled:
+        weights.div_(at(temperature.to(torch.float32), values.device))
     weights.exp_()
     count, vocabulary = weights.shape
     blocks = vocabulary // BLOCK
@@ -65,7 +69,7 @@ def block_masses(values: Tensor, peaks: Tensor, rows: Tensor | None, heat: Tenso
     if blocks * BLOCK < vocabulary:
         rest = weights[:, blocks * BLOCK :].sum(-1, keepdim=True)
         sums = torch.cat((sums, rest), dim=1)
-    return sums.to(torch.float64).mul_(UNIT).to(torch.int64)
+    return doubles(sums, temperature.device).mul_(UNIT).to(torch.int64)
 
 
 def largest(peaks: Tensor, rows: Tensor | None) -> Tensor:
@@ -83,7 +87,8 @@ def _whole_masses(values: Tensor, peaks: Tensor, group: CutRows) -> Tensor | Non
     if local.numel() < heat.size(0):
         rows = local if rows is None else rows.index_select(0, local)
         heat = heat.index_select(0, local)
-    masses = block_masses(values, peaks, rows, None if group.unscaled else heat)
+    rows = rows_at(rows, values.device)
+    masses = block_masses(values, peaks, rows, heat, unscaled=group.unscaled)
     return masses.sum(-1, keepdim=True)
 
 

@@ -20,8 +20,7 @@ from local_engine.ops.self_test import (
     run_trials,
 )
 from tests.local_engine.stand_ins.npu_refusals import Value
-from tests.local_engine.stand_ins.npu_schemas import SCHEMAS
-from tests.local_engine.stand_ins.npu_stand_in import StandIn, bind, torch_npu
+from tests.local_engine.stand_ins.npu_stand_in import SCHEMAS, StandIn, bind, torch_npu
 
 FUSED = "npu_fused_infer_attention_score"
 SCATTER = "npu_scatter_pa_kv_cache"

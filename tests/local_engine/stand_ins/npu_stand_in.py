@@ -1,7 +1,8 @@
 """A stand-in for the module torch_npu: the same functions in plain torch, equally strict.
 
-torch's parser binds every call to the function's registered signature, and arguments that the
-documents rule out raise RuntimeError, as on the device. Tensors stay on the CPU.
+torch's parser binds every call to the signature that the wheel registers, and arguments that the
+documents rule out raise RuntimeError, as on the device. Tensors are on the CPU, or all on the
+stand-in's device (`npu_device`).
 Documents: https://gitcode.com/Ascend/op-plugin (torch_npu-*.md) and the aclnn pages they name.
 """
 
@@ -14,13 +15,17 @@ from typing import Literal, cast
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from tests.local_engine.stand_ins.npu_attention import fused_attention, fused_attention_v2
+from tests.local_engine.stand_ins.npu_device import NPU, on_host, on_npu
 from tests.local_engine.stand_ins.npu_refusals import HALVES, Value, refuse_unless
 from tests.local_engine.stand_ins.npu_sample import sample_v1, sample_v2, top_k_top_p
-from tests.local_engine.stand_ins.npu_schemas import SCHEMAS
+from tests.local_engine.stand_ins.npu_wheel import committed
 
 FLOATS = (*HALVES, torch.float32)
+WHEEL = committed()
+SCHEMAS = WHEEL.schemas
 
 Function = Callable[[dict[str, Value]], object]
 
@@ -45,9 +50,32 @@ class StandIn(ModuleType):
     def _bound(self, name: str, function: Function) -> Callable[..., object]:
         def call(*args: Value, **keywords: Value) -> object:
             self.calls[name] += 1
-            return function(bind(name, args, keywords))
+            return _on_one_device(name, function, bind(name, args, keywords))
 
         return call
+
+
+def _on_one_device(name: str, function: Function, given: dict[str, Value]) -> object:
+    """Compute on the host, for tensors of the NPU too; raises RuntimeError for a mixture."""
+    tensors = [value for value in given.values() if isinstance(value, Tensor)]
+    there = [value.device.type == NPU for value in tensors]
+    if not any(there):
+        return function(given)
+    if not all(there):
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices,"
+            f" npu:0 and cpu! (in {name})"
+        )
+    result = function({name: _moved(value, on_host) for name, value in given.items()})
+    return tree_map(_returned, result)
+
+
+def _returned(value: Value) -> Value:
+    return _moved(value, on_npu)
+
+
+def _moved(value: Value, move: Callable[[Tensor], Tensor]) -> Value:
+    return move(value) if isinstance(value, Tensor) else value
 
 
 def bind(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> dict[str, Value]:
@@ -68,10 +96,19 @@ def bind(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> dict
         value = given.pop(one.name, cast(Value, one.default_value))
         if not _is(value, str(one.type)):
             raise TypeError(f"{name}(): {one.name} must be {one.type}, not {type(value).__name__}")
+        _check_dtype(name, one.name, value)
         bound[one.name] = value
     if given:
         raise TypeError(f"{name}() got an unexpected keyword {next(iter(given))}")
     return bound
+
+
+def _check_dtype(name: str, argument: str, value: Value) -> None:
+    """Raise RuntimeError for a dtype that the wheel's document does not list."""
+    listed = WHEEL.dtypes.get(name, {}).get(argument)
+    if listed and isinstance(value, Tensor):
+        kind = str(value.dtype).removeprefix("torch.")
+        refuse_unless(kind in listed, f"{argument}: {kind} is not among {', '.join(listed)}")
 
 
 def _is(value: Value, kind: str) -> bool:
@@ -104,7 +141,7 @@ def tensor(given: dict[str, Value], name: str) -> Tensor:
 
 
 def rms_norm(given: dict[str, Value]) -> tuple[Tensor, Tensor]:
-    x, gamma, epsilon = tensor(given, "self"), tensor(given, "gamma"), given["epsilon"]
+    x, gamma, epsilon = tensor(given, "input"), tensor(given, "gamma"), given["epsilon"]
     assert isinstance(epsilon, float)
     refuse_unless(x.dtype in FLOATS and gamma.dtype in (x.dtype, torch.float32), "dtype")
     refuse_unless(gamma.shape == x.shape[-gamma.dim() :], "gamma's shape")
@@ -118,7 +155,7 @@ def add_rms_norm(given: dict[str, Value]) -> tuple[Tensor, Tensor, Tensor]:
     refuse_unless(x1.shape == x2.shape and x1.dtype == x2.dtype, "x1 and x2 differ")
     total = x1 + x2
     inner: dict[str, Value] = {
-        "self": total,
+        "input": total,
         "gamma": given["gamma"],
         "epsilon": given["epsilon"],
     }
@@ -128,7 +165,7 @@ def add_rms_norm(given: dict[str, Value]) -> tuple[Tensor, Tensor, Tensor]:
 
 def rotary_mul(given: dict[str, Value]) -> Tensor:
     """Layout BSND; the others are not used here."""
-    x, cos, sin = tensor(given, "self"), tensor(given, "r1"), tensor(given, "r2")
+    x, cos, sin = tensor(given, "input"), tensor(given, "r1"), tensor(given, "r2")
     refuse_unless(given["rotary_mode"] == "half" and given["rotate"] is None, "rotary_mode")
     refuse_unless(x.dim() == cos.dim() == sin.dim() == 4, "input, r1 and r2 have 4 dimensions")
     refuse_unless(x.dtype in FLOATS and x.dtype == cos.dtype == sin.dtype, "dtype")
@@ -143,7 +180,7 @@ def rotary_mul(given: dict[str, Value]) -> Tensor:
 
 
 def swiglu(given: dict[str, Value]) -> Tensor:
-    x, dim = tensor(given, "self"), given["dim"]
+    x, dim = tensor(given, "input"), given["dim"]
     assert isinstance(dim, int)
     refuse_unless(x.dtype in FLOATS and x.shape[dim] % 2 == 0, "an even dimension of floats")
     gate, up = x.float().chunk(2, dim=dim)
