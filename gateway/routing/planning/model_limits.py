@@ -12,10 +12,12 @@ from typing import Final
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from adapters.repairs.rule import Aim, applicable, repaired
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.model_facts import ModelFacts
 from gateway.routing.planning.request_facts import CHARACTERS_PER_TOKEN, estimated_tokens
 from gateway.routing.planning.route import Backend
+from schemas.content_facts import facts_of
 from schemas.errors import InvalidRequest
 from schemas.messages import Message, TextPart, text_of
 from schemas.prompt_too_long import CONTEXT_LENGTH, PLACES, too_long_message
@@ -129,6 +131,7 @@ def fitted(
     places: Mapping[int, int],
     *,
     require: bool = False,
+    tenant: str = "",
 ) -> Fitted:
     """Compare the request with the limits of each candidate's model.
 
@@ -136,6 +139,7 @@ def fitted(
     ceiling is below `max_tokens` gets its ceiling, and comes after the others of its route. Of
     several, the one with the larger context or ceiling comes first.
     places: by `id` of a backend, the place of its route. require: rule out instead of lowering.
+    tenant: the name of the client's key.
     """
     facts = [one.backend.models.of(one.name) for one in candidates]
     enough = max((one.longest_prompt or 0 for one in facts), default=0)
@@ -151,7 +155,7 @@ def fitted(
             if refused is None or longest > refused[0]:
                 refused = longest, error
             continue
-        lowered = _lowered(one, known, request)
+        lowered = _lowered(one, known, request, tenant)
         context = known.context or 0
         long = -context if 0 < context < estimate else -_UNBOUNDED
         most = -_UNBOUNDED if lowered is one else -(known.max_output or 0)
@@ -252,7 +256,7 @@ def _least(texts: Iterable[str], enough: int) -> int:
     return least
 
 
-def _lowered(candidate: Candidate, facts: ModelFacts, request: Request) -> Candidate:
+def _lowered(candidate: Candidate, facts: ModelFacts, request: Request, tenant: str) -> Candidate:
     """The candidate with `max_tokens` at its model's ceiling, if the request's is above it."""
     sent = candidate.request or request
     if isinstance(sent, EmbeddingsRequest) or facts.max_output is None:
@@ -260,11 +264,32 @@ def _lowered(candidate: Candidate, facts: ModelFacts, request: Request) -> Candi
     if _max_tokens(sent) <= facts.max_output:
         return candidate
     sampling = replace(sent.sampling, max_tokens=facts.max_output)
-    return replace(
+    lowered = replace(
         candidate,
         request=replace(sent, sampling=sampling),
         dropped=(*candidate.dropped, FIELD),
         defaulted=(*candidate.defaulted, f"{FIELD}={facts.max_output}"),
+    )
+    return _repaired_again(lowered, tenant)
+
+
+def _repaired_again(candidate: Candidate, tenant: str) -> Candidate:
+    """The candidate after rules for which a lower `max_tokens` is a reason, as for a budget.
+
+    Rules that have run leave nothing for a second run.
+    """
+    sent, supports = candidate.request, candidate.backend.supports
+    if sent is None or not (rules := applicable(supports.repairs, facts_of(sent), candidate.model)):
+        return candidate
+    aim = Aim(model=candidate.model, tenant=tenant, dialect=supports.dialect)
+    done = repaired(sent, rules, aim)
+    if not done.made and not done.left_out:
+        return candidate
+    return replace(
+        candidate,
+        request=done.request,
+        repaired=tuple(dict.fromkeys((*candidate.repaired, *done.made))),
+        omitted=tuple(dict.fromkeys((*candidate.omitted, *done.left_out))),
     )
 
 

@@ -100,7 +100,7 @@ class Planner:
             and not counting
             and may_exceed(found.candidates[0].request or request, limits)
         ):
-            found = self._within_limits(found, route, request, arm)
+            found = self._within_limits(found, route, request, arm, facts.caller)
         # One comparison per candidate: a healthy backend costs no call into its breaker.
         for candidate in found.candidates:
             if facts.now < candidate.breaker.impaired_until:
@@ -137,12 +137,15 @@ class Planner:
             continues=route.stream_recovery == "continue",
         )
 
-    def _within_limits(self, plan: Plan, route: Route, request: Request, arm: Arm | None) -> Plan:
+    def _within_limits(
+        self, plan: Plan, route: Route, request: Request, arm: Arm | None, tenant: str
+    ) -> Plan:
         """The plan without the backends whose model cannot read the prompt.
 
         Raises InvalidRequest if none can, and `fallback_by_error` has none for that.
         """
-        found = fitted(plan.candidates, request, self._places(route, arm), require=route.require)
+        places = self._places(route, arm)
+        found = fitted(plan.candidates, request, places, require=route.require, tenant=tenant)
         candidates = found.candidates
         if found.refusal is not None:
             candidates = plan.error_fallback(found.refusal.code)
@@ -185,7 +188,9 @@ class Planner:
                     except InvalidRequest:
                         continue
                     found += able
-            fitting = fitted(found, search.request, {}, require=route.require).candidates
+            fitting = fitted(
+                found, search.request, {}, require=route.require, tenant=at.caller
+            ).candidates
             if none_in_time(fitting, route.retry, route.deadline_s, at.now):
                 return ()
             return fitting
@@ -211,7 +216,7 @@ def _copy(
     try:
         valued = with_operator_values(route, request)
         able = match_backends(route, (mirror.backend,), (1.0,), valued, [], tenant=tenant)
-        found = fitted(able, request, {}, require=route.require)
+        found = fitted(able, request, {}, require=route.require, tenant=tenant)
         if found.refusal is not None:
             raise found.refusal
         return found.candidates[0]

@@ -110,11 +110,11 @@ def config(origin: str, *adapters: str, more: str = "", **keys: str) -> str:
 
 @asynccontextmanager
 async def one_of_each(
-    tmp_path: Path, *adapters: str, more: str = "", **keys: str
+    tmp_path: Path, *adapters: str, more: str = "", top: str = "", **keys: str
 ) -> AsyncGenerator[Rig]:
-    """Run a gateway with these adapters; see `config`."""
+    """Run a gateway with these adapters; see `config`. top: more of the configuration."""
     async with provider(_answers) as vendor:
-        text = config(vendor.origin, *adapters, more=more, **keys)
+        text = config(vendor.origin, *adapters, more=more, **keys) + top
         async with (
             serving(text, tmp_path) as gateway,
             httpx.AsyncClient(base_url=gateway.url, timeout=60) as client,
