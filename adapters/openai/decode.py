@@ -23,7 +23,13 @@ from adapters.openai.later_counts import continued
 from adapters.openai.logprobs import refusal_logprobs, token_logprobs
 from adapters.openai.message_repair import repaired
 from adapters.openai.model_families import is_gemini
-from adapters.openai.thought_blocks import DETAILS, last_deltas, reasoning_deltas, signed
+from adapters.openai.thought_blocks import (
+    DETAILS,
+    beside_blocks,
+    last_deltas,
+    reasoning_deltas,
+    signed,
+)
 from adapters.openai.tool_calls import ToolCalls
 from adapters.openai.wire import (
     NULL,
@@ -250,8 +256,8 @@ class OpenAIDecoder:
             events += reasoning_deltas(
                 message, state, index, format=self.proof_format, by_block=self.by_block
             )
-            if opaque and self.by_block:
-                opaque = {name: raw for name, raw in opaque.items() if name != DETAILS}
+            if opaque and DETAILS in opaque:
+                opaque = beside_blocks(message, opaque, by_block=self.by_block)
         text = message.content
         if text is None:
             text = choice.text
@@ -303,7 +309,9 @@ class OpenAIDecoder:
             if not self.by_block:
                 events.extend(deltas)
             elif self._stream and is_gemini(self._head.model):
-                state.held += deltas  # Its calls come whole, and their proofs may come later.
+                # Its calls come whole, and their proofs may come later.
+                state.held += deltas
+                state.shown = True
             else:
                 events.extend(signed(deltas, state))
             if len(tools) > TOOLS:

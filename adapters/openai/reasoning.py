@@ -46,8 +46,9 @@ def _unsigned(calls: object) -> list[dict[str, Raw]]:
 
 
 def _thinks(one: Message) -> bool:
-    signed = any(call.signature for call in one.tool_calls)
-    return bool(one.reasoning or one.thoughts or one.signature or signed)
+    if one.reasoning or one.thoughts or one.signature:
+        return True
+    return bool(one.tool_calls) and any(call.signature for call in one.tool_calls)
 
 
 def _moved(one: Message, fields: tuple[str, ...]) -> Message:

@@ -20,6 +20,7 @@ from schemas.events import ReasoningDelta, ToolDelta
 from schemas.messages import GEMINI, ITEM_FORMATS, item_proof
 
 DETAILS: Final = "reasoning_details"
+SIGNATURE: Final = "reasoning_signature"
 _KINDS: Final = frozenset({"reasoning.text", "reasoning.summary", "reasoning.encrypted"})
 _UNKNOWN: Final = "unknown"
 GOOGLES_PARTS: Final = "parts."
@@ -50,8 +51,11 @@ def reasoning_deltas(
     text = message.reasoning or message.reasoning_content or ""
     signature = message.reasoning_signature or ""
     pieces = message.thoughts
-    if by_block and message.opaque and DETAILS in message.opaque:
-        pieces = pieces or _read(message.opaque[DETAILS])
+    if message.opaque and DETAILS in message.opaque:
+        if by_block:
+            pieces = pieces or _read(message.opaque[DETAILS])
+        else:
+            signature = ""  # the details have it
     if pieces:
         unsaid = not any(one.text for one in pieces)
         found = [_plain(text, state, index, by_block)] if text and unsaid else []
@@ -61,6 +65,20 @@ def reasoning_deltas(
     block = state.block
     state.end_block()
     return [ReasoningDelta(text=text, index=index, signature=signature, block=block, format=format)]
+
+
+def beside_blocks(
+    message: WireMessage, opaque: dict[str, Raw], *, by_block: bool
+) -> dict[str, Raw]:
+    """Return the fields of a message that has `reasoning_details` which no event has.
+
+    Without `by_block`, the client gets the details as they came, and their proof once.
+    """
+    if by_block:
+        return {name: raw for name, raw in opaque.items() if name != DETAILS}
+    if not message.reasoning_signature:
+        return opaque
+    return {**opaque, SIGNATURE: Raw(msgspec.json.encode(message.reasoning_signature))}
 
 
 def _plain(text: str, state: ChoiceState, index: int, by_block: bool) -> ReasoningDelta:

@@ -48,6 +48,12 @@ def text(*pieces: str, signature: str = "", place: int = 0) -> list[Json]:
     return [*found, {**head, "signature": signature}] if signature else found
 
 
+def block(shown: str, signature: str, place: int = 0) -> Json:
+    """Return the block as a gateway sends it, after its text: whole."""
+    (head,) = text(shown, place=place)
+    return {**head, "signature": signature}
+
+
 SUMMARY: Final[Json] = {
     "type": "reasoning.summary",
     "summary": "Hm.",
@@ -85,6 +91,18 @@ STREAMS: Final[dict[str, list[Json]]] = {
         *[seen(one) for one in text("Let ", "me ", "see.", signature=PROOF)],
         seen({"type": "reasoning.encrypted", "data": "aGlkZGVu", "format": CLAUDE, "index": 1}),
         *[seen(one) for one in text("Two", signature="dHdv", place=2)],
+        CALLS,
+    ],
+    "CLAUDE behind a gateway": [
+        *[{"reasoning": piece, "reasoning_content": piece} for piece in ("Let ", "me see.")],
+        {"reasoning_signature": PROOF, "reasoning_details": [block("Let me see.", PROOF)]},
+        seen({"type": "reasoning.encrypted", "data": "aGlkZGVu", "format": CLAUDE, "index": 1}),
+        {"reasoning": "Tw", "reasoning_content": "Tw"},
+        {
+            "reasoning": "o",
+            "reasoning_signature": "dHdv",
+            "reasoning_details": [block("Two", "dHdv", 2)],
+        },
         CALLS,
     ],
     "OPENAI": [seen(SUMMARY), seen(SEALED), CALLS],
@@ -231,11 +249,12 @@ async def test_google_gets_the_proof_on_the_call(rig: Rig, client: str, *, strea
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("first", ["CLAUDE", "CLAUDE behind a gateway"])
 @pytest.mark.parametrize("client", list(CLIENTS))
 async def test_anthropic_gets_each_block_with_its_signature(
-    rig: Rig, client: str, *, stream: bool
+    rig: Rig, client: str, first: str, *, stream: bool
 ) -> None:
-    body = await rig.turns(CLIENTS[client], "CLAUDE", "claude-itself", stream=stream)
+    body = await rig.turns(CLIENTS[client], first, "claude-itself", stream=stream)
 
     blocks = [block for turn in dicts(body["messages"]) for block in dicts(turn["content"])]
     assert [one for one in blocks if "thinking" in str(one["type"])] == [
