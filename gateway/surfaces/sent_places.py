@@ -1,7 +1,7 @@
 """Find what the client wrote at a path that counts in the request as a backend got it.
 
 Repairs and an operator's instructions add, move, merge and remove messages, parts, calls and tools.
-What they keep is the same object, so it is recognised; what they wrote anew is where the recognised
+What they keep is the same object, so it is recognised; what they rewrote is where the recognised
 pieces around it leave room for exactly one. Read only for errors that name a field.
 """
 
