@@ -12,11 +12,13 @@ from typing import Protocol, cast
 
 import torch
 from msgspec import Struct
+from msgspec.structs import replace
 from torch import Tensor, nn
 from transformers.activations import SiLUActivation
 
 from local_engine.ops.attention import AttentionParams, Plan
 from local_engine.ops.cuda import HALVES, WIDEST, FlashCache
+from local_engine.ops.kernel_guards import GuardedFinish
 from local_engine.ops.kernels import Kernels, NormParams
 from local_engine.ops.linear import Linear, shared_linear
 
@@ -148,6 +150,11 @@ class FusedDecoder:
             self._residual = numbers.residual_multiplier
             self._logits = 1 / numbers.logits_scaling
         start = torch.zeros(1, 1, dtype=torch.int64, device=self._embedding.device)
+        # YaRN lengthens its angles' sines and cosines by a factor: the same as longer scores, and
+        # kernels that rotate take nothing beyond 1.
+        self._lengthened = float(getattr(self._rotary, "attention_scaling", 1.0))
+        if self._lengthened != 1.0:
+            self._layers = [_scores(layer, self._lengthened**2) for layer in self._layers]
         cos, _ = self._rotary(self._embedding[:1].unsqueeze(0), position_ids=start)
         if cos.shape[-1] != self._width:
             raise LookupError("only a part of each head is rotated")
@@ -170,7 +177,10 @@ class FusedDecoder:
             x = x.mul_(self._embedded)
         cos, sin = self._rotary(x.unsqueeze(0), position_ids=positions.unsqueeze(0))
         cos, sin = cos[0], sin[0]
-        if not self._finishes(plan):
+        if self._lengthened != 1.0:
+            cos, sin = cos / self._lengthened, sin / self._lengthened
+        finishes = self._finishes(plan)
+        if not finishes:
             cos, sin = kernels.rotary.prepare(cos, sin)
         first = self._layers[0].before
         normed = branch = kernels.norm(x, first.weight, first.eps)
@@ -179,7 +189,12 @@ class FusedDecoder:
         for place, layer in enumerate(self._layers):
             if place:
                 normed, x = kernels.add_norm(x, branch, layer.before.weight, layer.before.eps)
-            branch = self._scaled(layer.out(self._attention(layer, place, normed, cos, sin, plan)))
+            mixed = layer.qkv(normed)
+            rows = self._finished(layer, place, mixed, cos, sin, plan) if finishes else None
+            if rows is None:
+                angles = kernels.rotary.prepare(cos, sin) if finishes else (cos, sin)
+                rows = self._attention(layer, place, mixed, *angles, plan)
+            branch = self._scaled(layer.out(rows))
             normed, x = kernels.add_norm(x, branch, layer.after.weight, layer.after.eps)
             branch = self._scaled(layer.down(layer.gated(layer.gate_up(normed))))
         x = x.add_(branch)
@@ -189,8 +204,10 @@ class FusedDecoder:
 
     def _finishes(self, plan: Plan) -> bool:
         """True if one kernel does all between projection and attention."""
+        finish = self._kernels.finish
         return (
-            self._kernels.finish is not None
+            finish is not None
+            and not (isinstance(finish, GuardedFinish) and finish.off)
             and isinstance(plan.cache, FlashCache)
             and self._width <= WIDEST
             and self._embedding.dtype in HALVES
@@ -200,20 +217,31 @@ class FusedDecoder:
     def _scaled(self, branch: Tensor) -> Tensor:
         return branch if self._residual == 1.0 else branch.mul_(self._residual)
 
+    def _finished(
+        self, layer: _Layer, place: int, mixed: Tensor, cos: Tensor, sin: Tensor, plan: Plan
+    ) -> Tensor | None:
+        """As `_attention`, by one kernel up to the attention; `None` if it refuses."""
+        heads, kv_heads = self._heads, self._kv_heads
+        cache, finish = plan.cache, self._kernels.finish
+        assert finish is not None
+        assert isinstance(cache, FlashCache)
+        rows = mixed.shape[0]
+        mixed = mixed.view(rows, heads + 2 * kv_heads, self._width)
+        norms = None
+        if layer.query_norm is not None and layer.key_norm is not None:
+            norms = (layer.query_norm, layer.key_norm)
+        stored = cache.stored(place, mixed[:, :kv_heads])
+        query = finish(mixed, cos, sin, norms, plan.slots, *stored)
+        if query is None:
+            return None
+        return cache.attend_stored(query, place, plan, layer.params).reshape(rows, -1)
+
     def _attention(
-        self, layer: _Layer, place: int, x: Tensor, cos: Tensor, sin: Tensor, plan: Plan
+        self, layer: _Layer, place: int, mixed: Tensor, cos: Tensor, sin: Tensor, plan: Plan
     ) -> Tensor:
-        """x: [T, E], normalised. Returns [T, H x D]. Rotates queries and keys together."""
+        """mixed: [T, (H + 2 K) x D]. Returns [T, H x D]. Rotates queries and keys together."""
         heads, kv_heads, kernels = self._heads, self._kv_heads, self._kernels
-        mixed = layer.qkv(x).view(x.shape[0], heads + 2 * kv_heads, self._width)
-        cache, finish = plan.cache, kernels.finish
-        if finish is not None and self._finishes(plan) and isinstance(cache, FlashCache):
-            norms = None
-            if layer.query_norm is not None and layer.key_norm is not None:
-                norms = (layer.query_norm, layer.key_norm)
-            stored = cache.stored(place, mixed[:, :kv_heads])
-            query = finish(mixed, cos, sin, norms, plan.slots, *stored)
-            return cache.attend_stored(query, place, plan, layer.params).reshape(x.shape[0], -1)
+        mixed = mixed.view(mixed.shape[0], heads + 2 * kv_heads, self._width)
         # Queries and keys are adjacent in the joined projection: one call rotates both.
         rotated = mixed[:, : heads + kv_heads]
         if layer.query_norm is not None and layer.key_norm is not None:
@@ -223,7 +251,7 @@ class FusedDecoder:
         rotated = kernels.rotary.rotate(rotated, cos, sin)
         query, key, value = rotated[:, :heads], rotated[:, heads:], mixed[:, heads + kv_heads :]
         rows = plan.cache.attend(query, key, value, place, plan, layer.params)
-        return rows.reshape(x.shape[0], -1)
+        return rows.reshape(mixed.shape[0], -1)
 
 
 def fused_decoder(
@@ -260,6 +288,11 @@ def _layer(
         down=mlp.down_proj,
         params=params,
     )
+
+
+def _scores(layer: _Layer, factor: float) -> _Layer:
+    params = replace(layer.params, scale=layer.params.scale * factor)
+    return replace(layer, params=params)
 
 
 def _part(parent: object, name: str) -> nn.Module:

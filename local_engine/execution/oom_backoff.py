@@ -8,10 +8,10 @@ token fails. Only that token's answer fails. Steps stay small for a while afterw
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-import torch
 from msgspec import Struct
 from msgspec.structs import replace
 
+from local_engine.ops.device_faults import first_line, meaning
 from local_engine.scheduling.scheduler import Chunk
 from local_engine.scheduling.sequence import State
 
@@ -92,9 +92,9 @@ def _parts(
     reason = ""
     try:
         result = compute(chunks)
-    except torch.AcceleratorError as exc:
-        raise BrokenDevice(f"the device failed: {exc}") from exc
     except (RuntimeError, MemoryError) as exc:
+        if meaning(exc) == "device":
+            raise BrokenDevice(f"the device failed: {first_line(exc)}") from exc
         reason = str(exc) or type(exc).__name__
     else:
         yield Computed(chunks=chunks, result=result)

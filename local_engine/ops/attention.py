@@ -103,6 +103,10 @@ class LayerCaches(Protocol):
         """
         ...
 
+    def write(self, layer: int, key: Tensor, value: Tensor, slots: Tensor) -> None:
+        """Store [T, K, D] keys and values at the slots, [T] int64, in the cache's own layout."""
+        ...
+
     def attend(
         self,
         query: Tensor,
@@ -219,9 +223,15 @@ def attend_rows(
     query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, params: AttentionParams
 ) -> Tensor:
     """`LayerCaches.attend` in torch's operations, over any `plan.cache`."""
+    plan.cache.write(layer, key, value, plan.slots)
     keys, values = plan.cache.of(layer, key, value)
-    keys.index_copy_(1, plan.slots, key.transpose(0, 1))
-    values.index_copy_(1, plan.slots, value.transpose(0, 1))
+    return read_rows(query, keys, values, plan, params)
+
+
+def read_rows(
+    query: Tensor, keys: Tensor, values: Tensor, plan: Plan, params: AttentionParams
+) -> Tensor:
+    """Attend to what is written. query: [T, H, D]; keys, values: [K, S, D]. Returns [T, H, D]."""
     parts = [_decode(query, keys, values, group, plan, params) for group in plan.groups]
     parts += [extend(query, keys, values, span, plan, params) for span in plan.spans]
     return parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -22,6 +22,10 @@ class KeyValueCache:
             found = self._layers[layer] = (self._empty(key), self._empty(value))
         return found
 
+    def write(self, layer: int, key: Tensor, value: Tensor, slots: Tensor) -> None:
+        for kept, new in zip(self.of(layer, key, value), (key, value), strict=True):
+            kept.index_copy_(1, slots, new.transpose(0, 1))
+
     def attend(
         self,
         query: Tensor,

@@ -15,7 +15,9 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.ops.attention import AttentionParams, Plan, Share, attend_rows
+from local_engine.ops.attention import AttentionParams, Plan, Share, attend_rows, read_rows
+from local_engine.ops.device_faults import REFUSALS
+from local_engine.ops.kernel_guards import Guard, in_use, refused
 from local_engine.ops.kernels import PAGE
 from local_engine.ops.page_table import SEATS, PageRows, PageTable, page_rows
 
@@ -103,6 +105,7 @@ class FlashCache:
         self._flash = flash
         self._paged = paged
         self._page = page
+        self.guard: Guard | None = None
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
         self._parts: tuple[Plan, tuple[StepPart, ...]] | None = None
         self._table: PageTable | None = None
@@ -128,10 +131,12 @@ class FlashCache:
         special = not params.plain and any(isinstance(part.read, Offsets) for part in parts)
         if special or params.chunked(plan.shares):
             return attend_rows(query, key, value, layer, plan, params)
-        keys, values = self._of(layer, key, value)
-        keys.index_copy_(0, plan.slots, key)
-        values.index_copy_(0, plan.slots, value)
+        self.write(layer, key, value, plan.slots)
         return self.attend_stored(query, layer, plan, params)
+
+    def write(self, layer: int, key: Tensor, value: Tensor, slots: Tensor) -> None:
+        for kept, new in zip(self._of(layer, key, value), (key, value), strict=True):
+            kept.index_copy_(0, slots, new)
 
     def stored(self, layer: int, key: Tensor) -> tuple[Tensor, Tensor]:
         """Return the layer's [S, K, D] keys and values, for `attend_stored`. key: as in `of`."""
@@ -145,11 +150,18 @@ class FlashCache:
         Only for plain parameters, HALVES, and heads up to WIDEST.
         """
         keys, values = self._layers[layer]
-        outs = [
-            self._attend(query[part.begin : part.end], keys, values, part.read, params)
-            for part in self._parts_of(plan)
-        ]
-        return outs[0] if len(outs) == 1 else torch.cat(outs)
+        if in_use(self.guard):
+            try:
+                outs = [
+                    self._attend(query[part.begin : part.end], keys, values, part.read, params)
+                    for part in self._parts_of(plan)
+                ]
+                return outs[0] if len(outs) == 1 else torch.cat(outs)
+            except REFUSALS as exc:
+                refused(self.guard, exc)
+        if not plan.shares:  # of a graph: its sequences are in the kernel's tables only
+            raise RuntimeError("the attention's kernel is out of use")
+        return read_rows(query, keys.transpose(0, 1), values.transpose(0, 1), plan, params)
 
     def _attend(
         self,

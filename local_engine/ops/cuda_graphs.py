@@ -16,8 +16,8 @@ from torch import Tensor
 
 from local_engine.ops.attention import Plan, Share
 from local_engine.ops.cuda import FlashCache, Offsets, in_one_piece
+from local_engine.ops.device_faults import REFUSALS
 from local_engine.ops.page_table import SEATS, PageRows
-from local_engine.ops.self_test import REFUSALS
 
 LARGEST = SEATS
 ROUNDING = 5e-2

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from local_engine.ops.cuda_graphs import Capture, cuda_graph
 from local_engine.ops.cuda_offers import cuda_offers
+from local_engine.ops.kernel_guards import guarded
 from local_engine.ops.kernels import Kernels
 from local_engine.ops.npu import TorchNPU, npu_offers
 from local_engine.ops.npu_sampling import (
@@ -112,5 +113,5 @@ def _select(
     probe: Probe | None = None,
 ) -> KernelSelection:
     trials = run_trials(offers, thorough=thorough)
-    kernels = choose_kernels(name, offers, trials)
+    kernels = guarded(choose_kernels(name, offers, trials))
     return KernelSelection(kernels=kernels, trials=trials, operator=operator, probe=probe)

@@ -69,11 +69,12 @@ class Finish(Protocol):
         slots: Tensor,
         keys: Tensor,
         values: Tensor,
-    ) -> Tensor:
+    ) -> Tensor | None:
         """mixed: [T, N, D], the heads of queries, keys and values. cos, sin: [T, D] angles.
 
         norms: of queries and keys, before the rotation. keys, values: [S, K, D], written at the
-        slots. Returns the rotated queries, [T, H, D].
+        slots. Returns the rotated queries, [T, H, D]; `None` if its kernel refuses, and nothing is
+        written then.
         """
         ...
 

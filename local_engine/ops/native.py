@@ -73,6 +73,7 @@ class NativeCache:
         self._spans: list[tuple[int, int]] = []
         self.of = self._plain.of
         self.copy = self._plain.copy
+        self.write = self._plain.write
 
     @property
     def layers(self) -> int:

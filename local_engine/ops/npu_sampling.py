@@ -14,7 +14,7 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from local_engine.ops.self_test import REFUSALS
+from local_engine.ops.device_faults import REFUSALS
 from local_engine.sampling.sampling_params import GREEDY_BELOW, RowParams
 from local_engine.sampling.top_k_top_p_operator import K_MAX
 

@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from local_engine.ops.attention import AttentionParams, Plan, attend_rows
+from local_engine.ops.device_faults import REFUSALS
+from local_engine.ops.kernel_guards import Guard, in_use, refused
 
 PAGE = 128
 """The only page size that the fused attention takes for any number of queries."""
@@ -63,6 +65,7 @@ class PagedCache:
         self._pages = slots // PAGE
         self._write = write
         self._attend = attend
+        self.guard: Guard | None = None
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
         self._tables: tuple[Plan, Tables] | None = None
 
@@ -81,14 +84,27 @@ class PagedCache:
         params: AttentionParams,
     ) -> Tensor:
         """Use torch's operations, over the same pages, where the fused attention does not apply."""
+        if in_use(self.guard) and fits(query.shape[2], key.shape[1], plan, params):
+            try:
+                return self._attend_fused(query, key, value, layer, plan, params.scale)
+            except REFUSALS as exc:
+                refused(self.guard, exc)
+        return attend_rows(query, key, value, layer, plan, params)
+
+    def write(self, layer: int, key: Tensor, value: Tensor, slots: Tensor) -> None:
+        """Write whole rows of the pages: an NPU copies what an in-place operation only views."""
         keys, values = self._of(layer, key, value)
-        if not fits(query.shape[2], key.shape[1], plan, params):
-            return attend_rows(query, key, value, layer, plan, params)
+        write_by_index(_widened(key), _widened(value), keys, values, slots)
+
+    def _attend_fused(
+        self, query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, scale: float
+    ) -> Tensor:
+        keys, values = self._of(layer, key, value)
         width = query.shape[2]
         query, key, value = (_widened(one) for one in (query, key, value))
         tables = self._tables_of(plan)
         self._write(key, value, keys, values, tables.slots)
-        return self._attend(query, keys, values, tables, params.scale)[..., :width]
+        return self._attend(query, keys, values, tables, scale)[..., :width]
 
     def copy(self, source: int, target: int, count: int) -> None:
         for pair in self._layers.values():
@@ -162,7 +178,7 @@ def paged(write: Write, attend: Attend) -> Callable[[int], PagedCache]:
 
 
 def _widened(x: Tensor) -> Tensor:
-    return x.contiguous() if x.shape[2] == WIDTH else pad(x, (0, WIDTH - x.shape[2]))
+    return x.contiguous() if x.shape[2] >= WIDTH else pad(x, (0, WIDTH - x.shape[2]))
 
 
 def _by_head(pages: Tensor, width: int) -> Tensor:

@@ -13,10 +13,8 @@ from torch import Tensor
 
 from local_engine.ops.attention import AttentionParams, LayerCaches, Plan, Share, Span
 from local_engine.ops.contiguous_cache import KeyValueCache
+from local_engine.ops.device_faults import REFUSALS, first_line
 from local_engine.ops.kernels import TORCH, Kernels
-
-REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError, IndexError)
-"""Exceptions of a kernel that is missing or does not take its arguments."""
 
 CLOSE: dict[torch.dtype, float] = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 """Allowed difference of two implementations, for numbers around 1."""
@@ -95,7 +93,7 @@ def problem_of(check: Callable[[], Iterable[tuple[Tensor, Tensor]]]) -> str:
             if fault := difference(mine.cpu(), theirs.cpu()):
                 return fault
     except REFUSALS as exc:
-        return f"{type(exc).__name__}: {str(exc).strip().splitlines()[0] if str(exc) else ''}"
+        return first_line(exc)
     return ""
 
 

@@ -13,6 +13,7 @@ from local_engine.execution.model_runner import Runner
 from local_engine.execution.step_sampler import StepSampler
 from local_engine.loading.checkpoint import load
 from local_engine.ops.kernel_selection import KernelSelection, select_npu_kernels
+from local_engine.ops.kernels import TORCH
 from local_engine.ops.npu import TorchNPU
 from local_engine.ops.npu_sampling import SamplingNPU
 from local_engine.ops.paged_cache import PAGE
@@ -21,7 +22,7 @@ from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
 from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs
-from tests.local_engine.execution.test_equality import GREEDY, prompts
+from tests.local_engine.execution.test_equality import COUNT, GREEDY, prompts
 from tests.local_engine.stand_ins.npu_stand_in import StandIn, torch_npu
 
 SOC = "Ascend910B3"
@@ -62,18 +63,24 @@ def answers(
     return runs.finish()
 
 
-def assert_greedy(folder: Path, inputs: list[list[int]], given: list[list[int]]) -> None:
+def assert_greedy(
+    folder: Path,
+    inputs: list[list[int]],
+    given: list[list[int]],
+    count: int = COUNT,
+    tie: float = TIE,
+) -> None:
     """Check that each token is transformers' choice after the preceding tokens, except for ties."""
     oracle = cast(
         PreTrainedModel,
         AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager"),  # pyright: ignore[reportUnknownMemberType]  # transformers
     ).eval()
     for prompt, answer in zip(inputs, given, strict=True):
-        assert len(answer) == GREEDY.max_tokens
+        assert len(answer) == count
         with torch.inference_mode():
             logits = oracle(torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1]
         chosen = logits.gather(1, torch.tensor(answer).unsqueeze(1)).squeeze(1)
-        assert bool((chosen >= logits.amax(-1) - TIE).all())
+        assert bool((chosen >= logits.amax(-1) - tie).all())
 
 
 def called(stand_in: StandIn) -> set[str]:
@@ -154,7 +161,7 @@ def test_answers_without_a_seed_are_drawn_by_the_operator_and_seeded_ones_replay
     assert first == again
 
 
-def test_a_model_with_other_logits_on_the_kernels_runs_without_them(
+def test_a_kernel_that_changes_the_logits_is_dropped_and_the_others_stay(
     folder: Folder,
 ) -> None:
     """Kernels may pass their self-test and still be wrong in combination."""
@@ -173,5 +180,7 @@ def test_a_model_with_other_logits_on_the_kernels_runs_without_them(
         loaded, device="cpu", kv_bytes=1 << 23, max_tokens=16 * PAGE, kernels=settled.kernels
     )
 
-    assert runner.kernels.name == "torch"
+    assert runner.kernels.cache is TORCH.cache
+    assert runner.kernels.norm is settled.kernels.norm
+    assert runner.kernels.rotary is settled.kernels.rotary
     assert runner.block_size == PAGE
