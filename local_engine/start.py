@@ -27,6 +27,10 @@ UNSERVABLE = 2
 """Exit status: the configuration cannot be served."""
 
 
+LONGEST_LINE = 4096
+"""Characters of a status line; the parent reads at most 64 KiB."""
+
+
 class StopSignals:
     """Stops the process on SIGTERM and on the end of stdin, also while the weights load.
 
@@ -106,9 +110,10 @@ def read_start(arguments: list[str]) -> Start:
 
 def report(line: str) -> None:
     """Write a line to the parent (stdout) and to stderr; ignore a parent that is gone."""
+    line = " ".join(line[:LONGEST_LINE].splitlines())
     try:
         print(f"engine: {line}", file=sys.stderr, flush=True)
-        os.write(sys.stdout.fileno(), line.replace("\n", " ").encode() + b"\n")
+        os.write(sys.stdout.fileno(), line.encode(errors="replace") + b"\n")
     except BrokenPipeError:
         return
 

@@ -15,6 +15,7 @@ from gateway.cli.known_models.retirement import retirements
 from gateway.config.schema.config import Config
 from gateway.config.schema_store import SQLITE
 from gateway.wiring.models import models_of
+from schemas.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from gateway.routing.planning.route import Route
@@ -63,17 +64,43 @@ def build(config: Config) -> tuple[str, ...]:
     from gateway.store.open import open_store
 
     with tempfile.TemporaryDirectory(prefix="strowger-") as folder, faults_shown():
+        cuts = _engine_models(config)
         try:
             runtime = Runtime(config, run_dir=Path(folder))
         except ValueError as exc:
             raise Faults((str(exc),)) from exc
-        notes = (*_bounds(runtime.table.routes.values()), *_replicas(config))
+        notes = (*_bounds(runtime.table.routes.values()), *_replicas(config), *cuts)
         asyncio.run(runtime.close())
         open_store(config.store.url).close()
         refuse_newer(config.store.url)
         transport_of(config)
         listen(config.server.host, 0).close()
     return notes
+
+
+def _engine_models(config: Config) -> tuple[str, ...]:
+    """Check the folders of engines' models, and note contexts that are cut.
+
+    Raises InvalidConfig for everything that they show before the engine loads them.
+    """
+    from local_engine.loading.checkpoint_files import check_files, cut_of
+    from local_engine.loading.model_paths import check_folder, model_folder
+
+    problems: list[str] = []
+    notes: list[str] = []
+    for provider in config.providers:
+        for model in () if provider.engine is None else provider.engine.models:
+            where = f"providers {provider.name!r}: engine model {model.name!r}: "
+            try:
+                check_folder(model.path)
+                if not model.revision and Path(folder := model_folder(model.path)).is_dir():
+                    check_files(folder, model.task)
+                    notes += [where + cut] if (cut := cut_of(folder)) else []
+            except InvalidConfig as exc:
+                problems += [where + problem for problem in exc.problems]
+    if problems:
+        raise InvalidConfig(tuple(problems))
+    return tuple(notes)
 
 
 def _replicas(config: Config) -> Iterator[str]:

@@ -134,9 +134,12 @@ class EnginePool:
     async def _warm(self, engines: Sequence[EngineProcess]) -> None:
         for engine in engines:
             await engine.start()
+        failed = False
         for engine in engines:
             if not await engine.wait_ready():
                 _log.error("the engine of provider %s is %s", engine.name, engine.status)
-                return
+                failed = True
+        if failed:
+            return
         await self._until()
         _log.info("ready")

@@ -17,6 +17,7 @@ from transformers.modeling_utils import AttentionInterface, PreTrainedModel
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
+from local_engine.loading.checkpoint_files import cut_context
 from local_engine.loading.hub_files import check_declared, check_stored
 from local_engine.loading.stored_weights import (
     Extras,
@@ -32,10 +33,6 @@ from local_engine.peft.lora_layers import AdapterSites, find_sites
 from schemas.errors import InvalidConfig
 
 AttentionInterface.register(NAME, attend)
-
-LENGTH_BOUND_ROPE = frozenset({"dynamic", "longrope"})
-"""Rotary embeddings that change for the whole batch once any sequence exceeds the original
-context. Sequences would no longer be independent, so they are limited to it."""
 
 
 class CausalLM(Protocol):
@@ -61,7 +58,7 @@ class Loaded(Struct, frozen=True, kw_only=True, eq=False):
     """A model on its device, in evaluation mode.
 
     config:    of the text model.
-    context:   the most tokens that it supports.
+    context:   the most tokens that it supports. cut: why these are fewer than the model's, or "".
     vocab:     columns of its logits.
     layers:    number of layers that must attend through the engine.
     shapes:    of the layers, each different one once.
@@ -77,6 +74,7 @@ class Loaded(Struct, frozen=True, kw_only=True, eq=False):
     config: PreTrainedConfig
     forward: CausalLM
     context: int
+    cut: str = ""
     vocab: int
     layers: int
     shapes: tuple[Shape, ...]
@@ -122,11 +120,13 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
     if sites is not None:
         sites.wrap(module)
     text = config.get_text_config(decoder=True)
+    context, cut = cut_context(_positions(text))
     return Loaded(
         module=module,
         config=text,
         forward=cast(CausalLM, module),
-        context=longest_context(text),
+        context=context,
+        cut=cut,
         vocab=int(text.vocab_size),
         layers=int(text.num_hidden_layers),
         shapes=_shapes(text),
@@ -196,12 +196,9 @@ def _table_width(module: PreTrainedModel, config: PreTrainedConfig) -> int:
 
 def longest_context(config: PreTrainedConfig) -> int:
     """Return max_position_embeddings, or the original context for LENGTH_BOUND_ROPE."""
-    context = int(getattr(config, "max_position_embeddings", 0) or 2048)
-    parameters = cast(dict[str, object], getattr(config, "rope_parameters", None) or {})
-    if parameters.get("rope_type") in LENGTH_BOUND_ROPE:
-        original = parameters.get("original_max_position_embeddings") or getattr(
-            config, "original_max_position_embeddings", None
-        )
-        if isinstance(original, int):
-            context = min(context, original)
-    return context
+    return cut_context(_positions(config))[0]
+
+
+def _positions(config: PreTrainedConfig) -> dict[str, object]:
+    names = ("max_position_embeddings", "rope_parameters", "original_max_position_embeddings")
+    return {name: getattr(config, name, None) for name in names}

@@ -3,6 +3,7 @@
 No torch here: a folder that cannot be served is refused within milliseconds.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +18,9 @@ from schemas.errors import InvalidConfig
 
 CONFIG = "config.json"
 
+DEFAULT_CONTEXT = 2048
+"""Tokens, for a model that does not state its positions."""
+
 TOKENIZERS = (
     *("tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
     *("vocab.txt", "vocab.json", "tekken.json", "qwen.tiktoken", "tiktoken.model"),
@@ -30,6 +34,11 @@ LARGEST = {
     "chat_template.json": 1 << 20,
 }
 """Bytes; the largest published ones have 35 MB, 2 MB and 30 kB."""
+
+
+LENGTH_BOUND_ROPE = frozenset({"dynamic", "longrope"})
+"""Rotary embeddings that change for the whole batch once any sequence exceeds the original
+context. Sequences would no longer be independent, so they are limited to it."""
 
 
 class _Module(Struct, frozen=True, kw_only=True):
@@ -114,3 +123,31 @@ def text_config(config: dict[str, object]) -> dict[str, object]:
     """Return the configuration of the language model inside one with several parts."""
     inner = config.get("text_config")
     return cast(dict[str, object], inner) if isinstance(inner, dict) else config
+
+
+def cut_of(path: str) -> str:
+    """Say to what the context of a folder's model is cut; "" if it is not, or not known yet."""
+    folder = Path(path)
+    config = read_json(folder, CONFIG) if folder.is_dir() else None
+    return "" if config is None else cut_context(text_config(config))[1]
+
+
+def cut_context(config: Mapping[str, object]) -> tuple[int, str]:
+    """Return the longest context, tokens, and why it is shorter than the model's; "" if it is not.
+
+    config: of the language model, as config.json or transformers has it.
+    """
+    stated = config.get("max_position_embeddings")
+    context = stated if isinstance(stated, int) and stated else DEFAULT_CONTEXT
+    found = config.get("rope_parameters") or config.get("rope_scaling")
+    rope = cast(dict[str, object], found) if isinstance(found, dict) else {}
+    kind = rope.get("rope_type") or rope.get("type")
+    name = "original_max_position_embeddings"
+    original = rope.get(name) or config.get(name)
+    if kind not in LENGTH_BOUND_ROPE or not isinstance(original, int) or original >= context:
+        return context, ""
+    return original, (
+        f"its context is {original} tokens and not {context}: beyond {original} its rotary "
+        f"embedding ({kind}) would change the other answers of a batch; for longer contexts "
+        "serve it with another engine"
+    )

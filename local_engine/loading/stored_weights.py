@@ -91,10 +91,16 @@ def refuse_incomplete(path: str, report: LoadingReport, extras: Extras, *, kind:
 
 
 def refuse_absent_layers(path: str, names: Collection[str], layers: int) -> None:
-    """Refuse weights without a whole layer, which the names alone show. names: of all tensors."""
-    places = {int(found.group(3)) for name in names if (found := _LAYER.search(name)) is not None}
+    """Refuse weights without a whole layer, which the names alone show. names: of all tensors.
+
+    Of a model with several stacks of layers nothing is known here.
+    """
+    found = [layer for name in names if (layer := _LAYER.search(name)) is not None]
+    if len({layer.string[: layer.start()] for layer in found}) != 1:
+        return
+    places = {int(layer.group(3)) for layer in found}
     absent = [place for place in range(layers) if place not in places]
-    if places and absent:
+    if absent:
         raise _refused(
             path,
             f"it lacks all weights of layers {shown(map(str, absent))}, of {layers}; download it "

@@ -13,7 +13,7 @@ from local_engine.config import EngineConfig, ModelConfig
 from local_engine.device import choose_device, choose_dtype, free_bytes, probe
 from local_engine.execution.model_lane import ModelLane
 from local_engine.execution.model_runner import Runner
-from local_engine.execution.step_sampler import StepSampler
+from local_engine.execution.step_sampler import tried_sampler
 from local_engine.guided.compiler import GuideCompiler
 from local_engine.loading.checkpoint import Loaded, end_tokens, load
 from local_engine.loading.checkpoint_files import check_tokenizer
@@ -74,19 +74,7 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
     device = choose_device(config.device, available)
     dtype = choose_dtype(config.dtype, device, available)
     report(f"device {device}, {str(dtype).removeprefix('torch.')}")
-    loaded: list[tuple[ModelConfig, Loaded, Tokenizer]] = []
-    for model in config.models:
-        if model.task != "generate":
-            continue
-        path = model_folder(model.path, model.revision)
-        report(f"loading {model.name} from {model.path}")
-        adapters = config.accept_lora or any(lora.base == model.name for lora in config.loras)
-        with model_named(model.name, path):
-            check_tokenizer(path, model.task)
-            weights = load(path, device=device, dtype=dtype, adapters=adapters)
-            tokenizer = Tokenizer(path, parses=model.special_tokens_in_prompts == "parse")
-            refuse_other_tokenizer(tokenizer, path, weights.vocab, ends=end_tokens(weights, None))
-        loaded.append((model, weights, tokenizer))
+    loaded = _load(config, device, dtype, report)
     lora_cache = LoraCache(most=config.max_loras, most_bytes=config.max_lora_bytes)
     named = _adapters(config, {model.name: weights for model, weights, _ in loaded}, report)
     kv_bytes = _cache_bytes(config, device) // max(len(loaded), 1)
@@ -122,6 +110,28 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
         stats = one.lane.stats()
         report(f"{one.name} is ready: context {one.context}, {stats.blocks_total} cache blocks")
     return hosted
+
+
+def _load(
+    config: EngineConfig, device: str, dtype: torch.dtype, report: Callable[[str], None]
+) -> list[tuple[ModelConfig, Loaded, Tokenizer]]:
+    """Read the generating models' files. Raises InvalidConfig naming the model."""
+    loaded: list[tuple[ModelConfig, Loaded, Tokenizer]] = []
+    for model in config.models:
+        if model.task != "generate":
+            continue
+        path = model_folder(model.path, model.revision)
+        report(f"loading {model.name} from {model.path}")
+        adapters = config.accept_lora or any(lora.base == model.name for lora in config.loras)
+        with model_named(model.name, path):
+            check_tokenizer(path, model.task)
+            weights = load(path, device=device, dtype=dtype, adapters=adapters)
+            tokenizer = Tokenizer(path, parses=model.special_tokens_in_prompts == "parse")
+            refuse_other_tokenizer(tokenizer, path, weights.vocab, ends=end_tokens(weights, None))
+        if weights.cut:
+            report(f"{model.name}: {weights.cut}")
+        loaded.append((model, weights, tokenizer))
+    return loaded
 
 
 class _DeviceShare(Struct, frozen=True, kw_only=True, eq=False):
@@ -203,7 +213,7 @@ def _lane(config: EngineConfig, loaded: Loaded, device_share: _DeviceShare) -> M
     return ModelLane(
         runner,
         Scheduler(limits, pool),
-        StepSampler(loaded.vocab, device_share.device, device_share.selection.operator),
+        tried_sampler(loaded.vocab, device_share.device, device_share.selection.operator),
         footprint,
         drafts=config.draft_tokens,
     )

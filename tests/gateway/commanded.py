@@ -114,8 +114,11 @@ async def commanded(
     command: tuple[str, ...] = (sys.executable, "-m", "gateway.cli"),
     folder: Path | None = None,
     start: Callable[[tuple[str, ...], dict[str, str]], Awaitable[Started]] | None = None,
+    until: str = "ready",
 ) -> AsyncGenerator[Commanded, None]:
     """Serve `text`, written to the file `config`, on any free port.
+
+    until: in the log when the start is over.
 
     env: in addition to the test's own. command: an installed `strowger`. folder: to run in.
     start: how else to run these arguments of `strowger` in this environment.
@@ -132,7 +135,7 @@ async def commanded(
     hearing.append(asyncio.create_task(_hear(stdout, up.access, _read)))
     try:
         up.url = (await up.said("serving ")).rpartition(" on ")[2]
-        await up.said("ready")
+        await up.said(until)
         yield up
     finally:
         if process.returncode is None:

@@ -26,17 +26,21 @@ LISTENS_S = 120.0
 
 @asynccontextmanager
 async def forked(
-    config: Path, text: str, *options: str, env: Mapping[str, str] | None = None
+    config: Path,
+    text: str,
+    *options: str,
+    env: Mapping[str, str] | None = None,
+    until: str = "ready",
 ) -> AsyncGenerator[Commanded, None]:
     """Serve `text` as `commanded` does; by the command itself if `env` preloads a library.
 
     Such a library has its effect before the first import.
     """
     if "LD_PRELOAD" in (env or {}) or "COVERAGE_PROCESS_CONFIG" in os.environ:
-        async with commanded(config, text, *options, env=env) as up:
+        async with commanded(config, text, *options, env=env, until=until) as up:
             yield up
     else:
-        async with commanded(config, text, *options, env=env, start=_fork) as up:
+        async with commanded(config, text, *options, env=env, start=_fork, until=until) as up:
             yield up
 
 
