@@ -178,7 +178,7 @@ TURN_REPAIRS: Final = (
     LONE_THINKING,
     call_arguments("https://docs.anthropic.com/en/api/messages#body-messages"),
     *failed_results("https://github.com/jlevy/markform/issues/153"),
-    blank_text("https://github.com/anthropics/claude-code/issues/23440"),
+    blank_text("https://github.com/anthropics/claude-code/issues/23440", with_calls=True),
     user_first("https://github.com/lobehub/lobehub/issues/1601"),
     no_prefill(
         "https://github.com/smallmain/vscode-unify-chat-provider/issues/249",

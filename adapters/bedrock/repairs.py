@@ -13,6 +13,7 @@ from adapters.bedrock.model_repairs import MODEL_REPAIRS
 from adapters.bedrock.reasoning_effort import CLAUDE as CLAUDE_MODELS
 from adapters.form_repairs.cache_limits import CACHE_LIMITS
 from adapters.form_repairs.image_types import image_types
+from adapters.form_repairs.presence import blank_result
 from adapters.repairs.betas import betas
 from adapters.repairs.call_ids import call_ids
 from adapters.repairs.closed_schemas import closed_schemas
@@ -44,6 +45,7 @@ BEDROCK_REPAIRS: Final = (
     *THINKING_REPAIRS,
     *SAMPLING_REPAIRS,
     *TURN_REPAIRS,
+    blank_result("https://github.com/pydantic/pydantic-ai/issues/6116"),
     blank_stops("https://github.com/BerriAI/litellm/issues/3286", is_claude),
     *JSON_MODE,
     *MODEL_REPAIRS,

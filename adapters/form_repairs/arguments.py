@@ -5,6 +5,7 @@ object in a string. The call has been made: what it was made with stays, in an o
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -20,6 +21,8 @@ from schemas.requests import ChatRequest, Request
 WRAPPED: Final = "arguments"
 """The member of the object that holds what is not an object."""
 
+_NOTHING: Final = "{}"
+
 _ESCAPES: Final = re.compile(
     r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F][0-9a-fA-F]{2})?"
     r"|u([dD][c-fC-F][0-9a-fA-F]{2})|.)",
@@ -33,10 +36,13 @@ _UNREADABLE: Final = (DecodeError, RecursionError)
 def as_object(text: str) -> str:
     """Return the arguments as the text of a JSON object; the same text if they are one.
 
-    Half of a pair of surrogates becomes U+FFFD: it is not Unicode text.
+    A blank text is an object without members. Half of a pair of surrogates becomes U+FFFD: it is
+    not Unicode text.
     """
+    if not text or text.isspace():
+        return _NOTHING
     try:
-        value: object = _any(text.strip() or "{}")
+        value: object = _any(text)
     except _UNREADABLE:
         mended = _ESCAPES.sub(_whole, text)
         if mended != text:
@@ -50,7 +56,7 @@ def as_object(text: str) -> str:
                 return value
         except _UNREADABLE:
             pass
-    return "{}" if value is None else _encode({WRAPPED: value}).decode()
+    return _NOTHING if value is None else _encode({WRAPPED: value}).decode()
 
 
 def _whole(found: re.Match[str]) -> str:
@@ -58,26 +64,41 @@ def _whole(found: re.Match[str]) -> str:
     return "\\ufffd" if (high and not low) or alone else found[0]
 
 
-def _with_objects(request: Request, _: Aim) -> Repaired | None:
-    if not isinstance(request, ChatRequest):
-        return None
-    found = each_message(request, _message)
-    if found is None:
-        return None
-    changed = ("messages[].tool_calls[].function.arguments",)
-    return Repaired(request=found, changed=changed)
+def _changed(change: Callable[[str], str]) -> Callable[[Request, Aim], Repaired | None]:
+    def call(one: ToolCall) -> ToolCall:
+        arguments = change(one.arguments)
+        return one if arguments == one.arguments else replace(one, arguments=arguments)
+
+    def message(one: Message) -> Message:
+        if not one.tool_calls:
+            return one
+        calls = tuple([call(each) for each in one.tool_calls])
+        if all(new is old for new, old in zip(calls, one.tool_calls, strict=True)):
+            return one
+        return with_calls(one, calls)
+
+    def apply(request: Request, _: Aim) -> Repaired | None:
+        found = each_message(request, message) if isinstance(request, ChatRequest) else None
+        changed = ("messages[].tool_calls[].function.arguments",)
+        return None if found is None else Repaired(request=found, changed=changed)
+
+    return apply
 
 
-def _message(one: Message) -> Message:
-    calls = tuple([_call(call) for call in one.tool_calls])
-    if all(new is old for new, old in zip(calls, one.tool_calls, strict=True)):
-        return one
-    return with_calls(one, calls)
+def _not_blank(text: str) -> str:
+    return _NOTHING if not text or text.isspace() else text
 
 
-def _call(call: ToolCall) -> ToolCall:
-    arguments = as_object(call.arguments)
-    return call if arguments == call.arguments else replace(call, arguments=arguments)
+def _called_with(arguments: str) -> ChatRequest:
+    call = ToolCall(id="call00001", name="read", arguments=arguments)
+    return ChatRequest(
+        "m",
+        (
+            Message(role="user", content="Read it."),
+            Message(role="assistant", tool_calls=(call,)),
+            Message(role="tool", tool_call_id="call00001", content="Not read."),
+        ),
+    )
 
 
 def call_arguments(source: str) -> Repair:
@@ -87,17 +108,20 @@ def call_arguments(source: str) -> Repair:
         about="puts arguments of earlier calls that are not an object into one",
         source=source,
         facts=CALLS,
-        apply=_with_objects,
-        example=ChatRequest(
-            "m",
-            (
-                Message(role="user", content="Read it."),
-                Message(
-                    role="assistant",
-                    tool_calls=(ToolCall(id="call00001", name="read", arguments='{"path": "a'),),
-                ),
-                Message(role="tool", tool_call_id="call00001", content="Not read."),
-            ),
-        ),
+        apply=_changed(as_object),
+        example=_called_with('{"path": "a'),
+        light=True,
+    )
+
+
+def blank_arguments(source: str) -> Repair:
+    """Return the rule for a vendor that reads arguments as a text, which may not be blank."""
+    return Repair(
+        name="blank_arguments",
+        about="writes blank arguments of earlier calls as an empty object",
+        source=source,
+        facts=CALLS,
+        apply=_changed(_not_blank),
+        example=_called_with(""),
         light=True,
     )

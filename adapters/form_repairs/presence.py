@@ -124,9 +124,14 @@ def _with_results(request: Request, _: Aim) -> Repaired | None:
 
 
 def _result(one: Message) -> Message:
-    if one.role != "tool" or not isinstance(one.content, str) or not _is_blank(one.content):
+    content = one.content
+    if one.role != "tool":
         return one
-    return with_content(one, NO_CONTENT)
+    if isinstance(content, tuple):
+        says = any(not _is_blank_part(part) for part in content)
+    else:
+        says = content is not None and not _is_blank(content)
+    return one if says else with_content(one, NO_CONTENT)
 
 
 def blank_result(source: str) -> Repair:

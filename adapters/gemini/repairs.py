@@ -25,7 +25,7 @@ GEMINI_REPAIRS: Final = (
     *parallel_calls("https://ai.google.dev/api/caching#FunctionCallingConfig"),
     MESSAGE_NAMES,
     call_arguments("https://ai.google.dev/api/caching#FunctionCall"),
-    blank_text("https://github.com/envoyproxy/ai-gateway/pull/2686"),
+    blank_text("https://github.com/envoyproxy/ai-gateway/pull/2686", with_calls=True),
     user_first("https://github.com/google-gemini/gemini-cli/issues/11814"),
     no_prefill(
         "https://ai.google.dev/gemini-api/docs/latest-model", takes_no_prefill, "gemini-3.6-flash"

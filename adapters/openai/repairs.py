@@ -13,7 +13,7 @@ from adapters.form_repairs.answer_fields import (
     AnswerFields,
     answer_fields,
 )
-from adapters.form_repairs.arguments import call_arguments
+from adapters.form_repairs.arguments import blank_arguments, call_arguments
 from adapters.form_repairs.cache_marks import no_cache_marks
 from adapters.form_repairs.message_names import message_names
 from adapters.form_repairs.part_forms import FILES, IMAGE_ADDRESS
@@ -132,6 +132,9 @@ _PREFILL: Final = no_prefill(
 )
 
 _ARGUMENTS: Final = call_arguments("https://github.com/vllm-project/vllm/issues/43995")
+_BLANK_ARGUMENTS: Final = blank_arguments(
+    "https://github.com/aws-samples/bedrock-access-gateway/issues/258"
+)
 """Chat templates read the arguments of earlier calls."""
 
 _USER_LIMIT: Final = "https://github.com/looplj/axonhub/issues/1669"
@@ -162,6 +165,7 @@ OPENAI_REPAIRS: Final = (
     answer_fields(_MESSAGE, (REFUSAL,)),
     no_cache_marks(_CACHE_DOCS),
     CALL_IDS,
+    _BLANK_ARGUMENTS,
     _new_limit(every_model),
     PRIVATE_VALUES,
     *[
@@ -181,6 +185,7 @@ COMPATIBLE_REPAIRS: Final = (
     replace(DEVELOPER_ROLE, models=_is_others),
     *QWEN_SYSTEM,
     replace(_ARGUMENTS, models=_is_others),
+    replace(_BLANK_ARGUMENTS, models=is_openais, example_model="gpt-4.1"),
     replace(NAMED_TOOLS, models=is_openais, example_model="gpt-4.1"),
     _PREFILL,
     *_BEHIND,

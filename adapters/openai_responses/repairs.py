@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from adapters.form_repairs.arguments import call_arguments
+from adapters.form_repairs.arguments import blank_arguments, call_arguments
 from adapters.form_repairs.part_forms import FILES
 from adapters.model_limits.formats import described_json
 from adapters.model_limits.settings import least_tokens
@@ -31,6 +31,7 @@ RESPONSES_REPAIRS: Final = (
     FILES,
     EMPTY_IMAGES,
     _IDS,
+    blank_arguments("https://github.com/aws-samples/bedrock-access-gateway/issues/258"),
     PRIVATE_VALUES,
     CONTAINER_ITEMS,
     SUMMARIES,

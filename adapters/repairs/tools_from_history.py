@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from adapters.repairs.rule import Aim, Repair, Repaired
-from schemas.content_facts import CALLS, NO_CALLS
+from schemas.content_facts import CALLS, NO_CALLS, OPAQUE
 from schemas.messages import FunctionTool, Message, Tool, ToolCall, ToolChoice
 from schemas.requests import ChatRequest, Request
 
@@ -59,7 +59,7 @@ def tools_from_history(source: str) -> Repair:
         name="tools_from_history",
         about="makes tools of the names of earlier calls, if the request offers none",
         source=source,
-        facts=CALLS,
+        facts=CALLS | OPAQUE,  # what the client ran becomes a call: adapters.repairs.foreign_items
         apply=_with_tools,
         example=_EXAMPLE,
         loss="hint",

@@ -112,7 +112,7 @@ class MessagesConversation:
     def _add_result(self, block: ToolResultBlock, more: Marks, where: str) -> None:
         content = block.content
         if isinstance(content, list):
-            content = content_of(self._parts(content, f"{where}.content"))
+            content = content_of(self._parts(content, f"{where}.content")) if content else ""
         failed: Raw | UnsetType = UNSET
         if block.is_error is not None:
             failed = Raw(b"true" if block.is_error else b"false")

@@ -145,7 +145,7 @@ class ResponsesConversation:
                 self._add_reasoning(item, more)
             case CallItem():
                 name = joined(item.namespace, item.name)
-                call = ToolCall(id=item.call_id, name=name, arguments=item.arguments or "{}")
+                call = ToolCall(id=item.call_id, name=name, arguments=item.arguments)
                 self._own().add(call, more)
             case CustomCallItem():
                 arguments = encode({"input": item.input}).decode()
@@ -213,7 +213,7 @@ class ResponsesConversation:
         self._end_turn()
         content = item.output
         if isinstance(content, list):
-            content = content_of(self._parts(content, f"{where}.output"))
+            content = content_of(self._parts(content, f"{where}.output")) if content else ""
         marks = self._noted(with_marks(more))
         self.messages.append(
             Message(role="tool", tool_call_id=item.call_id, content=content, marks=marks)

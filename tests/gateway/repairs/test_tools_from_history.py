@@ -120,7 +120,7 @@ async def test_claudes_own_api_gets_tools_made_of_the_calls(
 
 
 async def test_claudes_own_tools_are_offers_too(rig: Rig) -> None:
-    bash: Json = {"type": "bash_20250124", "name": "f"}
+    bash: Json = {"type": "bash_20250124", "name": "bash"}
     answer = await rig.messages("anthropic", messages=BLOCKS, tools=[bash])
 
     assert answer.status_code == 200, answer.text
