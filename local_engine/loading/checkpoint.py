@@ -18,6 +18,7 @@ from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from local_engine.loading.checkpoint_files import cut_context
+from local_engine.loading.families import RECURRENT, refused_family
 from local_engine.loading.hub_files import check_declared, check_stored
 from local_engine.loading.stored_weights import (
     Extras,
@@ -33,6 +34,11 @@ from local_engine.peft.lora_layers import AdapterSites, find_sites
 from schemas.errors import InvalidConfig
 
 AttentionInterface.register(NAME, attend)
+
+NO_TEXT = "transformers has no class for it that only generates text"
+FIXED = (
+    "its attention cannot be replaced by this engine's (transformers' _supports_attention_backend)"
+)
 
 
 class CausalLM(Protocol):
@@ -154,20 +160,12 @@ def _model_class(path: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
         AutoModelForCausalLM._model_mapping,  # pyright: ignore[reportPrivateUsage]  # the only way to ask before loading
     )
     if type(config) not in mapping:
-        raise InvalidConfig(
-            (f"the model at {path} is a {config.model_type}, which cannot generate text here",)
-        )
+        raise refused_family(path, config.model_type, NO_TEXT)
     kind = mapping[type(config)]
-    if getattr(kind, "_is_stateful", False) or not getattr(
-        kind, "_supports_attention_backend", False
-    ):
-        raise InvalidConfig(
-            (
-                f"the model at {path} is a {config.model_type}, whose attention cannot be "
-                "replaced (transformers' _supports_attention_backend); serve it with another "
-                "engine, such as vLLM, and add that as a provider",
-            )
-        )
+    if getattr(kind, "_is_stateful", False):
+        raise refused_family(path, config.model_type, RECURRENT)
+    if not getattr(kind, "_supports_attention_backend", False):
+        raise refused_family(path, config.model_type, FIXED)
     return kind
 
 

@@ -10,6 +10,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
+from local_engine.loading.families import refuse_family
 from local_engine.loading.quantized import refuse_codes, refuse_quantized
 from local_engine.loading.stored_weights import layers_of, refuse_absent_layers
 from local_engine.loading.task_fit import Task, refuse_other_task
@@ -78,6 +79,8 @@ def check_config(folder: Path, task: Task) -> dict[str, object]:
         raise InvalidConfig((f"the model at {folder} cannot be loaded: {problem}",))
     refuse_quantized(inner, config)
     refuse_other_task(folder, config, task)
+    if task == "generate":
+        refuse_family(str(folder), config, text_config(config))
     return config
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import torch
 
+from local_engine.loading.families import ELSEWHERE
 from schemas.errors import InvalidConfig
 
 LONGEST = 400
@@ -27,13 +28,17 @@ def model_named(name: str, path: str) -> Generator[None, None, None]:
     except InvalidConfig as exc:
         if all(path in problem for problem in exc.problems):
             raise
-        problems = tuple(f"{name}: the model at {path}: {problem}" for problem in exc.problems)
-        raise InvalidConfig(problems) from exc
+        named = (f"{name}: the model at {path}: {problem}" for problem in exc.problems)
+        raise InvalidConfig(tuple(map(_with_remedy, named))) from exc
     except Exception as exc:
         traceback.print_exc(file=sys.stderr)
         raise InvalidConfig(
             (f"{name}: the model at {path} cannot be served: {cause(exc)}",)
         ) from exc
+
+
+def _with_remedy(problem: str) -> str:
+    return problem if ";" in problem else f"{problem}; {ELSEWHERE}"
 
 
 def cause(exc: BaseException) -> str:
@@ -47,11 +52,5 @@ def cause(exc: BaseException) -> str:
             "set engine.kv_cache and engine.max_seq_len lower"
         )
     if isinstance(exc, ABSENT):
-        return (
-            f"it needs a package that this engine does not use ({said}); serve it with another "
-            "engine, such as vLLM, and add that as a provider"
-        )
-    return (
-        f"{kind}: {said}; this engine does not support it as it is stored: serve it with another "
-        "engine, such as vLLM, and add that as a provider"
-    )
+        return f"it needs a package that this engine does not use ({said}); {ELSEWHERE}"
+    return f"{kind}: {said}; this engine does not support it as it is stored: {ELSEWHERE}"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, cast
 
+from local_engine.loading.families import ELSEWHERE
 from local_engine.loading.weight_files import read_json
 from schemas.errors import InvalidConfig
 
@@ -23,8 +24,6 @@ GENERATES = re.compile(r"(ForCausalLM|LMHeadModel|ForConditionalGeneration|Doubl
 
 ENCODES = re.compile(r"(ForMaskedLM|ForPreTraining|EncoderModel|TextEncoding|Model)$")
 """Endings of classes without a head for the next token; asked after GENERATES."""
-
-ELSEWHERE = "serve it with another engine and add that as a provider"
 
 TWO_SIDED = ("use_bidirectional_attention", "is_matryoshka", "matryoshka_dimensions")
 """Fields of config.json that only decoders trained to embed have."""

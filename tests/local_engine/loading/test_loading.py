@@ -77,8 +77,18 @@ def test_a_cache_too_small_for_one_block_is_refused(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("config", "problem"),
     [
-        ({"model_type": "mamba"}, "is a mamba, whose attention cannot be replaced"),
-        ({"model_type": "vit"}, "is a vit, which cannot generate text here"),
+        ({"model_type": "mamba"}, "is a mamba: it keeps a recurrent state .* another engine"),
+        ({"model_type": "qwen3_next", "layer_types": ["linear_attention"]}, "a recurrent state"),
+        ({"model_type": "bloom"}, "is a bloom: its attention cannot be replaced"),
+        ({"model_type": "vit"}, "is a vit: transformers has no class for it that only generates"),
+        (
+            {"model_type": "deepseek_v32", "index_topk": 2048},
+            "with an indexer .index_topk. which",
+        ),
+        ({"model_type": "glm_moe_dsa", "index_topk": 2048}, "glm_moe_dsa: its layers choose with"),
+        ({"model_type": "hy_v4", "index_n_heads": 16}, "hy_v4: its layers choose with an indexer"),
+        ({"model_type": "longcat_flash"}, "longcat_flash: each of its layers attends twice, and"),
+        ({"model_type": "nemotron"}, "nemotron: transformers' code of this family does not hand"),
         ({"model_type": "nothing_known"}, "nothing_known"),
     ],
 )

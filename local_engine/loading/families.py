@@ -1,0 +1,56 @@
+"""Families of models whose layers this engine does not compute, and why; without torch.
+
+Their config.json shows it. What only the loaded layers show is found by the trial of `Runner`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, cast
+
+from schemas.errors import InvalidConfig
+
+Config = Mapping[str, object]
+
+ELSEWHERE: Final = "serve it with another engine, such as vLLM, and add that as a provider"
+
+RECURRENT: Final = (
+    "it keeps a recurrent state next to or instead of keys and values, which this engine does not"
+)
+
+REASONS: Final[Sequence[tuple[Callable[[Config], bool], str]]] = (
+    (
+        lambda config: bool(config.get("index_topk") or config.get("index_n_heads")),
+        "its layers choose with an indexer (index_topk) which tokens they attend to, and this "
+        "engine keeps no keys for indexers",
+    ),
+    (
+        lambda config: config.get("model_type") == "longcat_flash",
+        "each of its layers attends twice, and this engine keeps the keys and values of one "
+        "attention per layer",
+    ),
+    (
+        lambda config: config.get("model_type") == "nemotron",
+        "transformers' code of this family does not hand on what this engine tells its attention",
+    ),
+    (lambda config: bool(RECURRENT_LAYERS & _kinds(config)), RECURRENT),
+)
+
+RECURRENT_LAYERS: Final = frozenset(
+    {"linear_attention", "conv", "mamba", "mamba2", "recurrent", "short_conv", "hybrid"}
+)
+"""Of `layer_types`: the gated delta net, short convolutions and state space models."""
+
+
+def refuse_family(path: str, config: Config, text: Config) -> None:
+    """config: of config.json; text: its part for the language model. Raises InvalidConfig."""
+    for matches, reason in REASONS:
+        if matches(text) or matches(config):
+            raise refused_family(path, str(config.get("model_type")), reason)
+
+
+def refused_family(path: str, family: str, reason: str) -> InvalidConfig:
+    return InvalidConfig((f"the model at {path} is a {family}: {reason}; {ELSEWHERE}",))
+
+
+def _kinds(config: Config) -> set[str]:
+    found = config.get("layer_types")
+    return {str(kind) for kind in cast(list[object], found)} if isinstance(found, list) else set()
