@@ -1,7 +1,7 @@
 """The forward pass: pack a step, run the model once, return the rows to sample from."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 import torch
@@ -13,15 +13,15 @@ from transformers.configuration_utils import PreTrainedConfig
 from local_engine.execution.eager_trial import DECODED, PROMPT, compare_with_eager
 from local_engine.execution.fused_decoder import FusedDecoder, fused_decoder
 from local_engine.execution.prompt_tuning import Overlay, overlay
+from local_engine.execution.step_layout import Laid, kept_rows, layout, runs_of, share_of, tokens_of
 from local_engine.loading.checkpoint import Loaded
-from local_engine.ops.attention import RAGGED, AttentionParams, Group, Plan, Share, Span
+from local_engine.ops.attention import AttentionParams, Group, Plan, Share, Span
 from local_engine.ops.cuda import FlashCache
 from local_engine.ops.cuda_graphs import Capture, DecodeGraphs
 from local_engine.ops.kernels import TORCH, Kernels
 from local_engine.ops.layer_rules import LayerRule, check_layers, rules_of, take_over
 from local_engine.peft.lora_layers import group_rows
 from local_engine.scheduling.scheduler import Chunk
-from local_engine.scheduling.sequence import Sequence as TokenSequence
 from schemas.errors import InvalidConfig
 
 _log: Final = logging.getLogger("strowger.engine")
@@ -168,7 +168,7 @@ class Runner:
     def forward(self, chunks: Sequence[Chunk]) -> StepRows:
         """Compute the chunks in one pass. Single tokens come first, in the order of their slots."""
         size = self.block_size
-        laid = [(chunk, _runs(chunk, size)) for chunk in chunks]
+        laid = [(chunk, runs_of(chunk, size)) for chunk in chunks]
         laid.sort(key=lambda pair: (pair[0].count > 1, len(pair[1]) > 1, pair[1][0][0]))
         ids: list[int] = []
         positions: list[int] = []
@@ -178,14 +178,14 @@ class Runner:
         for chunk, _ in laid:
             end = chunk.start + chunk.count
             blocks = chunk.sequence.blocks
-            ids += _tokens(chunk.sequence, chunk.start, end)
+            ids += tokens_of(chunk.sequence, chunk.start, end)
             positions += range(chunk.start, end)
             slots += [blocks[p // size] * size + p % size for p in range(chunk.start, end)]
-            if count := _kept(chunk):
+            if count := kept_rows(chunk):
                 kept.append(ChunkRows(chunk=chunk, first=len(wanted), count=count))
                 wanted += range(len(ids) - count, len(ids))
-        groups, spans = _layout(laid, self.blocks * size)
-        shares = tuple(_share(chunk, size) for chunk, _ in laid)
+        groups, spans = layout(laid, self.blocks * size)
+        shares = tuple(share_of(chunk, size) for chunk, _ in laid)
         replaced = overlay(
             [(chunk.sequence, chunk.count) for chunk, _ in laid],
             ids,
@@ -318,83 +318,3 @@ class Runner:
             rules=self._rules,
             positions=positions,
         )
-
-
-def _tokens(sequence: TokenSequence, start: int, end: int) -> list[int]:
-    """Return the ids start … end - 1 of the tokens followed by the drafts."""
-    found = sequence.tokens[start:end]
-    if len(found) < end - start:
-        found += sequence.drafts[: end - start - len(found)]
-    return found
-
-
-def _kept(chunk: Chunk) -> int:
-    """Return how many of the chunk's last rows to keep: to sample from, or all of a prompt."""
-    sequence = chunk.sequence
-    whole = sequence.fresh and chunk.start < sequence.prompt
-    return chunk.count if whole else chunk.rows
-
-
-Laid = list[tuple[Chunk, tuple[tuple[int, int], ...]]]
-
-
-def _runs(chunk: Chunk, size: int) -> tuple[tuple[int, int], ...]:
-    """Return the slot runs (first, length) of a sequence's keys up to the chunk's end."""
-    total = chunk.start + chunk.count
-    blocks = chunk.sequence.blocks[: -(-total // size)]
-    # Most are in one piece: found without a loop in Python over every page of every step.
-    if blocks == list(range(blocks[0], blocks[0] + len(blocks))):
-        return ((blocks[0] * size, total),)
-    runs: list[tuple[int, int]] = []
-    first = previous = blocks[0]
-    for block in blocks[1:]:
-        if block != previous + 1:
-            runs.append((first * size, (previous + 1 - first) * size))
-            first = block
-        previous = block
-    done = sum(length for _, length in runs)
-    runs.append((first * size, total - done))
-    return tuple(runs)
-
-
-def _share(chunk: Chunk, size: int) -> Share:
-    keys, owner = chunk.start + chunk.count, chunk.sequence.blocks
-    return Share(count=chunk.count, keys=keys, blocks=tuple(owner[: -(-keys // size)]), owner=owner)
-
-
-def _layout(laid: Laid, slots: int) -> tuple[tuple[Group, ...], tuple[Span, ...]]:
-    """Split into sequences that are read as one batch and single ones. `laid` is sorted."""
-    spans: list[Span] = []
-    singles: list[tuple[int, int]] = []
-    row = 0
-    for chunk, runs in laid:
-        if chunk.count == 1 and len(runs) == 1:
-            singles.append(runs[0])
-        else:
-            spans.append(Span(row=row, count=chunk.count, runs=runs))
-        row += chunk.count
-    return tuple(_groups(singles, slots)), tuple(spans)
-
-
-def _groups(singles: Sequence[tuple[int, int]], slots: int) -> Iterable[Group]:
-    """Cut decoding sequences (slot, keys), by slot, into batches of equal distances."""
-    row = 0
-    while row < len(singles):
-        end, stride = row + 1, 0
-        longest = total = singles[row][1]
-        while end < len(singles):
-            slot, keys = singles[end]
-            step = slot - singles[end - 1][0]
-            longest, total = max(longest, keys), total + keys
-            if stride not in {0, step} or slot + longest > slots:
-                break
-            if longest * (end + 1 - row) > RAGGED * total:
-                break
-            stride, end = step, end + 1
-        yield Group(
-            row=row,
-            slot=singles[row][0],
-            stride=stride,
-            keys=tuple(keys for _, keys in singles[row:end]),
-        )
-        row = end

@@ -14,7 +14,15 @@ from local_engine.ops.contiguous_cache import KeyValueCache
 from local_engine.ops.cuda import HALVES, Flash, FlashCache, Paged
 from local_engine.ops.kernels import PAGE
 from local_engine.ops.page_table import PageTable, page_rows
-from local_engine.ops.self_test import Offer, Shape, attention_pairs, noise, plan_of
+from local_engine.ops.self_test import (
+    SMALL,
+    Offer,
+    Shape,
+    TrialSizes,
+    attention_pairs,
+    noise,
+    plan_of,
+)
 from local_engine.ops.triton_layers import layer_offers, refusing
 from local_engine.ops.triton_ops import TritonAttention, load_programs
 
@@ -33,6 +41,7 @@ def cuda_offers(
     device: str = "cuda",
     flash: Flash | None = None,
     paged: Callable[[], Paged] = triton_attention,
+    sizes: TrialSizes = SMALL,
 ) -> tuple[Offer, ...]:
     """flash, paged: the operator and the maker of the kernel, or substitutes for tests."""
     if dtype not in HALVES:
@@ -49,7 +58,14 @@ def cuda_offers(
         for scattered in (False, True):
             for window in (0, 7):
                 yield from attention_pairs(
-                    chosen, shape, PAGE, dtype, device, scattered=scattered, window=window
+                    chosen,
+                    shape,
+                    PAGE,
+                    dtype,
+                    device,
+                    scattered=scattered,
+                    window=window,
+                    sizes=sizes,
                 )
 
     def paged_pairs() -> Iterable[tuple[Tensor, Tensor]]:
@@ -69,7 +85,7 @@ def cuda_offers(
             check=lambda: flash_pairs(cache),
             install=lambda kernels: replace(kernels, cache=cache),
         ),
-        *layer_offers(shape, dtype, device),
+        *layer_offers(shape, dtype, device, sizes=sizes),
     )
 
 

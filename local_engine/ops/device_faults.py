@@ -1,4 +1,4 @@
-"""Tell what an exception of a device means: no memory, a broken device, or a refused call.
+"""Classify exceptions of a device: no memory, a broken device, or a refused call.
 
 torch-npu raises RuntimeError for all three, with a number in the text. ERR00100 is on all of them
 and decides nothing. Sources: 161002 and 561103 are refused calls

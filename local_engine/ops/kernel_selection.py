@@ -22,9 +22,11 @@ from local_engine.ops.npu_sampling import (
     probe_operator,
 )
 from local_engine.ops.self_test import (
+    SMALL,
     Offer,
     Shape,
     Trial,
+    TrialSizes,
     choose_kernels,
     for_all_shapes,
     run_trials,
@@ -61,24 +63,31 @@ class KernelSelection(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def select_kernels(
-    device: str, dtype: torch.dtype, shapes: Sequence[Shape], *, thorough: bool = False
+    device: str,
+    dtype: torch.dtype,
+    shapes: Sequence[Shape],
+    *,
+    thorough: bool = False,
+    sizes: TrialSizes = SMALL,
 ) -> KernelSelection:
     """shapes: of the model's layers; a kernel is used if it works for all of them.
 
-    thorough: test every kernel, even if a better one of its role works."""
+    thorough: test every kernel, even if a better one of its role works.
+    sizes: of the engine's largest steps, which are tried as well.
+    """
     match device:
         case "npu":
             vendor = import_module("torch_npu")
             soc = str(torch.get_device_module("npu").get_device_name(0))
             sampling = cast(SamplingNPU, vendor)
             selection = select_npu_kernels(
-                cast(TorchNPU, vendor), sampling, soc, dtype, shapes, thorough=thorough
+                cast(TorchNPU, vendor), sampling, soc, dtype, shapes, thorough=thorough, sizes=sizes
             )
             version = Version.NONE if selection.probe is None else selection.probe.version
             use_operator("npu", None if version is Version.NONE else NPUOperator(sampling, version))
             return selection
         case "cuda":
-            offers = for_all_shapes([cuda_offers(shape, dtype) for shape in shapes])
+            offers = for_all_shapes([cuda_offers(shape, dtype, sizes=sizes) for shape in shapes])
             selection = _select("cuda", offers, thorough=thorough)
             return replace(selection, capture=cuda_graph)
         case _:
@@ -94,13 +103,14 @@ def select_npu_kernels(
     *,
     device: str = "npu",
     thorough: bool = False,
+    sizes: TrialSizes = SMALL,
 ) -> KernelSelection:
     """vendor, sampling: the module torch_npu. soc: the product's name. device: of its tensors."""
     probe = probe_operator(sampling, soc, device)
     operator = None
     if probe.version is not Version.NONE:
         operator = NPUSampler(sampling, probe.version)
-    offers = for_all_shapes([npu_offers(vendor, shape, dtype, device) for shape in shapes])
+    offers = for_all_shapes([npu_offers(vendor, shape, dtype, device, sizes) for shape in shapes])
     return _select("npu", offers, thorough=thorough, operator=operator, probe=probe)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from local_engine.ops import kernels as plain
 from local_engine.ops.kernels import TORCH
 from local_engine.ops.paged_cache import PAGE, Attend, Tables, Write, paged, write_by_index
-from local_engine.ops.self_test import Offer, Shape, attention_pairs, noise
+from local_engine.ops.self_test import SMALL, Offer, Shape, TrialSizes, attention_pairs, noise
 
 MASK = 2048
 """Side of the triangular mask that sparse mode 3 requires for all lengths."""
@@ -164,18 +164,22 @@ class NPUOps:
 
 
 def npu_offers(
-    vendor: TorchNPU, shape: Shape, dtype: torch.dtype, device: str = "npu"
+    vendor: TorchNPU,
+    shape: Shape,
+    dtype: torch.dtype,
+    device: str = "npu",
+    sizes: TrialSizes = SMALL,
 ) -> tuple[Offer, ...]:
     """Return the kernels that torch-npu may have for a model of this shape."""
     ops = NPUOps(vendor, device)
-    case = _Case(ops, shape, dtype, device)
+    case = _Case(ops, shape, dtype, device, sizes)
 
     def attention(kernel: str, attend: Attend, write: Write) -> Offer:
         cache = paged(write, attend)
         return Offer(
             kernel=kernel,
             role="attention",
-            check=lambda: attention_pairs(cache, shape, PAGE, dtype, device),
+            check=lambda: attention_pairs(cache, shape, PAGE, dtype, device, sizes=sizes),
             install=lambda kernels: replace(kernels, cache=cache, page=PAGE),
         )
 
@@ -216,7 +220,10 @@ def npu_offers(
 class _Case:
     """Small inputs of a model's shape for each layer kernel, and torch's results."""
 
-    def __init__(self, ops: NPUOps, shape: Shape, dtype: torch.dtype, device: str) -> None:
+    def __init__(
+        self, ops: NPUOps, shape: Shape, dtype: torch.dtype, device: str, sizes: TrialSizes
+    ) -> None:
+        self._rows = sizes.rows
         self._ops = ops
         self._shape = shape
         self._dtype = dtype
@@ -224,31 +231,36 @@ class _Case:
 
     def norm(self) -> Iterable[tuple[Tensor, Tensor]]:
         """Check over the hidden width, and over a strided slice of heads."""
-        heads = self._heads()[:, : self._shape.heads]
-        for x in (self._noise(5, self._shape.hidden), heads):
-            weight = self._noise(x.shape[-1], seed=1)
-            yield self._ops.norm(x, weight, 1e-6), plain.norm(x, weight, 1e-6)
+        for rows in self._rows:
+            heads = self._heads(rows)[:, : self._shape.heads]
+            for x in (self._noise(rows, self._shape.hidden), heads):
+                weight = self._noise(x.shape[-1], seed=1)
+                yield self._ops.norm(x, weight, 1e-6), plain.norm(x, weight, 1e-6)
 
     def add_norm(self) -> Iterable[tuple[Tensor, Tensor]]:
-        x, branch = (self._noise(5, self._shape.hidden, seed=seed) for seed in (0, 1))
         weight = self._noise(self._shape.hidden, seed=2)
-        ours = self._ops.add_norm(x.clone(), branch, weight, 1e-6)
-        return zip(ours, plain.add_norm(x.clone(), branch, weight, 1e-6), strict=True)
+        for rows in self._rows:
+            x, branch = (self._noise(rows, self._shape.hidden, seed=seed) for seed in (0, 1))
+            ours = self._ops.add_norm(x.clone(), branch, weight, 1e-6)
+            yield from zip(ours, plain.add_norm(x.clone(), branch, weight, 1e-6), strict=True)
 
     def rotary(self) -> Iterable[tuple[Tensor, Tensor]]:
-        heads = self._heads()[:, : self._shape.heads + self._shape.kv_heads]
-        angles = torch.arange(5.0).outer(torch.linspace(1, 0.01, self._shape.width // 2))
-        angles = torch.cat((angles, angles), dim=-1).to(self._device)
-        cos, sin = angles.cos().to(self._dtype), angles.sin().to(self._dtype)
-        ours = self._ops.rotate(heads, *self._ops.prepare(cos, sin))
-        yield ours, TORCH.rotary.rotate(heads, *TORCH.rotary.prepare(cos, sin))
+        for rows in self._rows:
+            heads = self._heads(rows)[:, : self._shape.heads + self._shape.kv_heads]
+            places = torch.arange(rows, dtype=torch.float32)
+            angles = places.outer(torch.linspace(1, 0.01, self._shape.width // 2))
+            angles = torch.cat((angles, angles), dim=-1).to(self._device)
+            cos, sin = angles.cos().to(self._dtype), angles.sin().to(self._dtype)
+            ours = self._ops.rotate(heads, *self._ops.prepare(cos, sin))
+            yield ours, TORCH.rotary.rotate(heads, *TORCH.rotary.prepare(cos, sin))
 
     def swiglu(self) -> Iterable[tuple[Tensor, Tensor]]:
-        x = self._noise(5, 2 * self._shape.hidden)
-        yield self._ops.swiglu(x), plain.swiglu(x.clone())
+        for rows in self._rows:
+            x = self._noise(rows, 2 * self._shape.hidden)
+            yield self._ops.swiglu(x), plain.swiglu(x.clone())
 
-    def _heads(self) -> Tensor:
-        return self._noise(5, self._shape.heads + 2 * self._shape.kv_heads, self._shape.width)
+    def _heads(self, rows: int) -> Tensor:
+        return self._noise(rows, self._shape.heads + 2 * self._shape.kv_heads, self._shape.width)
 
     def _noise(self, *shape: int, seed: int = 0) -> Tensor:
         return noise(*shape, like=self._dtype, device=self._device, seed=seed)

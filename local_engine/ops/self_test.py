@@ -5,6 +5,7 @@ So a wrong assumption about a kernel costs speed, but never a wrong token.
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from typing import Final
 
 import torch
 from msgspec import Struct
@@ -27,6 +28,24 @@ class Shape(Struct, frozen=True, kw_only=True):
     kv_heads: int
     width: int
     hidden: int
+
+
+class TrialSizes(Struct, frozen=True, kw_only=True):
+    """The largest steps that an engine runs: its tokens, and the sequences that decode together."""
+
+    step_tokens: int = 64
+    sequences: int = 8
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Numbers of packed tokens to try: a decoding step of one answer, a few, and the most."""
+        return tuple(dict.fromkeys((1, 5, self.step_tokens)))
+
+
+SMALL: Final = TrialSizes()
+
+LONGEST_TRIAL: Final = 2048
+"""Tokens of the longest attention that is tried: torch's own takes memory by their square."""
 
 
 class Trial(Struct, frozen=True, kw_only=True):
@@ -127,38 +146,62 @@ def attention_pairs(
     *,
     scattered: bool = True,
     window: int = 0,
+    sizes: TrialSizes = SMALL,
 ) -> Iterable[tuple[Tensor, Tensor]]:
-    """Yield attention results and torch's for three sequences: prefilled, extended and decoded.
+    """Yield attention results and torch's: of three sequences, prefilled, extended and decoded, of
+    one token alone, of as many sequences as decode together, and of the longest step.
 
     scattered: over pages that are not contiguous.
     """
-    blocks = ((5, 2), (0, 4), (3, 1)) if scattered else ((4, 5), (0, 1), (2, 3))
-    steps = ((page + 3, 5, 2), (7, 1, page), (1, 1, 1), (1, 1, 1))
-    ours, reference = cache(6 * page), KeyValueCache(6 * page)
     params = AttentionParams(scale=shape.width**-0.5, window=window, softcap=None, sinks=None)
-    reached = [0, 0, 0]
+    longest = min(sizes.step_tokens, LONGEST_TRIAL)
+    pages = -(-(longest + 1) // page)
+    places = [(place * 7 + 3) % pages if pages % 7 else pages - 1 - place for place in range(pages)]
+    cases = (
+        (
+            ((5, 2), (0, 4), (3, 1)) if scattered else ((4, 5), (0, 1), (2, 3)),
+            ((page + 3, 5, 2), (7, 1, page), (1, 1, 1), (1, 1, 1)),
+        ),
+        (((1,),), ((1,), (1,))),
+        (
+            tuple((sizes.sequences - 1 - place,) for place in range(sizes.sequences)),
+            ((1,) * sizes.sequences,) * 2,
+        ),
+        ((tuple(places if scattered else range(pages)),), ((longest,), (1,))),
+    )
+    for blocks, steps in cases:
+        yield from _attended(cache, shape, page, dtype, device, params, blocks, steps)
+
+
+def _attended(
+    cache: Callable[[int], LayerCaches],
+    shape: Shape,
+    page: int,
+    dtype: torch.dtype,
+    device: str,
+    params: AttentionParams,
+    blocks: Sequence[tuple[int, ...]],
+    steps: Sequence[tuple[int, ...]],
+) -> Iterable[tuple[Tensor, Tensor]]:
+    """blocks: the pages of each sequence. steps: how many tokens each one gets in each step."""
+    slots = (max(chain.from_iterable(blocks)) + 1) * page
+    ours, reference = cache(slots), KeyValueCache(slots)
+    reached = [0] * len(blocks)
     for number, counts in enumerate(steps):
         reached = [before + count for before, count in zip(reached, counts, strict=True)]
         shares = tuple(
             Share(count=count, keys=keys, blocks=pages[: -(-keys // page)])
             for count, keys, pages in zip(counts, reached, blocks, strict=True)
         )
-        total = sum(counts)
-        made = noise(
-            total,
-            shape.heads + 2 * shape.kv_heads,
-            shape.width,
-            like=dtype,
-            device=device,
-            seed=number,
-        )
+        total, heads = sum(counts), shape.heads + 2 * shape.kv_heads
+        made = noise(total, heads, shape.width, like=dtype, device=device, seed=number)
         query, rest = made[:, : shape.heads], made[:, shape.heads :]
         key, value = rest[:, : shape.kv_heads], rest[:, shape.kv_heads :]
-        outs = [
+        mine, theirs = (
             one.attend(query, key, value, 0, plan_of(one, shares, page, device), params)
             for one in (ours, reference)
-        ]
-        yield outs[0], outs[1]
+        )
+        yield mine, theirs
 
 
 def plan_of(cache: LayerCaches, shares: tuple[Share, ...], page: int, device: str) -> Plan:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from local_engine.ops.kernels import TORCH, Kernels, NormParams
-from local_engine.ops.self_test import Offer, Shape, noise
+from local_engine.ops.self_test import SMALL, Offer, Shape, TrialSizes, noise
 from local_engine.ops.triton_ops import Programs, load_programs, power_of_two
 
 GATE_BLOCK = 1024
@@ -117,6 +117,7 @@ def layer_offers(
     dtype: torch.dtype,
     device: str,
     load: Callable[[], Programs] = load_programs,
+    sizes: TrialSizes = SMALL,
 ) -> tuple[Offer, ...]:
     def x(*sizes: int, seed: int = 0) -> Tensor:
         return noise(*sizes, like=dtype, device=device, seed=seed)
@@ -125,22 +126,26 @@ def layer_offers(
         return TritonLayers(load())
 
     def norm() -> Iterable[tuple[Tensor, Tensor]]:
-        heads = x(5, shape.heads + 2 * shape.kv_heads, shape.width)[:, : shape.heads]
-        for given in (x(5, shape.hidden), heads):
-            weight = x(given.shape[-1], seed=1)
-            yield made().norm(given, weight, 1e-6), TORCH.norm(given, weight, 1e-6)
+        for rows in sizes.rows:
+            heads = x(rows, shape.heads + 2 * shape.kv_heads, shape.width)[:, : shape.heads]
+            for given in (x(rows, shape.hidden), heads):
+                weight = x(given.shape[-1], seed=1)
+                yield made().norm(given, weight, 1e-6), TORCH.norm(given, weight, 1e-6)
 
     def add_norm() -> Iterable[tuple[Tensor, Tensor]]:
-        given = x(5, shape.hidden), x(5, shape.hidden, seed=1), x(shape.hidden, seed=2)
-        results = [
-            one(given[0].clone(), given[1], given[2], 1e-6)
-            for one in (made().add_norm, TORCH.add_norm)
-        ]
-        return zip(*results, strict=True)
+        weight = x(shape.hidden, seed=2)
+        for rows in sizes.rows:
+            given, branch = x(rows, shape.hidden), x(rows, shape.hidden, seed=1)
+            results = [
+                one(given.clone(), branch, weight, 1e-6)
+                for one in (made().add_norm, TORCH.add_norm)
+            ]
+            yield from zip(*results, strict=True)
 
     def swiglu() -> Iterable[tuple[Tensor, Tensor]]:
-        gate_up = x(5, 2 * shape.hidden)
-        yield made().swiglu(gate_up), TORCH.swiglu(gate_up.clone())
+        for rows in sizes.rows:
+            gate_up = x(rows, 2 * shape.hidden)
+            yield made().swiglu(gate_up), TORCH.swiglu(gate_up.clone())
 
     def finish() -> Iterable[tuple[Tensor, Tensor]]:
         for normed in (False, True):

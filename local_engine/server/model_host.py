@@ -21,6 +21,7 @@ from local_engine.loading.load_faults import model_named
 from local_engine.loading.model_paths import model_folder
 from local_engine.ops.kernel_selection import KernelSelection, select_kernels
 from local_engine.ops.native_build import cpu_kernels
+from local_engine.ops.self_test import TrialSizes
 from local_engine.peft.lora_cache import LoraCache
 from local_engine.peft.lora_layers import Adapter
 from local_engine.peft.peft_format import load_adapter
@@ -81,10 +82,13 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
     kernels = cpu_kernels(config.compile, device, dtype, report)
     use_finder(kernels.best)
     hosted: dict[str, ServedModel] = {}
-    paths = {model.name: model.path for model in config.models}
     for model, weights, tokenizer in loaded:
         with model_named(model.name, model.path):
-            selection = select_kernels(device, dtype, weights.shapes)
+            sizes = TrialSizes(
+                step_tokens=config.max_step_tokens or STEP_TOKENS[device],
+                sequences=config.max_sequences,
+            )
+            selection = select_kernels(device, dtype, weights.shapes, sizes=sizes)
             if device == "cpu":
                 selection = structs.replace(selection, kernels=kernels)
             else:
@@ -101,6 +105,18 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
                 hosted[lora.name] = structs.replace(
                     one, name=lora.name, adapter_resolver=adapter_resolver
                 )
+    _warm_up(config, hosted, device, report)
+    return hosted
+
+
+def _warm_up(
+    config: EngineConfig,
+    hosted: Mapping[str, ServedModel],
+    device: str,
+    report: Callable[[str], None],
+) -> None:
+    """Run each lane once before clients do. Raises InvalidConfig naming the model."""
+    paths = {model.name: model.path for model in config.models}
     for one in hosted.values():
         if one.name == one.base:
             report(f"warming up {one.name}")
@@ -109,7 +125,6 @@ def host(config: EngineConfig, report: Callable[[str], None]) -> dict[str, Serve
                 warm_up(one.name, one.lane, vocabulary=one.vocabulary, step_tokens=budget)
         stats = one.lane.stats()
         report(f"{one.name} is ready: context {one.context}, {stats.blocks_total} cache blocks")
-    return hosted
 
 
 def _load(
