@@ -11,6 +11,7 @@ from torch import Tensor
 from local_engine.execution.step_sampler import SampledToken, SamplingState, StepSampler, allowed_by
 from local_engine.sampling.batch_params import SamplingRows
 from local_engine.sampling.counter_rng import exponentials, row_keys, uniforms
+from local_engine.sampling.exact_device import at
 from local_engine.sampling.sampler import probabilities, processed
 
 
@@ -26,6 +27,7 @@ def verify(
     logits: [1 + D, V] float32 rows of the model, after the answer's last token and each draft.
     proposal: [at least D, V] float32; its softmax is what the drafts were drawn from.
     """
+    logits = at(logits, sampler.device)
     drawn: list[SampledToken] = []
     for place, draft in enumerate(drafts):
         row = logits[place : place + 1]

@@ -3,20 +3,26 @@
 # torch annotates tolist in part only:
 # pyright: reportUnknownMemberType=false
 
+import logging
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import torch
 from msgspec import Struct
 from torch import Tensor
 
 from local_engine.guided.grammar import Grammar
+from local_engine.ops.device_faults import REFUSALS, first_line, meaning
+from local_engine.ops.sampler_trial import sampler_problem
 from local_engine.sampling.batch_params import RowOperator, SamplingRows
+from local_engine.sampling.exact_device import at
 from local_engine.sampling.logits_processors import Allowed
-from local_engine.sampling.sampler import TokenLogprobs, sample
+from local_engine.sampling.sampler import Sampled, TokenLogprobs, sample
 from local_engine.sampling.sampling_params import RowParams
 from local_engine.sampling.token_history import History
 from local_engine.scheduling.sequence import Sequence as TokenSequence
+
+_log: Final = logging.getLogger("strowger.engine")
 
 
 class SampledToken(Struct, frozen=True, kw_only=True):
@@ -47,7 +53,11 @@ class SamplingState(Protocol):
 
 
 class StepSampler:
-    """Keeps the batch's parameters on the device while its composition does not change."""
+    """Keeps the batch's parameters on the device while its composition does not change.
+
+    If the device refuses a call, its operator is not used again, and then not the device: the
+    logits move to the host, which draws the same tokens, more slowly. Each is logged once.
+    """
 
     def __init__(self, vocabulary: int, device: str, operator: RowOperator | None = None) -> None:
         """operator: the device's sampling operator; used only for rows that it supports."""
@@ -66,11 +76,8 @@ class StepSampler:
         An answer with a history or a grammar may appear only once.
         Waits for the device: this is the step's only copy to the host.
         """
-        rows = self._sampling_rows(batch, ahead or [0] * len(batch))
         grammars = [one.grammar for one in batch]
-        allowed = allowed_by(grammars, self.vocabulary, self.device)
-        sampled = sample(logits, rows, allowed)
-        tokens = cast(list[int], sampled.ids.tolist())
+        rows, sampled, tokens = self._drawn(logits, batch, grammars, ahead or [0] * len(batch))
         rows.advance(tokens)
         for grammar, token in zip(grammars, tokens, strict=True):
             if grammar is not None:
@@ -78,6 +85,35 @@ class StepSampler:
         if sampled.logprobs is None:
             return [SampledToken(token=token) for token in tokens]
         return _with_logprobs(tokens, sampled.logprobs, [one.params.logprobs for one in batch])
+
+    def _drawn(
+        self,
+        logits: Tensor,
+        batch: Sequence[SamplingState],
+        grammars: Sequence[Grammar | None],
+        ahead: Sequence[int],
+    ) -> tuple[SamplingRows, Sampled, list[int]]:
+        """Draw a token per row, again if the device refuses a call; nothing advances before."""
+        while True:
+            rows = self._sampling_rows(batch, ahead)
+            try:
+                allowed = allowed_by(grammars, self.vocabulary, self.device)
+                sampled = sample(at(logits, self.device), rows, allowed)
+                return rows, sampled, cast(list[int], sampled.ids.tolist())
+            except REFUSALS as exc:
+                if self.device.type == "cpu" or meaning(exc) != "refusal":
+                    raise
+                self._give_up(first_line(exc))
+
+    def _give_up(self, reason: str) -> None:
+        """Stop using the operator, or else the device."""
+        self._rows = None
+        if self._operator is not None:
+            self._operator = None
+            _log.warning("the device's sampling operator is not used any more: %s", reason)
+            return
+        self.device = torch.device("cpu")
+        _log.warning("the host draws tokens from now on, which is slower: %s", reason)
 
     def _sampling_rows(self, batch: Sequence[SamplingState], ahead: Sequence[int]) -> SamplingRows:
         places = [
@@ -96,6 +132,19 @@ class StepSampler:
             )
         self._expected = [(id, generated + 1) for id, generated in places]
         return rows
+
+
+def tried_sampler(vocabulary: int, device: str, operator: RowOperator | None = None) -> StepSampler:
+    """Return a sampler on the device, or on the host if the device fails the sampler's trial."""
+    problem = sampler_problem(torch.device(device), vocabulary)
+    if not problem:
+        return StepSampler(vocabulary, device, operator)
+    _log.warning(
+        "%s fails the sampler's trial, so the host draws tokens, which is slower: %s",
+        device,
+        problem,
+    )
+    return StepSampler(vocabulary, "cpu")
 
 
 def allowed_by(

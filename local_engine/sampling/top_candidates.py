@@ -16,7 +16,27 @@ from torch import Tensor
 BLOCK = 64
 _FEW = 128
 _MANY = 4
-_SIGN, _MAGNITUDE, _LOW_HALF = 31, 0x7FFFFFFF, 0xFFFFFFFF
+
+
+class _Constants(Struct, frozen=True, kw_only=True):
+    """Operands of `order_keys` as 0-dim tensors, which torch handles faster than Python numbers."""
+
+    sign: Tensor
+    magnitude: Tensor
+    low_half: Tensor
+
+
+@lru_cache(maxsize=8)
+def _constants(device: torch.device) -> _Constants:
+    """An NPU's shifts take no operand on the host, not even a scalar."""
+    return _Constants(
+        sign=torch.tensor(31, dtype=torch.int32, device=device),
+        magnitude=torch.tensor(0x7FFFFFFF, dtype=torch.int32, device=device),
+        low_half=torch.tensor(0xFFFFFFFF, dtype=torch.int64, device=device),
+    )
+
+
+_HERE = _constants(torch.device("cpu"))
 
 
 class Candidates(Struct, frozen=True, kw_only=True):
@@ -134,9 +154,10 @@ def order_keys(values: Tensor, ids: Tensor) -> Tensor:
     they are the lower half of the key.
     """
     bits = values.view(torch.int32)
-    sign = constant(_SIGN, torch.int32, bits.device)
-    magnitude = constant(_MAGNITUDE, torch.int32, bits.device)
-    ordered = bits.bitwise_right_shift(sign).bitwise_and_(magnitude).bitwise_xor_(bits)
+    operands = _HERE if bits.is_cpu else _constants(bits.device)
+    ordered = (
+        bits.bitwise_right_shift(operands.sign).bitwise_and_(operands.magnitude).bitwise_xor_(bits)
+    )
     return torch.sub(ids, ordered, alpha=1 << 32)
 
 
@@ -144,15 +165,6 @@ def order_keys(values: Tensor, ids: Tensor) -> Tensor:
 def counting(size: int, device: torch.device) -> Tensor:
     """Return 0, 1, … size - 1 as int64 [size]; shared, so do not write to it."""
     return torch.arange(size, device=device)
-
-
-@lru_cache(maxsize=64)
-def constant(value: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a 0-dim tensor on the device, which torch handles faster than a Python number.
-
-    An NPU's shifts take no operand on the host, not even a scalar. Do not write to it.
-    """
-    return torch.tensor(value, dtype=dtype, device=device)
 
 
 def _best_ids(keys: Tensor, count: int, *, in_order: bool = False) -> Tensor:
@@ -168,7 +180,7 @@ def _best_ids(keys: Tensor, count: int, *, in_order: bool = False) -> Tensor:
         if count < keys.size(1):
             ahead = np.partition(ahead, count, axis=-1)[:, :count]
         best = torch.as_tensor(np.sort(ahead, axis=-1) if in_order else ahead)
-    return best.bitwise_and(constant(_LOW_HALF, torch.int64, best.device))
+    return best.bitwise_and((_HERE if best.is_cpu else _constants(best.device)).low_half)
 
 
 def _read(logits: Tensor, ids: Tensor, rows: Tensor | None) -> Candidates:

@@ -22,7 +22,13 @@ KINDS = (
     Sampling(temperature=0.8, top_k=50, top_p=0.9),
     Sampling(temperature=0.8, top_p=0.9),
     Sampling(temperature=1.0),
+    Sampling(temperature=0.8, seed=1, logprobs=True, top_logprobs=2),
+    Sampling(temperature=0.8, min_p=0.05),
+    Sampling(temperature=0.8, typical_p=0.9),
+    Sampling(temperature=0.8, top_k=2000),
 )
+"""A row of each way to draw."""
+
 _SALT = b"warm-up"
 _FIRST_ID = 1 << 60
 
