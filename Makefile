@@ -37,7 +37,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-terminal nightly-ray nightly-image nightly-wheel check fmt docs reference cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
+.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel check fmt docs reference cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,11 +64,11 @@ test-device: setup-dev  ## Run the engine's tests on DEVICE=cuda
 coverage: setup-dev servers  ## Run the tests with coverage of lines and branches: a summary and coverage.xml
 	$(BIN)/python -m pytest $(FAST) -n 3 --dist loadfile --no-loadscope-reorder -q --cov --cov-report=term --cov-report=xml
 
-nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -properties, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -terminal, -ray, -image, -wheel also run alone
-	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-terminal nightly-ray nightly-image nightly-wheel
+nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -properties, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -terminal, -ray, -image, -npu, -wheel also run alone
+	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel
 
 nightly-tests: setup-dev servers
-	STROWGER_FAILOVERS=$(FAILOVERS) STROWGER_STARTS=$(STARTS) STROWGER_EXPORT_KILLS=$(EXPORT_KILLS) STROWGER_BALANCED=$(BALANCED) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py \
+	STROWGER_FAILOVERS=$(FAILOVERS) STROWGER_STARTS=$(STARTS) STROWGER_EXPORT_KILLS=$(EXPORT_KILLS) STROWGER_BALANCED=$(BALANCED) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py --ignore tests/local_engine/ops/test_npu_wheel.py \
 		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst --ignore tests/deploy \
 		--ignore tests/releases --ignore tests/gateway/placement --ignore tests/gateway/terminals
 
@@ -118,6 +118,11 @@ nightly-ray: setup-dev
 # As root, with buildah, mmdebstrap and bubblewrap (Debian's packages of these names); skipped without them.
 nightly-image: setup-dev
 	$(BIN)/python -m pytest -s -m nightly tests/deploy/image
+
+# Reads torch-npu's wheel (44 MB), which is never installed; then the engine's tests on the stand-in's device.
+nightly-npu: setup-dev
+	$(BIN)/python -m pytest -s -m nightly tests/local_engine/ops/test_npu_wheel.py
+	STROWGER_TEST_DEVICE=npu PYTHONPATH=tests/local_engine/stand_ins/installed $(BIN)/python -m pytest -n 2 --dist loadfile tests/local_engine
 
 # Each Python that this machine has, with the newest dependencies; wheels of the lock for all; the tools of a release.
 nightly-wheel: setup-dev

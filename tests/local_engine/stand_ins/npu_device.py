@@ -64,6 +64,8 @@ refused: set[str] = set()
 """Operators that the device refuses now, for tests."""
 
 _instead: dict[str, Callable[..., object]] = {}
+_noise = torch.Generator()
+"""The device's own; the host's generator stays as it is."""
 
 
 class Module:
@@ -85,7 +87,7 @@ class Module:
         return False
 
     def manual_seed_all(self, seed: int) -> None:
-        """Noise comes from the host's generator."""
+        _noise.manual_seed(seed)
 
     def synchronize(self, device: object = None) -> None:
         """The stand-in never runs ahead of the host."""
@@ -124,6 +126,7 @@ def start() -> None:
     fallback = Library("_", "IMPL")
     fallback.fallback(_missing, "PrivateUse1")
     _library.extend((library, fallback))
+    _instead["histc"] = _counts
 
 
 def on_host(tensor: Tensor) -> Tensor:
@@ -160,6 +163,11 @@ def _host_kernel(op: OpOverload) -> Callable[..., Tensor]:
     return partial(op._op_dk, DispatchKey.CPU)
 
 
+def _counts(values: Tensor, *args: int) -> Tensor:
+    """histc of integers, which the host does not have."""
+    return values.double().histc(*args).to(values.dtype)
+
+
 def _missing(op: OpOverload, *args: object, **keywords: object) -> object:
     raise RuntimeError(f"CPU fallback: the wheel of torch-npu lists no kernel for {op}")
 
@@ -177,7 +185,7 @@ def _kernel(name: str, op: OpOverload) -> Callable[..., object]:
         return partial(_viewed, op)
     if name in ("resize_", "resize_as_"):
         return _resized
-    if name.startswith("set_"):
+    if name.startswith("set_") or name in ("view_as_complex", "view_as_real"):
         return _host_kernel(op)
     return partial(_computed, name, op)
 
@@ -235,6 +243,8 @@ def _computed(name: str, op: OpOverload, *args: object, **keywords: object) -> o
     if "device" in keywords:
         keywords["device"] = torch.device("cpu")
     keywords.pop("pin_memory", None)
+    if any(argument.name == "generator" for argument in op._schema.arguments):
+        keywords["generator"] = keywords.get("generator") or _noise
     result = _instead.get(name, op)(*tree_map(host, args), **tree_map(host, keywords))
 
     def back(one: object) -> object:

@@ -26,6 +26,8 @@ from tests.local_engine.stand_ins.npu_wheel import committed
 FLOATS = (*HALVES, torch.float32)
 WHEEL = committed()
 SCHEMAS = WHEEL.schemas
+OLD_NAMES = {"input": "self"}
+"""Arguments that the documents call as earlier versions did."""
 
 Function = Callable[[dict[str, Value]], object]
 
@@ -105,7 +107,7 @@ def bind(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> dict
 
 def _check_dtype(name: str, argument: str, value: Value) -> None:
     """Raise RuntimeError for a dtype that the wheel's document does not list."""
-    listed = WHEEL.dtypes.get(name, {}).get(argument)
+    listed = WHEEL.dtypes.get(name, {}).get(OLD_NAMES.get(argument, argument))
     if listed and isinstance(value, Tensor):
         kind = str(value.dtype).removeprefix("torch.")
         refuse_unless(kind in listed, f"{argument}: {kind} is not among {', '.join(listed)}")
