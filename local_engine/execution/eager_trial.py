@@ -21,6 +21,7 @@ from transformers.modeling_utils import PreTrainedModel
 
 from local_engine.ops.attention import NAME
 from local_engine.ops.layer_rules import LayerRule, rules_of, take_over
+from local_engine.ops.trial_log import Trying, trying
 
 PROMPT: Final = 36
 DECODED: Final = 4
@@ -61,7 +62,15 @@ def compare_with_eager(
     module: loaded with the engine's attention. config: of its text model. ids: [T], PROMPT +
     DECODED of them or as many as the model's context has. steps: runs them through the engine.
     """
+    with trying("the whole model", "this engine's attention") as trial:
+        _compare(module, config, ids, steps, trial)
+
+
+def _compare(
+    module: PreTrainedModel, config: PreTrainedConfig, ids: Tensor, steps: Steps, trial: Trying
+) -> None:
     prompt = max(1, len(ids) - DECODED)
+    trial.tried = f"a prompt of {prompt} tokens, {len(ids) - prompt} decoded"
     with narrowed(module, config):
         rules = rules_of(module, config)
         expected = _eager(module, ids)
@@ -79,6 +88,7 @@ def compare_with_eager(
     allowed = AGREES[module.dtype]
     gaps = (found - expected).abs().mean(-1) / expected.abs().mean(-1).clamp_min(1e-6)
     agree = gaps <= allowed
+    trial.gap = float(gaps.max())
     for name, part in (("prompt", slice(0, prompt)), ("decoded", slice(prompt, None))):
         rows = agree[part]
         if len(rows) and float(rows.float().mean()) < FEWEST:
@@ -111,14 +121,11 @@ def narrowed(module: nn.Module, config: PreTrainedConfig) -> Generator[None]:
 
 @torch.inference_mode()
 def _eager(module: PreTrainedModel, ids: Tensor) -> Tensor:
-    """Return [T, V] float32 logits with transformers' own attention and masks."""
+    """Return [T, V] float32 logits with transformers' own attention, masks and positions."""
     take_over(module, taken=False)
     module.set_attn_implementation("eager")
     try:
-        places = torch.arange(len(ids), device=ids.device)
-        output = module(
-            input_ids=ids.unsqueeze(0), position_ids=places.unsqueeze(0), use_cache=False
-        )
+        output = module(input_ids=ids.unsqueeze(0), use_cache=False)
     finally:
         module.set_attn_implementation(NAME)
         take_over(module, taken=True)

@@ -20,6 +20,7 @@ from local_engine.ops.cuda import FlashCache
 from local_engine.ops.cuda_graphs import Capture, DecodeGraphs
 from local_engine.ops.kernels import TORCH, Kernels
 from local_engine.ops.layer_rules import LayerRule, check_layers, rules_of, take_over
+from local_engine.ops.trial_log import trying
 from local_engine.peft.lora_layers import group_rows
 from local_engine.scheduling.scheduler import Chunk
 from schemas.errors import InvalidConfig
@@ -104,7 +105,7 @@ class Runner:
         self._cache = self.kernels.cache((self.blocks + spare) * self.block_size)
         for candidate in (self.kernels, replace(TORCH, page=self.block_size)):
             self._fused = fused_decoder(loaded.module, layer_params, candidate)
-            if self._fused is None or self._agrees(expected):
+            if self._fused is None or self._agrees(expected, f"{candidate.name}, fused"):
                 break
             self._fused = None
         self._trial()
@@ -154,15 +155,20 @@ class Runner:
         self._cache = kernels.cache(self.block_size)
         layer_params = self._trial()[1]
         self._fused = fused_decoder(self._loaded.module, layer_params, kernels)
-        agrees = self._agrees(expected)
+        agrees = self._agrees(expected, kernels.name)
         self._fused = None
         return agrees
 
-    def _agrees(self, expected: Tensor) -> bool:
+    def _agrees(self, expected: Tensor, kernels: str) -> bool:
         """True if the mean difference to `expected` is within rounding."""
         allowed = 1e-3 if self._loaded.module.dtype == torch.float32 else 5e-2
-        found = self._trial()[0]
-        return bool((found - expected).abs().mean() <= allowed * expected.abs().mean())
+        with trying("the whole model", f"kernels: {kernels}") as trial:
+            trial.tried = f"{TRIAL_TOKENS} tokens"
+            found = self._trial()[0]
+            trial.gap = float((found - expected).abs().mean() / expected.abs().mean())
+            if not (agrees := trial.gap <= allowed):
+                trial.problem = "the logits differ from those with torch's operations"
+        return agrees
 
     @torch.inference_mode()
     def forward(self, chunks: Sequence[Chunk]) -> StepRows:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from local_engine.guided.grammar import Grammar
 from local_engine.ops.device_faults import REFUSALS, first_line, meaning
-from local_engine.ops.sampler_trial import sampler_problem
+from local_engine.ops.sampler_trial import KINDS, sampler_problem
+from local_engine.ops.trial_log import trying
 from local_engine.sampling.batch_params import RowOperator, SamplingRows
 from local_engine.sampling.exact_device import at
 from local_engine.sampling.logits_processors import Allowed
@@ -136,7 +137,9 @@ class StepSampler:
 
 def tried_sampler(vocabulary: int, device: str, operator: RowOperator | None = None) -> StepSampler:
     """Return a sampler on the device, or on the host if the device fails the sampler's trial."""
-    problem = sampler_problem(torch.device(device), vocabulary)
+    with trying("sampling", f"torch on {device}") as trial:
+        trial.tried = f"{len(KINDS)} kinds of rows"
+        trial.problem = problem = sampler_problem(torch.device(device), vocabulary)
     if not problem:
         return StepSampler(vocabulary, device, operator)
     _log.warning(

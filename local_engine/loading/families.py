@@ -31,6 +31,11 @@ REASONS: Final[Sequence[tuple[Callable[[Config], bool], str]]] = (
         lambda config: config.get("model_type") == "nemotron",
         "transformers' code of this family does not hand on what this engine tells its attention",
     ),
+    (
+        lambda config: config.get("model_type") in PADDED_POSITIONS,
+        "it counts positions from behind the number of its padding token and leaves padding out, "
+        "and this engine counts them from 0",
+    ),
     (lambda config: bool(RECURRENT_LAYERS & _kinds(config)), RECURRENT),
 )
 
@@ -38,6 +43,14 @@ RECURRENT_LAYERS: Final = frozenset(
     {"linear_attention", "conv", "mamba", "mamba2", "recurrent", "short_conv", "hybrid"}
 )
 """Of `layer_types`: the gated delta net, short convolutions and state space models."""
+
+PADDED_POSITIONS: Final = frozenset(
+    {
+        *("camembert", "data2vec-text", "roberta", "roberta-prelayernorm", "xlm-roberta"),
+        *("xlm-roberta-xl", "xmod"),
+    }
+)
+"""Of `model_type`: encoders of RoBERTa's kind, set up to generate (`is_decoder`)."""
 
 
 def refuse_family(path: str, config: Config, text: Config) -> None:
