@@ -135,7 +135,7 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
         cut=cut,
         vocab=int(text.vocab_size),
         layers=int(text.num_hidden_layers),
-        shapes=_shapes(text),
+        shapes=_shapes(text, module),
         generation=module.generation_config or GenerationConfig(),
         embed=module.get_input_embeddings(),
         hidden=_table_width(module, text),
@@ -169,13 +169,15 @@ def _model_class(path: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
     return kind
 
 
-def _shapes(config: PreTrainedConfig) -> tuple[Shape, ...]:
+def _shapes(config: PreTrainedConfig, module: nn.Module) -> tuple[Shape, ...]:
     """Layers of one model may have heads of their own: Gemma 4 has wider ones every few layers."""
     layers = config.per_layer_config
-    return tuple(dict.fromkeys([_shape(layers[place]) for place in range(len(layers))]))
+    sinks = any(name.endswith(".sinks") for name, _ in module.named_parameters())
+    shapes = [_shape(layers[place], sinks=sinks) for place in range(len(layers))]
+    return tuple(dict.fromkeys(shapes))
 
 
-def _shape(config: PreTrainedConfig) -> Shape:
+def _shape(config: PreTrainedConfig, *, sinks: bool) -> Shape:
     heads = int(getattr(config, "num_attention_heads", 0) or 1)
     hidden = int(getattr(config, "hidden_size", 0) or heads)
     return Shape(
@@ -183,6 +185,8 @@ def _shape(config: PreTrainedConfig) -> Shape:
         kv_heads=int(getattr(config, "num_key_value_heads", None) or heads),
         width=int(getattr(config, "head_dim", None) or hidden // heads),
         hidden=hidden,
+        window=int(getattr(config, "sliding_window", None) or 0),
+        sinks=sinks,
     )
 
 

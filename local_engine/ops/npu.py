@@ -5,6 +5,7 @@ models keep torch's attention.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -12,8 +13,18 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from local_engine.ops import kernels as plain
+from local_engine.ops.attention import AttentionParams
 from local_engine.ops.kernels import TORCH
-from local_engine.ops.paged_cache import PAGE, Attend, Tables, Write, paged, write_by_index
+from local_engine.ops.paged_cache import (
+    PAGE,
+    PLAIN,
+    Attend,
+    Reach,
+    Tables,
+    Write,
+    paged,
+    write_by_index,
+)
 from local_engine.ops.self_test import SMALL, Offer, Shape, TrialSizes, attention_pairs, noise
 
 MASK = 2048
@@ -21,6 +32,13 @@ MASK = 2048
 
 CAUSAL = 3
 """sparse_mode: the last query sees the last key; each earlier query sees one key less."""
+
+BAND = 4
+"""sparse_mode: the same, and a query sees only `pre_tokens` keys before its own. Whether those
+count its own is not documented, so both are tried."""
+
+EVERYTHING = 2**31 - 1
+"""pre_tokens and next_tokens without a band."""
 
 
 class TorchNPU(Protocol):
@@ -66,6 +84,8 @@ class TorchNPU(Protocol):
         input_layout: str,
         num_key_value_heads: int,
         sparse_mode: int,
+        pre_tokens: int,
+        next_tokens: int,
         block_size: int,
     ) -> tuple[Tensor, Tensor]: ...
 
@@ -85,7 +105,10 @@ class TorchNPU(Protocol):
         softmax_scale: float,
         input_layout: str,
         sparse_mode: int,
+        pre_tokens: int,
+        next_tokens: int,
         block_size: int,
+        learnable_sink: Tensor | None,
     ) -> tuple[Tensor, Tensor]: ...
 
 
@@ -125,8 +148,17 @@ class NPUOps:
         )
 
     def attend(
-        self, query: Tensor, keys: Tensor, values: Tensor, tables: Tables, scale: float
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        tables: Tables,
+        params: AttentionParams,
+        *,
+        shift: int = 0,
     ) -> Tensor:
+        """shift: what is added to a window to get `pre_tokens`."""
+        window = params.window
         return self._vendor.npu_fused_infer_attention_score(
             query,
             keys.view(*keys.shape[:2], -1),
@@ -136,16 +168,27 @@ class NPUOps:
             actual_seq_lengths_kv=tables.keys,
             block_table=tables.pages,
             num_heads=query.shape[1],
-            scale=scale,
+            scale=params.scale,
             input_layout="TND",
             num_key_value_heads=keys.shape[2],
-            sparse_mode=CAUSAL,
+            sparse_mode=BAND if window else CAUSAL,
+            pre_tokens=window + shift if window else EVERYTHING,
+            next_tokens=0 if window else EVERYTHING,
             block_size=PAGE,
         )[0]
 
     def attend_v2(
-        self, query: Tensor, keys: Tensor, values: Tensor, tables: Tables, scale: float
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        tables: Tables,
+        params: AttentionParams,
+        *,
+        shift: int = 0,
     ) -> Tensor:
+        """shift: as in `attend`. Sinks are possible here."""
+        window = params.window
         return self._vendor.npu_fused_infer_attention_score_v2(
             query,
             keys.view(*keys.shape[:2], -1),
@@ -156,10 +199,13 @@ class NPUOps:
             block_table=tables.pages,
             num_query_heads=query.shape[1],
             num_key_value_heads=keys.shape[2],
-            softmax_scale=scale,
+            softmax_scale=params.scale,
             input_layout="TND",
-            sparse_mode=CAUSAL,
+            sparse_mode=BAND if window else CAUSAL,
+            pre_tokens=window + shift if window else EVERYTHING,
+            next_tokens=0 if window else EVERYTHING,
             block_size=PAGE,
+            learnable_sink=params.sinks,
         )[0]
 
 
@@ -174,22 +220,8 @@ def npu_offers(
     ops = NPUOps(vendor, device)
     case = _Case(ops, shape, dtype, device, sizes)
 
-    def attention(kernel: str, attend: Attend, write: Write) -> Offer:
-        cache = paged(write, attend)
-        return Offer(
-            kernel=kernel,
-            role="attention",
-            check=lambda: attention_pairs(cache, shape, PAGE, dtype, device, sizes=sizes),
-            install=lambda kernels: replace(kernels, cache=cache, page=PAGE),
-        )
-
-    fused, fused_v2 = "npu_fused_infer_attention_score", "npu_fused_infer_attention_score_v2"
-    scattered = " with npu_scatter_pa_kv_cache"
     return (
-        attention(fused_v2 + scattered, ops.attend_v2, ops.write),
-        attention(fused + scattered, ops.attend, ops.write),
-        attention(fused_v2, ops.attend_v2, write_by_index),
-        attention(fused, ops.attend, write_by_index),
+        *_attention_offers(ops, shape, dtype, device, sizes),
         Offer(
             kernel="npu_rms_norm",
             role="norm",
@@ -215,6 +247,71 @@ def npu_offers(
             install=lambda kernels: replace(kernels, swiglu=ops.swiglu),
         ),
     )
+
+
+class _Banded(Protocol):
+    """`Attend` with the argument for windows of `NPUOps.attend`."""
+
+    def __call__(
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        tables: Tables,
+        params: AttentionParams,
+        *,
+        shift: int = 0,
+    ) -> Tensor: ...
+
+
+def _attention_offers(
+    ops: NPUOps, shape: Shape, dtype: torch.dtype, device: str, sizes: TrialSizes
+) -> tuple[Offer, ...]:
+    """Return the alternatives: with the model's windows and sinks first, then plain layers only."""
+
+    def offer(name: str, attend: Attend, write: Write, reach: Reach) -> Offer:
+        cache = paged(write, attend, reach)
+
+        def check() -> Iterable[tuple[Tensor, Tensor]]:
+            for window in (0, 7) if reach.windows else (0,):
+                yield from attention_pairs(
+                    cache,
+                    shape,
+                    PAGE,
+                    dtype,
+                    device,
+                    window=window,
+                    sinks=reach.sinks,
+                    sizes=sizes,
+                )
+
+        return Offer(
+            kernel=name,
+            role="attention",
+            check=check,
+            install=lambda kernels: replace(kernels, cache=cache, page=PAGE),
+        )
+
+    fused, scattered = "npu_fused_infer_attention_score", " with npu_scatter_pa_kv_cache"
+    kernels: tuple[tuple[str, _Banded, Write, bool], ...] = (
+        (f"{fused}_v2{scattered}", ops.attend_v2, ops.write, True),
+        (f"{fused}{scattered}", ops.attend, ops.write, False),
+        (f"{fused}_v2", ops.attend_v2, write_by_index, True),
+        (fused, ops.attend, write_by_index, False),
+    )
+    reach = Reach(windows=shape.window > 0, sinks=shape.sinks)
+    reaching: list[Offer] = []
+    for name, attend, write, sinks in kernels if reach != PLAIN else ():
+        if reach.sinks and not sinks:
+            continue
+        also = f"{name}, sinks" if reach.sinks else name
+        if not reach.windows:
+            reaching.append(offer(also, attend, write, reach))
+            continue
+        for shift, tokens in ((-1, "W-1"), (0, "W")):
+            banded = partial(attend, shift=shift)
+            reaching.append(offer(f"{also}, windows by pre_tokens={tokens}", banded, write, reach))
+    return (*reaching, *(offer(name, attend, write, PLAIN) for name, attend, write, _ in kernels))
 
 
 class _Case:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import torch
 from msgspec import Struct
+from msgspec.structs import replace
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -53,15 +54,31 @@ class Attend(Protocol):
     """Causal attention of [T, H, W] queries over [P, PAGE, K, W]; returns [T, H, W]."""
 
     def __call__(
-        self, query: Tensor, keys: Tensor, values: Tensor, tables: Tables, scale: float
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        tables: Tables,
+        params: AttentionParams,
     ) -> Tensor: ...
+
+
+class Reach(Struct, frozen=True, kw_only=True):
+    """What the fused attention computes besides plain layers: windows, and sinks."""
+
+    windows: bool = False
+    sinks: bool = False
+
+
+PLAIN = Reach()
 
 
 class PagedCache:
     """[P, PAGE, K, W] keys and values per layer, allocated when the layer first uses them."""
 
-    def __init__(self, slots: int, *, write: Write, attend: Attend) -> None:
+    def __init__(self, slots: int, *, write: Write, attend: Attend, reach: Reach = PLAIN) -> None:
         """slots: a multiple of PAGE."""
+        self._reach = reach
         self._pages = slots // PAGE
         self._write = write
         self._attend = attend
@@ -84,9 +101,9 @@ class PagedCache:
         params: AttentionParams,
     ) -> Tensor:
         """Use torch's operations, over the same pages, where the fused attention does not apply."""
-        if in_use(self.guard) and fits(query.shape[2], key.shape[1], plan, params):
+        if in_use(self.guard) and fits(query.shape[2], key.shape[1], plan, params, self._reach):
             try:
-                return self._attend_fused(query, key, value, layer, plan, params.scale)
+                return self._attend_fused(query, key, value, layer, plan, params)
             except REFUSALS as exc:
                 refused(self.guard, exc)
         return attend_rows(query, key, value, layer, plan, params)
@@ -97,14 +114,22 @@ class PagedCache:
         write_by_index(_widened(key), _widened(value), keys, values, slots)
 
     def _attend_fused(
-        self, query: Tensor, key: Tensor, value: Tensor, layer: int, plan: Plan, scale: float
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        layer: int,
+        plan: Plan,
+        params: AttentionParams,
     ) -> Tensor:
         keys, values = self._of(layer, key, value)
         width = query.shape[2]
         query, key, value = (_widened(one) for one in (query, key, value))
         tables = self._tables_of(plan)
         self._write(key, value, keys, values, tables.slots)
-        return self._attend(query, keys, values, tables, scale)[..., :width]
+        if not hides(plan, params):
+            params = replace(params, window=0)
+        return self._attend(query, keys, values, tables, params)[..., :width]
 
     def copy(self, source: int, target: int, count: int) -> None:
         for pair in self._layers.values():
@@ -139,12 +164,19 @@ class PagedCache:
         return self._tables[1]
 
 
-def fits(width: int, kv_heads: int, plan: Plan, params: AttentionParams) -> bool:
+def hides(plan: Plan, params: AttentionParams) -> bool:
+    """Whether a window hides a key of this step."""
+    return params.window > 0 and any(share.keys > params.window for share in plan.shares)
+
+
+def fits(
+    width: int, kv_heads: int, plan: Plan, params: AttentionParams, reach: Reach = PLAIN
+) -> bool:
     """Return True if the fused attention supports this layer in this step."""
-    windowed = params.window and any(share.keys > params.window for share in plan.shares)
     return (
-        params.plain
-        and not windowed
+        params.softcap is None
+        and (reach.sinks or params.sinks is None)
+        and (reach.windows or not hides(plan, params))
         and not params.chunked(plan.shares)
         and width <= WIDTH
         and kv_heads * WIDTH <= WIDEST_PAGE_ROW
@@ -172,9 +204,9 @@ def write_by_index(key: Tensor, value: Tensor, keys: Tensor, values: Tensor, slo
         kept.view(-1, *kept.shape[2:]).index_copy_(0, slots.to(torch.int64), new)
 
 
-def paged(write: Write, attend: Attend) -> Callable[[int], PagedCache]:
+def paged(write: Write, attend: Attend, reach: Reach = PLAIN) -> Callable[[int], PagedCache]:
     """Return the function for `Kernels.cache`."""
-    return lambda slots: PagedCache(slots, write=write, attend=attend)
+    return lambda slots: PagedCache(slots, write=write, attend=attend, reach=reach)
 
 
 def _widened(x: Tensor) -> Tensor:

@@ -22,12 +22,18 @@ CLOSE: dict[torch.dtype, float] = {torch.float32: 1e-4, torch.float16: 5e-3, tor
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """A model's dimensions for the trials. width: of a head; hidden: of the residual stream."""
+    """A model's dimensions for the trials.
+
+    width: of a head. hidden: of the residual stream. window: of some layers, 0 without. sinks: its
+    heads have sinks.
+    """
 
     heads: int
     kv_heads: int
     width: int
     hidden: int
+    window: int = 0
+    sinks: bool = False
 
 
 class TrialSizes(Struct, frozen=True, kw_only=True):
@@ -146,6 +152,7 @@ def attention_pairs(
     *,
     scattered: bool = True,
     window: int = 0,
+    sinks: bool = False,
     sizes: TrialSizes = SMALL,
 ) -> Iterable[tuple[Tensor, Tensor]]:
     """Yield attention results and torch's: of three sequences, prefilled, extended and decoded, of
@@ -153,7 +160,8 @@ def attention_pairs(
 
     scattered: over pages that are not contiguous.
     """
-    params = AttentionParams(scale=shape.width**-0.5, window=window, softcap=None, sinks=None)
+    sunk = noise(shape.heads, like=dtype, device=device, seed=9) if sinks else None
+    params = AttentionParams(scale=shape.width**-0.5, window=window, softcap=None, sinks=sunk)
     longest = min(sizes.step_tokens, LONGEST_TRIAL)
     pages = -(-(longest + 1) // page)
     places = [(place * 7 + 3) % pages if pages % 7 else pages - 1 - place for place in range(pages)]

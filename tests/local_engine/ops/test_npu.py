@@ -112,6 +112,19 @@ def test_float32_models_keep_torchs_attention() -> None:
     assert choose_kernels("npu", found, trials).cache is TORCH.cache
 
 
+def test_a_cann_that_takes_no_pages_of_packed_tokens_keeps_torchs_attention() -> None:
+    found = offers(torch_npu(old_cann=True))
+
+    trials = run_trials(found, thorough=True)
+
+    refusals = {name: why for name, why in problems(trials).items() if why}
+    assert refusals.keys() == {one.kernel for one in found if one.role == "attention"}
+    assert all("TND takes no page attention" in why for why in refusals.values())
+    kernels = choose_kernels("npu", found, trials)
+    assert kernels.cache is TORCH.cache
+    assert kernels.norm is not TORCH.norm
+
+
 class Crooked(StandIn):
     """A version whose kernels differ from the documents."""
 

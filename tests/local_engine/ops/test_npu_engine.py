@@ -93,7 +93,6 @@ LONG = [*prompts(), [5 + i % 300 for i in range(140)]]
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "mistral"])
 def test_greedy_tokens_are_transformers_own(family: str, folder: Folder) -> None:
-    """Mistral's window is shorter than the answers, so that torch's attention is used, too."""
     stand_in = torch_npu()
     lane, runner, settled = npu_lane(folder(family), stand_in)
 
@@ -102,11 +101,64 @@ def test_greedy_tokens_are_transformers_own(family: str, folder: Folder) -> None
     assert_greedy(folder(family), LONG, given)
     assert runner.fused
     assert settled.kernels.name == runner.kernels.name == "npu"
-    assert called(stand_in) >= {*LAYER}
-    assert ("npu_fused_infer_attention_score_v2" in called(stand_in)) == (family != "mistral")
+    assert called(stand_in) >= {*LAYER, "npu_fused_infer_attention_score_v2"}
+    layers = stand_in.calls["npu_swiglu"]
+    assert stand_in.calls["npu_fused_infer_attention_score_v2"] == layers
 
 
-@pytest.mark.parametrize("family", ["gemma3_text", "gpt_oss"])
+@pytest.mark.parametrize("inclusive", [True, False])
+@pytest.mark.parametrize(
+    ("family", "dtype"), [("mistral", torch.float16), ("gpt_oss", torch.bfloat16)]
+)
+def test_windows_and_sinks_are_the_attention_kernels_whatever_pre_tokens_counts(
+    family: str, dtype: torch.dtype, inclusive: bool, folder: Folder
+) -> None:
+    """The documents do not say whether pre_tokens counts a query's own token.
+
+    gpt-oss's random experts are too close for bfloat16: its logits are compared at load.
+    """
+    stand_in = torch_npu(without=("npu_fused_infer_attention_score",))
+    kernel = getattr(stand_in, ATTENTION[1])
+
+    def counted(*args: object, **keywords: object) -> object:
+        if keywords["sparse_mode"] == 4 and not inclusive:
+            before = cast(int, keywords["pre_tokens"])
+            keywords["pre_tokens"] = before - 1
+        return kernel(*args, **keywords)
+
+    setattr(stand_in, ATTENTION[1], counted)
+    lane, _, settled = npu_lane(folder(family), stand_in, dtype=dtype)
+
+    given = answers(lane, prompts())
+
+    if dtype == torch.float16:
+        assert_greedy(folder(family), prompts(), given)
+    used = [one.kernel for one in settled.trials if one.role == "attention" and not one.problem]
+    assert used[0].endswith("W-1" if inclusive else "pre_tokens=W")
+    assert stand_in.calls[ATTENTION[1]] == 2 * COUNT  # each of two layers in every step
+
+
+def test_a_kernel_that_ignores_the_window_of_a_single_query_computes_no_windows(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The documents of torch-npu 2.13.0 say so of sparse_mode: torch computes these layers then."""
+    stand_in = torch_npu()
+    kernel = getattr(stand_in, ATTENTION[1])
+
+    def ignoring(query: torch.Tensor, *args: object, **keywords: object) -> object:
+        ends = cast("list[int]", keywords["actual_seq_qlen"])
+        if ends == list(range(1, len(ends) + 1)):
+            keywords |= {"sparse_mode": 3, "pre_tokens": 2**31 - 1, "next_tokens": 2**31 - 1}
+        return kernel(query, *args, **keywords)
+
+    setattr(stand_in, ATTENTION[1], ignoring)
+    lane, _, _ = npu_lane(folder("mistral"), stand_in)
+
+    assert_greedy(folder("mistral"), LONG, answers(lane, LONG))
+    assert stand_in.calls[ATTENTION[1]] == 0 or caplog.messages == []
+
+
+@pytest.mark.parametrize("family", ["gemma3_text", "gpt_oss", "llama4_text", "gemma4_text"])
 def test_models_with_their_own_code_attend_over_the_same_pages(family: str, folder: Folder) -> None:
     stand_in = torch_npu()
     lane, runner, _ = npu_lane(folder(family), stand_in)

@@ -56,11 +56,28 @@ def _attend(
     _check_pages(given, key, kv_heads, table, keys)
     refuse_unless(len(ends) == len(keys) == len(table) <= 4096, "batch")
     refuse_unless(ends == sorted(ends) and ends[-1] == len(query), "query lengths are cumulative")
-    mode = given["sparse_mode"]
-    assert isinstance(mode, int)
-    refuse_unless(mode == 3, "causal over a cache is sparse_mode 3")
+    band = _band(given)
     _check_mask(mask)
-    return _by_sequence(query, key, value, table, ends, keys, scale), torch.empty(0)
+    sinks = given.get("learnable_sink")
+    if isinstance(sinks, Tensor):
+        refuse_unless(sinks.dtype == torch.bfloat16, "learnable_sink: bfloat16")
+        refuse_unless(sinks.shape == (heads,), "learnable_sink: [N]")
+    else:
+        sinks = None
+    out = _by_sequence(query, key, value, table, ends, keys, scale, band, sinks)
+    return out, torch.empty(0)
+
+
+def _band(given: dict[str, Value]) -> int | None:
+    """Return how many keys before its own a query sees; `None`: all."""
+    mode, before, after = given["sparse_mode"], given["pre_tokens"], given["next_tokens"]
+    assert isinstance(before, int)
+    assert isinstance(after, int)
+    refuse_unless(mode in {3, 4}, "causal over a cache is sparse_mode 3, a band is 4")
+    if mode == 3:
+        return None
+    refuse_unless(after == 0 and before >= 0, "a causal band has next_tokens 0")
+    return before
 
 
 def _check_pages(
@@ -92,6 +109,8 @@ def _by_sequence(
     ends: list[int],
     keys: list[int],
     scale: float,
+    band: int | None,
+    sinks: Tensor | None,
 ) -> Tensor:
     heads, width = query.shape[1:]
     kv_heads = key.shape[2] // width
@@ -110,6 +129,13 @@ def _by_sequence(
         places = torch.arange(length)
         own = torch.arange(length - count, length).unsqueeze(1)
         scores = scores.masked_fill(places > own, -torch.inf)
-        out[begin:end] = (scores.softmax(-1) @ read).transpose(0, 1).to(query.dtype)
+        if band is not None:
+            scores = scores.masked_fill(places < own - band, -torch.inf)
+        if sinks is not None:
+            sunk = sinks.double().view(-1, 1, 1).expand(-1, count, 1)
+            weights = torch.cat((scores, sunk), dim=-1).softmax(-1)[..., :-1]
+        else:
+            weights = scores.softmax(-1)
+        out[begin:end] = (weights @ read).transpose(0, 1).to(query.dtype)
         begin = end
     return out
