@@ -27,7 +27,7 @@ DOCUMENT = '''_add_torch_npu_docstr(
     "npu_rms_norm",
     """
 参数说明
-self：Tensor类型，支持float16、bfloat16、float32，输入shape支持2-8维。
+self：Tensor类型，支持float16、float、bfloat16，输入shape支持2-8维。
 epsilon：float数据类型，用于防止除0错误。
 输出说明
 x：Tensor，支持float64。

@@ -32,12 +32,33 @@ OLD_NAMES = {"input": "self"}
 Function = Callable[[dict[str, Value]], object]
 
 
-def torch_npu(*, without: tuple[str, ...] = (), sample: Literal["V1", "V2"] = "V2") -> "StandIn":
-    """without: functions that this version lacks. sample: of the sampling operator."""
+def torch_npu(
+    *,
+    without: tuple[str, ...] = (),
+    sample: Literal["V1", "V2"] = "V2",
+    old_cann: bool = False,
+) -> "StandIn":
+    """without: functions that this version lacks. sample: of the sampling operator. old_cann: the
+    attention obeys the wheel's documents to the letter, which newer CANN and op-plugin relax.
+    """
     found = {name: function for name, function in FUNCTIONS.items() if name not in without}
+    if old_cann:
+        attention = (name for name in found if "attention" in name)
+        found.update({name: _as_documented(found[name]) for name in [*attention]})
     if "npu_top_k_top_p_sample" not in without and sample == "V1":
         found["npu_top_k_top_p_sample"] = sample_v1
     return StandIn(found)
+
+
+def _as_documented(attention: Function) -> Function:
+    """TND excludes page tables: the documents of 2.13.0, of both versions of the attention."""
+
+    def refusing(given: dict[str, Value]) -> object:
+        packed = given["input_layout"] == "TND"
+        refuse_unless(not packed or given["block_table"] is None, "TND takes no page attention")
+        return attention(given)
+
+    return refusing
 
 
 class StandIn(ModuleType):
@@ -81,7 +102,9 @@ def _moved(value: Value, move: Callable[[Tensor], Tensor]) -> Value:
 
 
 def bind(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> dict[str, Value]:
-    """Return every argument by name. Raises TypeError as the dispatcher would."""
+    """Return every argument by name. Raises TypeError as the dispatcher would, and RuntimeError
+    for a dtype that the documents exclude.
+    """
     schema = torch._C.parse_schema(name + SCHEMAS[name])
     given = dict(keywords)
     positional = [one for one in schema.arguments if not one.kwarg_only]
@@ -98,10 +121,11 @@ def bind(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> dict
         value = given.pop(one.name, cast(Value, one.default_value))
         if not _is(value, str(one.type)):
             raise TypeError(f"{name}(): {one.name} must be {one.type}, not {type(value).__name__}")
-        _check_dtype(name, one.name, value)
         bound[one.name] = value
     if given:
         raise TypeError(f"{name}() got an unexpected keyword {next(iter(given))}")
+    for argument, value in bound.items():
+        _check_dtype(name, argument, value)
     return bound
 
 

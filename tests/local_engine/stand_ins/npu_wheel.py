@@ -135,7 +135,10 @@ def _dtypes(documents: str, name: str) -> dict[str, list[str]]:
             listed = re.search(rf"支持({DTYPE}(?:[、和]{DTYPE})*)", line)
             if listed is not None:
                 found.setdefault(argument, set()).update(re.findall(DTYPE, listed[1]))
-    return {argument: sorted(kinds) for argument, kinds in found.items()}
+    return {
+        argument: sorted("float32" if kind == "float" else kind for kind in kinds)
+        for argument, kinds in found.items()
+    }
 
 
 if __name__ == "__main__":
