@@ -1,7 +1,8 @@
 """Choose the device and number format of the engine, and say why not a better one.
 
 Only this module and ops/ may import torch_npu. torch would import an installed torch_npu at
-startup and fail on a machine without CANN, so autoloading is turned off here.
+startup and fail on a machine without CANN, so autoloading is turned off here. Settings of torch-npu
+that suit an engine are made here, too, unless the environment has others.
 """
 
 import os
@@ -11,6 +12,11 @@ from pathlib import Path
 from msgspec import Struct
 
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+# torch-npu reads both once, when it is imported. Launches are prepared by a thread of their own,
+# and the allocator grows its segments instead of leaving holes
+# (https://www.hiascend.com/document, "TASK_QUEUE_ENABLE" and "PYTORCH_NPU_ALLOC_CONF").
+os.environ.setdefault("TASK_QUEUE_ENABLE", "2")
+os.environ.setdefault("PYTORCH_NPU_ALLOC_CONF", "expandable_segments:True")
 
 import torch
 

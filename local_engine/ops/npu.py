@@ -18,6 +18,7 @@ from local_engine.ops.kernels import TORCH
 from local_engine.ops.paged_cache import (
     PAGE,
     PLAIN,
+    WIDTH,
     Attend,
     Reach,
     Tables,
@@ -36,6 +37,9 @@ CAUSAL = 3
 BAND = 4
 """sparse_mode: the same, and a query sees only `pre_tokens` keys before its own. Whether those
 count its own is not documented, so both are tried."""
+
+UNPADDED = 64
+"""A head width that newer versions of CANN take as it is; others pad it."""
 
 EVERYTHING = 2**31 - 1
 """pre_tokens and next_tokens without a band."""
@@ -299,19 +303,24 @@ def _attention_offers(
         (f"{fused}_v2", ops.attend_v2, write_by_index, True),
         (fused, ops.attend, write_by_index, False),
     )
-    reach = Reach(windows=shape.window > 0, sinks=shape.sinks)
-    reaching: list[Offer] = []
-    for name, attend, write, sinks in kernels if reach != PLAIN else ():
-        if reach.sinks and not sinks:
-            continue
-        also = f"{name}, sinks" if reach.sinks else name
-        if not reach.windows:
-            reaching.append(offer(also, attend, write, reach))
-            continue
-        for shift, tokens in ((-1, "W-1"), (0, "W")):
-            banded = partial(attend, shift=shift)
-            reaching.append(offer(f"{also}, windows by pre_tokens={tokens}", banded, write, reach))
-    return (*reaching, *(offer(name, attend, write, PLAIN) for name, attend, write, _ in kernels))
+    offers: list[Offer] = []
+    wanted = Reach(windows=shape.window > 0, sinks=shape.sinks)
+    for reach in dict.fromkeys((wanted, PLAIN)):
+        for width in (shape.width, WIDTH) if shape.width == UNPADDED else (WIDTH,):
+            for name, attend, write, sinks in kernels:
+                if reach.sinks and not sinks:
+                    continue
+                wide = replace(reach, width=width)
+                also = f"{name}, sinks" if reach.sinks else name
+                also += f", heads of {width}" if width != WIDTH else ""
+                if not reach.windows:
+                    offers.append(offer(also, attend, write, wide))
+                    continue
+                for shift, tokens in ((-1, "W-1"), (0, "W")):
+                    banded = partial(attend, shift=shift)
+                    named = f"{also}, windows by pre_tokens={tokens}"
+                    offers.append(offer(named, banded, write, wide))
+    return tuple(offers)
 
 
 class _Case:

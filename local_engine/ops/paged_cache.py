@@ -64,10 +64,14 @@ class Attend(Protocol):
 
 
 class Reach(Struct, frozen=True, kw_only=True):
-    """What the fused attention computes besides plain layers: windows, and sinks."""
+    """What the fused attention computes besides plain layers: windows, and sinks.
+
+    width: of the heads in its pages; narrower ones are padded.
+    """
 
     windows: bool = False
     sinks: bool = False
+    width: int = WIDTH
 
 
 PLAIN = Reach()
@@ -111,7 +115,8 @@ class PagedCache:
     def write(self, layer: int, key: Tensor, value: Tensor, slots: Tensor) -> None:
         """Write whole rows of the pages: an NPU copies what an in-place operation only views."""
         keys, values = self._of(layer, key, value)
-        write_by_index(_widened(key), _widened(value), keys, values, slots)
+        width = self._reach.width
+        write_by_index(_widened(key, width), _widened(value, width), keys, values, slots)
 
     def _attend_fused(
         self,
@@ -124,7 +129,7 @@ class PagedCache:
     ) -> Tensor:
         keys, values = self._of(layer, key, value)
         width = query.shape[2]
-        query, key, value = (_widened(one) for one in (query, key, value))
+        query, key, value = (_widened(one, self._reach.width) for one in (query, key, value))
         tables = self._tables_of(plan)
         self._write(key, value, keys, values, tables.slots)
         if not hides(plan, params):
@@ -153,7 +158,7 @@ class PagedCache:
         return found
 
     def _empty(self, like: Tensor) -> Tensor:
-        width = max(WIDTH, like.shape[2])
+        width = max(self._reach.width, like.shape[2])
         shape = (self._pages, PAGE, like.shape[1], width)
         return torch.zeros(shape, dtype=like.dtype, device=like.device)
 
@@ -209,8 +214,8 @@ def paged(write: Write, attend: Attend, reach: Reach = PLAIN) -> Callable[[int],
     return lambda slots: PagedCache(slots, write=write, attend=attend, reach=reach)
 
 
-def _widened(x: Tensor) -> Tensor:
-    return x.contiguous() if x.shape[2] >= WIDTH else pad(x, (0, WIDTH - x.shape[2]))
+def _widened(x: Tensor, width: int) -> Tensor:
+    return x.contiguous() if x.shape[2] >= width else pad(x, (0, width - x.shape[2]))
 
 
 def _by_head(pages: Tensor, width: int) -> Tensor:

@@ -1,5 +1,6 @@
 """The whole engine on the NPU's kernels, with the strict stand-in for the device."""
 
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -23,7 +24,9 @@ from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs
 from tests.local_engine.execution.test_equality import COUNT, GREEDY, prompts
-from tests.local_engine.stand_ins.npu_stand_in import StandIn, torch_npu
+from tests.local_engine.stand_ins.npu_attention import fused_attention_v2
+from tests.local_engine.stand_ins.npu_stand_in import FUNCTIONS, StandIn, torch_npu
+from tests.local_engine.tiny import save_model
 
 SOC = "Ascend910B3"
 LAYER = ("npu_rms_norm", "npu_add_rms_norm", "npu_rotary_mul", "npu_swiglu")
@@ -136,6 +139,23 @@ def test_windows_and_sinks_are_the_attention_kernels_whatever_pre_tokens_counts(
     used = [one.kernel for one in settled.trials if one.role == "attention" and not one.problem]
     assert used[0].endswith("W-1" if inclusive else "pre_tokens=W")
     assert stand_in.calls[ATTENTION[1]] == 2 * COUNT  # each of two layers in every step
+
+
+@pytest.mark.parametrize("widths", [(64, 128), (128,)])
+def test_heads_of_64_are_not_padded_where_the_kernel_takes_them(
+    widths: tuple[int, ...], tmp_path: Path
+) -> None:
+    folder = save_model(tmp_path, head_dim=64)
+    taking = partial(fused_attention_v2, widths=widths)
+    stand_in = StandIn({**FUNCTIONS, ATTENTION[1]: taking})
+
+    lane, runner, settled = npu_lane(folder, stand_in)
+
+    assert_greedy(folder, prompts(), answers(lane, prompts()))
+    used = [one.kernel for one in settled.trials if one.role == "attention" and not one.problem]
+    assert used[0].endswith(", heads of 64") == (64 in widths)
+    heads = 2 * 2 * 2  # keys and values of two layers with two heads each
+    assert runner.cache_bytes == runner.blocks * PAGE * heads * min(widths) * 2
 
 
 def test_a_kernel_that_ignores_the_window_of_a_single_query_computes_no_windows(

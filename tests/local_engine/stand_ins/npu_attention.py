@@ -18,9 +18,13 @@ def fused_attention(given: dict[str, Value]) -> tuple[Tensor, Tensor]:
     )
 
 
-def fused_attention_v2(given: dict[str, Value]) -> tuple[Tensor, Tensor]:
+def fused_attention_v2(
+    given: dict[str, Value], *, widths: tuple[int, ...] = (128,)
+) -> tuple[Tensor, Tensor]:
+    """widths: of the heads that this version of CANN takes."""
     return _attend(
         given,
+        widths=widths,
         ends=given["actual_seq_qlen"],
         keys=given["actual_seq_kvlen"],
         heads=given["num_query_heads"],
@@ -29,7 +33,13 @@ def fused_attention_v2(given: dict[str, Value]) -> tuple[Tensor, Tensor]:
 
 
 def _attend(
-    given: dict[str, Value], *, ends: Value, keys: Value, heads: Value, scale: Value
+    given: dict[str, Value],
+    *,
+    ends: Value,
+    keys: Value,
+    heads: Value,
+    scale: Value,
+    widths: tuple[int, ...] = (128,),
 ) -> tuple[Tensor, Tensor]:
     query, key, value = given["query"], given["key"], given["value"]
     table, mask, kv_heads = given["block_table"], given["atten_mask"], given["num_key_value_heads"]
@@ -46,14 +56,15 @@ def _attend(
     refuse_unless(query.dtype in HALVES, "two-byte dtypes only")
     refuse_unless(query.dtype == key.dtype == value.dtype, "dtypes differ")
     refuse_unless(query.shape[1] == heads and heads % kv_heads == 0, "num_heads")
-    refuse_unless(query.shape[2] == 128, "TND without rope wants a head width of 128")
+    width = query.shape[2]
+    refuse_unless(width in widths, f"TND without rope wants a head width among {widths}")
     refuse_unless(isinstance(ends, list), "TND wants actual_seq_lengths")
     refuse_unless(isinstance(keys, list), "a page table wants actual_seq_lengths_kv")
     refuse_unless(isinstance(table, Tensor), "paged keys want a block_table")
     assert isinstance(ends, list)
     assert isinstance(keys, list)
     assert isinstance(table, Tensor)
-    _check_pages(given, key, kv_heads, table, keys)
+    _check_pages(given, key, kv_heads * width, table, keys)
     refuse_unless(len(ends) == len(keys) == len(table) <= 4096, "batch")
     refuse_unless(ends == sorted(ends) and ends[-1] == len(query), "query lengths are cumulative")
     band = _band(given)
@@ -81,13 +92,13 @@ def _band(given: dict[str, Value]) -> int | None:
 
 
 def _check_pages(
-    given: dict[str, Value], key: Tensor, kv_heads: int, table: Tensor, keys: list[int]
+    given: dict[str, Value], key: Tensor, row: int, table: Tensor, keys: list[int]
 ) -> None:
     page = given["block_size"]
     assert isinstance(page, int)
     refuse_unless(page % 128 == 0 and 128 <= page <= 512, "block_size is a multiple of 128")
     refuse_unless(key.dim() == 3 and key.shape[1] == page, "pages are [P, block_size, K x D]")
-    refuse_unless(key.shape[2] == kv_heads * 128, "pages are [P, block_size, K x D]")
+    refuse_unless(key.shape[2] == row, "pages are [P, block_size, K x D]")
     refuse_unless(key.shape[2] <= 65_535, "K x D of this layout is at most 65535")
     refuse_unless(table.dtype == torch.int32 and table.dim() == 2, "block_table is int32 [B, n]")
     refuse_unless(bool(((table >= 0) & (table < len(key))).all()), "a page outside the cache")
