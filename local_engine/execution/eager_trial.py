@@ -30,7 +30,9 @@ DECODED: Final = 4
 NARROW: Final = 16
 """The width of windows and chunks, in tokens, during the trial."""
 
-WINDOWS: Final = ("sliding_window", "attention_chunk_size", "floor_scale")
+LONGEST: Final = "max_position_embeddings"
+FLOOR: Final = "floor_scale"
+WINDOWS: Final = ("sliding_window", "attention_chunk_size", FLOOR)
 """Fields of configurations, and of attention modules, that count tokens."""
 
 AGREES: Final[Mapping[torch.dtype, float]] = {
@@ -101,7 +103,11 @@ def _compare(
 
 @contextmanager
 def narrowed(module: nn.Module, config: PreTrainedConfig) -> Generator[None]:
-    """Narrow the windows and chunks of a model and its configuration to NARROW tokens."""
+    """Narrow the windows and chunks of a model and its configuration to NARROW tokens.
+
+    Windows and chunks as long as the context never hide a token, and stay as they are.
+    """
+    longest = config.max_position_embeddings if hasattr(config, LONGEST) else 0
     changed: list[tuple[object, str, object]] = []
     owners: list[object] = [config, *module.modules()]
     owners += [one for one in (getattr(owner, "config", None) for owner in owners) if one]
@@ -111,6 +117,8 @@ def narrowed(module: nn.Module, config: PreTrainedConfig) -> Generator[None]:
                 # Not getattr: a configuration refuses to name one value for unlike layers.
                 value = vars(owner).get(name)
                 if isinstance(value, int | float) and value > NARROW:
+                    if longest and value >= longest and name != FLOOR:
+                        continue
                     changed.append((owner, name, value))
                     setattr(owner, name, NARROW)
         yield

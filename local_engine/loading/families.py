@@ -4,6 +4,7 @@ Their config.json shows it. What only the loaded layers show is found by the tri
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Final, cast
 
 from schemas.errors import InvalidConfig
@@ -35,6 +36,15 @@ REASONS: Final[Sequence[tuple[Callable[[Config], bool], str]]] = (
         lambda config: config.get("model_type") in PADDED_POSITIONS,
         "it counts positions from behind the number of its padding token and leaves padding out, "
         "and this engine counts them from 0",
+    ),
+    (
+        lambda config: str(config.get("model_type")).endswith("_assistant"),
+        "it drafts tokens for a larger model, whose keys and values it needs",
+    ),
+    (
+        lambda config: config.get("model_type") == "gemma3n" and find_spec("timm") is None,
+        "transformers needs the packages timm and pillow for its images; install them, or take "
+        "its language model alone (gemma3n_text)",
     ),
     (lambda config: bool(RECURRENT_LAYERS & _kinds(config)), RECURRENT),
 )

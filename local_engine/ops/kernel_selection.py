@@ -31,6 +31,7 @@ from local_engine.ops.self_test import (
     for_all_shapes,
     run_trials,
 )
+from local_engine.ops.trial_log import trying
 from local_engine.sampling.batch_params import RowOperator
 from local_engine.sampling.top_k_top_p_operator import use_operator
 
@@ -106,7 +107,9 @@ def select_npu_kernels(
     sizes: TrialSizes = SMALL,
 ) -> KernelSelection:
     """vendor, sampling: the module torch_npu. soc: the product's name. device: of its tensors."""
-    probe = probe_operator(sampling, soc, device)
+    with trying("sampling", "npu_top_k_top_p_sample") as tried:
+        probe = probe_operator(sampling, soc, device)
+        tried.tried, tried.problem = probe.version.value, probe.problem
     operator = None
     if probe.version is not Version.NONE:
         operator = NPUSampler(sampling, probe.version)

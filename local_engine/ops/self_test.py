@@ -4,6 +4,7 @@ So a wrong assumption about a kernel costs speed, but never a wrong token.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -16,6 +17,7 @@ from local_engine.ops.attention import AttentionParams, LayerCaches, Plan, Share
 from local_engine.ops.contiguous_cache import KeyValueCache
 from local_engine.ops.device_faults import REFUSALS, first_line
 from local_engine.ops.kernels import TORCH, Kernels
+from local_engine.ops.trial_log import Trying, trying
 
 CLOSE: dict[torch.dtype, float] = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 """Allowed difference of two implementations, for numbers around 1."""
@@ -91,11 +93,16 @@ def run_trials(offers: Sequence[Offer], *, thorough: bool = False) -> tuple[Tria
     for offer in offers:
         if offer.role in filled and not thorough:
             continue
-        trial = Trial(kernel=offer.kernel, role=offer.role, problem=problem_of(offer.check))
-        trials.append(trial)
-        if not trial.problem:
+        with trying(offer.role, offer.kernel) as tried:
+            tried.problem = problem_of(partial(_seen, offer, tried))
+        trials.append(Trial(kernel=offer.kernel, role=offer.role, problem=tried.problem))
+        if not tried.problem:
             filled.add(offer.role)
     return tuple(trials)
+
+
+def _seen(offer: Offer, tried: Trying) -> Iterable[tuple[Tensor, Tensor]]:
+    return tried.seen(offer.check())
 
 
 def choose_kernels(name: str, offers: Sequence[Offer], trials: Sequence[Trial]) -> Kernels:

@@ -42,7 +42,7 @@ def test_windows_and_chunks_are_what_they_were_after_the_trial(tmp_path: Path) -
     assert [one.sliding_window for one in layers] == before
 
 
-@pytest.mark.parametrize("window", [5, 100, 4096])
+@pytest.mark.parametrize("window", [5, 100, 255])
 def test_a_window_that_only_the_masks_have_is_noticed(window: int, tmp_path: Path) -> None:
     model = loaded(save_model(tmp_path, "gemma3_text", sliding_window=window))
     for one in model.module.modules():
@@ -51,6 +51,16 @@ def test_a_window_that_only_the_masks_have_is_noticed(window: int, tmp_path: Pat
 
     with pytest.raises(InvalidConfig, match="eager attention"):
         runner(model)
+
+
+def test_a_window_that_only_the_masks_have_is_none_if_it_is_as_long_as_the_context(
+    tmp_path: Path,
+) -> None:
+    """Phi-3.5-MoE's: its layers do not know of it."""
+    runner(loaded(save_model(tmp_path / "long", "phimoe", sliding_window=256)))
+
+    with pytest.raises(InvalidConfig, match="eager attention"):
+        runner(loaded(save_model(tmp_path / "short", "phimoe", sliding_window=128)))
 
 
 def test_a_model_that_attends_twice_per_layer_is_refused(tmp_path: Path) -> None:
