@@ -37,7 +37,9 @@ class TokenLogprobs(Struct, frozen=True, kw_only=True):
 
 
 class Sampled(Struct, frozen=True, kw_only=True):
-    """ids: int64 [B] on the logits' device. logprobs: `None` if no row requested them."""
+    """ids: int64 [B], on the logits' device or, if all were drawn there, the host.
+    logprobs: `None` if no row requested them.
+    """
 
     ids: Tensor
     logprobs: TokenLogprobs | None
@@ -142,14 +144,16 @@ def _draw(values: Tensor, peaks: Tensor, rows: SamplingRows) -> Tensor:
         if left.free is not None:
             parts.append((left.free.rows, _draw_free(values, peaks, left.free, keys)))
     if len(parts) == 1 and parts[0][0] is None:
-        return at(parts[0][1], values.device)
-    drawn = torch.empty(rows.size, dtype=torch.int64, device=values.device)
+        return parts[0][1]
+    devices = {ids.device for _, ids in parts}
+    device = devices.pop() if len(devices) == 1 else values.device
+    drawn = torch.empty(rows.size, dtype=torch.int64, device=device)
     # In order: a row that `survivors` repeats takes the token of its widest search.
     for places, ids in parts:
         if places is None:
             drawn.copy_(ids)
         else:
-            drawn.index_copy_(0, at(places, drawn.device), at(ids, drawn.device))
+            drawn.index_copy_(0, at(places, device), at(ids, device))
     return drawn
 
 
@@ -188,9 +192,10 @@ def _inverse(share: Tensor, total: Tensor) -> Tensor:
 
 
 def _logprobs(values: Tensor, peaks: Tensor, ids: Tensor, requested: LogprobRows) -> TokenLogprobs:
-    chosen, picked = values, ids
+    chosen, picked = values, at(ids, values.device)
     if requested.rows is not None:
-        chosen, picked = values.index_select(0, requested.rows), ids.index_select(0, requested.rows)
+        chosen = values.index_select(0, requested.rows)
+        picked = picked.index_select(0, requested.rows)
     norm = chosen.logsumexp(-1, keepdim=True)
     best = top_candidates(values, peaks, max(requested.count, 1), requested.rows)
     return TokenLogprobs(
