@@ -100,6 +100,9 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
     try:
         config = cast(PreTrainedConfig, AutoConfig.from_pretrained(path, trust_remote_code=False))
         kind = _model_class(path, config)
+        whole = config
+        if kind.config_class is config.sub_configs.get("text_config"):
+            config = config.get_text_config(decoder=True)
         check_stored(path, "generate")
         module, report = cast(
             tuple[PreTrainedModel, LoadingReport],
@@ -116,7 +119,11 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
     except (OSError, ValueError, ImportError) as exc:
         raise InvalidConfig((f"the model at {path} cannot be loaded: {exc}",)) from exc
     settings = cast(dict[str, object], config.get_text_config(decoder=True).to_dict())
-    extras = Extras(layers=layers_of(settings), predictors=predictors_of(settings))
+    extras = Extras(
+        layers=layers_of(settings),
+        predictors=predictors_of(settings),
+        senses=config is not whole,
+    )
     refuse_incomplete(path, report, extras, kind=kind.__name__)
     module.eval().requires_grad_(requires_grad=False)
     module.to(torch.device(device))  # pyright: ignore[reportArgumentType]  # it loses `self`

@@ -30,12 +30,16 @@ REASONS: Final[Sequence[tuple[Callable[[Config], bool], str]]] = (
     ),
     (
         lambda config: config.get("model_type") == "nemotron",
-        "transformers' code of this family does not hand on what this engine tells its attention",
+        "transformers' code of this family keeps from its attention what this engine passes to it",
     ),
     (
         lambda config: config.get("model_type") in PADDED_POSITIONS,
         "it counts positions from behind the number of its padding token and leaves padding out, "
         "and this engine counts them from 0",
+    ),
+    (
+        lambda config: bool(config.get("cross_attention_layers")),
+        "some of its layers attend to an image, which this engine does not read",
     ),
     (
         lambda config: str(config.get("model_type")).endswith("_assistant"),

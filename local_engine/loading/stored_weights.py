@@ -33,11 +33,13 @@ class Extras(Struct, frozen=True, kw_only=True):
 
     layers:  of the model; `predictors`: layers behind them that predict further tokens.
     parts:   the model's direct parts; for a model without a head, all else belongs to heads.
+    senses:  it sees or hears as well, and only its language model is loaded.
     """
 
     layers: int = 0
     predictors: int = 0
     parts: frozenset[str] = frozenset()
+    senses: bool = False
 
 
 PREDICTORS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")
@@ -45,6 +47,12 @@ PREDICTORS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_laye
 
 _MTP = re.compile(r"(^|\.)(mtp|mtp_\w+|nextn\w*|medusa\w*|eagle\w*)\.|(^|\.)v_head\.")
 """Heads that draft further tokens, and the value head that reinforcement learning adds."""
+
+_SENSES = re.compile(
+    r"^(model\.)?(vision|visual|image|audio|speech|multi_modal|multimodal|mm_|vq|embed_vision"
+    r"|embed_audio)\w*\."
+)
+"""Parts of a model that reads images or sound, outside its language model."""
 
 _MTP_LAYER = re.compile(r"\.(eh_proj|enorm|hnorm|shared_head)\b")
 """Weights that only a layer for further tokens has."""
@@ -125,6 +133,8 @@ def _unknown(keys: Iterable[str], extras: Extras) -> Iterable[str]:
     behind: dict[int, list[str]] = {}
     for key in keys:
         if _MTP.search(key) or _BUFFERS.search(key):
+            continue
+        if extras.senses and _SENSES.search(key):
             continue
         layer = _LAYER.search(key)
         if layer is not None and extras.layers and int(layer.group(3)) >= extras.layers:

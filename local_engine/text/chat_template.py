@@ -6,12 +6,15 @@
 from typing import cast
 
 import msgspec
+from jinja2 import TemplateSyntaxError
 from msgspec import UNSET, UnsetType
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
+from local_engine.text.bounded_template import BoundedTemplate
 from local_engine.text.control_tokens import ControlTokens, Rendered, with_beginning
 from local_engine.text.template_values import (
     JSON,
+    TemplateRefusal,
     executed_code,
     names,
     template_errors,
@@ -20,7 +23,7 @@ from local_engine.text.template_values import (
     value_of,
     with_one_system,
 )
-from schemas.errors import InvalidRequest
+from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.messages import FunctionTool, Message, Tool
 
 
@@ -28,12 +31,15 @@ class ChatTemplate:
     """The model's chat template; a model without one rejects chats. source: the template's text."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self._tokenizer = tokenizer
+        self._tokens = cast(dict[str, object], tokenizer.special_tokens_map)
         template = cast(str | dict[str, str] | None, tokenizer.chat_template)
-        source = template if isinstance(template, str) else "".join((template or {}).values())
-        self.source = source
+        sources = {"default": template} if isinstance(template, str) else template or {}
+        self.source = source = "".join(sources.values())
+        self._templates = {name: _compiled(text) for name, text in sources.items()}
         self._exists = bool(template)
         self._knows_developers = "developer" in source
+        if self._exists:
+            self._check()
 
     def render(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> str:
         """Return the prompt up to the assistant's turn, with special tokens as text."""
@@ -80,15 +86,38 @@ class ChatTemplate:
         return [conversation, [_described(tool, place) for place, tool in enumerate(tools)]]
 
     def _apply(self, read: object) -> str:
+        """Render as transformers' `apply_chat_template` does, in bounded time and memory."""
         conversation, described = cast(list[list[JSON]], read)
         with template_errors():
-            text = self._tokenizer.apply_chat_template(
-                cast(list[dict[str, str]], conversation),
-                tools=described or None,  # pyright: ignore[reportArgumentType]  # its list is invariant
-                tokenize=False,
+            return self._chosen(tools=bool(described)).render(
+                messages=conversation,
+                tools=described or None,
+                documents=None,
                 add_generation_prompt=True,
+                **self._tokens,
             )
-        return cast(str, text)
+
+    def _chosen(self, *, tools: bool) -> BoundedTemplate:
+        for name in ("tool_use",) * tools + ("default",):
+            found = self._templates.get(name)
+            if isinstance(found, TemplateSyntaxError):
+                raise found
+            if found is not None:
+                return found
+        raise ValueError(f"it has templates named {', '.join(self._templates)} and no default")
+
+    def _check(self) -> None:
+        """Render small conversations. Raises InvalidConfig for a template without bounds."""
+        question: JSON = {"role": "user", "content": "Why?"}
+        answer: JSON = {"role": "assistant", "content": "Because."}
+        system: JSON = {"role": "system", "content": "Be brief."}
+        for conversation in ([question], [system, question, answer, question]):
+            try:
+                self._apply([conversation, []])
+            except TemplateRefusal as exc:
+                raise InvalidConfig((f"the chat template cannot be used: {exc.message}",)) from exc
+            except InvalidRequest:
+                continue  # it may want other roles
 
     def knows(self, variable: str) -> bool:
         """True if the template reads a variable of this name."""
@@ -108,12 +137,21 @@ class ChatTemplate:
             "reasoning_content": message.reasoning,
         }
         turn.update({key: value for key, value in optional.items() if value is not UNSET})
+        if message.reasoning is not UNSET:
+            turn["thinking"] = message.reasoning
         if message.tool_calls:
             turn["tool_calls"] = [
                 value_of(call, f"messages[{place}].tool_calls[{number}]")
                 for number, call in enumerate(message.tool_calls)
             ]
         return turn
+
+
+def _compiled(source: str) -> BoundedTemplate | TemplateSyntaxError:
+    try:
+        return BoundedTemplate(source)
+    except TemplateSyntaxError as exc:
+        return exc  # it refuses conversations, and the model still completes prompts
 
 
 def _described(tool: Tool, place: int) -> JSON:

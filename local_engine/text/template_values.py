@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 from jinja2 import TemplateError
 
+from local_engine.text.template_meter import TemplateTooLarge
 from schemas.errors import InvalidRequest
 from schemas.messages import Message, TextPart, ToolCall
 from schemas.system_messages import with_joined_head, with_later_in_place
@@ -48,11 +49,21 @@ def names(code: str, word: str) -> bool:
     return re.search(rf"\b{word}\b", code) is not None
 
 
+class TemplateRefusal(InvalidRequest):
+    """The template needs more than any conversation should."""
+
+
 @contextmanager
 def template_errors() -> Generator[None, None, None]:
     """Raise InvalidRequest for whatever a template raises for a conversation."""
     try:
         yield
+    except TemplateTooLarge as exc:
+        raise TemplateRefusal(
+            f"messages: the model's chat template takes too much for this conversation: {exc}; "
+            "shorten it, or use completions instead",
+            param="messages",
+        ) from exc
     except RecursionError as exc:
         raise InvalidRequest(
             "messages: this conversation is nested too deeply for the model's chat template; "
@@ -76,6 +87,8 @@ def with_one_system(
     """
     try:
         return render(messages)
+    except TemplateRefusal:
+        raise
     except InvalidRequest:
         plain = tuple(with_later_in_place(with_joined_head(messages)))
         if all(new is old for new, old in zip(plain, messages, strict=False)):

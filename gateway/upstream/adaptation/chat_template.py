@@ -3,18 +3,13 @@
 https://huggingface.co/docs/transformers/chat_templating
 """
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import cast
 
 import jinja2
-from jinja2 import nodes
-from jinja2.ext import Extension, loopcontrols
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from msgspec import UNSET
 
+from local_engine.text.bounded_template import BoundedTemplate
 from local_engine.text.control_tokens import ControlTokens, Rendered, with_beginning
 from local_engine.text.template_values import (
     JSON,
@@ -27,16 +22,6 @@ from local_engine.text.template_values import (
 )
 from schemas.errors import InvalidConfig, InvalidRequest
 from schemas.messages import Message, thinking_of
-
-
-class _Generation(Extension):
-    """`{% generation %}` marks the assistant's text for training; it has no effect here."""
-
-    tags = {"generation"}  # noqa: RUF012  an attribute of jinja2's
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
 class ChatTemplate:
@@ -53,15 +38,8 @@ class ChatTemplate:
 
         Raises InvalidConfig for a template that cannot be compiled.
         """
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
-        )
-        environment.filters["tojson"] = _tojson
-        names = cast("dict[str, Callable[[str], str]]", environment.globals)
-        names["raise_exception"] = _refuse
-        names["strftime_now"] = lambda form: now().strftime(form)
         try:
-            self._template = environment.from_string(source)
+            self._template = BoundedTemplate(source, now)
         except jinja2.TemplateSyntaxError as exc:
             raise InvalidConfig(
                 (f"invalid chat template, line {exc.lineno}: {exc.message}",)
@@ -139,24 +117,3 @@ class ChatTemplate:
                 for number, call in enumerate(message.tool_calls)
             ]
         return turn
-
-
-def _tojson(
-    value: object,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Encode without Jinja's HTML escapes, which models were not trained on."""
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )
-
-
-def _refuse(message: str) -> str:
-    raise jinja2.TemplateError(message)

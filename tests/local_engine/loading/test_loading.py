@@ -88,7 +88,7 @@ def test_a_cache_too_small_for_one_block_is_refused(folder: Folder) -> None:
         ({"model_type": "glm_moe_dsa", "index_topk": 2048}, "glm_moe_dsa: its layers choose with"),
         ({"model_type": "hy_v4", "index_n_heads": 16}, "hy_v4: its layers choose with an indexer"),
         ({"model_type": "longcat_flash"}, "longcat_flash: each of its layers attends twice, and"),
-        ({"model_type": "nemotron"}, "nemotron: transformers' code of this family does not hand"),
+        ({"model_type": "nemotron"}, "nemotron: transformers' code of this family keeps from its"),
         ({"model_type": "nothing_known"}, "nothing_known"),
     ],
 )

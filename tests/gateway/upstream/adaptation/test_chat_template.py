@@ -257,3 +257,12 @@ CHATTY = (
     "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}</s>{% endfor %}"
     "<|assistant|>"
 )
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["{{ 'x' * 10 ** 9 }}", "{{ 'x' | center(10 ** 9) }}", "{{ [messages] * 10 ** 9 }}"],
+)
+def test_a_template_that_computes_too_much_is_stopped(source: str) -> None:
+    with pytest.raises(InvalidRequest, match="takes too much for this conversation"):
+        ChatTemplate(source, SPECIAL).render(CONVERSATIONS["with a system"])
