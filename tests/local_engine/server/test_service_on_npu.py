@@ -106,7 +106,7 @@ async def there(folder: Folder, loras: tuple[LoraConfig, ...]) -> AsyncGenerator
 def said(answer: Answer) -> list[tuple[str | None, list[tuple[str, int]]]]:
     """Texts, and the tokens of log probabilities with thousandths."""
     return [
-        (choice.text, [(one.token, round(one.logprob * 1000)) for one in choice.logprobs])
+        (choice.text, [(one.token, round(1000 * (one.logprob or 0))) for one in choice.logprobs])
         for choice in answer.choices
     ]
 
