@@ -76,6 +76,17 @@ def free_bytes(device: str) -> int:
     return int(free)
 
 
+def total_bytes(device: str) -> int:
+    """Return all memory of the device, bytes; on a CPU with swap, within a container's limit."""
+    if device != "cpu":
+        _, total = torch.get_device_module(device).mem_get_info()
+        return int(total)
+    whole = _meminfo(Path("/proc/meminfo"), "MemTotal", "SwapTotal") or 1 << 62
+    limit = Path("/sys/fs/cgroup/memory.max")
+    text = limit.read_text().strip() if limit.exists() else ""
+    return min(whole, int(text)) if text.isdigit() else whole
+
+
 def _npu_problem() -> str:
     if find_spec("torch_npu") is None:
         return "torch-npu is not installed"
@@ -102,9 +113,11 @@ def _cpu_has_bfloat16(cpuinfo: Path) -> bool:
 
 def _available_memory(meminfo: Path) -> int:
     """Return Linux's MemAvailable in bytes; 4 GiB if it cannot be read."""
-    if meminfo.exists():
-        for line in meminfo.read_text().splitlines():
-            name, _, value = line.partition(":")
-            if name == "MemAvailable":
-                return int(value.split()[0]) * 1024
-    return 4 << 30
+    return _meminfo(meminfo, "MemAvailable") or 4 << 30
+
+
+def _meminfo(meminfo: Path, *wanted: str) -> int:
+    """Return the sum of these fields in bytes; 0 if none can be read."""
+    lines = meminfo.read_text().splitlines() if meminfo.exists() else []
+    found = (line.partition(":") for line in lines)
+    return sum(int(value.split()[0]) * 1024 for name, _, value in found if name in wanted)

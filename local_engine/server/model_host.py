@@ -17,6 +17,7 @@ from local_engine.execution.step_sampler import tried_sampler
 from local_engine.guided.compiler import GuideCompiler
 from local_engine.loading.checkpoint import Loaded, end_tokens, load
 from local_engine.loading.checkpoint_files import check_tokenizer
+from local_engine.loading.hub_files import check_declared
 from local_engine.loading.load_faults import model_named
 from local_engine.loading.model_paths import model_folder
 from local_engine.ops.kernel_selection import KernelSelection, select_kernels
@@ -31,6 +32,7 @@ from local_engine.requests.request_reader import RequestReader
 from local_engine.sampling.top_candidates import use_finder
 from local_engine.scheduling.block_pool import BlockPool
 from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
+from local_engine.server.memory_fit import refuse_too_large
 from local_engine.server.request_adapters import AdapterResolver
 from local_engine.server.tokenizer_fit import refuse_other_tokenizer
 from local_engine.server.warmup import warm_up
@@ -140,6 +142,8 @@ def _load(
         adapters = config.accept_lora or any(lora.base == model.name for lora in config.loras)
         with model_named(model.name, path):
             check_tokenizer(path, model.task)
+            check_declared(path, model.task)
+            refuse_too_large(path, device, dtype)
             weights = load(path, device=device, dtype=dtype, adapters=adapters)
             tokenizer = Tokenizer(path, parses=model.special_tokens_in_prompts == "parse")
             refuse_other_tokenizer(tokenizer, path, weights.vocab, ends=end_tokens(weights, None))

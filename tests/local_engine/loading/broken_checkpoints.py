@@ -253,3 +253,14 @@ def huge(name: str, size: int) -> Spoil:
 
 def nested(name: str) -> Spoil:
     return file(name, b'{"a":' * 200_000 + b"1" + b"}" * 200_000)
+
+
+def of_terabytes(folder: Path) -> None:
+    """A file as long as its header says, which takes no space on the disk."""
+    size = 4 << 40
+    header = msgspec.json.encode(
+        {DOWN: {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}
+    )
+    replaced(folder / SINGLE, len(header).to_bytes(8, "little") + header)
+    with (folder / SINGLE).open("r+b") as file:
+        file.truncate(8 + len(header) + size)

@@ -36,6 +36,7 @@ from tests.local_engine.loading.broken_checkpoints import (
     more_tokens,
     nested,
     no_tokenizer,
+    of_terabytes,
     only,
     removed,
     shard,
@@ -130,6 +131,10 @@ FILES: dict[str, tuple[Spoil, str]] = {
     "the layout of Mistral": (
         only("consolidated.safetensors"),
         f"has consolidated.safetensors, but neither {SINGLE} nor {INDEX}; take the weights in the",
+    ),
+    "more weights than memory": (
+        of_terabytes,
+        r"its weights take 4398.0 GB in float32, and cpu has [0-9.]+ GB; take a smaller model or",
     ),
     "an adapter": (
         lambda folder: (removed("config.json")(folder), file("adapter_config.json", {})(folder)),
@@ -243,7 +248,10 @@ def test_a_broken_checkpoint_is_refused_in_one_sentence(
     assert re.search(message, refusal(broken))
 
 
-@pytest.mark.parametrize("case", ["a layer is missing", *FILES, *QUANTIZATIONS, *TASKS])
+SHOWN = ("a layer is missing", *(name for name in FILES if name != "more weights than memory"))
+
+
+@pytest.mark.parametrize("case", [*SHOWN, *QUANTIZATIONS, *TASKS])
 def test_what_the_files_show_is_refused_before_anything_is_loaded(
     case: str, folder: Folder, tmp_path: Path
 ) -> None:
