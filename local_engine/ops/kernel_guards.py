@@ -4,7 +4,7 @@ A kernel passes its trials at a few shapes; another shape, a later driver or a f
 be too much for it, in the middle of an answer. Each role of `Kernels` has a guard. When its kernel
 refuses, the guard logs that once, and torch's operation takes the role over from this very call:
 a refused call has computed nothing, so the step goes on and no answer is lost. Exhausted memory and
-broken devices are no refusals; they go on to whoever retries steps.
+broken devices are no refusals: they reach the code that repeats steps.
 """
 
 import logging
