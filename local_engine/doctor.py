@@ -20,6 +20,7 @@ import torch
 from local_engine.device import Available, choose_device, choose_dtype, free_bytes, probe
 from local_engine.ops.kernel_selection import select_kernels
 from local_engine.ops.native_build import cpu_kernels
+from local_engine.ops.sampler_trial import sampler_problem
 from local_engine.ops.self_test import Shape
 
 Line = tuple[str, str]
@@ -29,6 +30,10 @@ CANN_DEFAULT = Path("/usr/local/Ascend")
 
 TYPICAL = Shape(heads=32, kv_heads=8, width=128, hidden=4096)
 """The shape of a model with eight billion parameters; the self-tests compute a few tokens."""
+
+
+VOCABULARY = 32_000
+"""For the sampler's trial."""
 
 
 def main() -> int:
@@ -98,6 +103,9 @@ def _kernels(device: str, dtype: torch.dtype) -> Iterator[Line]:
     if selection.probe is not None:
         reason = f"; {selection.probe.problem}" if selection.probe.problem else ""
         yield "sampling operator", selection.probe.version.value + reason
+    if device != "cpu":
+        problem = sampler_problem(torch.device(device), VOCABULARY)
+        yield "sampler", problem or "draws the tokens that the host draws"
 
 
 def _release(version: str) -> str:

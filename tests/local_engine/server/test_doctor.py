@@ -7,6 +7,8 @@ import pytest
 
 from local_engine.device import Available
 from local_engine.doctor import cann, dtype_reason, lines, pairing_problem
+from tests.local_engine.stand_ins import npu_device
+from tests.local_engine.stand_ins.npu_installed import npu_installed
 
 PAIRS = [
     ("2.13.0", "2.13.0", True),
@@ -47,6 +49,32 @@ def test_the_choice_of_dtype_comes_with_its_reason() -> None:
     assert "no bfloat16 instructions" in dtype_reason("cpu", PLAIN)
     assert "has bfloat16 instructions" in dtype_reason("cpu", FAST)
     assert "half the memory" in dtype_reason("npu", PLAIN)
+
+
+def test_an_npu_is_reported_with_its_kernels_operator_and_sampler() -> None:
+    with npu_installed():
+        report = dict(lines())
+
+    assert report["device npu"] == "usable"
+    assert report["engine"] == "runs on npu in bfloat16 by default"
+    kernels = [found for what, found in report.items() if what.startswith("kernel ")]
+    assert len(kernels) >= 8
+    assert all(found.startswith("matches torch, used for ") for found in kernels)
+    assert report["sampling operator"] == "aclnnTopKTopPSampleV2"
+    assert report["sampler"] == "draws the tokens that the host draws"
+
+
+def test_an_npu_that_refuses_an_operation_of_the_sampler_is_reported_with_it() -> None:
+    with npu_installed():
+        npu_device.start()
+        npu_device.refused.add("topk")
+        try:
+            report = dict(lines())
+        finally:
+            npu_device.refused.discard("topk")
+
+    assert report["sampler"] == "RuntimeError: aclnnStatus 561103: topk"
+    assert report["sampling operator"] == "aclnnTopKTopPSampleV2"
 
 
 def test_every_machine_gets_a_complete_report() -> None:
