@@ -27,7 +27,9 @@ from transformers.models.auto.modeling_auto import (
 from local_engine.embeddings.pooling import VectorSteps, pool
 from local_engine.embeddings.sentence_transformers import Pooling, SentenceTransformersConfig
 from local_engine.loading.checkpoint import longest_context
+from local_engine.loading.families import ELSEWHERE
 from local_engine.loading.hub_files import check_declared, check_stored
+from local_engine.loading.load_faults import one_line
 from local_engine.loading.stored_weights import (
     Extras,
     LoadingReport,
@@ -152,7 +154,8 @@ def _load(
             ),
         )
     except (OSError, ValueError, ImportError) as exc:
-        raise InvalidConfig((f"the model at {path} cannot be loaded: {exc}",)) from exc
+        problem = f"the model at {path} cannot be loaded: {one_line(exc)}; {ELSEWHERE}"
+        raise InvalidConfig((problem,)) from exc
     parts = frozenset(name for name, _ in module.named_children())
     settings = cast(dict[str, object], config.get_text_config(decoder=True).to_dict())
     extras = Extras(layers=layers_of(settings), predictors=predictors_of(settings), parts=parts)

@@ -18,8 +18,9 @@ from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from local_engine.loading.checkpoint_files import cut_context
-from local_engine.loading.families import RECURRENT, refused_family
+from local_engine.loading.families import ELSEWHERE, RECURRENT, refused_family
 from local_engine.loading.hub_files import check_declared, check_stored
+from local_engine.loading.load_faults import one_line
 from local_engine.loading.stored_weights import (
     Extras,
     LoadingReport,
@@ -117,7 +118,8 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
             ),
         )
     except (OSError, ValueError, ImportError) as exc:
-        raise InvalidConfig((f"the model at {path} cannot be loaded: {exc}",)) from exc
+        problem = f"the model at {path} cannot be loaded: {one_line(exc)}; {ELSEWHERE}"
+        raise InvalidConfig((problem,)) from exc
     settings = cast(dict[str, object], config.get_text_config(decoder=True).to_dict())
     extras = Extras(
         layers=layers_of(settings),

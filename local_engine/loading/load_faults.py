@@ -41,10 +41,15 @@ def _with_remedy(problem: str) -> str:
     return problem if ";" in problem else f"{problem}; {ELSEWHERE}"
 
 
+def one_line(exc: BaseException) -> str:
+    """Return an exception's text, or its beginning, on one line."""
+    said = " ".join(str(exc).split())
+    return said if len(said) <= LONGEST else f"{said[:LONGEST]} …"
+
+
 def cause(exc: BaseException) -> str:
     """Return what happened and the remedy, on one line."""
-    said = " ".join(str(exc).split())
-    said = said if len(said) <= LONGEST else f"{said[:LONGEST]} …"
+    said = one_line(exc)
     kind = type(exc).__name__
     if isinstance(exc, MEMORY):
         return (

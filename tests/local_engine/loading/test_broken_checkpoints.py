@@ -141,6 +141,10 @@ FILES: dict[str, tuple[Spoil, str]] = {
         "the folder is an adapter .LoRA. and not a model; list it in engine.loras",
     ),
     "a configuration that is cut off": (cut("config.json", 0.5), "config.json is not JSON"),
+    "a family that transformers does not know": (
+        config(model_type="newer_than_this"),
+        "model type `newer_than_this` but Transformers does not recognize .* another engine",
+    ),
     "a configuration without an end": (nested("config.json"), "config.json is nested too deeply"),
 }
 
@@ -248,7 +252,8 @@ def test_a_broken_checkpoint_is_refused_in_one_sentence(
     assert re.search(message, refusal(broken))
 
 
-SHOWN = ("a layer is missing", *(name for name in FILES if name != "more weights than memory"))
+LATER = ("more weights than memory", "a family that transformers does not know")
+SHOWN = ("a layer is missing", *(name for name in FILES if name not in LATER))
 
 
 @pytest.mark.parametrize("case", [*SHOWN, *QUANTIZATIONS, *TASKS])
