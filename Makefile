@@ -28,6 +28,9 @@ EXPORT_KILLS ?= 100
 BALANCED ?= 9000
 TERMINAL_S ?= 600
 
+# Families of `make nightly-families` (docs/engine-families.md), for example FAMILIES="llama gemma3"; empty: all.
+FAMILIES ?=
+
 # Where `make test-device` runs the engine.
 DEVICE ?= cuda
 
@@ -37,7 +40,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # A test run starts dozens of processes; without cached bytecode each would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel check fmt docs reference cli-reference config-schema demo bench soak chaos matrix agents parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
+.PHONY: help run test test-fast test-device coverage nightly nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-families nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel check fmt docs reference cli-reference config-schema demo bench soak chaos matrix agents families parameters screenshots figures lock dist sbom lint-workflows wheels servers setup setup-dev clean
 
 help:  ## List the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,13 +67,13 @@ test-device: setup-dev  ## Run the engine's tests on DEVICE=cuda
 coverage: setup-dev servers  ## Run the tests with coverage of lines and branches: a summary and coverage.xml
 	$(BIN)/python -m pytest $(FAST) -n 3 --dist loadfile --no-loadscope-reorder -q --cov --cov-report=term --cov-report=xml
 
-nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -properties, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -terminal, -ray, -image, -npu, -wheel also run alone
-	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel
+nightly:  ## Run the long tests; the parts nightly-tests, -clients, -agents, -fuzz, -families, -properties, -statistics, -isolation, -chaos, -soak, -burst, -rolling, -terminal, -ray, -image, -npu, -wheel also run alone
+	$(MAKE) -k nightly-tests nightly-clients nightly-agents nightly-fuzz nightly-families nightly-properties nightly-statistics nightly-isolation nightly-chaos nightly-soak nightly-burst nightly-rolling nightly-terminal nightly-ray nightly-image nightly-npu nightly-wheel
 
 nightly-tests: setup-dev servers
 	STROWGER_FAILOVERS=$(FAILOVERS) STROWGER_STARTS=$(STARTS) STROWGER_EXPORT_KILLS=$(EXPORT_KILLS) STROWGER_BALANCED=$(BALANCED) $(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --ignore tests/gateway/http/test_fuzz.py --ignore tests/local_engine/ops/test_npu_wheel.py \
 		--ignore tests/gateway/experiments --ignore tests/clients --ignore tests/agents --ignore tests/gateway/burst --ignore tests/deploy \
-		--ignore tests/releases --ignore tests/gateway/placement --ignore tests/gateway/terminals
+		--ignore tests/local_engine/families --ignore tests/releases --ignore tests/gateway/placement --ignore tests/gateway/terminals
 
 nightly-clients: setup-dev
 	$(BIN)/python -m tests.clients.install $(CLIENTS)
@@ -83,6 +86,10 @@ nightly-agents: setup-dev
 
 nightly-fuzz: setup-dev
 	STROWGER_FUZZ_REQUESTS=$(FUZZ) $(BIN)/python -m pytest -m nightly tests/gateway/http/test_fuzz.py
+
+# Two at a time, each in a process of its own with limits of time and memory; a quarter of an hour for all.
+nightly-families: setup-dev
+	STROWGER_FAMILIES="$(FAMILIES)" $(BIN)/python -m pytest -s -m nightly tests/local_engine/families
 
 # The properties of `make test`, with ten times the examples.
 nightly-properties: setup-dev servers
@@ -166,6 +173,9 @@ matrix: setup-dev  ## Write docs/matrix.md from a running gateway: which client 
 
 agents: setup-dev  ## Write the table of docs/agents.md: which agents work with which backends (needs PyPI and npm)
 	$(BIN)/python -m tests.agents.measure $(AGENTS)
+
+families: setup-dev  ## Write docs/engine-families.md: which kinds of models the engine serves, and why not others
+	$(BIN)/python -m tests.local_engine.families.write
 
 parameters: setup-dev  ## Write docs/parameters.md: what each backend does with each parameter
 	$(BIN)/python -m tests.parameters.write

@@ -95,10 +95,7 @@ def read_start(arguments: list[str]) -> Start:
     config = _configuration(options.config)
     if options.config is None:
         stop_signals.watch_stdin()
-    for model in config.models:
-        check_folder(model.path)
-        if not model.revision and os.path.isdir(folder := model_folder(model.path)):
-            check_files(folder, model.task)
+    check_models(config)
     return Start(
         config=config,
         stop_signals=stop_signals,
@@ -106,6 +103,14 @@ def read_start(arguments: list[str]) -> Start:
         listening=listening,
         drain_s=options.drain_s,
     )
+
+
+def check_models(config: EngineConfig) -> None:
+    """Check the folders of the models. Raises InvalidConfig for what their files show."""
+    for model in config.models:
+        check_folder(model.path)
+        if not model.revision and os.path.isdir(folder := model_folder(model.path)):
+            check_files(folder, model.task)
 
 
 def report(line: str) -> None:

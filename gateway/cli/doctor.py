@@ -13,6 +13,8 @@ import click
 import msgspec
 from rich.markup import escape
 
+from gateway.cli.config_loading import config_option
+from gateway.cli.model_trial import try_model
 from gateway.cli.tables import show, table_of
 
 PACKAGES = (
@@ -38,8 +40,23 @@ Line = tuple[str, str]
 
 
 @click.command()
-def doctor() -> None:
-    """Show this machine's devices and versions, and test each kernel of the engine."""
+@click.option(
+    "--engine",
+    "model",
+    metavar="MODEL",
+    help="Start MODEL on trial: a folder, a hub's name, or a model of an engine in --config.",
+)
+@config_option
+def doctor(model: str | None, path: Path) -> None:
+    """Show this machine's devices and versions, and test each kernel of the engine.
+
+    With --engine: load MODEL as an engine does, on the device that the engine would use, compare
+    every kernel, the sampler and the whole model, and answer one prompt. Exits with 1 if an engine
+    would refuse MODEL.
+    """
+    if model is not None:
+        try_model(model, path)
+        return
     table = table_of("WHAT", "FOUND")
     for what, found in (*_machine(), *_packages(), *_devices()):
         table.add_row(what, escape(found))

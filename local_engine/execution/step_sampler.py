@@ -137,9 +137,12 @@ class StepSampler:
 
 def tried_sampler(vocabulary: int, device: str, operator: RowOperator | None = None) -> StepSampler:
     """Return a sampler on the device, or on the host if the device fails the sampler's trial."""
+    if torch.device(device).type == "cpu":
+        return StepSampler(vocabulary, device, operator)
     with trying("sampling", f"torch on {device}") as trial:
         trial.tried = f"{len(KINDS)} kinds of rows"
         trial.problem = problem = sampler_problem(torch.device(device), vocabulary)
+        trial.gap = 0.0
     if not problem:
         return StepSampler(vocabulary, device, operator)
     _log.warning(

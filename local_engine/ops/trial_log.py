@@ -9,27 +9,12 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from msgspec import Struct
 from torch import Tensor
+
+from local_engine.protocol.diagnosis import Tried
 
 SHAPES = 4
 """Shapes of a trial that are listed; the others are counted."""
-
-
-class Tried(Struct, frozen=True, kw_only=True):
-    """One trial.
-
-    role: what is computed. kernel: by what. tried: the shapes or lengths.
-    gap: the greatest difference, for numbers around 1 or relative to their size; `None`: not
-    compared. seconds: of wall-clock time. problem: "" if it agrees, else why it does not.
-    """
-
-    role: str
-    kernel: str
-    tried: str
-    gap: float | None
-    seconds: float
-    problem: str
 
 
 class Trying:

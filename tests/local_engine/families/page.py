@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Final
 
 import transformers
@@ -58,29 +59,30 @@ def page(outcomes: Sequence[Outcome]) -> str:
 
 def read_page(text: str) -> Mapping[str, str]:
     """Return each family with "" if it is served, else the reason."""
-    served, _, refused = text.partition("## Refused")
-    found = {family: "" for family, _ in _ROW.findall(served.partition("## Served")[2])}
+    served, refused = (part.partition("\n|---|")[2] for part in text.split("## Refused"))
+    found = {family: "" for family, _ in _ROW.findall(served)}
     for reason, members in _MEMBERS.findall(refused):
         found |= dict.fromkeys(re.findall(r"`([^`]+)`", members), reason)
     return found
 
 
 INTRODUCTION: Final = """\
-# Families of models
+transformers {version} has {total} kinds of models that generate text. The [engine](engine.md)
+serves {served} of them and refuses {refused}. `make families` writes this page, and
+`make nightly-families` checks it.
 
-transformers {version} has {total} kinds of models that generate text. The [engine](engine.md) serves {served} of them and
-refuses {refused}. `make families` writes this page, and `make nightly-families` checks it.
-
-Each kind gets a small model with random weights and windows of a few tokens, {prompts} prompts of {shortest} to {longest}
-tokens, and answers of {drawn} tokens. It is *served* if every token of every answer, in steps of at most 7 tokens, is the
-one that transformers computes in one pass with its own eager attention, in float32. The last column bounds the
-difference of log probabilities. The engine repeats a part of this comparison with every model that it loads, with the
-model's own weights. `model_type` is the field of `config.json`.
+Each kind gets a small model with random weights and windows of a few tokens, {prompts} prompts of
+{shortest} to {longest} tokens, and answers of {drawn} tokens. It is *served* if every token of
+every answer, in steps of at most 7 tokens, is the one that transformers computes in one pass with
+its own eager attention, in float32. The last column bounds the difference of log probabilities.
+The engine repeats a part of this comparison with every model that it loads, with the model's own
+weights. `model_type` is the field of `config.json`. Of models that also read images or sound, it
+serves the language model.
 """
 
 
 def _heading(total: int, served: int) -> Sequence[str]:
-    return INTRODUCTION.format(
+    text = INTRODUCTION.format(
         version=transformers.__version__,
         total=total,
         served=served,
@@ -89,7 +91,9 @@ def _heading(total: int, served: int) -> Sequence[str]:
         shortest=LENGTHS[0],
         longest=LENGTHS[-1],
         drawn=DRAWN,
-    ).splitlines(keepends=False) + [""]
+    )
+    paragraphs = [fill(part, 118) for part in text.split("\n\n")]
+    return ("# Families of models", "", *(line for part in paragraphs for line in (part, "")))
 
 
 def _bound(gap: float) -> str:

@@ -14,7 +14,7 @@ from typing import Final, cast
 import torch
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.modeling_utils import PreTrainedModel
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING, AutoConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     AutoModelForCausalLM,
@@ -117,6 +117,7 @@ OVERRIDES: Final[Mapping[str, Fields]] = {
     "gemma4_unified_assistant": {
         "text_config": {"model_type": "gemma4_unified_text", **_ASSISTANT}
     },
+    "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2, "num_dense_layers": 1},
     "llama4_vision_model": {
         "image_size": 28,
@@ -176,13 +177,13 @@ def save_random(family: str, folder: Path) -> None:
 
 def _small(kind: type[PreTrainedConfig], given: Fields | None = None) -> PreTrainedConfig:
     """given: values that override the small ones, in addition to OVERRIDES."""
-    parts = cast(dict[str, type[PreTrainedConfig]], kind.sub_configs)
+    parts = cast(dict[str, type[object]], kind.sub_configs)
     overrides = {**OVERRIDES.get(kind.model_type, {}), **(given or {})}
     values: Fields = {}
     for name, declared in parts.items():
         inner = dict(cast(Fields, overrides.pop(name, {})))
         part = declared
-        if part is AutoConfig:
+        if not issubclass(part, PreTrainedConfig):  # AutoConfig: any
             named = cast("str | None", inner.pop("model_type", None))
             part = CONFIG_MAPPING[named] if named else type(getattr(kind(), name))
         if issubclass(part, PreTrainedConfig):
