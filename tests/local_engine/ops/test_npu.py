@@ -19,6 +19,7 @@ from local_engine.ops.self_test import (
     problem_of,
     run_trials,
 )
+from tests.local_engine.stand_ins import npu_device
 from tests.local_engine.stand_ins.npu_refusals import Value
 from tests.local_engine.stand_ins.npu_stand_in import SCHEMAS, StandIn, bind, torch_npu
 
@@ -40,7 +41,8 @@ def vendor(stand_in: StandIn) -> TorchNPU:
 def offers(
     stand_in: StandIn, shape: Shape = SMALL, dtype: torch.dtype = torch.bfloat16
 ) -> tuple[Offer, ...]:
-    return npu_offers(vendor(stand_in), shape, dtype, device="cpu")
+    npu_device.start()
+    return npu_offers(vendor(stand_in), shape, dtype, device="npu")
 
 
 def problems(trials: Iterable[Trial]) -> dict[str, str]:
@@ -168,7 +170,7 @@ def test_heads_wider_than_the_kernel_takes_are_served_by_torch_over_the_same_pag
     kernels = choose_kernels("npu", found, run_trials(found))
     wide = Shape(heads=2, kv_heads=1, width=160, hidden=320)
 
-    fault = problem_of(lambda: attention_pairs(kernels.cache, wide, PAGE, torch.float32, "cpu"))
+    fault = problem_of(lambda: attention_pairs(kernels.cache, wide, PAGE, torch.float32, "npu"))
 
     assert fault == ""
 

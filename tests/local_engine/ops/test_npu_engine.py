@@ -1,4 +1,4 @@
-"""The whole engine on the NPU's kernels, with the strict stand-in for the device."""
+"""The whole engine on the NPU's kernels and device, with the strict stand-in for both."""
 
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
 from tests.local_engine.execution.lane_runs import Runs
 from tests.local_engine.execution.test_equality import COUNT, GREEDY, prompts
+from tests.local_engine.stand_ins import npu_device
 from tests.local_engine.stand_ins.npu_attention import fused_attention_v2
 from tests.local_engine.stand_ins.npu_stand_in import FUNCTIONS, StandIn, torch_npu
 from tests.local_engine.tiny import save_model
@@ -38,21 +39,22 @@ TIE = 0.05
 def npu_lane(
     folder: Path, stand_in: StandIn, *, step: int = 512, dtype: torch.dtype = torch.float16
 ) -> tuple[ModelLane, Runner, KernelSelection]:
-    loaded = load(str(folder), device="cpu", dtype=dtype)
+    npu_device.start()
+    loaded = load(str(folder), device="npu", dtype=dtype)
     settled = select_npu_kernels(
         cast(TorchNPU, stand_in),
         cast(SamplingNPU, stand_in),
         SOC,
         dtype,
         loaded.shapes,
-        device="cpu",
+        device="npu",
     )
     runner = Runner(
-        loaded, device="cpu", kv_bytes=1 << 23, max_tokens=16 * PAGE, kernels=settled.kernels
+        loaded, device="npu", kv_bytes=1 << 23, max_tokens=16 * PAGE, kernels=settled.kernels
     )
     limits = SchedulerLimits(max_step_tokens=step, max_sequences=8, max_seq_len=256)
     pool = BlockPool(runner.blocks, runner.block_size, prefix_cache=True)
-    sampler = StepSampler(loaded.vocab, "cpu", settled.operator)
+    sampler = StepSampler(loaded.vocab, "npu", settled.operator)
     stand_in.calls.update(dict.fromkeys(stand_in.calls, 0))
     return ModelLane(runner, Scheduler(limits, pool), sampler), runner, settled
 
@@ -237,11 +239,12 @@ def test_a_kernel_that_changes_the_logits_is_dropped_and_the_others_stay(
     folder: Folder,
 ) -> None:
     """Kernels may pass their self-test and still be wrong in combination."""
+    npu_device.start()
     stand_in = torch_npu()
-    loaded = load(str(folder("llama")), device="cpu", dtype=torch.float16)
+    loaded = load(str(folder("llama")), device="npu", dtype=torch.float16)
     vendor = cast(TorchNPU, stand_in)
     settled = select_npu_kernels(
-        vendor, cast(SamplingNPU, stand_in), SOC, torch.float16, loaded.shapes, device="cpu"
+        vendor, cast(SamplingNPU, stand_in), SOC, torch.float16, loaded.shapes, device="npu"
     )
 
     def zeros(query: torch.Tensor, *_: object, **__: object) -> tuple[torch.Tensor, torch.Tensor]:
@@ -249,7 +252,7 @@ def test_a_kernel_that_changes_the_logits_is_dropped_and_the_others_stay(
 
     setattr(stand_in, ATTENTION[1], zeros)
     runner = Runner(
-        loaded, device="cpu", kv_bytes=1 << 23, max_tokens=16 * PAGE, kernels=settled.kernels
+        loaded, device="npu", kv_bytes=1 << 23, max_tokens=16 * PAGE, kernels=settled.kernels
     )
 
     assert runner.kernels.cache is TORCH.cache
