@@ -18,6 +18,7 @@ from local_engine.text.chat_template import ChatTemplate
 from local_engine.text.control_tokens import ControlTokens, Rendered
 from local_engine.text.private_tokenizer import Normalizer, normalizing, private_encoder
 from local_engine.text.token_bytes import TokenBytes
+from local_engine.text.tokenizer_bounds import refuse_growth
 from schemas.errors import InvalidConfig, InvalidRequest
 
 
@@ -87,6 +88,7 @@ class Tokenizer:
         self.specials = frozenset(loaded.all_special_ids)
         self.chat = ChatTemplate(loaded)
         description = self.describe()
+        refuse_growth(description)
         self.controls = ControlTokens(description, self.chat.source, normalizing(backend))
         self._respelt = private_encoder(description, self.controls, path + subfolder + " respelt")
 

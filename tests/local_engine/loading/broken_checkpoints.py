@@ -264,3 +264,30 @@ def of_terabytes(folder: Path) -> None:
     replaced(folder / SINGLE, len(header).to_bytes(8, "little") + header)
     with (folder / SINGLE).open("r+b") as file:
         file.truncate(8 + len(header) + size)
+
+
+def tokenizing(**parts: object) -> Spoil:
+    """Change parts of tokenizer.json."""
+
+    def spoil(folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        write(path, {**msgspec.json.decode(path.read_bytes(), type=JSON), **parts})
+
+    return spoil
+
+
+def replacing(times: int) -> JSON:
+    """A normalizer that doubles every `a` so many times."""
+    one = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+    return {"type": "Sequence", "normalizers": [one] * times}
+
+
+def repeating(times: int) -> JSON:
+    """A post-processor that repeats a text's tokens."""
+    one = {"Sequence": {"id": "A", "type_id": 0}}
+    return {
+        "type": "TemplateProcessing",
+        "single": [one] * times,
+        "pair": [one, {"Sequence": {"id": "B", "type_id": 0}}],
+        "special_tokens": {},
+    }

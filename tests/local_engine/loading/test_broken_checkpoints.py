@@ -39,9 +39,12 @@ from tests.local_engine.loading.broken_checkpoints import (
     of_terabytes,
     only,
     removed,
+    repeating,
+    replacing,
     shard,
     sharded,
     stale_index,
+    tokenizing,
     without,
     without_all,
 )
@@ -230,6 +233,14 @@ TOKENIZERS: dict[str, tuple[Spoil, str]] = {
         r"the tokenizer at .* belongs to another model: it has 10 tokens that the model lacks, "
         r"which has 400: '<\|extra 29\|>'; copy the tokenizer's files from where the weights are",
     ),
+    "a tokenizer that lengthens texts": (
+        tokenizing(normalizer=replacing(40)),
+        "the tokenizer's normalizer makes texts more than 64 times as long; ",
+    ),
+    "a tokenizer that repeats texts": (
+        tokenizing(post_processor=repeating(1000)),
+        "the tokenizer's post-processor repeats a text 1000 times; ",
+    ),
     "a tokenizer without the end token": (
         file("generation_config.json", {"eos_token_id": [390, 128009]}),
         r"lacks the token that ends the model's answers \(390, 128009\), and has 380 tokens; copy",
@@ -290,6 +301,7 @@ WHOLE: dict[str, Spoil] = {
         "hf_quant_config.json", {"quantization": {"quant_algo": None, "kv_cache_quant_algo": "FP8"}}
     ),
     "a token for padding that no text needs": more_tokens(*map("[PAD{}]".format, range(30))),
+    "a normalizer that lengthens a little": tokenizing(normalizer=replacing(2)),
     "no architecture": config(architectures=None),
 }
 
