@@ -18,6 +18,7 @@ from local_engine.loading.checkpoint import Loaded
 from local_engine.ops.attention import AttentionParams, Group, Plan, Share, Span
 from local_engine.ops.cuda import FlashCache
 from local_engine.ops.cuda_graphs import Capture, DecodeGraphs
+from local_engine.ops.experts import take_experts, use_product
 from local_engine.ops.kernels import TORCH, Kernels
 from local_engine.ops.layer_rules import LayerRule, check_layers, rules_of, take_over
 from local_engine.ops.trial_log import trying
@@ -29,7 +30,7 @@ _log: Final = logging.getLogger("strowger.engine")
 
 TRIAL_TOKENS = 8
 
-ROLES: Final = ("cache", "norm", "add_norm", "rotary", "swiglu", "finish")
+ROLES: Final = ("cache", "norm", "add_norm", "rotary", "swiglu", "grouped", "finish")
 """Fields of `Kernels` that the forward pass uses. `finish` needs its own cache, so it is last."""
 
 
@@ -81,6 +82,8 @@ class Runner:
         config = loaded.config
         try:
             check_layers(config)
+            if device == "npu" or kernels.grouped is not None:
+                take_experts(loaded.module)
             self._rules = rules_of(loaded.module, config)
             take_over(loaded.module, taken=True)
             self._compare_with_eager(config)
@@ -148,11 +151,13 @@ class Runner:
                     "which is slower",
                     role,
                 )
+        use_product(self._loaded.module, kept.grouped)
         return kept
 
     def _matches(self, kernels: Kernels, expected: Tensor) -> bool:
         """Whether the logits with these kernels, also in the fused decoder, are the expected."""
         self._cache = kernels.cache(self.block_size)
+        use_product(self._loaded.module, kernels.grouped)
         layer_params = self._trial()[1]
         self._fused = fused_decoder(self._loaded.module, layer_params, kernels)
         agrees = self._agrees(expected, kernels.name)

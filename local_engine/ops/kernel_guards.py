@@ -15,6 +15,7 @@ from torch import Tensor
 
 from local_engine.ops.attention import LayerCaches
 from local_engine.ops.device_faults import REFUSALS, first_line, meaning
+from local_engine.ops.experts import GroupedProduct, by_expert
 from local_engine.ops.kernels import TORCH, Finish, Kernels, NormParams, Rotary
 
 _log: Final = logging.getLogger("strowger.engine")
@@ -107,6 +108,18 @@ class GuardedFinish:
         return None
 
 
+def _guarded_product(product: GroupedProduct, guard: Guard) -> GroupedProduct:
+    def guarded_product(rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
+        if not guard.off:
+            try:
+                return product(rows, weights, ends)
+            except REFUSALS as exc:
+                guard.refused(exc)
+        return by_expert(rows, weights, ends)
+
+    return guarded_product
+
+
 @runtime_checkable
 class GuardedCache(Protocol):
     """A cache whose attention is a kernel that may refuse."""
@@ -153,7 +166,7 @@ def guarded(kernels: Kernels) -> Kernels:
             made.guard = attention
         return made
 
-    finish = kernels.finish
+    finish, product = kernels.finish, kernels.grouped
     return replace(
         kernels,
         norm=guarded_norm if kernels.norm is not TORCH.norm else kernels.norm,
@@ -164,4 +177,5 @@ def guarded(kernels: Kernels) -> Kernels:
         else _GuardedRotary(kernels.rotary, Guard("rotary embedding")),
         cache=cache,
         finish=None if finish is None else GuardedFinish(finish, Guard("finish")),
+        grouped=None if product is None else _guarded_product(product, Guard("experts")),
     )

@@ -14,6 +14,7 @@ from torch.nn.functional import silu
 
 from local_engine.ops.attention import LayerCaches
 from local_engine.ops.contiguous_cache import KeyValueCache
+from local_engine.ops.experts import GroupedProduct
 from local_engine.sampling.top_candidates import Finder
 
 PAGE = 16
@@ -89,6 +90,7 @@ class Kernels(Struct, frozen=True, kw_only=True, eq=False):
     finish: what `norm`, `rotary` and a `FlashCache` do between projection and attention, in one;
             `None`: they do.
     best:   finds the sampler's candidates; `None`: torch does.
+    grouped: the products of a mixture of experts; `None`: torch's, one by one.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Kernels(Struct, frozen=True, kw_only=True, eq=False):
     cache: Callable[[int], LayerCaches]
     finish: Finish | None = None
     best: Finder | None = None
+    grouped: GroupedProduct | None = None
 
 
 class HalfRotary:

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from local_engine.ops import kernels as plain
 from local_engine.ops.attention import AttentionParams
+from local_engine.ops.experts import by_expert
 from local_engine.ops.kernels import TORCH
 from local_engine.ops.paged_cache import (
     PAGE,
     PLAIN,
     WIDTH,
     Attend,
-    Reach,
+    AttentionReach,
     Tables,
     Write,
     paged,
@@ -115,6 +116,18 @@ class TorchNPU(Protocol):
         learnable_sink: Tensor | None,
     ) -> tuple[Tensor, Tensor]: ...
 
+    def npu_grouped_matmul(
+        self,
+        x: list[Tensor],
+        weight: list[Tensor],
+        /,
+        *,
+        group_list: Tensor,
+        split_item: int,
+        group_type: int,
+        group_list_type: int,
+    ) -> list[Tensor]: ...
+
 
 class NPUOps:
     """The kernels with the signatures of `Kernels`' fields."""
@@ -143,6 +156,12 @@ class NPUOps:
 
     def swiglu(self, gate_up: Tensor) -> Tensor:
         return self._vendor.npu_swiglu(gate_up, dim=-1)
+
+    def grouped(self, rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
+        """Groups are cut from the rows (type 0), their ends given (list type 0), one result (3)."""
+        return self._vendor.npu_grouped_matmul(
+            [rows], [weights], group_list=ends, split_item=3, group_type=0, group_list_type=0
+        )[0]
 
     def write(
         self, key: Tensor, value: Tensor, keys: Tensor, values: Tensor, slots: Tensor
@@ -245,6 +264,12 @@ def npu_offers(
             install=lambda kernels: replace(kernels, rotary=ops),
         ),
         Offer(
+            kernel="npu_grouped_matmul",
+            role="experts",
+            check=case.grouped,
+            install=lambda kernels: replace(kernels, grouped=ops.grouped),
+        ),
+        Offer(
             kernel="npu_swiglu",
             role="swiglu",
             check=case.swiglu,
@@ -253,27 +278,12 @@ def npu_offers(
     )
 
 
-class _Banded(Protocol):
-    """`Attend` with the argument for windows of `NPUOps.attend`."""
-
-    def __call__(
-        self,
-        query: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        tables: Tables,
-        params: AttentionParams,
-        *,
-        shift: int = 0,
-    ) -> Tensor: ...
-
-
 def _attention_offers(
     ops: NPUOps, shape: Shape, dtype: torch.dtype, device: str, sizes: TrialSizes
 ) -> tuple[Offer, ...]:
     """Return the alternatives: with the model's windows and sinks first, then plain layers only."""
 
-    def offer(name: str, attend: Attend, write: Write, reach: Reach) -> Offer:
+    def offer(name: str, attend: Attend, write: Write, reach: AttentionReach) -> Offer:
         cache = paged(write, attend, reach)
 
         def check() -> Iterable[tuple[Tensor, Tensor]]:
@@ -297,14 +307,14 @@ def _attention_offers(
         )
 
     fused, scattered = "npu_fused_infer_attention_score", " with npu_scatter_pa_kv_cache"
-    kernels: tuple[tuple[str, _Banded, Write, bool], ...] = (
+    kernels: tuple[tuple[str, Attend, Write, bool], ...] = (
         (f"{fused}_v2{scattered}", ops.attend_v2, ops.write, True),
         (f"{fused}{scattered}", ops.attend, ops.write, False),
         (f"{fused}_v2", ops.attend_v2, write_by_index, True),
         (fused, ops.attend, write_by_index, False),
     )
     offers: list[Offer] = []
-    wanted = Reach(windows=shape.window > 0, sinks=shape.sinks)
+    wanted = AttentionReach(windows=shape.window > 0, sinks=shape.sinks)
     for reach in dict.fromkeys((wanted, PLAIN)):
         for width in (shape.width, WIDTH) if shape.width == UNPADDED else (WIDTH,):
             for name, attend, write, sinks in kernels:
@@ -364,6 +374,16 @@ class _Case:
         for rows in self._rows:
             x = self._noise(rows, 2 * self._shape.hidden)
             yield self._ops.swiglu(x), plain.swiglu(x.clone())
+
+    def grouped(self) -> Iterable[tuple[Tensor, Tensor]]:
+        """Check with experts that get no rows, one, and most."""
+        width = self._shape.hidden
+        weights = self._noise(4, width, 2 * width, seed=3)
+        for rows in self._rows:
+            x = self._noise(rows, width)
+            for ends in ([0, min(1, rows), rows, rows], [0, 0, 0, rows]):
+                places = torch.tensor(ends, device=self._device)
+                yield self._ops.grouped(x, weights, places), by_expert(x, weights, places)
 
     def _heads(self, rows: int) -> Tensor:
         return self._noise(rows, self._shape.heads + 2 * self._shape.kv_heads, self._shape.width)

@@ -51,7 +51,10 @@ class Write(Protocol):
 
 
 class Attend(Protocol):
-    """Causal attention of [T, H, W] queries over [P, PAGE, K, W]; returns [T, H, W]."""
+    """Causal attention of [T, H, W] queries over [P, PAGE, K, W]; returns [T, H, W].
+
+    shift: what is added to a window to get the number of keys before a query's own.
+    """
 
     def __call__(
         self,
@@ -60,10 +63,12 @@ class Attend(Protocol):
         values: Tensor,
         tables: Tables,
         params: AttentionParams,
+        *,
+        shift: int = 0,
     ) -> Tensor: ...
 
 
-class Reach(Struct, frozen=True, kw_only=True):
+class AttentionReach(Struct, frozen=True, kw_only=True):
     """What the fused attention computes besides plain layers: windows, and sinks.
 
     width: of the heads in its pages; narrower ones are padded.
@@ -74,13 +79,15 @@ class Reach(Struct, frozen=True, kw_only=True):
     width: int = WIDTH
 
 
-PLAIN = Reach()
+PLAIN = AttentionReach()
 
 
 class PagedCache:
     """[P, PAGE, K, W] keys and values per layer, allocated when the layer first uses them."""
 
-    def __init__(self, slots: int, *, write: Write, attend: Attend, reach: Reach = PLAIN) -> None:
+    def __init__(
+        self, slots: int, *, write: Write, attend: Attend, reach: AttentionReach = PLAIN
+    ) -> None:
         """slots: a multiple of PAGE."""
         self._reach = reach
         self._pages = slots // PAGE
@@ -175,7 +182,7 @@ def hides(plan: Plan, params: AttentionParams) -> bool:
 
 
 def fits(
-    width: int, kv_heads: int, plan: Plan, params: AttentionParams, reach: Reach = PLAIN
+    width: int, kv_heads: int, plan: Plan, params: AttentionParams, reach: AttentionReach = PLAIN
 ) -> bool:
     """Return True if the fused attention supports this layer in this step."""
     return (
@@ -209,7 +216,9 @@ def write_by_index(key: Tensor, value: Tensor, keys: Tensor, values: Tensor, slo
         kept.view(-1, *kept.shape[2:]).index_copy_(0, slots.to(torch.int64), new)
 
 
-def paged(write: Write, attend: Attend, reach: Reach = PLAIN) -> Callable[[int], PagedCache]:
+def paged(
+    write: Write, attend: Attend, reach: AttentionReach = PLAIN
+) -> Callable[[int], PagedCache]:
     """Return the function for `Kernels.cache`."""
     return lambda slots: PagedCache(slots, write=write, attend=attend, reach=reach)
 

@@ -1,5 +1,7 @@
 """The stand-in's fused attention: packed queries (TND) over paged keys, one by one, in float64."""
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -61,8 +63,7 @@ def _attend(
     refuse_unless(isinstance(ends, list), "TND wants actual_seq_lengths")
     refuse_unless(isinstance(keys, list), "a page table wants actual_seq_lengths_kv")
     refuse_unless(isinstance(table, Tensor), "paged keys want a block_table")
-    assert isinstance(ends, list)
-    assert isinstance(keys, list)
+    ends, keys = cast("list[int]", ends), cast("list[int]", keys)
     assert isinstance(table, Tensor)
     _check_pages(given, key, kv_heads * width, table, keys)
     refuse_unless(len(ends) == len(keys) == len(table) <= 4096, "batch")

@@ -5,7 +5,7 @@ from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
 
-Value = Tensor | torch.Generator | list[int] | int | float | bool | str | None
+Value = Tensor | torch.Generator | list[Tensor] | list[int] | int | float | bool | str | None
 
 
 def refuse_unless(holds: bool, rule: str) -> None:

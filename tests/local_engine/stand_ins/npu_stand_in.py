@@ -15,7 +15,7 @@ from typing import Literal, cast
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.local_engine.stand_ins.npu_attention import fused_attention, fused_attention_v2
 from tests.local_engine.stand_ins.npu_device import NPU, on_host, on_npu
@@ -80,7 +80,7 @@ class StandIn(ModuleType):
 
 def _on_one_device(name: str, function: Function, given: dict[str, Value]) -> object:
     """Compute on the host, for tensors of the NPU too; raises RuntimeError for a mixture."""
-    tensors = [value for value in given.values() if isinstance(value, Tensor)]
+    tensors = [one for one in tree_leaves(given) if isinstance(one, Tensor)]
     there = [value.device.type == NPU for value in tensors]
     if not any(there):
         return function(given)
@@ -89,8 +89,12 @@ def _on_one_device(name: str, function: Function, given: dict[str, Value]) -> ob
             "Expected all tensors to be on the same device, but found at least two devices,"
             f" npu:0 and cpu! (in {name})"
         )
-    result = function({name: _moved(value, on_host) for name, value in given.items()})
+    result = function(tree_map(_sent, given))
     return tree_map(_returned, result)
+
+
+def _sent(value: Value) -> Value:
+    return _moved(value, on_host)
 
 
 def _returned(value: Value) -> Value:
@@ -154,6 +158,8 @@ def _is(value: Value, kind: str) -> bool:
             return isinstance(value, str)
         case "Generator":
             return isinstance(value, torch.Generator)
+        case "List[Tensor]":
+            return isinstance(value, list) and all(isinstance(one, Tensor) for one in value)
         case "List[int]":
             return isinstance(value, list) and all(type(one) is int for one in value)
         case _:
@@ -232,10 +238,40 @@ def scatter(given: dict[str, Value]) -> None:
             flat[slot] = new[row]
 
 
+def grouped_matmul(given: dict[str, Value]) -> list[Tensor]:
+    """Groups of rows (type 0), each with a matrix of one weight, into one result (split 2 or 3)."""
+    rows, weights, ends = given["x"], given["weight"], given["group_list"]
+    assert isinstance(rows, list)
+    assert isinstance(weights, list)
+    refuse_unless(len(rows) == len(weights) == 1, "one x and one weight")
+    x, weight = rows[0], weights[0]
+    assert isinstance(x, Tensor)
+    assert isinstance(weight, Tensor)
+    kinds = tuple(given[name] for name in ("group_type", "split_item", "group_list_type"))
+    refuse_unless(kinds in {(0, 2, 0), (0, 3, 0)}, "groups of rows by their ends, one result")
+    refuse_unless(isinstance(ends, Tensor), "group_list: a tensor")
+    assert isinstance(ends, Tensor)
+    refuse_unless(ends.dtype == torch.int64 and ends.shape == (len(weight),), "group_list: int64")
+    refuse_unless(
+        x.dtype == weight.dtype and x.dtype in FLOATS, "x and weight: one dtype of floats"
+    )
+    refuse_unless(x.dim() == 2 and weight.dim() == 3 and x.shape[1] == weight.shape[1], "shapes")
+    refuse_unless(x.is_contiguous() and weight.is_contiguous(), "tensors must be contiguous")
+    places = cast("list[int]", ends.tolist())
+    refuse_unless(
+        places == sorted(places) and places[-1] == len(x), "group_list ends with the rows"
+    )
+    parts: list[Tensor] = []
+    for group, (begin, end) in enumerate(zip([0, *places], places, strict=False)):
+        parts.append((x[begin:end].float() @ weight[group].float()).to(x.dtype))
+    return [torch.cat(parts)]
+
+
 FUNCTIONS: dict[str, Function] = {
     "npu_rms_norm": rms_norm,
     "npu_add_rms_norm": add_rms_norm,
     "npu_rotary_mul": rotary_mul,
+    "npu_grouped_matmul": grouped_matmul,
     "npu_swiglu": swiglu,
     "npu_scatter_pa_kv_cache": scatter,
     "npu_fused_infer_attention_score": fused_attention,

@@ -29,6 +29,7 @@ FUNCTIONS = (
     "npu_add_rms_norm",
     "npu_fused_infer_attention_score",
     "npu_fused_infer_attention_score_v2",
+    "npu_grouped_matmul",
     "npu_rms_norm",
     "npu_rotary_mul",
     "npu_scatter_pa_kv_cache",
