@@ -11,7 +11,7 @@ from tests.local_engine.execution.lane_runs import hosted
 from tests.local_engine.loading.broken_checkpoints import JSON, copied, replaced, write
 
 NAMES = ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json")
-VALUES: tuple[object, ...] = (None, -1, "x", [], {}, 0, [[]], {"a": None})
+VALUES = msgspec.json.decode(b'[null, -1, "x", [], {}, 0, [[]], {"a": null}]', type=list[object])
 CONTENTS = {
     "a list": b"[]",
     "nothing": b"",
