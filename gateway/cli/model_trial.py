@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from local_engine.protocol.diagnosis import Diagnosis, Tried
 
 PATHS = ("/", "./", "../", "~", "bundled:", "package:")
-"""Beginnings of what is no name of a configured model."""
+"""Beginnings of paths: a configured model has none of them."""
 
 
 def try_model(model: str, path: Path) -> None:
