@@ -19,6 +19,7 @@ from torch import Tensor
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
+from local_engine.loading.checkpoint import load
 from schemas.errors import InvalidConfig
 from schemas.sampling import Sampling
 from tests.local_engine.execution.lane_runs import Runs, hosted
@@ -106,7 +107,7 @@ def _compared(family: str, folder: Path, prompts: Sequence[list[int]], runs: Run
 def _declared(family: str, folder: Path, problem: Exception) -> Outcome:
     """Return the refusal of a family by its configuration alone, for which no model was made."""
     try:
-        hosted(folder)
+        load(str(folder), device="cpu", dtype=torch.float32)
     except InvalidConfig as exc:
         said = _sentence(exc, folder)
         if "safetensors" not in said:
