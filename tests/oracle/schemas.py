@@ -90,6 +90,8 @@ def _schema_of(sent: Sent) -> Schema | None:
     if sent.api in ("anthropic-messages", "anthropic-vertex"):
         vertex = sent.api == "anthropic-vertex"
         return _anthropic(beta="anthropic-beta" in sent.headers, vertex=vertex)
+    if sent.api == "anthropic-count":
+        return _anthropic_count(beta="anthropic-beta" in sent.headers)
     if sent.api == "gemini-embed":
         return _gemini_embed(sent.path.rpartition(":")[2])
     made = OTHERS.get(sent.api)
@@ -211,12 +213,15 @@ def _required(of: type) -> frozenset[str]:
 
 
 @cache
-def _anthropic_count() -> Schema:
+def _anthropic_count(*, beta: bool) -> Schema:
+    """beta: as in `_anthropic`."""
     from anthropic.types import MessageCountTokensParams
+    from anthropic.types.beta import message_count_tokens_params as beta_params
 
     from tests.oracle.strict_types import StrictType
 
-    return StrictType(_joined(MessageCountTokensParams, _OnVertex))
+    base = beta_params.MessageCountTokensParams if beta else MessageCountTokensParams
+    return StrictType(_joined(base, _OnVertex))
 
 
 @cache
@@ -278,7 +283,6 @@ def _tgi() -> Schema:
 
 
 OTHERS: Final[Mapping[Api, Callable[[], Schema]]] = {
-    "anthropic-count": _anthropic_count,
     "cohere-chat": partial(_cohere, "chat"),
     "cohere-embed": partial(_cohere, "embed"),
     "gemini-generate": _gemini,

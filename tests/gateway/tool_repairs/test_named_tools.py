@@ -36,6 +36,7 @@ async def test_a_tool_of_another_vendor_is_left_out_and_named(
     assert "tools[]" in dropped(answer)
 
 
+@pytest.mark.vendor_refuses("schema", because="these are the vendors' own, or an unknown server's")
 @pytest.mark.parametrize(
     ("model", "tool"), [("openrouter", SEARCH), ("moonshot", BUILT_IN), ("openai/m", SEARCH)]
 )
