@@ -29,13 +29,13 @@ async def setting(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Se
 
 
 def chosen(first: list[str], others: list[str]) -> Iterator[ParameterSet]:
-    """Yield clients, pairs of vendors and forms: a third of them in each run, others at night."""
+    """Yield clients, pairs of vendors and forms: a sixth of them in each run, others at night."""
     for (c, client), (a, one), (b, other) in product(
         enumerate(CLIENTS), enumerate(first), enumerate(others)
     ):
         if one != other:
             way = (client, one, other, bool((a + b) % 2), ECHOES[(c + b) % 2])
-            nightly = () if (a + b + c) % 3 == 0 else pytest.mark.nightly
+            nightly = () if (a + b + c) % 6 == 0 else pytest.mark.nightly
             yield pytest.param(way, id=f"{client}:{one}->{other}", marks=nightly)
 
 

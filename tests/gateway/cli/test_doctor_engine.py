@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.gateway.cli.command_line import run, table
 from tests.local_engine.tiny import save_model
 
@@ -36,6 +38,7 @@ def test_a_configured_model_is_compared_part_by_part_and_answers(tmp_path: Path)
     assert rows["decode", "tiny"][0] == "15 tokens"
 
 
+@pytest.mark.nightly
 def test_a_folder_that_an_engine_would_refuse_ends_the_command_with_the_sentence(
     tmp_path: Path,
 ) -> None:

@@ -27,6 +27,9 @@ KERNELS = {
     "npu_scatter_pa_kv_cache": "attention",
     "npu_fused_infer_attention_score_v2": "attention",
 }
+OFTEN = ("npu_rotary_mul", "npu_fused_infer_attention_score_v2")
+"""Tried at the hundredth call in every run; the others in nightly ones."""
+
 LONG = Sampling(temperature=0.0, max_tokens=60, ignore_eos=True)
 """Each kernel is called more than a hundred times."""
 PARAMETERS = (
@@ -52,8 +55,20 @@ def refusing(stand_in: StandIn, name: str, refuses: Callable[[int, torch.Tensor]
     setattr(stand_in, name, called)
 
 
-@pytest.mark.parametrize("after", [0, 1, 100], ids=["first decode", "second", "hundredth"])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [
+        pytest.param(
+            name,
+            after,
+            id=f"{name}, {when} decode",
+            marks=() if after == 0 or name in OFTEN else pytest.mark.nightly,
+        )
+        for name in KERNELS
+        for after, when in ((0, "first"), (1, "second"), (100, "hundredth"))
+        if after != 1 or name not in OFTEN
+    ],
+)
 def test_a_kernel_that_refuses_while_answers_run_is_replaced_and_no_token_changes(
     name: str, after: int, folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:

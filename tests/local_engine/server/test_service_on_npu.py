@@ -141,7 +141,9 @@ async def test_all_kinds_in_one_batch_are_answered_as_alone(here: Service, there
     assert [said(answer) for answer in together] == alone
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3_text"])
+@pytest.mark.parametrize(
+    "family", ["llama", pytest.param("gemma3_text", marks=pytest.mark.nightly)]
+)
 async def test_with_the_kernels_answers_complete_and_a_seed_replays(
     family: str, folder: Folder
 ) -> None:

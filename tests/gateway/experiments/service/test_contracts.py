@@ -1,5 +1,6 @@
 """Contracts of metrics: valid feedback, and its effect on verdicts and guardrails."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -166,10 +167,11 @@ async def test_where_higher_is_worse_a_guardrail_stops_what_is_higher(tmp_path: 
                 request_id, variant = await answered(up, f"s{number}")
                 await vote(up, request_id, "complaint", variant == "treatment")
             up.settle()
-            for _ in range(100):
+            for _ in range(300):  # until a monitor has looked, however busy the machine is
                 answer = await ask(up.running, "s1")
                 if "x-gateway-variant" not in answer.headers:
                     break
+                await asyncio.sleep(0.1)
             found = await report(up)
 
     assert found["paused"] is True
