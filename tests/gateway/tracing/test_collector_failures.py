@@ -80,7 +80,7 @@ async def test_the_wait_that_a_collector_asks_for_is_kept(tmp_path: Path) -> Non
     counts, _ = await after_one_request(noted, tmp_path, 2)
 
     # The gateway's own first pause is at most one second.
-    assert times[1] - times[0] >= 2
+    assert times[1] - times[0] >= 2 - 0.01  # timers may fire a little early
     assert counts == {"sent": 2, "rejected": 0, "dropped": 0}
 
 

@@ -92,7 +92,10 @@ def test_a_kernel_that_refuses_while_answers_run_is_replaced_and_no_token_change
     assert "161002" in said[0]
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=() if one in OFTEN else pytest.mark.nightly) for one in KERNELS],
+)
 def test_a_kernel_that_refuses_in_the_model_though_not_alone_does_not_stop_the_start(
     name: str, folder: Folder
 ) -> None:
