@@ -20,6 +20,7 @@ BENCHMARKS = {
     "benchmarks.engine.batching": "the engine compared with transformers' continuous batching",
     "benchmarks.engine.requests": "sampled and concurrent requests compared with generate",
     "benchmarks.engine.native_peers": "the engine compared with llama.cpp or OpenVINO GenAI",
+    "benchmarks.engine.earlier": "the engine compared with that of an earlier checkout",
     "benchmarks.engine.drafts": "prompt-lookup drafts on repetitive text",
     "benchmarks.engine.embedding": "embeddings compared with sentence-transformers' loop",
     "benchmarks.engine.remote": "the engine over TCP with mutual TLS compared with its socket",
