@@ -96,8 +96,8 @@ class ChatRequest(Struct, frozen=True, tag_field="task", tag="chat", gc=False):
     optional: tuple[str, ...] = ()
     original: Original | None = None
     begun: bool = False
-    private: dict[str, str] = {}
-    written: dict[str, Raw] = {}
+    private: dict[str, str] | None = None
+    written: dict[str, Raw] | None = None
 
 
 class CompletionRequest(

@@ -39,7 +39,7 @@ def service_tiers(source: str, names: Mapping[str, str]) -> Repair:
         left = without_extra(request, TIER)
         if not sent:
             return Repaired(request=left, left_out=(TIER,))
-        private = {**request.private, TIER: json_of(sent)}
+        private = {**(request.private or {}), TIER: json_of(sent)}
         return Repaired(request=replace(left, private=private), changed=(TIER,))
 
     return Repair(

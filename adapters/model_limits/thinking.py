@@ -46,7 +46,8 @@ def forced_calls(
         if is_off(request, off) or not (asked or thinks(aim.model)):
             return None
         sent = without_extra(request, *off)
-        sent = replace(sent, reasoning_effort=UNSET, written={**request.written, **off})
+        written = {**(request.written or {}), **off}
+        sent = replace(sent, reasoning_effort=UNSET, written=written)
         return Repaired(request=sent, changed=("reasoning_effort",))
 
     return Repair(
@@ -172,7 +173,7 @@ def missing_reasoning(
 
 def is_off(request: ChatRequest, off: Mapping[str, Raw]) -> bool:
     """Return whether the client, or another rule, has switched thinking off."""
-    sent = {**request.extra, **request.written}
+    sent = {**request.extra, **(request.written or {})}
     return any(name in sent and _same(sent[name], raw) for name, raw in off.items())
 
 

@@ -63,7 +63,7 @@ def _hashed(request: Request, aim: Aim, names: tuple[str, ...]) -> Repaired | No
         return None
     extra = {name: raw for name, raw in request.extra.items() if name not in sent}
     return Repaired(
-        request=replace(request, extra=extra, private={**request.private, **sent}),
+        request=replace(request, extra=extra, private={**(request.private or {}), **sent}),
         changed=tuple(sent),
     )
 
