@@ -12,8 +12,9 @@ from local_engine.ops.cuda_graphs import Capture, cuda_graph
 from local_engine.ops.cuda_offers import cuda_offers
 from local_engine.ops.kernel_guards import guarded
 from local_engine.ops.kernels import Kernels
-from local_engine.ops.npu import TorchNPU, npu_offers
-from local_engine.ops.npu_sampling import (
+from local_engine.ops.npu.offers import npu_offers
+from local_engine.ops.npu.operators import TorchNPU
+from local_engine.ops.npu.sampling import (
     NPUOperator,
     NPUSampler,
     Probe,

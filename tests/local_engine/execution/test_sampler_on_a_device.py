@@ -16,7 +16,7 @@ from torch import Tensor
 
 from local_engine.execution.step_sampler import SamplingState, StepSampler, tried_sampler
 from local_engine.guided.grammar import Grammar
-from local_engine.ops.npu_sampling import NPUSampler, SamplingNPU, Version
+from local_engine.ops.npu.sampling import NPUSampler, SamplingNPU, Version
 from local_engine.ops.sampler_trial import KINDS, sampler_problem
 from local_engine.sampling.sampling_params import RowParams
 from local_engine.sampling.token_history import History, new_history

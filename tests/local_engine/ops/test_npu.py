@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from local_engine.ops.kernels import TORCH, norm
-from local_engine.ops.npu import TorchNPU, npu_offers
-from local_engine.ops.paged_cache import PAGE
+from local_engine.ops.npu.offers import npu_offers
+from local_engine.ops.npu.operators import TorchNPU
+from local_engine.ops.npu.paged_cache import PAGE
 from local_engine.ops.self_test import (
     Offer,
     Shape,

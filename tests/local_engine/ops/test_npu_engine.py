@@ -15,9 +15,9 @@ from local_engine.execution.step_sampler import StepSampler
 from local_engine.loading.checkpoint import load
 from local_engine.ops.kernel_selection import KernelSelection, select_npu_kernels
 from local_engine.ops.kernels import TORCH
-from local_engine.ops.npu import TorchNPU
-from local_engine.ops.npu_sampling import SamplingNPU
-from local_engine.ops.paged_cache import PAGE
+from local_engine.ops.npu.operators import TorchNPU
+from local_engine.ops.npu.paged_cache import PAGE
+from local_engine.ops.npu.sampling import SamplingNPU
 from local_engine.scheduling.block_pool import BlockPool
 from local_engine.scheduling.scheduler import Scheduler, SchedulerLimits
 from schemas.sampling import Sampling

@@ -10,7 +10,7 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from local_engine.ops.npu_sampling import (
+from local_engine.ops.npu.sampling import (
     NPUOperator,
     NPUSampler,
     SamplingNPU,

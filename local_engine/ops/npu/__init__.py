@@ -1,0 +1,1 @@
+"""Kernels of Ascend NPUs by torch-npu, and what they need around them."""
