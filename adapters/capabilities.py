@@ -57,6 +57,10 @@ class _Schema(Struct):
 
 
 _schema = msgspec.json.Decoder(_Schema)
+_FORCED = (
+    ", and tool_choice requires it; leave out tool_choice, so that the model answers without it, "
+    "or use a model at a vendor that has it"
+)
 _NONE: frozenset[str] = frozenset()
 _POWERS = (31, 32, 63, 64)
 _BESIDE = 2
@@ -142,7 +146,7 @@ def unsupported(
             if not is_neutral(request, field)
         ]
     if "tools.opaque" in {fault.field for fault in faults} and needs_opaque_tool(request):
-        faults.append(Unsupported(field="tool_choice", reason="names a tool that is not supported"))
+        faults.append(Unsupported(field="tool_choice", reason="needs a tool that is not supported"))
     if request.extra and (foreign or not supports.extra):
         known = supports.extra_fields.get(task, _NONE)
         if supports.dialect and supports.dialect == _dialect(request):
@@ -281,6 +285,8 @@ def _foreign_content(request: Request, supports: Supports) -> Iterator[Unsupport
         kinds = sorted({one.type for one in found if one.dialect not in ("", supports.dialect)})
         if kinds:
             reason = f"({', '.join(kinds)}) is not supported: only its vendor's own API has it"
+            if found is tools and needs_opaque_tool(request):
+                reason += _FORCED
             yield Unsupported(field=field, reason=reason)
 
 

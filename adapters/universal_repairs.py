@@ -1,8 +1,8 @@
 """Rules that hold for every backend, and run before its own."""
 
-from collections.abc import Sequence
 from typing import Final
 
+from adapters.base import Supports
 from adapters.form_repairs.search_results import SEARCH_RESULTS
 from adapters.form_repairs.silent_turns import EMPTY_TURNS
 from adapters.form_repairs.stream_options import UNSTREAMED_OPTIONS
@@ -12,15 +12,23 @@ from adapters.repairs.pairs import PAIRS
 from adapters.repairs.rule import Repair
 from adapters.repairs.stops import stops
 from adapters.repairs.tool_names import NAMES_OF_64
+from adapters.tool_repairs.hosted_tools import HOSTED_TOOLS
 from adapters.tool_repairs.named_tools import NAMED_TOOLS
 from adapters.tool_repairs.same_tools import SAME_TOOLS
 from adapters.tool_repairs.tool_schemas import OBJECTS
+from adapters.web_search.rules import NO_OPTIONS, no_web_search
 
 IDS: Final = call_ids("https://github.com/maximhq/bifrost/issues/5097", r".{1,256}")
+
+_NO_SEARCH: Final = no_web_search(own=False)
+_NO_FOREIGN_SEARCH: Final = no_web_search(own=True)
 
 UNIVERSAL: Final = (
     SEARCH_RESULTS,
     FOREIGN_ITEMS,
+    NO_OPTIONS,
+    _NO_SEARCH,
+    HOSTED_TOOLS,
     EMPTY_TURNS,
     PAIRS,
     IDS,
@@ -38,11 +46,17 @@ def stop_limit(most: int) -> Repair:
     return stops("https://github.com/BerriAI/litellm/issues/18921", most, name="stop_limit")
 
 
-def with_universal(own: Sequence[Repair], most_stops: int | None = None) -> tuple[Repair, ...]:
-    """Return a backend's rules after the universal ones; its own of the same name replace those.
-
-    most_stops: how many stop strings the backend takes; `None`: any number.
-    """
+def with_universal(supports: Supports) -> tuple[Repair, ...]:
+    """Return a backend's rules after the universal ones; its own of the same name replace those."""
+    own, stops = supports.repairs, supports.ranges.get("stop")
     names = {rule.name for rule in own}
-    last = () if most_stops is None else (stop_limit(most_stops),)
-    return (*[rule for rule in UNIVERSAL if rule.name not in names], *own, *last)
+    most = None if stops is None else stops.items
+    last = () if most is None else (stop_limit(most),)
+    first = [rule for rule in UNIVERSAL if rule.name not in names]
+    if supports.extra:  # it may know fields that we do not, and types of tools
+        first = [
+            _NO_FOREIGN_SEARCH if rule is _NO_SEARCH else rule
+            for rule in first
+            if rule is not NO_OPTIONS
+        ]
+    return (*first, *own, *last)

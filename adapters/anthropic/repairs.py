@@ -20,8 +20,11 @@ from adapters.repairs.stops import blank_stops
 from adapters.repairs.thoughts import own_thoughts
 from adapters.repairs.tool_names import tool_names
 from adapters.repairs.tools_from_history import tools_from_history
+from adapters.tool_repairs.named_tools import named_tools
 from adapters.tool_repairs.one_form import one_form
 from adapters.tool_repairs.tool_members import unknown_members
+from adapters.web_search.rules import web_search, web_search_options
+from adapters.web_search.targets import ANTHROPIC
 from schemas.messages import CLAUDE
 
 STRUCTURED: Final = (
@@ -30,6 +33,9 @@ STRUCTURED: Final = (
 )
 
 ANTHROPIC_REPAIRS: Final = (
+    web_search_options(ANTHROPIC),
+    *web_search(ANTHROPIC),
+    named_tools(searches=True),
     later_system("https://docs.anthropic.com/en/api/messages#body-system"),
     own_thoughts(
         "https://github.com/anthropics/anthropic-sdk-python/issues/1598",

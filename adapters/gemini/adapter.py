@@ -21,7 +21,7 @@ from adapters.gemini.decode import GeminiDecoder
 from adapters.gemini.encode import CONFIG, OWN, SAMPLING, chat_body, count_body
 from adapters.gemini.errors import error_from, error_inside
 from adapters.gemini.parts import FETCHED
-from adapters.gemini.repairs import GEMINI_REPAIRS
+from adapters.gemini.repairs import GEMINI_REPAIRS, VERTEX_REPAIRS
 from adapters.openai.adapter import merged_headers
 from adapters.openai.wire import UNREADABLE, read_object
 from adapters.token_count import counted
@@ -98,6 +98,7 @@ SUPPORTS = Supports(
 
 ON_VERTEX = replace(
     SUPPORTS,
+    repairs=VERTEX_REPAIRS,
     translated={
         "chat": TRANSLATED,
         "embeddings": {

@@ -14,10 +14,14 @@ from adapters.openai.model_families import takes_no_prefill
 from adapters.repairs.hints import IMAGE_DETAIL, MESSAGE_NAMES
 from adapters.repairs.parallel_calls import parallel_calls
 from adapters.repairs.roles import later_system
+from adapters.repairs.rule import Repair
 from adapters.repairs.tool_names import tool_names
+from adapters.tool_repairs.named_tools import named_tools
 from adapters.tool_repairs.tool_media import text_results
+from adapters.web_search.rules import web_search, web_search_options
+from adapters.web_search.targets import GEMINI, VERTEX, Target
 
-GEMINI_REPAIRS: Final = (
+_REPAIRS: Final = (
     later_system("https://ai.google.dev/api/generate-content#request-body"),
     tool_names(
         "https://github.com/google-gemini/gemini-cli/issues/9535", "[A-Za-z_][A-Za-z0-9_.:-]{0,63}"
@@ -51,4 +55,13 @@ GEMINI_REPAIRS: Final = (
         "https://ai.google.dev/gemini-api/docs/function-calling#multimodal", models=is_older
     ),
 )
-"""In the order in which they run."""
+
+
+def _searching(target: Target) -> tuple[Repair, ...]:
+    """Return all rules, in the order in which they run."""
+    return (web_search_options(target), *web_search(target), named_tools(searches=True), *_REPAIRS)
+
+
+GEMINI_REPAIRS: Final = _searching(GEMINI)
+VERTEX_REPAIRS: Final = _searching(VERTEX)
+"""Of Vertex AI, whose search has other settings."""

@@ -41,6 +41,7 @@ from adapters.repairs.thoughts import own_thoughts
 from adapters.tool_repairs.named_tools import NAMED_TOOLS
 from adapters.tool_repairs.one_form import one_form
 from adapters.tool_repairs.tool_media import TEXT_RESULTS
+from adapters.web_search.rules import no_web_search
 from schemas.content_facts import OLD_LIMIT, has_old_limit
 from schemas.messages import Message
 from schemas.requests import ChatRequest, Request
@@ -160,6 +161,7 @@ LIMITS: Final = (
 """OpenAI's limits of names, of metadata and of schemas."""
 
 OPENAI_REPAIRS: Final = (
+    no_web_search(own=False),
     *DIALECT_REPAIRS,
     *LIMITS,
     answer_fields(_MESSAGE, (REFUSAL,)),
@@ -176,6 +178,8 @@ OPENAI_REPAIRS: Final = (
 """OpenAI's own servers and Azure's, where every model takes the newer name."""
 
 COMPATIBLE_REPAIRS: Final = (
+    replace(no_web_search(own=False), models=is_openais, example_model="gpt-4.1"),
+    replace(no_web_search(own=True), models=_is_others),
     *DIALECT_REPAIRS,
     *[replace(rule, models=is_openais, example_model="gpt-4.1") for rule in LIMITS],
     answer_fields(_MESSAGE, of=_of_unknown),

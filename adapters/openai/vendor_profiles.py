@@ -34,6 +34,8 @@ from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import ONE_SYSTEM
 from adapters.repairs.rule import every_model
 from adapters.tool_repairs.named_tools import MOONSHOTS, OPENROUTERS, named_tools
+from adapters.web_search.rules import web_search
+from adapters.web_search.targets import OPENROUTER as SEARCH_OF_OPENROUTER
 
 OPENAI = VendorProfile(
     name="openai",
@@ -340,6 +342,7 @@ _ROWS: tuple[VendorProfile, ...] = (
             metadata_limits("https://openrouter.ai/docs/api/api-reference/chat"),
             EMPTY_TURNS,
             named_tools(OPENROUTERS),
+            *web_search(SEARCH_OF_OPENROUTER),
             *OPENAIS_FORMS,
             replace(
                 least_tokens("https://github.com/vectorize-io/hindsight/issues/58", 16),

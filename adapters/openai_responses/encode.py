@@ -69,7 +69,7 @@ def responses_body(request: ChatRequest, model: str, row: ResponsesRow) -> bytes
     if request.stream:
         body["stream"] = True
     _add_extra(body, request.extra)
-    return _encode(body | (request.private or {}))
+    return _encode(body | (request.private or {}) | (request.written or {}))
 
 
 def _input(unchanged: UnchangedFields, custom: frozenset[str], row: ResponsesRow) -> object:

@@ -20,12 +20,21 @@ from adapters.repairs.rule import every_model
 from adapters.tool_repairs.named_tools import OPENROUTERS, named_tools
 from adapters.tool_repairs.tool_media import text_results
 from adapters.tool_repairs.withheld_tools import withheld_tools
+from adapters.web_search.rules import web_search, web_search_options
+from adapters.web_search.targets import OPENROUTER_RESPONSES, RESPONSES
 
 _IDS: Final = call_ids("https://github.com/dyad-sh/dyad/issues/4304", r".{1,64}")
 
 LEAST_TOKENS: Final = least_tokens("https://github.com/earendil-works/pi/issues/6265", 16)
 
+_SEARCH: Final = (
+    web_search_options(RESPONSES),
+    *web_search(RESPONSES),
+    named_tools(searches=True),
+)
+
 RESPONSES_REPAIRS: Final = (
+    *_SEARCH,
     MESSAGE_NAMES,
     *LIMITS,
     FILES,
@@ -60,5 +69,11 @@ OLLAMA_REPAIRS: Final = (
 )
 """Ollama, which has no tool choice."""
 
-AGGREGATOR_REPAIRS: Final = (MESSAGE_NAMES, FILES, EMPTY_IMAGES, named_tools(OPENROUTERS))
+AGGREGATOR_REPAIRS: Final = (
+    *web_search(OPENROUTER_RESPONSES),
+    MESSAGE_NAMES,
+    FILES,
+    EMPTY_IMAGES,
+    named_tools(OPENROUTERS),
+)
 """OpenRouter, which knows all roles, and images in results."""

@@ -13,19 +13,29 @@ from adapters.repairs.rule import Aim, Repair, Repaired
 from schemas.content_facts import OPAQUE
 from schemas.messages import FunctionTool, Message, OpaqueTool, Tool, ToolChoice
 from schemas.requests import ChatRequest, Request
+from schemas.searches import is_search
 
 OPENROUTERS: Final = "openrouter:"
 MOONSHOTS: Final = "builtin_function"
 
 
-def named_tools(*keeps: str) -> Repair:
-    """Return the rule for a vendor. keeps: beginnings of the types that it runs itself."""
+def named_tools(*keeps: str, searches: bool = False) -> Repair:
+    """Return the rule for a vendor. keeps: beginnings of the types that it runs itself.
+
+    searches: another rule makes its own web search of OpenRouter's.
+    """
     others = tuple([one for one in (OPENROUTERS, MOONSHOTS) if one not in keeps])
 
     def apply(request: Request, _: Aim) -> Repaired | None:
         if not isinstance(request, ChatRequest) or not request.tools or _is_chosen(request):
             return None
-        kept = tuple([one for one in request.tools if not _is_of(one, others)])
+        kept = tuple(
+            [
+                one
+                for one in request.tools
+                if not _is_of(one, others) or (searches and is_search(one))
+            ]
+        )
         if len(kept) == len(request.tools):
             return None
         sent = replace(request, tools=kept)

@@ -175,15 +175,11 @@ class _Builder:
         known = old if old is not None and old.upstream is upstream else None
         same_rule = known is not None and known.breaker.rule == model.breaker
         supports = of_model(upstream.supports, upstream_model)
-        stops = supports.ranges.get("stop")
         self.backends[key] = Backend(
             name=name,
             model=upstream_model,
             upstream=upstream,
-            supports=replace(
-                supports,
-                repairs=with_universal(supports.repairs, None if stops is None else stops.items),
-            ),
+            supports=replace(supports, repairs=with_universal(supports)),
             breaker=known.breaker if known and same_rule else Breaker(model.breaker),
             breakers=known.breakers if known and same_rule else Breakers(model.breaker),
             budget=self._upstreams.budgets[provider],

@@ -292,7 +292,7 @@ async def test_what_agents_send_costs_no_one_the_answer_and_what_is_lost_is_name
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        ({"tools": [{"type": "web_search_20260209", "name": "web_search"}]}, "web_search_20260209"),
+        ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "bash_20250124"),
         ({"mcp_servers": [{"type": "url", "url": "https://mcp.test", "name": "x"}]}, "mcp_servers"),
         ({"container": "container_1"}, "container"),
         (
@@ -307,13 +307,13 @@ async def test_what_agents_send_costs_no_one_the_answer_and_what_is_lost_is_name
             "image|file_id",
         ),
     ],
-    ids=["server tool", "mcp", "container", "file"],
+    ids=["a tool of its own", "mcp", "container", "file"],
 )
 async def test_what_only_the_vendor_has_is_refused_by_name(
     claude: ClaudeOf, vendor: Vendor, more: Json, named: str
 ) -> None:
     claude_alone = vendor.name.endswith("anthropic")
-    if claude_alone and named == "web_search_20260209":
+    if claude_alone and named == "bash_20250124":
         pytest.skip("it has it")
     claude.plays(vendor, Said())
 

@@ -355,8 +355,7 @@ async def test_what_agents_send_costs_no_one_the_answer_and_what_is_lost_is_name
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        ({"tools": [{"type": "web_search"}]}, "web_search"),
-        ({"tools": [{"type": "mcp", "server_label": "x", "server_url": "https://x.test"}]}, "mcp"),
+        ({"tools": [{"type": "computer"}]}, "computer"),
         ({"max_tool_calls": 3}, "max_tool_calls"),
         ({"background": True}, "background"),
         ({"conversation": "conv_1"}, "conversation"),
