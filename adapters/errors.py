@@ -24,6 +24,15 @@ from schemas.errors import (
 
 MODEL_UNKNOWN = "upstream_model_unknown"
 
+_OPERATOR = "only the gateway's operator can change that (the gateway's log has the reason)"
+_IN_OUR_WORDS: Mapping[RefusalCause, str] = {
+    "account": f"its vendor refuses the gateway's own credentials or account; {_OPERATOR}",
+    "address": f"it does not serve the path that the gateway is configured to call; {_OPERATOR}",
+    "model": f"its vendor does not let the gateway's own account use this model; {_OPERATOR}",
+}
+"""What clients read instead of the vendor's text, which they take for one about their own key:
+Claude Code reads `x-api-key` in it and advises its user to log in."""
+
 TIMEOUTS = frozenset({408, 504})
 OVERLOADED = frozenset({503, 529})
 FAILED_4XX = frozenset({424, 425, 499})
@@ -80,12 +89,19 @@ def refused(
     about: RefusalCause,
     retry_after: float | None = None,
 ) -> UpstreamRefused:
-    """Return the error for a refusal. A model that the provider lacks has a code of its own."""
+    """Return the error for a refusal, with the vendor's text for the log.
+
+    A model that the provider lacks has a code of its own, and the vendor's text for the client,
+    who may have chosen its name.
+    """
     if about != "account" and (status in (400, 404) or not 400 <= status < 500):
         return UpstreamRefused(
             text, upstream=upstream, code=MODEL_UNKNOWN, about=about, retry_after=retry_after
         )
-    return UpstreamRefused(text, upstream=upstream, about=about, retry_after=retry_after)
+    own = _IN_OUR_WORDS.get(about, text)
+    return UpstreamRefused(
+        own, upstream=upstream, about=about, retry_after=retry_after, detail=text
+    )
 
 
 def _error(

@@ -30,7 +30,7 @@ GatewayError                      500  a bug of ours
    │  └─ UpstreamStarting         503  a local engine that is loading or restarting
    ├─ UpstreamTimeout             504  something may have been sent
    ├─ UpstreamBusy                429  carries retry_after, seconds
-   ├─ UpstreamRefused             502  our key, quota or deployment name
+   ├─ UpstreamRefused             424  our key, quota or deployment name
    ├─ UpstreamFailed              502  a 5xx, or a vendor's marker for a failed generation
    │  └─ UpstreamOverloaded       503  a 503 or 529; carries retry_after if the backend sent it
    └─ UpstreamBroken              502  an unreadable or truncated answer
@@ -65,6 +65,8 @@ class GatewayError(Exception):
     retry_after: seconds that the client, or our next attempt, should wait; `None` if unknown.
     request_id:  of the request that failed, "" until the error is sent.
     kind:        the entry in `retry.on` that allows another attempt; `None` is never retried.
+    retry_helps: the client's own retry may succeed; false only if nothing but a person's change to
+                 the gateway or its accounts helps.
     logged:      the message for the gateway's log and for `str`; it may contain addresses, which
                  the client's message does not.
     """
@@ -73,6 +75,7 @@ class GatewayError(Exception):
     code: str = "internal_error"
     request_id: str = ""
     kind: ClassVar[RetryKind | None] = None
+    retry_helps: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -344,10 +347,15 @@ class UpstreamBusy(UpstreamError):
 class UpstreamRefused(UpstreamError):
     """The operator's key, quota or deployment name; another backend may still answer.
 
+    Its status is one that clients neither repeat, as they do a 5xx, nor take for a refusal of their
+    own key, as they do a 401 or 403.
+
     about: what is refused. The circuit breaker never counts `unclear` and `request`.
     """
 
+    status = 424
     code = "upstream_refused"
+    retry_helps = False
     kind = "server_error"
     elsewhere = True
 

@@ -14,9 +14,10 @@ from msgspec import Raw, Struct
 
 from adapters.base import Endpoint
 from adapters.errors import error_from as openai_error
+from adapters.errors import refused
 from adapters.openai.wire import NULL, UNREADABLE
 from adapters.retry_after import LONGEST_S
-from schemas.errors import GatewayError, UpstreamBusy, UpstreamRefused
+from schemas.errors import GatewayError, UpstreamBusy
 
 STATUS_OF_TYPE: Mapping[str, int] = {
     "invalid_request_error": 400,
@@ -68,7 +69,7 @@ def error_from(
         return found
     text = found.message.removeprefix(f"{endpoint.name}: ")
     if _is_spent(inner):
-        return UpstreamRefused(text, upstream=endpoint.name, retry_after=found.retry_after)
+        return refused(text, endpoint.name, status, "account", found.retry_after)
     if found.retry_after is None:
         wait = _until_reset(headers)
         return UpstreamBusy(text, upstream=endpoint.name, retry_after=wait)

@@ -53,6 +53,19 @@ ABOUT_THE_ACCOUNT: Final = (
         sources=("https://docs.anthropic.com/en/api/errors",),
     ),
     RefusalSign(
+        vendor="another Strowger, whose own account its vendor refuses",
+        about="account",
+        words=frozenset({"upstream_refused"}),
+        text=r"\S+: its vendor refuses the gateway's own credentials or account",
+        sources=("https://www.rfc-editor.org/rfc/rfc4918#section-11.4",),
+    ),
+    RefusalSign(
+        vendor="another Strowger: any other refusal by its vendor",
+        about="unclear",
+        words=frozenset({"upstream_model_unknown", "upstream_refused"}),
+        sources=("https://www.rfc-editor.org/rfc/rfc4918#section-11.4",),
+    ),
+    RefusalSign(
         vendor="Google: the reasons of its ErrorInfo",
         about="account",
         words=frozenset(

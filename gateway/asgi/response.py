@@ -102,11 +102,14 @@ class ResponseWriter:
         await self._put(b"", more=False)
 
     async def error(self, error: GatewayError, body: bytes) -> None:
-        """Send the error's status and envelope, and whether the client should retry."""
+        """Send the error's status and envelope, and whether the client should retry.
+
+        That the gateway has retried is no reason against it: clients go on for longer.
+        """
         extra: Headers = []
         if error.retry_after is not None:
             extra.append((b"retry-after", str(math.ceil(error.retry_after)).encode()))
-        if self._record.attempts_sent > 1:
+        if not error.retry_helps:
             extra.append((b"x-should-retry", b"false"))
         if isinstance(error, MethodNotAllowed):
             extra.append((b"allow", ", ".join(error.allow).encode()))

@@ -180,8 +180,9 @@ class AttemptSequence:
         at, others = now(), len(self._queue) - 1
         candidate = failed.current.candidate
         backend, breaker = candidate.backend, candidate.breaker
-        wait = pause(error, self._rule, self._repeats, random.random())
         retryable = may_retry(error, self._rule)
+        alone = not others and not self._last_resort.untried
+        wait = pause(error, self._rule, self._repeats, random.random(), alone=alone)
         if retryable:
             busy = isinstance(error, UpstreamBusy)
             self._last_resort.on_failure(candidate, not_before=at + wait, busy=busy)

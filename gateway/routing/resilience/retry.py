@@ -10,6 +10,8 @@ may support it. The backend refuses the operator's account, key or model (`Upstr
 another one may not, and the attempt does not count, or a few dead accounts would use up all.
 """
 
+from typing import Final
+
 from gateway.config.schema.failover import RetryRule
 from gateway.routing.resilience.recent_activity import SlidingCount
 from schemas.errors import GatewayError, InvalidRequest, UpstreamError, UpstreamRefused
@@ -42,13 +44,26 @@ def concerns_backend(error: UpstreamRefused, *, wildcard: bool) -> bool:
     return error.about in ("account", "address") or (error.about == "model" and not wildcard)
 
 
-def pause(error: GatewayError, rule: RetryRule, repeats: int, draw: float) -> float:
-    """Seconds before a retry at the same backend: full jitter, at least its retry-after.
+ALONE: Final = 4.0
+"""How many times as long the pauses are if no other backend is left. With the default `backoff_s`
+two of them last 1.2 to 2.4 s, as the pauses of vendors' clients do (0.5 and 1 s)."""
+
+
+def pause(
+    error: GatewayError, rule: RetryRule, repeats: int, draw: float, *, alone: bool = False
+) -> float:
+    """Seconds before a retry at the same backend, at least its retry-after.
+
+    While another backend is left, with full jitter, because that one is next. If not (`alone`),
+    longer and at least half of the maximum, so that a request survives a short outage.
 
     repeats: earlier retries at this backend. draw: uniform in [0, 1).
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
     """
-    ceiling = min(rule.max_backoff_s, rule.backoff_s * 2.0**repeats)
+    growth = 2.0**repeats
+    if alone:
+        growth, draw = growth * ALONE, 0.5 + 0.5 * draw
+    ceiling = min(rule.max_backoff_s, rule.backoff_s * growth)
     return max(draw * ceiling, error.retry_after or 0.0)
 
 

@@ -31,12 +31,13 @@ TYPES: Final = MappingProxyType[int, ErrorType](
         403: "permission_error",
         404: "not_found_error",
         413: "request_too_large",
+        424: "api_error",
         429: "rate_limit_error",
         504: "timeout_error",
         529: "overloaded_error",
     }
 )
-"""By status; other 4xx are the client's fault, all other 5xx ours."""
+"""By status; other 4xx are the client's fault, all other 5xx and 424 the gateway's."""
 
 STATUSES: Final = MappingProxyType({502: 500, 503: 529})
 """Statuses that the API does not have, and those that its clients know instead."""

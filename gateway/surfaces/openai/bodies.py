@@ -12,7 +12,7 @@ from gateway.surfaces.base import Headers
 from gateway.surfaces.openai.stream_chunks import encode
 from gateway.surfaces.openai.usage import embeddings_usage_json
 from schemas.answers import Embeddings
-from schemas.errors import GatewayError, UpstreamBroken, UpstreamRejected
+from schemas.errors import GatewayError, UpstreamBroken, UpstreamRefused, UpstreamRejected
 from schemas.requests import EmbeddingsRequest
 
 TYPES: Final[dict[int, str]] = {
@@ -20,9 +20,10 @@ TYPES: Final[dict[int, str]] = {
     403: "permission_error",
     404: "not_found_error",
     409: "conflict_error",
+    424: "api_error",
     429: "rate_limit_error",
 }
-"""The envelope's `type` by status; other 4xx are the client's fault, all 5xx ours."""
+"""The envelope's `type` by status; other 4xx are the client's fault, 424 and all 5xx ours."""
 
 
 class Error(Struct, frozen=True, kw_only=True):
@@ -65,6 +66,8 @@ def error_body(exc: GatewayError) -> bytes:
 
 def openai_error(exc: GatewayError) -> Error:
     kind = exc.type if isinstance(exc, UpstreamRejected) else None
+    if isinstance(exc, UpstreamRefused):
+        kind = TYPES[UpstreamRefused.status]
     return Error(
         message=exc.message,
         type=kind or TYPES.get(exc.status) or _type(exc.status),

@@ -16,7 +16,7 @@ from gateway.surfaces.openai.bodies import error_body
 from gateway.surfaces.openai.surface import created_at
 from gateway.surfaces.responses.field_names import NAMES
 from gateway.surfaces.responses.frames import ERROR
-from schemas.errors import GatewayError
+from schemas.errors import GatewayError, UpstreamRefused
 from schemas.fields import Task
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from gateway.surfaces.responses import translation
 else:
     translation = LateModule("gateway.surfaces.responses.translation")
+
+_AI_SDK: Final = b"ai-sdk/"
+"""In the user agent of Vercel's AI SDK, which returns ids of items unless `store` is false."""
 
 __all__ = ("RESPONSES", "ROUTES", "ResponsesSurface")
 
@@ -47,7 +50,14 @@ class ResponsesSurface(JsonSurface):
         self.plain = self._plain
 
     def parse(self, inbound: Inbound) -> Request:
-        return translation.parse_response(inbound.body, model=inbound.model, stores=inbound.stores)
+        return translation.parse_response(
+            inbound.body,
+            model=inbound.model,
+            stores=inbound.stores,
+            refers=any(
+                name == b"user-agent" and _AI_SDK in value for name, value in inbound.headers
+            ),
+        )
 
     @overload
     def renderer(self, request: EmbeddingsRequest, request_id: str) -> EmbeddingsRenderer: ...
@@ -62,6 +72,9 @@ class ResponsesSurface(JsonSurface):
 
     def _plain(self, answer: PlainAnswer, request: ChatRequest, request_id: str) -> bytes:
         return translation.plain_response(answer, request, request_id, clock=self._clock)
+
+    def status_of(self, exc: GatewayError) -> int:
+        return 400 if isinstance(exc, UpstreamRefused) else exc.status  # codex repeats all others
 
     def error(self, exc: GatewayError) -> bytes:
         return error_body(exc)

@@ -331,7 +331,7 @@ def test_a_failures_type_decides_what_it_means(
     found = BEDROCK.error(status, headers, body)
 
     assert isinstance(found, kind)
-    assert found.message.removeprefix("aws: ") == "no, with ***"
+    assert found.logged.removeprefix("aws: ") == "no, with ***"
     if isinstance(found, UpstreamBusy):
         assert found.retry_after == 3.0
 

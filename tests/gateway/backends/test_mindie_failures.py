@@ -118,7 +118,7 @@ async def test_a_model_that_the_server_does_not_have_is_the_operators_to_change(
         async with serving(configured(server.base_url), tmp_path) as gateway:
             answer = await Pair(gateway=gateway, server=server).chat()
 
-            assert answer.status_code == 502
+            assert answer.status_code == 424
             assert answer.json()["error"]["code"] == "upstream_model_unknown"
             assert "Model not found." in answer.json()["error"]["message"]
 

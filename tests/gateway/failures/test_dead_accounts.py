@@ -254,7 +254,7 @@ async def test_a_refusal_that_a_client_may_have_caused_sets_no_backend_aside(
             found = [await ask(gateway) for _ in range(30)]
             aside = set_aside(gateway)
 
-    assert {one.status_code for one in found} == {502}
+    assert {one.status_code for one in found} == {424}
     assert calls(remote) == {kind: 60}
     assert aside == []
 
@@ -278,7 +278,7 @@ async def test_a_model_that_a_client_names_through_a_wildcard_sets_nothing_aside
             at = asyncio.get_running_loop().time()
             states = breaker.state(at), breaker.refused_for(at)
 
-    assert {one.status_code for one in found} == {502}
+    assert {one.status_code for one in found} == {424}
     assert {one.headers["x-gateway-attempts"] for one in found} == {"3"}
     assert states == ("closed", 0.0)
 
@@ -307,7 +307,7 @@ async def test_a_lone_account_is_asked_again_and_answers_as_soon_as_it_has_credi
                 topped_up = [await ask(gateway) for _ in range(3)]
                 aside = set_aside(gateway)
 
-    assert [one.status_code for one in refused] == [502] * 4
+    assert [one.status_code for one in refused] == [424] * 4
     assert {one.json()["error"]["code"] for one in refused} == {"upstream_refused"}
     assert [one.status_code for one in topped_up] == [200] * 3
     assert aside == []
@@ -322,7 +322,7 @@ async def test_a_dead_account_is_not_flooded_by_requests_without_another(tmp_pat
             await ask(gateway)
             found = await asyncio.gather(*(ask(gateway) for _ in range(30)))
 
-    assert {one.status_code for one in found} <= {502, 503}
+    assert {one.status_code for one in found} <= {424, 503}
     assert sum(one.status_code == 503 for one in found) > 15
     refusal = next(one for one in found if one.status_code == 503)
     assert "its vendor refuses the account or the model" in refusal.text
@@ -349,7 +349,7 @@ async def test_a_backend_that_serves_others_is_not_set_aside_for_one_missing_mod
                 served.append((await ask(gateway, "embedding")).status_code)
             aside = set_aside(gateway)
 
-    assert served == [200, 502] * 5
+    assert served == [200, 424] * 5
     assert aside == []
 
 

@@ -101,7 +101,7 @@ async def test_attempts_are_limited_over_all_backends_and_reported(tmp_path: Pat
     assert answer.status_code == 502
     assert answer.headers["x-gateway-attempts"] == "3"
     assert "backend;dur=" in answer.headers["server-timing"]
-    assert answer.headers["x-should-retry"] == "false"
+    assert "x-should-retry" not in answer.headers, "the client's own retries may succeed"
     assert (len(a.requests), len(b.requests)) == (2, 1)
 
 
@@ -287,7 +287,7 @@ async def test_the_operators_key_never_reaches_the_client(tmp_path: Path) -> Non
         answer = await post(gateway.url)
         log = str(gateway.access_lines())
 
-    assert answer.status_code == 502
+    assert answer.status_code == 424
     assert "sk-secret" not in answer.text
     assert "sk-secret" not in log
 

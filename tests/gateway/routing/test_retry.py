@@ -70,6 +70,16 @@ def test_the_pause_has_full_jitter_a_ceiling_and_retry_after_as_its_floor(
     assert (after or 0) <= wait <= max(ceiling, after or 0)
 
 
+@given(draw=st.floats(0, 1))
+def test_without_another_backend_two_pauses_last_as_long_as_those_of_vendors_clients(
+    draw: float,
+) -> None:
+    error, rule = UpstreamFailed("x", upstream="a"), RetryRule()
+    both = sum(pause(error, rule, repeats, draw, alone=True) for repeats in range(2))
+
+    assert 1.2 <= both <= 2.4
+
+
 def test_retries_at_one_provider_are_at_most_ten_or_a_fifth_of_the_first_attempts() -> None:
     quiet, busy = RetryBudget(), RetryBudget()
     for _ in range(200):
