@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor
@@ -11,6 +11,12 @@ from torch import Tensor
 from local_engine.embeddings.input_queue import Embedded, InputQueue, Inputs, Pick
 from local_engine.protocol.stats import Stats
 from local_engine.scheduling.request_metrics import Tally
+
+NO_NUMBERS: Final = (
+    "its vectors are not numbers: values overflow, or weights are broken; where engine.dtype is "
+    "float16, set bfloat16 or float32"
+)
+"""The reason of a request that failed for its vectors."""
 
 
 class Embeds(Protocol):
@@ -113,8 +119,15 @@ class EmbeddingLane:
 
     def _collect(self, batch: list[Pick], vectors: Tensor) -> list[Embedded]:
         done: list[Embedded] = []
+        broken = set(map(int, (~vectors.isfinite().all(-1)).nonzero().flatten()))
+        wrong = {batch[place].inputs.id for place in broken}
+        for id in wrong:
+            self.drop(id, "failed")
+            done.append(Embedded(id=id, outcome="failed", reason=NO_NUMBERS))
         for pick, vector in zip(batch, vectors.unbind(), strict=True):
             id = pick.inputs.id
+            if id in wrong:
+                continue
             self._found[id][pick.place] = vector
             self._left[id] -= 1
             if self._left[id] == 0:

@@ -6,7 +6,7 @@ from itertools import count
 import torch
 
 from local_engine.execution.beam_search import Beam, BeamSearch, Candidate
-from local_engine.execution.jobs import Delta, Job
+from local_engine.execution.jobs import NO_NUMBERS, Delta, Job
 from local_engine.execution.model_runner import StepRows
 from local_engine.execution.prompt_logits import PromptRows
 from local_engine.execution.step_sampler import StepSampler
@@ -103,9 +103,9 @@ class BeamGroups:
 def answers(search: BeamSearch, ids: Sequence[int], prompt: PromptRows | None) -> list[Delta]:
     """Return the best hypotheses of a finished search, one for each of `ids`."""
     lead = search.job.sequence
+    reason = NO_NUMBERS if search.broken else "beam search ended with fewer hypotheses"
     found_none = [
-        Delta(id=id, outcome="failed", reason="beam search ended with fewer hypotheses")
-        for id in ids[len(search.hypotheses) :]
+        Delta(id=id, outcome="failed", reason=reason) for id in ids[len(search.hypotheses) :]
     ]
     return found_none + [
         Delta(

@@ -9,6 +9,7 @@ search ends by `early_stopping` as documented there
 # torch annotates tolist in part only:
 # pyright: reportUnknownMemberType=false
 
+from math import inf
 from typing import cast
 
 import torch
@@ -63,7 +64,8 @@ class BeamSearch:
     """Collects each live beam's logits with `offer`; when `ready`, `choose` advances by a token.
 
     live: the beams, best first. hypotheses: the finished ones, best first, at most `width`.
-    done: the search has ended; `hypotheses` are the answer.
+    done: the search has ended; `hypotheses` are the answer. broken: because logits were not
+    numbers.
     """
 
     def __init__(self, job: Job, *, vocabulary: int, device: torch.device) -> None:
@@ -82,7 +84,7 @@ class BeamSearch:
             )
         ]
         self.hypotheses: list[Hypothesis] = []
-        self.done = False
+        self.done = self.broken = False
         self._vocabulary = vocabulary
         self._device = device
         self._rows: dict[int, Tensor] = {}
@@ -102,6 +104,9 @@ class BeamSearch:
 
     def choose(self) -> list[Candidate]:
         """Return the beams of the next step, best first; none when the search is done."""
+        if not all(bool(row.amax() < inf) for row in self._rows.values()):
+            self.hypotheses, self.done, self.broken = [], True, True
+            return []
         candidates = self._candidates()
         self._rows.clear()
         width, length = self.beams.width, self.length + 1

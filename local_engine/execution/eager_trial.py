@@ -84,8 +84,11 @@ def _compare(
             "the keys and values of one attention per layer"
         )
     if not bool(torch.isfinite(expected).all()):
+        half = module.dtype == torch.float16
+        remedy = "; set engine.dtype: bfloat16 or float32" if half else ": its weights are broken"
         raise WrongAttention(
-            "transformers' own attention gives numbers that are not finite: its weights are broken"
+            "transformers' own attention gives numbers that are not finite in "
+            f"{str(module.dtype).removeprefix('torch.')}{remedy}"
         )
     allowed = AGREES[module.dtype]
     gaps = (found - expected).abs().mean(-1) / expected.abs().mean(-1).clamp_min(1e-6)

@@ -1,6 +1,6 @@
 """Jobs for the engine loop, and the deltas that it returns step by step."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 from torch import Tensor
@@ -13,6 +13,12 @@ from local_engine.scheduling.request_metrics import Timing
 from local_engine.scheduling.sequence import Finish, Sequence
 
 Outcome = Finish | Literal["expired", "failed"]
+
+NO_NUMBERS: Final = (
+    "the model's logits for this answer are not numbers: values overflow, or weights are broken; "
+    "where engine.dtype is float16, set bfloat16 or float32"
+)
+"""The reason of an answer that failed for its logits."""
 
 
 class Beams(Struct, frozen=True, kw_only=True):

@@ -9,13 +9,14 @@ from torch import Tensor
 from local_engine.execution.beam_groups import BeamGroups, answers
 from local_engine.execution.beam_search import BeamSearch
 from local_engine.execution.draft_proposer import DraftProposer
-from local_engine.execution.jobs import Delta, Job, Outcome, ended
+from local_engine.execution.jobs import NO_NUMBERS, Delta, Job, Outcome, ended
 from local_engine.execution.model_runner import ChunkRows, Runner, StepRows
 from local_engine.execution.oom_backoff import Computed, OomBackoff
 from local_engine.execution.prompt_logits import PromptRows
 from local_engine.execution.row_drawing import DrawRequest, draw_tokens
 from local_engine.execution.step_sampler import SampledToken, StepSampler
 from local_engine.protocol.stats import NO_FOOTPRINT, Footprint, Stats
+from local_engine.sampling.sampler import NO_TOKEN
 from local_engine.scheduling.request_metrics import RequestMetrics
 from local_engine.scheduling.scheduler import Chunk, Scheduler
 from local_engine.scheduling.sequence import Sequence
@@ -211,19 +212,24 @@ class ModelLane:
     ) -> Delta:
         """Append the tokens, up to one that ends the answer."""
         job, sequence = draw.job, draw.job.sequence
+        if drawn[0].token == NO_TOKEN:
+            return Delta(id=sequence.id, outcome="failed", reason=NO_NUMBERS)
         first = sequence.generated == 0
         outcome: Outcome | None = None
         match: tuple[int, ...] = ()
         count = 0
+        reason = field = ""
         while outcome is None and count < len(drawn):
+            if drawn[count].token == NO_TOKEN:
+                outcome, reason = "failed", NO_NUMBERS
+                break
             sequence.tokens.append(drawn[count].token)
             outcome, match = ended(job, sequence.tokens)
             count += 1
         self.metrics.drew(sequence, count, now)
         self.metrics.drafted(len(draw.drafts), count - 1 if draw.drafts else 0)
-        reason = field = ""
-        if job.grammar is not None and (reason := job.grammar.failure):
-            outcome, field = "failed", job.grammar.field
+        if job.grammar is not None and job.grammar.failure:
+            outcome, reason, field = "failed", job.grammar.failure, job.grammar.field
         elif outcome is None and job.grammar is not None and job.grammar.over:
             outcome = "stop_sequence"
         cached = max((draw.parent or job).sequence.cached, 0)

@@ -21,7 +21,9 @@ from local_engine.ops.cuda_graphs import Capture, DecodeGraphs
 from local_engine.ops.experts import take_experts, use_product
 from local_engine.ops.kernels import TORCH, Kernels
 from local_engine.ops.layer_rules import LayerRule, check_layers, rules_of, take_over
+from local_engine.ops.npu.paged_cache import PagedCache
 from local_engine.ops.trial_log import trying
+from local_engine.ops.upload import Upload
 from local_engine.peft.lora_layers import group_rows
 from local_engine.scheduling.scheduler import Chunk
 from schemas.errors import InvalidConfig
@@ -79,6 +81,7 @@ class Runner:
         self.block_size = kernels.page
         self._cache = TORCH.cache(self.block_size)
         self._fused: FusedDecoder | None = None
+        self._upload = Upload(device)
         config = loaded.config
         try:
             check_layers(config)
@@ -204,15 +207,30 @@ class Runner:
             self._device,
         )
         self._adapt(laid)
-        packed = torch.tensor([ids, positions, slots], device=self._device)
-        plan = self._plan(packed[2], packed[1], groups, spans, shares)
-        keep = None if len(wanted) == len(ids) else torch.tensor(wanted or [0], device=self._device)
+        packed, keep, numbers = self._packed(
+            [*ids, *positions, *slots],
+            None if len(wanted) == len(ids) else wanted or [0],
+            self._cache.page_rows(shares) if isinstance(self._cache, PagedCache) else [],
+        )
+        plan = self._plan(packed[2], packed[1], groups, spans, shares, numbers)
         logits: Tensor | None = None
         if self.graphs is not None and keep is None and replaced is None:
             logits = self.graphs.logits(packed, plan)
         if logits is None:
             logits = self._run(packed[0], packed[1], keep, plan, replaced)
         return StepRows(kept=tuple(kept), logits=logits.float() if wanted else logits[:0].float())
+
+    def _packed(
+        self, lanes: list[int], wanted: list[int] | None, pages: list[int]
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return lanes as [3, T] int64, the wanted rows, and slots and pages for `Plan.numbers`.
+
+        lanes: ids, positions and slots. One copy to the device for all.
+        """
+        flat = self._upload([*lanes, *pages, *(wanted or ())])
+        count, end = len(lanes), len(lanes) + len(pages)
+        numbers = flat[count // 3 * 2 : end].to(torch.int32) if pages else None
+        return flat[:count].view(3, -1), None if wanted is None else flat[end:], numbers
 
     @torch.inference_mode()
     def copy(self, source: int, target: int) -> None:
@@ -317,6 +335,7 @@ class Runner:
         groups: tuple[Group, ...],
         spans: tuple[Span, ...],
         shares: tuple[Share, ...],
+        numbers: Tensor | None = None,
     ) -> Plan:
         return Plan(
             cache=self._cache,
@@ -328,4 +347,5 @@ class Runner:
             layer_params={},
             rules=self._rules,
             positions=positions,
+            numbers=numbers,
         )

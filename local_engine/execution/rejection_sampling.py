@@ -5,6 +5,8 @@ from the normalised max(p - q, 0). The result is distributed as p for any q
 (https://arxiv.org/abs/2211.17192, theorem 1).
 """
 
+from math import inf
+
 import torch
 from torch import Tensor
 
@@ -12,7 +14,7 @@ from local_engine.execution.step_sampler import SampledToken, SamplingState, Ste
 from local_engine.sampling.batch_params import SamplingRows
 from local_engine.sampling.counter_rng import exponentials, row_keys, uniforms
 from local_engine.sampling.exact_device import at
-from local_engine.sampling.sampler import probabilities, processed
+from local_engine.sampling.sampler import NO_TOKEN, probabilities, processed
 
 
 def verify(
@@ -22,7 +24,7 @@ def verify(
     drafts: tuple[int, ...],
     proposal: Tensor,
 ) -> list[SampledToken]:
-    """Return the accepted drafts and one more token.
+    """Return the accepted drafts and one more token; NO_TOKEN behind those before a broken row.
 
     logits: [1 + D, V] float32 rows of the model, after the answer's last token and each draft.
     proposal: [at least D, V] float32; its softmax is what the drafts were drawn from.
@@ -31,6 +33,8 @@ def verify(
     drawn: list[SampledToken] = []
     for place, draft in enumerate(drafts):
         row = logits[place : place + 1]
+        if not bool(row.amax() < inf):
+            return [*drawn, SampledToken(token=NO_TOKEN)]
         token = _accept_or_redraw(sampler, row, answer, place, draft, proposal[place])
         drawn.append(_drawn(row[0], token, answer.params.logprobs))
         if token != draft:

@@ -18,7 +18,7 @@ from local_engine.ops.trial_log import trying
 from local_engine.sampling.batch_params import RowOperator, SamplingRows
 from local_engine.sampling.exact_device import at
 from local_engine.sampling.logits_processors import Allowed
-from local_engine.sampling.sampler import Sampled, TokenLogprobs, sample
+from local_engine.sampling.sampler import NO_TOKEN, Sampled, TokenLogprobs, sample
 from local_engine.sampling.sampling_params import RowParams
 from local_engine.sampling.token_history import History
 from local_engine.scheduling.sequence import Sequence as TokenSequence
@@ -27,7 +27,7 @@ _log: Final = logging.getLogger("strowger.engine")
 
 
 class SampledToken(Struct, frozen=True, kw_only=True):
-    """One token. logprob, top: `None` and () if not requested.
+    """One token, or NO_TOKEN. logprob, top: `None` and () if not requested.
 
     top: (token id, log probability), best first, as many as requested.
     """
@@ -79,9 +79,10 @@ class StepSampler:
         """
         grammars = [one.grammar for one in batch]
         rows, sampled, tokens = self._drawn(logits, batch, grammars, ahead or [0] * len(batch))
-        rows.advance(tokens)
+        # An answer without a token ends in this step, whatever its history has then.
+        rows.advance([max(token, 0) for token in tokens] if NO_TOKEN in tokens else tokens)
         for grammar, token in zip(grammars, tokens, strict=True):
-            if grammar is not None:
+            if grammar is not None and token != NO_TOKEN:
                 grammar.advance(token)
         if sampled.logprobs is None:
             return [SampledToken(token=token) for token in tokens]

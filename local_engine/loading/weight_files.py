@@ -26,6 +26,9 @@ LFS = b"version https://git-lfs"
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
+COMPARED = 256
+"""Bytes at the beginning of a tensor, which two sets of weights share only if they are equal."""
+
 SHOWN = 3
 """Names in a message; further ones are counted."""
 
@@ -87,9 +90,17 @@ def read_weights(folder: Path) -> dict[str, StoredTensor]:
     Raises InvalidConfig for a file that is missing, cut off or of another kind.
     """
     if (folder / SINGLE).is_symlink() or (folder / SINGLE).exists():
-        return _header(folder, SINGLE)
+        found = _header(folder, SINGLE)
+        if (folder / INDEX).exists():
+            _refuse_others(folder, found)
+        return found
     if not (folder / INDEX).exists():
         raise _refused(folder, _without_weights(folder))
+    return {name: tensor for of in _shards(folder).values() for name, tensor in of.items()}
+
+
+def _shards(folder: Path) -> dict[str, dict[str, StoredTensor]]:
+    """Return the tensors of each file that the index names. Raises InvalidConfig."""
     index = read_json(folder, INDEX)
     try:
         shards = msgspec.convert(index, _Index).weight_map
@@ -103,14 +114,54 @@ def read_weights(folder: Path) -> dict[str, StoredTensor]:
             f"{len(absent)} of {len(names)} weight files are missing: {listed(absent)}; "
             "download it again",
         )
-    found: dict[str, StoredTensor] = {}
-    for name in names:
-        found |= _header(folder, name)
+    files = {name: _header(folder, name) for name in names}
+    found = {tensor for of in files.values() for tensor in of}
     if lacking := [tensor for tensor in shards if tensor not in found]:
         raise _refused(
             folder,
             f"{INDEX} names weights that the files lack: {listed(lacking)}; download it again",
         )
+    return files
+
+
+def _refuse_others(folder: Path, found: dict[str, StoredTensor]) -> None:
+    """Refuse a folder whose index names other weights than the single file has.
+
+    transformers takes the single file, other engines the index. An index without its files, left
+    by a download of one set, decides nothing. The first bytes of each tensor are compared.
+    """
+    try:
+        shards = _shards(folder)
+    except InvalidConfig:
+        return
+    others = {tensor: name for name, of in shards.items() for tensor in of}
+    equal = others.keys() == found.keys() and all(
+        (one := shards[others[name]][name]).shape == tensor.shape and one.dtype == tensor.dtype
+        for name, tensor in found.items()
+    )
+    if equal:
+        first = _beginnings(folder, SINGLE, found)
+        for name, of in shards.items():
+            equal = equal and all(
+                start == first[key] for key, start in _beginnings(folder, name, of).items()
+            )
+    if not equal:
+        raise _refused(
+            folder,
+            f"it has two sets of weights that differ, {SINGLE} and the {len(shards)} files of "
+            f"{INDEX}; remove the one that is not the model's",
+        )
+
+
+def _beginnings(folder: Path, name: str, tensors: dict[str, StoredTensor]) -> dict[str, bytes]:
+    """Return the first COMPARED bytes of each of a file's tensors."""
+    with (folder / name).open("rb") as file:
+        start = 8 + _length(file.read(8), "little")
+        found: dict[str, bytes] = {}
+        for key, tensor in tensors.items():
+            first, last = tensor.data_offsets
+            file.seek(start + first)
+            found[key] = file.read(min(COMPARED, last - first))
     return found
 
 

@@ -5,6 +5,9 @@ neighbours: noise is keyed by token id, masses are summed as integers, and the n
 changes the time, never the choice.
 """
 
+from math import inf
+from typing import Final
+
 import torch
 from msgspec import Struct
 from torch import Tensor
@@ -36,8 +39,13 @@ class TokenLogprobs(Struct, frozen=True, kw_only=True):
     top_ids: Tensor
 
 
+NO_TOKEN: Final = -1
+"""Drawn from a row whose logits are not numbers."""
+
+
 class Sampled(Struct, frozen=True, kw_only=True):
-    """ids: int64 [B], on the logits' device or, if all were drawn there, the host.
+    """ids: int64 [B], on the logits' device or, if all were drawn there, the host; NO_TOKEN for
+        rows with a NaN or an infinite logit.
     logprobs: `None` if no row requested them.
     """
 
@@ -48,8 +56,8 @@ class Sampled(Struct, frozen=True, kw_only=True):
 def sample(logits: Tensor, rows: SamplingRows, allowed: Allowed | None = None) -> Sampled:
     """Draw one token per row.
 
-    logits: [B, V] float16, bfloat16 or float32, finite or -inf, unchanged; a row that is -inf
-        throughout gets some token. B may be 0.
+    logits: [B, V] float16, bfloat16 or float32, unchanged; a row that is -inf throughout gets
+        some token, one that has a NaN or +inf gets NO_TOKEN. B may be 0.
     rows: B rows, in the order of the logits; call `rows.advance(tokens)` before the next step.
     allowed: the tokens that a grammar permits; only for rows that have one.
 
@@ -67,10 +75,11 @@ def sample(logits: Tensor, rows: SamplingRows, allowed: Allowed | None = None) -
     values = processed(raw, rows, allowed, overwrite=requested is None and raw is not logits)
     peaks = block_maxima(values)
     ids = _draw(values, peaks, rows)
+    drawn = ids.masked_fill(at(~(peaks.amax(-1) < inf), ids.device), NO_TOKEN)
     if requested is None:
-        return Sampled(ids=ids, logprobs=None)
+        return Sampled(ids=drawn, logprobs=None)
     peaks = peaks if values is raw else block_maxima(raw)
-    return Sampled(ids=ids, logprobs=_logprobs(raw, peaks, ids, requested))
+    return Sampled(ids=drawn, logprobs=_logprobs(raw, peaks, ids, requested))
 
 
 def processed(

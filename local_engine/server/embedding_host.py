@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from local_engine.config import EngineConfig, ModelConfig
 from local_engine.device import DTYPES, choose_device, probe
-from local_engine.embeddings.embedding_lane import EmbeddingLane
+from local_engine.embeddings.embedding_lane import NO_NUMBERS, EmbeddingLane
 from local_engine.embeddings.encoder import EmbeddingEncoder, EmbeddingShape
 from local_engine.embeddings.request_reader import TextReader
 from local_engine.embeddings.sentence_transformers import read_config
@@ -21,6 +21,7 @@ from local_engine.loading.model_paths import model_folder
 from local_engine.server.model_host import STEP_TOKENS
 from local_engine.server.tokenizer_fit import refuse_other_tokenizer
 from local_engine.text.tokenizer import Tokenizer
+from schemas.errors import InvalidConfig
 
 
 class Embedder(Struct, frozen=True, kw_only=True, eq=False):
@@ -84,7 +85,9 @@ def _build_embedder(
     )
     shape = msgspec.structs.replace(shape, longest=longest)
     with torch.inference_mode():
-        encoder.embed([[0] * min(8, shape.longest)], [0])
+        vectors = encoder.embed([[0] * min(8, shape.longest)], [0])
+    if not bool(vectors.isfinite().all()):
+        raise InvalidConfig((f"the model at {path} cannot be served: {NO_NUMBERS}",))
     lane = EmbeddingLane(
         encoder,
         max_step_tokens=config.max_step_tokens or STEP_TOKENS[device],

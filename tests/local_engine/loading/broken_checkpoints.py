@@ -132,6 +132,18 @@ def sharded(*more: Spoil) -> Spoil:
     return spoil
 
 
+def doubled(change: Callable[[dict[str, Tensor]], object] = dict) -> Spoil:
+    """Split the weights into two files with an index, and keep the single file, changed."""
+
+    def spoil(folder: Path) -> None:
+        found = load_file(folder / SINGLE)
+        sharded()(folder)
+        change(found)
+        save_file(found, folder / SINGLE, metadata={"format": "pt"})
+
+    return spoil
+
+
 def shard(number: int) -> str:
     return f"model-0000{number}-of-00002.safetensors"
 

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from local_engine.config import ModelConfig
+from local_engine.config import DTypeName, ModelConfig
 from local_engine.server.embedding_host import host_embedders
 from local_engine.server.model_host import host
 from schemas.errors import InvalidConfig
@@ -16,10 +16,15 @@ QUANTIZED = r"its weights are quantized \({}.*\); this engine computes weights i
 ELSEWHERE = "serve it with another engine"
 
 
-def refusal(folder: Path, task: Literal["generate", "embed"] = "generate") -> str:
+def refusal(
+    folder: Path,
+    task: Literal["generate", "embed"] = "generate",
+    *,
+    dtype: DTypeName = "float32",
+) -> str:
     """The sentence with which an engine refuses the folder."""
     model = ModelConfig(name="tiny", path=str(folder), task=task)
-    chosen = msgspec.structs.replace(config(folder), models=(model,))
+    chosen = msgspec.structs.replace(config(folder), models=(model,), dtype=dtype)
     start = host_embedders if task == "embed" else host
     with pytest.raises(InvalidConfig) as refused:
         start(chosen, lambda _: None)

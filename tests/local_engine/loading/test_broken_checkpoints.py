@@ -29,6 +29,7 @@ from tests.local_engine.loading.broken_checkpoints import (
     dangling,
     described,
     described_apart,
+    doubled,
     emptied,
     file,
     folder_for_file,
@@ -121,6 +122,14 @@ FILES: dict[str, tuple[Spoil, str]] = {
     ),
     "an index without an index": (sharded(file(INDEX, {})), f"{INDEX} is not an index of weights"),
     "an index that is cut off": (sharded(cut(INDEX, 0.5)), f"{INDEX} is not JSON"),
+    "two sets of weights": (
+        doubled(lambda found: found[DOWN].mul_(2)),
+        f"has two sets of weights that differ, {SINGLE} and the 2 files of {INDEX}; remove the one",
+    ),
+    "two sets of weights, one quantized": (
+        doubled(lambda found: found.update({DOWN: found[DOWN].to(torch.int8)})),
+        f"has two sets of weights that differ, {SINGLE} and the 2 files of {INDEX}; remove the one",
+    ),
     "an empty folder": (emptied, "the folder has no config.json"),
     "pickles only": (
         only("pytorch_model.bin"),
@@ -295,6 +304,11 @@ WHOLE: dict[str, Spoil] = {
         added({"model.layers.2.mlp.down_proj.weight": torch.ones(4, 4)})(folder),
     ),
     "two files with an index": sharded(),
+    "the same weights twice": doubled(),
+    "an index whose files are gone": lambda folder: (
+        doubled()(folder),
+        removed(shard(1))(folder),
+    ),
     "a description that all is float": all_float,
     "a quantization of nothing": config(quantization_config=None),
     "a cache that is quantized": file(
