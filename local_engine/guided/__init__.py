@@ -1,1 +1,1 @@
-"""Guided decoding: grammars, and tool calls in the text of an answer."""
+"""Guided decoding: grammars for the engine's answers."""

@@ -268,9 +268,12 @@ class AnswerStream:
             self._unshown_logprobs = ()
         return events
 
-    def _flush_parser(self, parser: OutputParser) -> list[Event]:
-        """Return the rest of the answer and the log probability of the token that ends its text."""
-        events = self._with_logprobs(parser.close(), ())
+    def _flush_parser(self, parser: OutputParser, *, cut: bool) -> list[Event]:
+        """Return the rest of the answer and the log probability of the token that ends its text.
+
+        cut: see OutputParser.close.
+        """
+        events = self._with_logprobs(parser.close(cut=cut), ())
         if self._unshown_logprobs and self._in_text:
             events.append(TextDelta(text="", index=self.index, logprobs=self._unshown_logprobs))
         return events
@@ -281,7 +284,7 @@ class AnswerStream:
         added: list[Event] = [TextDelta(text=suffix, index=self.index)] if suffix else []
         reason: FinishReason = REASON[finish]
         if self._parser is not None:
-            added = self._flush_parser(self._parser)
+            added = self._flush_parser(self._parser, cut=finish != "eos_token")
             if self._parser.calls and reason == "stop":
                 reason = "tool_calls"
         return [

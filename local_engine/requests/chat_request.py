@@ -2,11 +2,13 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
+from local_engine.answer_formats.catalogue import HARMONY, format_of
+from local_engine.answer_formats.formats import ToolFormat
+from local_engine.answer_formats.reasoning import Thinking, thinking_of
 from local_engine.child_process.messages import Guide
 from local_engine.child_process.text_encoder import Offload
 from local_engine.guided.compiler import GuideCompiler
-from local_engine.guided.tool_call_formats import ToolFormat, format_of
-from local_engine.requests.output_parser import OutputFormat, Thinking, thinking_of
+from local_engine.requests.output_parser import OutputFormat
 from local_engine.requests.response_constraints import body_of, guide_of
 from local_engine.text.control_tokens import Rendered
 from local_engine.text.text_length import Reach
@@ -79,7 +81,7 @@ class ChatReader:
             callable_,
             choice,
             guided=body is not None or not parallel or self._holds_calls,
-            thinks=not begun,
+            begun=begun,
         )
         guide = guide_of(
             output_format,
@@ -88,9 +90,8 @@ class ChatReader:
             parallel=parallel,
             spell=self._spell,
         )
-        plain = output_format.thinking is None and output_format.tools is None
         return PreparedChat(
-            prompt=prompt, guide=guide, output_format=None if plain else output_format
+            prompt=prompt, guide=guide, output_format=None if output_format.plain else output_format
         )
 
     def _output_format(
@@ -100,36 +101,44 @@ class ChatReader:
         choice: ToolChoice | UnsetType,
         *,
         guided: bool,
-        thinks: bool,
+        begun: str,
     ) -> OutputFormat:
         """guided: a grammar must write the calls even if no function is strict.
 
-        thinks: the answer can begin with reasoning.
+        begun: the beginning of the answer, as the client wrote it; such an answer can only go on
+        with reasoning, not begin with it.
         """
         end = prompt.rstrip()
-        thinking = self._thinking if thinks else None
-        if thinking is not None and end.endswith(thinking.close):
-            thinking = None
+        thinking = self._thinking
+        opened = False
+        if thinking is not None:
+            opened = end.endswith(thinking.open) or (thinking.assumed and not begun)
+            if begun:
+                opened = begun.rfind(thinking.open) > begun.rfind(thinking.close)
+            if end.endswith(thinking.close) or (begun and not opened):
+                thinking, opened = None, False
         required = bool(tools) and choice is not UNSET and choice.mode in {"required", "named"}
         format = self._format if tools else None
+        channels = self._format is HARMONY
         return OutputFormat(
             thinking=thinking,
-            opened=thinking is not None and end.endswith(thinking.open),
+            opened=bool(begun) if channels else opened,
+            channels=channels,
             tools=format,
-            names=frozenset(tool.name for tool in tools),
+            functions={tool.name: tool.parameters for tool in tools},
             guaranteed=bool(tools) and (guided or required or any(tool.strict for tool in tools)),
             required=required,
-            literals=self._literals(thinking, format),
+            literals=self._literals(thinking, HARMONY if channels else format),
         )
 
     def _literals(self, thinking: Thinking | None, format: ToolFormat | None) -> dict[int, str]:
-        """Return the markers that are special tokens; a decoder leaves out their text."""
-        markers = [] if thinking is None else [thinking.open, thinking.close]
-        markers += [] if format is None else [format.open, format.close]
-        found = {self._tokenizer.token_of(marker): marker for marker in markers if marker}
+        """Return the marks that are special tokens; a decoder leaves out their text."""
+        marks = [] if thinking is None else [*thinking.spellings]
+        marks += [] if format is None else [*format.spellings]
+        found = {self._tokenizer.token_of(mark): mark for mark in marks}
         return {
-            token: marker
-            for token, marker in found.items()
+            token: mark
+            for token, mark in found.items()
             if token is not None and not self._tokenizer.decode([token])
         }
 

@@ -3,22 +3,22 @@
 Syntax: https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, cast
 
 import msgspec
 from llguidance import regex_to_lark
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from local_engine.answer_formats.catalogue import HARMONY
+from local_engine.answer_formats.formats import ToolFormat
+from local_engine.answer_formats.reasoning import Thinking
 from local_engine.child_process.messages import Guide, Part
 from local_engine.guided.compiler import quote
-from local_engine.guided.tool_call_formats import ToolFormat
-from local_engine.requests.output_parser import OutputFormat, Thinking
+from local_engine.requests.call_grammars import PROSE, CallGrammar, GrammarFunction, Spell
+from local_engine.requests.output_parser import OutputFormat
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, ResponseFormat
-
-MOST_CALLS = 16
-"""Most tool calls in one answer that a grammar writes."""
 
 MAX_GBNF = 16 * 1024
 """Characters; the translation to lark is plain Python and slow for many rules."""
@@ -39,11 +39,6 @@ https://github.com/guidance-ai/llguidance/blob/main/docs/json_schema.md#whitespa
 
 _OPTIONS = "x-guidance"
 """Key under which a schema overrides the layout."""
-
-_PROSE = r"/(.|\n)+/"
-
-Spell = Callable[[str], str]
-"""Converts a marker of the model to lark."""
 
 
 class Body(Struct, frozen=True, kw_only=True):
@@ -103,12 +98,12 @@ def guide_of(
     format = output_format.tools if output_format.guaranteed else None
     if body is None and format is None:
         return None
-    rules = (
-        []
-        if output_format.thinking is None
-        else _thinking(output_format.thinking, output_format.opened, spell)
-    )
-    think = "think " if output_format.thinking is not None else ""
+    rules: list[str] = []
+    think = ""
+    if output_format.channels:
+        rules, think = _channels(spell), "think "
+    elif output_format.thinking is not None:
+        rules, think = _thinking(output_format.thinking, output_format.opened, spell), "think "
     parts: list[Part] = []
     if body is not None:
         rules.append(f"body: {body.rule}")
@@ -119,7 +114,7 @@ def guide_of(
         parts += arguments
     rules.append(f"start: {think}{_answer(output_format, body, parallel)}")
     return Guide(
-        lark="\n".join([*rules, f"PROSE: {_PROSE}", f"BLANKS: /{_BLANKS}/"]),
+        lark="\n".join([*rules, f"PROSE: {PROSE}", f"BLANKS: /{_BLANKS}/"]),
         parts=tuple(parts),
         client="" if body is None else body.client,
         gbnf=body is not None and body.gbnf,
@@ -135,11 +130,23 @@ def _answer(output_format: OutputFormat, body: Body | None, parallel: bool) -> s
         return "calls"
     if body is not None:
         return "(calls | body)"
+    if format is HARMONY:
+        return "(calls | final PROSE?)"
     if format.bare:
-        return r"(calls | /[^{\s](.|\n)*/)?"
-    if format.listed:
-        return "(opening listed PROSE? | PROSE)?"
-    return f"(opening call_close){'*' if parallel else '?'} PROSE?"
+        return r"(calls | /[^{\[\s](.|\n)*/)?"
+    if format.section:
+        return "(opening opened PROSE? | PROSE)?"
+    return f"(opening opened){'*' if parallel else '?'} PROSE?"
+
+
+def _channels(spell: Spell) -> list[str]:
+    """Return the rules for harmony: `think` for its reasoning, and `final` before a text."""
+    channel, message = spell("<|channel|>"), spell("<|message|>")
+    again = f'{spell("<|end|>")} {spell("<|start|>")} "assistant"'
+    return [
+        f'think: ({channel} "analysis" {message} PROSE? {again})?',
+        f'final: {channel} "final" {message}',
+    ]
 
 
 def _thinking(markers: Thinking, opened: bool, spell: Spell) -> list[str]:
@@ -159,33 +166,31 @@ def _until(marker: str) -> str:
 def _calls(
     format: ToolFormat, tools: Sequence[FunctionTool], parallel: bool, spell: Spell
 ) -> tuple[list[str], list[Part]]:
-    """Return the rules for `calls` and `opening`, and each function's arguments."""
-    rules: list[str] = []
+    """Return the rules of calls, and each function's arguments."""
+    functions: list[GrammarFunction] = []
     parts: list[Part] = []
     for place, tool in enumerate(tools):
         field = f"tools[{place}].function.parameters"
-        head = f'{{"name": {_encode(tool.name).decode()}, "{format.key}": '
         rule = _arguments(tool, field)
-        rules.append(f'call_{place}: {quote(head)} args_{place} "}}"')
-        rules.append(f"args_{place}: {rule}")
+        schema = {} if tool.parameters is UNSET else _schema(tool.parameters, field)
+        functions.append(GrammarFunction(name=tool.name, schema=schema, rule=rule))
         parts.append(Part(field=field, lark=f"start: {rule}"))
-    rules.append("call: " + " | ".join(f"call_{place}" for place in range(len(tools))))
-    between = quote(format.between)
+    if format is HARMONY:
+        return _harmony_calls(functions, spell), parts
+    grammar = CallGrammar(format, spell=spell, json_rule=lambda schema: _json(schema, strict=False))
+    return grammar.rules(functions, parallel=parallel), parts
 
-    def several(one: str) -> str:
-        return f"{one} ({between} {one}){{0,{MOST_CALLS - 1}}}" if parallel else one
 
-    if format.open and not format.bare:
-        rules.append(_until(spell(format.open)).format(name="opening"))
-    if format.listed:
-        rules.append(f'listed: "[" {several("call")} "]"')
-        rules.append(f"calls: {spell(format.open)} listed")
-    elif format.close:
-        rules.append(f'call_close: "\\n" call "\\n" {spell(format.close)}')
-        rules.append(f"calls: {several(f'{spell(format.open)} call_close')}")
-    else:
-        rules.append(f"calls: {several('call')}")
-    return rules, parts
+def _harmony_calls(functions: Sequence[GrammarFunction], spell: Spell) -> list[str]:
+    """Harmony has one call per answer: the model stops after it."""
+    json = f'{spell("<|constrain|>")} "json" {spell("<|message|>")}'
+    rules = [
+        f"call_{place}: {quote(f'commentary to=functions.{one.name} ')} {json} args_{place}"
+        for place, one in enumerate(functions)
+    ]
+    rules += [f"args_{place}: {one.rule}" for place, one in enumerate(functions)]
+    calls = " | ".join(f"call_{place}" for place in range(len(functions)))
+    return [*rules, f"calls: {spell('<|channel|>')} ({calls})"]
 
 
 def _arguments(tool: FunctionTool, field: str) -> str:

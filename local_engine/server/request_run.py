@@ -247,7 +247,7 @@ class RequestRun:
         prompt = sum(len(prompt) for prompt in self._request.prompts) + self._replayed
         completion = sum(choice.answer.count for choice in self._choices) - self._replayed
         output_format = self._request.output_format
-        reasons = output_format is not None and output_format.thinking is not None
+        reasons = output_format is not None and output_format.reasons
         return Usage(
             prompt_tokens=prompt,
             completion_tokens=completion,

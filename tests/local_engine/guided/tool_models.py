@@ -33,7 +33,7 @@ TALKERS = {
     ),
     "generic": Talker(template=_TOOLS + _TURNS + _GO, markers={}),
     "thinker": Talker(
-        template=_TOOLS + "{# <tool_call> </think> #}" + _TURNS + _GO,
+        template=_TOOLS + "{# <tool_call> <think> </think> #}" + _TURNS + _GO,
         markers={"<think>": False, "</think>": False, "<tool_call>": True, "</tool_call>": True},
     ),
     "opened": Talker(

@@ -5,16 +5,18 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET, structs
 
-from local_engine.guided.tool_call_formats import HERMES
-from local_engine.requests.output_parser import OutputFormat, OutputParser, Thinking, thinking_of
+from local_engine.answer_formats.catalogue import HERMES
+from local_engine.answer_formats.reasoning import Thinking, thinking_of
+from local_engine.requests.output_parser import OutputFormat, OutputParser
 from schemas.answers import Fold
 from schemas.events import ReasoningDelta
 
 THINK = Thinking(open="<think>", close="</think>")
 CALL = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
-FORM = OutputFormat(thinking=THINK, tools=HERMES, names=frozenset({"now"}))
-OPENED = OutputFormat(thinking=THINK, opened=True, tools=HERMES, names=frozenset({"now"}))
+FORM = OutputFormat(thinking=THINK, tools=HERMES, functions={"now": UNSET})
+OPENED = OutputFormat(thinking=THINK, opened=True, tools=HERMES, functions={"now": UNSET})
 
 Parsed = tuple[str, str, int]
 """Reasoning, text, calls."""
@@ -86,7 +88,11 @@ def test_reasoning_is_streamed() -> None:
 
 @pytest.mark.parametrize(
     ("template", "thinking"),
-    [("{{ x.split('</think>')[-1] }}", THINK), ("{{ messages }}", None)],
+    [
+        ("<think>{{ x.split('</think>')[-1] }}", THINK),
+        ("{{ x.split('</think>')[-1] }}", structs.replace(THINK, assumed=True)),
+        ("{{ messages }}", None),
+    ],
 )
 def test_the_chat_template_shows_whether_a_model_reasons(
     template: str, thinking: Thinking | None

@@ -5,20 +5,23 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
-from local_engine.guided.tool_call_formats import (
+from local_engine.answer_formats.call_parser import ToolCallParser
+from local_engine.answer_formats.calls import Functions
+from local_engine.answer_formats.catalogue import (
     GENERIC,
     HERMES,
     LLAMA,
     MISTRAL,
-    ToolFormat,
+    MISTRAL_NAMED,
+    QWEN_XML,
     format_of,
 )
-from local_engine.guided.tool_call_parser import ToolCallParser
+from local_engine.answer_formats.formats import ToolFormat
 from schemas.events import Event, TextDelta, ToolDelta
 
-NAMES = frozenset({"weather", "now"})
+FUNCTIONS = Functions({"weather": UNSET, "now": UNSET})
 CITY = '{"city": "a \\"}</tool_call>] ö"}'
 
 
@@ -35,6 +38,7 @@ class Case(Struct, frozen=True, kw_only=True):
     expected: Parsed
     guaranteed: bool = False
     required: bool = False
+    cut: bool = False
 
 
 def calls(*found: tuple[str, str], text: str = "") -> Parsed:
@@ -97,7 +101,7 @@ CASES = {
     "unknown function": Case(
         format=HERMES,
         text=hermes("delete", "{}"),
-        expected=Parsed(text=hermes("delete", "{}")),
+        expected=calls(("delete", "{}")),
     ),
     "arguments are not an object": Case(
         format=HERMES, text=hermes("now", "[1]"), expected=Parsed(text=hermes("now", "[1]"))
@@ -132,9 +136,10 @@ CASES = {
     "llama, cut short": Case(
         format=LLAMA,
         text=f'{BARE}; {{"name": "now',
-        expected=calls(*BOTH, text='{"name": "now'),
+        expected=calls(*BOTH),
         guaranteed=True,
         required=True,
+        cut=True,
     ),
     "generic": Case(format=GENERIC, text=BARE, expected=calls(*BOTH)),
 }
@@ -142,10 +147,10 @@ CASES = {
 
 def read(case: Case, pieces: Sequence[str]) -> list[Event]:
     reader = ToolCallParser(
-        case.format, NAMES, guaranteed=case.guaranteed, required=case.required, index=3
+        case.format, FUNCTIONS, guaranteed=case.guaranteed, required=case.required, index=3
     )
     events = [event for piece in pieces for event in reader.feed(piece)]
-    events += reader.close()
+    events += reader.close(cut=case.cut)
     assert reader.calls == len({event.tool for event in events if isinstance(event, ToolDelta)})
     return events
 
@@ -223,9 +228,9 @@ def test_arguments_guaranteed_by_a_grammar_are_streamed() -> None:
     ("template", "format"),
     [
         ("{{ '<tool_call>' }}", HERMES),
-        ("{{ '<tool_call>\n<function=' }}", GENERIC),
+        ("{{ '<tool_call>\n<function=x><parameter=y>' }}", QWEN_XML),
         ("[TOOL_CALLS]", MISTRAL),
-        ("[TOOL_CALLS]{{ name }}[ARGS]", GENERIC),
+        ("[TOOL_CALLS]{{ name }}[ARGS]", MISTRAL_NAMED),
         ("<|python_tag|>", LLAMA),
         ('{"name": function name, "parameters": dictionary of argument name', LLAMA),
         ("{{ tools }}", GENERIC),

@@ -1,0 +1,1 @@
+"""The formats in which models write answers: reasoning, text and tool calls."""
