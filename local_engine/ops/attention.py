@@ -79,6 +79,8 @@ class Plan(Struct, kw_only=True, eq=False):
     rules:  what the model's code gives its attention only as a mask, or not at all.
     positions: [T] int64, of the packed tokens in their sequences; needed where a rule scales.
     calls:  how often each layer has attended, if they are counted.
+    numbers: int32, for caches that read them so: the slots, then as many pages per sequence as the
+            longest one has, padded with 0. `None`: the cache makes its own from `shares`.
     """
 
     cache: "LayerCaches"
@@ -91,6 +93,7 @@ class Plan(Struct, kw_only=True, eq=False):
     rules: Mapping[int, LayerRule] = NO_RULES
     positions: Tensor | None = None
     calls: dict[int, int] | None = None
+    numbers: Tensor | None = None
 
 
 class LayerCaches(Protocol):

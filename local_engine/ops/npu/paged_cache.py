@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from torch import Tensor
 from torch.nn.functional import pad
 
-from local_engine.ops.attention import AttentionParams, Plan, attend_rows
+from local_engine.ops.attention import AttentionParams, Plan, Share, attend_rows
 from local_engine.ops.device_faults import REFUSALS
 from local_engine.ops.kernel_guards import Guard, in_use, refused
 
@@ -149,6 +149,10 @@ class PagedCache:
                 flat = tensor.view(-1, *tensor.shape[2:])
                 flat[target : target + count] = flat[source : source + count]
 
+    def page_rows(self, shares: tuple[Share, ...]) -> list[int]:
+        """Return the pages for `Plan.numbers`."""
+        return padded(shares)
+
     @property
     def layers(self) -> int:
         return len(self._layers)
@@ -197,17 +201,29 @@ def fits(
 
 
 def tables_of(plan: Plan) -> Tables:
-    longest = max(len(share.blocks) for share in plan.shares)
-    pages = [[*share.blocks, *[0] * (longest - len(share.blocks))] for share in plan.shares]
-    ends: list[int] = []
+    count, ends = len(plan.slots), list[int]()
     for share in plan.shares:
         ends.append(share.count + (ends[-1] if ends else 0))
+    numbers = plan.numbers
+    if numbers is None:
+        pages = torch.tensor(padded(plan.shares), device=plan.slots.device)
+        numbers = torch.cat((plan.slots, pages)).to(torch.int32)
     return Tables(
-        pages=torch.tensor(pages, dtype=torch.int32, device=plan.slots.device),
-        slots=plan.slots.to(torch.int32),
+        pages=numbers[count:].view(len(plan.shares), -1),
+        slots=numbers[:count],
         ends=ends,
         keys=[share.keys for share in plan.shares],
     )
+
+
+def padded(shares: tuple[Share, ...]) -> list[int]:
+    """Return the sequences' pages, one after the other, each padded with 0 to the longest."""
+    longest = max(len(share.blocks) for share in shares)
+    pages: list[int] = []
+    for share in shares:
+        pages += share.blocks
+        pages += [0] * (longest - len(share.blocks))
+    return pages
 
 
 def write_by_index(key: Tensor, value: Tensor, keys: Tensor, values: Tensor, slots: Tensor) -> None:

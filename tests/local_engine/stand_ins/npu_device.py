@@ -46,6 +46,7 @@ MOVES = _named("""
 """)
 """Operators that only move data: any dtype, and copies between host and device."""
 
+UPLOADS = _named("_to_copy copy_ _copy_from_and_resize")
 SCALARS = _named("""
     add.Tensor add_.Tensor add.out sub.Tensor sub_.Tensor sub.out mul.Tensor mul_.Tensor mul.out
     div.Tensor div_.Tensor div.out div.Tensor_mode div_.Tensor_mode div.out_mode rsub.Tensor
@@ -59,6 +60,9 @@ _hosted: dict[int, tuple[StorageWeakRef, torch.UntypedStorage]] = {}
 _library: list[Library] = []
 launched: dict[str, int] = {}
 """How often the device ran each operator."""
+
+UPLOAD = "host to device"
+"""Counted in `launched` as well: copies of the host's tensors, whatever operator makes them."""
 
 refused: set[str] = set()
 """Operators that the device refuses now, for tests."""
@@ -240,6 +244,8 @@ def _computed(name: str, op: OpOverload, *args: object, **keywords: object) -> o
         given.append((one, on_host(one)))
         return given[-1][1]
 
+    if name in UPLOADS and to_npu and any(_of_host(one) for one in args):
+        launched[UPLOAD] = launched.get(UPLOAD, 0) + 1
     if "device" in keywords:
         keywords["device"] = torch.device("cpu")
     keywords.pop("pin_memory", None)
@@ -264,6 +270,10 @@ def _computed(name: str, op: OpOverload, *args: object, **keywords: object) -> o
         return on_npu(one)
 
     return tree_map(back, result)
+
+
+def _of_host(one: object) -> bool:
+    return isinstance(one, Tensor) and one.device.type != NPU
 
 
 def _grown(tensor: Tensor, host: Tensor) -> Tensor:
