@@ -102,8 +102,7 @@ _MOST_GATHERED = 16
 """Calls of `add` until the thread gets their lines without `hand_over`."""
 
 _Batch = tuple[list[bytes], int] | threading.Event | None
-"""Lines as text with their number, an event that marks a place among them, or the end."""
-"""Pieces to write; an event to set; `None` to end."""
+"""Lines as text with their number; an event to set when all before it are written; `None`: end."""
 
 
 class AccessLog:

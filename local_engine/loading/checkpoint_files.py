@@ -20,7 +20,7 @@ from schemas.errors import InvalidConfig
 CONFIG = "config.json"
 
 DEFAULT_CONTEXT = 2048
-"""Tokens, for a model that does not state its positions."""
+"""Tokens of context of a model whose config does not say how many positions it has."""
 
 TOKENIZERS = (
     *("tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),

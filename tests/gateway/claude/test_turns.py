@@ -96,9 +96,9 @@ async def test_a_tool_may_say_nothing(rig: Rig, model: str) -> None:
     tool = {"type": "function", "function": {"name": "f"}}
     made = await send(rig, "chat", model, turns, tools=[tool])
 
-    told = model == "bedrock"
-    assert made == (["messages[].content:blank_result"] if told else [])
-    assert ("(no content)" in json.dumps(rig.sent)) is told
+    repaired = model == "bedrock"
+    assert made == (["messages[].content:blank_result"] if repaired else [])
+    assert ("(no content)" in json.dumps(rig.sent)) is repaired
 
 
 @pytest.mark.parametrize("surface", SURFACES)
