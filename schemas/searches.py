@@ -104,15 +104,29 @@ def citations_field(cited: Sequence[Cited]) -> dict[str, Raw]:
 
 
 def searches_of(fields: Mapping[str, Raw]) -> tuple[Search, ...]:
-    """Return the searches among an answer's fields; or one that found what the answer cites.
+    """Return the searches among an answer's fields."""
+    raw = fields.get(SEARCHES)
+    return () if raw is None else _searches.decode(raw)
+
+
+def whole_searches_of(fields: Mapping[str, Raw]) -> tuple[Search, ...]:
+    """Return the searches of a whole answer, or one that found what the answer cites.
 
     A vendor of chat completions says what was found, and not that it searched.
     """
-    raw = fields.get(SEARCHES)
-    if raw is not None:
-        return _searches.decode(raw)
+    if SEARCHES in fields:
+        return searches_of(fields)
     found = {one.url: Found(url=one.url, title=one.title) for one in citations_of(fields)}
     return (Search(results=tuple(found.values())),) if found else ()
+
+
+def with_results(searches: Sequence[Search], cited: Sequence[Cited]) -> Sequence[Search]:
+    """Return the searches; if no result is known, the last one found what is cited."""
+    if not searches or any(one.results for one in searches):
+        return searches
+    found = {one.url: Found(url=one.url, title=one.title) for one in cited}
+    last = Search(queries=searches[-1].queries, results=tuple(found.values()))
+    return (*searches[:-1], last)
 
 
 def citations_of(fields: Mapping[str, Raw]) -> tuple[Cited, ...]:

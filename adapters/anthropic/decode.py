@@ -34,9 +34,11 @@ from adapters.anthropic.wire import (
 from adapters.base import Endpoint
 from adapters.decoder_limits import BLOCKS, NOTES, check_room
 from adapters.openai.wire import NULL, UNREADABLE
+from adapters.web_search.answers import citations_of_blocks, searches_of_blocks
 from schemas import events as ours
 from schemas.errors import GatewayError, UpstreamBroken
 from schemas.events import FinishReason
+from schemas.searches import citations_field, searches_field
 
 FINISH: Mapping[str, FinishReason] = {
     "end_turn": "stop",
@@ -60,6 +62,9 @@ EVENTS = frozenset(
     }
 )
 """Events that carry content."""
+
+SEARCHING = frozenset({"server_tool_use", "web_search_tool_result"})
+"""Blocks of a search."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -200,7 +205,14 @@ class AnthropicDecoder:
 
     def _close(self, block: OpenBlock) -> list[ours.Event]:
         found = block.close()
-        return [*found, ours.NativeDelta()] if self._native else found
+        if self._native:
+            return [*found, ours.NativeDelta()]
+        if block.kind == "web_search_tool_result":
+            blocks = [one.whole() for one in self._in_order() if one.kind in SEARCHING]
+            fields = searches_field(searches_of_blocks(blocks))
+            self._fields |= fields
+            return [*found, ours.OpaqueDelta(fields=fields)]
+        return found
 
     def _showing(self, found: list[ours.Event]) -> list[ours.Event]:
         """Note whether the events contain more than reasoning, which alone is not an answer."""
@@ -239,6 +251,9 @@ class AnthropicDecoder:
         if not self._stream if self._native else self._exceeds_openai():
             blocks = [block.whole() for block in self._in_order()]
             self._fields[CONTENT_BLOCKS] = Raw(_encode(blocks))
+            if not self._native:
+                cited = citations_of_blocks(blocks)
+                self._fields |= citations_field(cited) if cited else {}
         if self._fields:
             found.append(ours.OpaqueDelta(fields=self._fields))
         found.append(

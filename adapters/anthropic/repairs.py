@@ -23,6 +23,7 @@ from adapters.repairs.tools_from_history import tools_from_history
 from adapters.tool_repairs.named_tools import named_tools
 from adapters.tool_repairs.one_form import one_form
 from adapters.tool_repairs.tool_members import unknown_members
+from adapters.web_search.citations import FOREIGN_CITATIONS
 from adapters.web_search.rules import web_search, web_search_options
 from adapters.web_search.targets import ANTHROPIC
 from schemas.messages import CLAUDE
@@ -35,6 +36,7 @@ STRUCTURED: Final = (
 ANTHROPIC_REPAIRS: Final = (
     web_search_options(ANTHROPIC),
     *web_search(ANTHROPIC),
+    FOREIGN_CITATIONS,
     named_tools(searches=True),
     later_system("https://docs.anthropic.com/en/api/messages#body-system"),
     own_thoughts(

@@ -143,10 +143,11 @@ class GeminiAdapter:
     def encode(self, request: Request, model: str) -> Outbound:
         match request:
             case ChatRequest(stream=True):
-                body = chat_body(request, model)
+                body = chat_body(request, model, vertex=self._vertex)
                 return self._outbound(model, "streamGenerateContent?alt=sse", body, stream=True)
             case ChatRequest():
-                return self._outbound(model, "generateContent", chat_body(request, model))
+                body = chat_body(request, model, vertex=self._vertex)
+                return self._outbound(model, "generateContent", body)
             case EmbeddingsRequest():
                 form = embeddings.embedding_method(model, len(request.inputs), vertex=self._vertex)
                 body = embeddings.embeddings_body(request, model_path(model), form)

@@ -34,6 +34,7 @@ from adapters.gemini.wire import (
 from adapters.openai.adapter import expected_choices
 from adapters.openai.later_counts import continued
 from adapters.openai.wire import NULL, UNREADABLE, read_list, read_object
+from adapters.web_search.answers import grounding_of
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
     Event,
@@ -49,6 +50,7 @@ from schemas.events import (
 )
 from schemas.messages import GEMINI
 from schemas.requests import ChatRequest, GenerateRequest
+from schemas.searches import citations_field, offers_search, searches_field
 
 RESPONSE = frozenset(
     ("candidates", "createTime", "error", "modelVersion", "responseId", "usageMetadata")
@@ -67,6 +69,7 @@ class _Choice(Struct, kw_only=True):
 
     block:   index of its next reasoning block.
     blocked: the prompt was rejected; `finish` has the reason.
+    texts:   its text, if Google may search for it.
     told:    how many of `parts` are in its reasoning.
     """
 
@@ -81,6 +84,7 @@ class _Choice(Struct, kw_only=True):
     parts: list[Raw] = []
     told: int = 0
     images: list[Image] = []
+    texts: list[str] = []
     opaque: dict[str, Raw] = {}
 
 
@@ -92,6 +96,7 @@ class GeminiDecoder:
         self._expected = expected_choices(request)
         self._streamed = request.stream
         self._content_only = isinstance(request, ChatRequest) and request.original is not None
+        self._searches = isinstance(request, ChatRequest) and offers_search(request)
         self._started = False
         self._head = Started()
         self._choices: dict[int, _Choice] = {}
@@ -225,6 +230,8 @@ class GeminiDecoder:
             return logprobs
         if part.text:
             choice.shown = True
+            if self._searches:
+                choice.texts.append(part.text)
             events.append(TextDelta(text=part.text, index=index, logprobs=logprobs))
             logprobs = ()
         if signature:
@@ -325,6 +332,9 @@ def _end(index: int, choice: _Choice, events: list[Event]) -> None:
         opaque[IMAGES] = Raw(_encode(choice.images))
     if choice.parts:
         opaque[PARTS] = Raw(_encode(choice.parts))
+    searches, cited = grounding_of(opaque, "".join(choice.texts))
+    opaque |= citations_field(cited) if cited else {}
+    opaque |= searches_field(searches) if searches else {}
     if opaque:
         events.append(OpaqueDelta(fields=opaque, index=index))
     native = "" if word.lower() == reason else word

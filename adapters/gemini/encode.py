@@ -92,8 +92,12 @@ def is_older(model: str) -> bool:
     return _OLDER.match(model) is not None
 
 
-def chat_body(request: ChatRequest, model: str) -> bytes:
-    """Raises InvalidRequest, naming the path, for anything that Gemini does not support."""
+def chat_body(request: ChatRequest, model: str, *, vertex: bool = False) -> bytes:
+    """Raises InvalidRequest, naming the path, for anything that Gemini does not support.
+
+    AI Studio takes functions and its own tools together only if it may show what its own did.
+    https://ai.google.dev/gemini-api/docs/tool-combination
+    """
     older = is_older(model)
     proofs = not older and _GEMINI.match(model) is not None
     dialogue = conversation(request.messages, proofs=proofs)
@@ -103,11 +107,14 @@ def chat_body(request: ChatRequest, model: str) -> bytes:
     if request.tools:
         body["tools"] = _tools(request)
     calling = _calling(request)
-    if calling:
-        body["toolConfig"] = {"functionCallingConfig": calling}
+    settings: Body = {"functionCallingConfig": calling} if calling else {}
+    if not vertex and _is_mixed(request):
+        settings["includeServerSideToolInvocations"] = True
+    if settings:
+        body["toolConfig"] = settings
     config = _config(request, older=older)
     for name, raw in request.extra.items():
-        whole = _tool_config(calling, raw) if name == "toolConfig" and calling else raw
+        whole = _tool_config(settings, raw) if name == "toolConfig" and settings else raw
         (config if name in CONFIG else body)[name] = whole
     if config:
         body["generationConfig"] = config
@@ -120,7 +127,7 @@ def count_body(request: ChatRequest, model: str, path: str) -> bytes:
     https://ai.google.dev/api/tokens
     https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.publishers.models/countTokens
     """
-    body = read_object(chat_body(request, model))
+    body = read_object(chat_body(request, model, vertex=not path))
     if path:
         return _encode({"generateContentRequest": {"model": path, **body}})
     return _encode({name: raw for name, raw in body.items() if name in COUNTED})
@@ -178,18 +185,23 @@ def _calling(request: ChatRequest) -> Body:
     return {} if isinstance(choice, UnsetType) else _choice(choice)
 
 
-def _tool_config(calling: Body, raw: Raw) -> Body:
-    """Return the client's own `toolConfig`, with the settings from tool_choice and functions."""
+def _is_mixed(request: ChatRequest) -> bool:
+    kinds = {type(one) for one in request.tools or ()}
+    return len(kinds) > 1
+
+
+def _tool_config(settings: Body, raw: Raw) -> Body:
+    """Return the client's own `toolConfig`, with the settings from tool_choice and tools."""
     try:
         fields = read_object(raw)
     except UNREADABLE as exc:
         raise InvalidRequest("toolConfig: must be an object", param="toolConfig") from exc
-    if "functionCallingConfig" in fields:
+    if "functionCallingConfig" in fields and "functionCallingConfig" in settings:
         field = "toolConfig.functionCallingConfig"
         raise InvalidRequest(
             f"{field}: is also sent as tool_choice or strict; send only one", param=field
         )
-    return {**fields, "functionCallingConfig": calling}
+    return {**settings, **fields}
 
 
 def _choice(choice: ToolChoice) -> Body:

@@ -34,6 +34,7 @@ from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import ONE_SYSTEM
 from adapters.repairs.rule import every_model
 from adapters.tool_repairs.named_tools import MOONSHOTS, OPENROUTERS, named_tools
+from adapters.web_search.perplexity import PERPLEXITY_SEARCH
 from adapters.web_search.rules import web_search
 from adapters.web_search.targets import OPENROUTER as SEARCH_OF_OPENROUTER
 
@@ -373,7 +374,8 @@ _ROWS: tuple[VendorProfile, ...] = (
     VendorProfile(
         name="perplexity",
         repairs=server_repairs(
-            alternating("https://github.com/perplexityai/api-discussion/issues/265")
+            PERPLEXITY_SEARCH,
+            alternating("https://github.com/perplexityai/api-discussion/issues/265"),
         ),
         base_url="https://api.perplexity.ai",
         unsupported=frozenset({"seed", "logit_bias", "user", "metadata"}),

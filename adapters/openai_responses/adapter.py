@@ -87,6 +87,7 @@ class OpenAIResponsesAdapter(ResponsesAdapter):
     base_url: ClassVar[str] = "https://api.openai.com/v1"
     row: ClassVar[ResponsesRow] = ResponsesRow(
         name="openai-responses",
+        sources=True,
         ranges={"max_tokens": Range(minimum=16)},
         repairs=RESPONSES_REPAIRS,
     )

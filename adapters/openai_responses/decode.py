@@ -28,6 +28,7 @@ from adapters.openai_responses.wire import (
     read_response,
     usage_of,
 )
+from adapters.web_search.answers import search_of_item
 from schemas.errors import UpstreamBroken, UpstreamFailed
 from schemas.events import (
     Event,
@@ -39,6 +40,7 @@ from schemas.events import (
     Started,
     TextDelta,
 )
+from schemas.searches import Search, citations_of, searches_field, with_results
 
 ITEMS = "output_items"
 """The field for items of the server's own tools, to clients of other APIs."""
@@ -111,6 +113,7 @@ class ResponsesDecoder:
         self._others: list[Raw] = []
         self._ended: list[Raw] = []
         self._annotations: list[Raw] = []
+        self._searches: list[Search] = []
         self._tools = 0
         self._thoughts = 0
         self._shown = False
@@ -247,10 +250,22 @@ class ResponsesDecoder:
         if item.type not in READ:
             check_room(self._others, NOTES, "items", self._endpoint.name)
             self._others.append(raw.copy())
+        if item.type == "web_search_call" and not self._native:
+            found += self._searched(raw)
         for one in annotations_of(item) if item.type == "message" else ():
             check_room(self._annotations, NOTES, "annotations", self._endpoint.name)
             self._annotations.append(one.copy())
         return found + self._showing(opened.close(item))
+
+    def _searched(self, raw: Raw) -> list[Event]:
+        """Note a search. One whose results are unknown is shown with those that are cited."""
+        search = search_of_item(raw)
+        if search is None:
+            return []
+        self._searches.append(search)
+        if not all(one.results for one in self._searches):
+            return []
+        return [OpaqueDelta(fields=searches_field(self._searches))]
 
     def _opened(self, index: int, word: str) -> OpenItem:
         """Return the item; a server may begin one with its first piece, if that says what it is."""
@@ -323,6 +338,8 @@ class ResponsesDecoder:
             fields[ITEMS] = Raw(_encode(self._others))
         if self._annotations:
             fields["annotations"] = Raw(_encode([_citation(one) for one in self._annotations]))
+        if self._searches:
+            fields |= searches_field(with_results(self._searches, citations_of(fields)))
         return fields
 
     def _finished(self, response: WireResponse, status: str) -> Finished:

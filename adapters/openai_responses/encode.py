@@ -22,8 +22,10 @@ from adapters.openai_responses.row import REASONS, ResponsesRow
 from schemas.errors import InvalidRequest
 from schemas.messages import FunctionTool, ResponseFormat, Tool, ToolChoice
 from schemas.requests import ChatRequest
+from schemas.searches import offers_search
 
 ENCRYPTED = "reasoning.encrypted_content"
+SOURCES = "web_search_call.action.sources"
 LOGPROBS = "message.output_text.logprobs"
 
 LOWEST_PRIORITY = 5
@@ -139,7 +141,7 @@ def _merged(name: str, ours: Item, extra: Mapping[str, Raw]) -> Item | Raw:
 
 
 def _add_include(body: Item, request: ChatRequest, model: str, row: ResponsesRow) -> None:
-    """Ask for what comes only on demand: probabilities, encrypted reasoning, and the client's."""
+    """Ask for what comes on demand: probabilities, encrypted reasoning, results of searches."""
     raw = request.extra.get("include")
     names: list[str] = []
     if raw is not None:
@@ -153,6 +155,8 @@ def _add_include(body: Item, request: ChatRequest, model: str, row: ResponsesRow
     thinks = REASONS.match(model) is not None or bool(request.reasoning_effort)
     if thinks and row.proofs:
         names.append(ENCRYPTED)
+    if row.sources and not is_native(request) and offers_search(request):
+        names.append(SOURCES)
     if names:
         body["include"] = list(dict.fromkeys(names))
 

@@ -88,6 +88,7 @@ class ResponsesRow(Struct, frozen=True, kw_only=True):
     thought: where reasoning is in the input, if it reads its text.
     whole: it has the API's own tools, items and events; clients of the API keep them.
     json_object: it has the answer format `json_object`.
+    sources: it names the pages that a search found, if it is asked to.
     key: the header of the key; `authorization` has a bearer token.
     repairs: rules for requests that the server would refuse.
     """
@@ -103,5 +104,6 @@ class ResponsesRow(Struct, frozen=True, kw_only=True):
     thought: Literal["content", "encrypted_content"] = "content"
     whole: bool = True
     json_object: bool = True
+    sources: bool = False
     key: str = "authorization"
     repairs: tuple[Repair, ...] = ()

@@ -50,6 +50,7 @@ class AzureResponsesAdapter(ResponsesAdapter):
     token_endpoint: ClassVar[TokenEndpoint] = ENTRA
     row: ClassVar[ResponsesRow] = ResponsesRow(
         name="azure-responses",
+        sources=True,
         ranges={"max_tokens": Range(minimum=16)},
         key="api-key",
         repairs=RESPONSES_REPAIRS,

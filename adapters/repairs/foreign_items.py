@@ -19,6 +19,7 @@ from adapters.repairs.rule import Aim, Repair, Repaired
 from schemas.content_facts import OPAQUE
 from schemas.messages import Message, OpaquePart, Part, TextPart, ToolCall
 from schemas.requests import ChatRequest, Request
+from schemas.searches import MADE_HERE
 
 RESPONSES: Final = "openai-responses"
 MESSAGES: Final = "anthropic"
@@ -85,9 +86,11 @@ def _is_foreign(part: Part, aim: Aim) -> bool:
 
 
 def _is_left_out(part: Part, aim: Aim) -> bool:
-    if not isinstance(part, OpaquePart) or part.dialect in ("", aim.dialect):
+    if not isinstance(part, OpaquePart) or not part.dialect:
         return False
-    return part.type in OF_VENDORS.get(part.dialect, ())
+    if part.type not in OF_VENDORS.get(part.dialect, ()):
+        return False
+    return part.dialect != aim.dialect or MADE_HERE.encode() in bytes(part.raw)
 
 
 def _is_run(part: Part, aim: Aim) -> bool:

@@ -5,6 +5,7 @@ several calls in turns. What arrives for another block while a call's arguments 
 held back until the call is complete, or the answer is.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -19,10 +20,12 @@ from gateway.surfaces.anthropic.frames import (
     delta_start,
     encode,
 )
+from gateway.surfaces.anthropic.web_searches import SearchBlocks, citation_frame, citations
 from schemas.events import NativeDelta, ReasoningDelta, ToolDelta
+from schemas.searches import Cited
 
 _Key = tuple[str, int]
-_Held = ReasoningDelta | ToolDelta | NativeDelta | str
+_Held = ReasoningDelta | ToolDelta | NativeDelta | SearchBlocks | str
 
 _TEXT: Final[_Key] = ("text", 0)
 _NATIVE: Final[_Key] = ("native", 0)
@@ -98,6 +101,22 @@ class BlockWriter:
             out += (self._before, encode(event.arguments), TEXT_END)
             self._release(out)
 
+    def search(self, blocks: SearchBlocks, out: list[bytes]) -> None:
+        """Write a search and its results; while a call is incomplete, after it."""
+        if self._must_wait():
+            self._held.append(blocks)
+            return
+        self._begin(_NATIVE, blocks.call, out)
+        start = delta_start(self._index, b"input_json_delta", b"partial_json")
+        out += (start, encode(blocks.input.decode()), TEXT_END)
+        self._begin(_NATIVE, blocks.result, out)
+        self._end(out)
+
+    def cite(self, cited: Sequence[Cited], out: list[bytes]) -> None:
+        """Add citations to the open text; a text that has ended keeps none."""
+        if self._open is _TEXT:
+            out += [citation_frame(self._index, one) for one in citations(cited)]
+
     def native(self, event: NativeDelta, out: list[bytes]) -> None:
         if event.block is not None:
             if self._must_wait():
@@ -164,6 +183,8 @@ class BlockWriter:
                 self.tool(event, out)
             case NativeDelta():
                 self.native(event, out)
+            case SearchBlocks():
+                self.search(event, out)
 
     def _sign_call(self, event: ToolDelta, out: list[bytes]) -> None:
         """Write Gemini's signature of a call in a block of its own, which clients return."""

@@ -20,6 +20,7 @@ from gateway.surfaces.anthropic.frames import (
     message_start,
 )
 from gateway.surfaces.anthropic.usage import NO_USAGE, usage_json
+from gateway.surfaces.anthropic.web_searches import citations, search_blocks
 from gateway.surfaces.openai.stream_chunks import members, with_members
 from gateway.surfaces.sse import frame, one_line
 from gateway.surfaces.turn_renderer import TurnRenderer, finish_of
@@ -30,6 +31,7 @@ from schemas.events import (
     Finished,
     FinishReason,
     NativeDelta,
+    OpaqueDelta,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
@@ -38,6 +40,16 @@ from schemas.events import (
 )
 from schemas.messages import Thought, ToolCall
 from schemas.requests import ChatRequest
+from schemas.searches import (
+    SEARCHES,
+    Cited,
+    Search,
+    citations_field,
+    citations_of,
+    offers_search,
+    searches_of,
+    whole_searches_of,
+)
 
 BLOCKS: Final = "content_blocks"
 """An answer's own blocks, in order, from a backend of this dialect; as whole answers have them."""
@@ -68,6 +80,7 @@ _BESIDE: Final = frozenset({"context_management"})
 _OURS: Final = frozenset(
     {
         BLOCKS,
+        SEARCHES,
         "id",
         "type",
         "role",
@@ -90,12 +103,15 @@ class MessagesRenderer(TurnRenderer):
         self._model = request.model
         self._refused = False
         self._blocks = BlockWriter()
+        self._searches = bool(request.tools) and offers_search(request)
+        self._searched_for = 0
+        self._cited: list[Cited] = []
 
     def answer(self, answer: Answer) -> bytes:
         choice = answer.choices[0]
         finish = finish_of(choice)
         blocks = choice.opaque.get(BLOCKS)
-        content = _content(choice) if blocks is None else bytes(blocks)
+        content = self._content(choice) if blocks is None else bytes(blocks)
         reason, match = _stop(
             finish, called=bool(choice.tool_calls), refused=choice.refusal is not None
         )
@@ -129,6 +145,8 @@ class MessagesRenderer(TurnRenderer):
         """Return how the answer ended; its counts may come after the reason."""
         out: list[bytes] = []
         self._begin(out)
+        if self._cited and not self._searched_for:
+            self._write_searches(whole_searches_of(citations_field(self._cited)), out)
         self._blocks.finish(out)
         finished = self._end or Finished(reason="stop")
         called = self._blocks.calls > 0
@@ -164,8 +182,41 @@ class MessagesRenderer(TurnRenderer):
                 self._blocks.tool(event, out)
             case NativeDelta():
                 self._blocks.native(event, out)
+            case OpaqueDelta():
+                self._searched(event, out)
             case _:
                 pass
+
+    def _searched(self, event: OpaqueDelta, out: list[bytes]) -> None:
+        """Write the searches that are not yet written, and what the answer cites."""
+        if not self._searches:
+            return
+        cited = citations_of(event.fields)
+        self._cited += cited
+        self._blocks.cite(cited, out)  # a search would end the text that cites it
+        self._write_searches(searches_of(event.fields), out)
+
+    def _write_searches(self, found: Sequence[Search], out: list[bytes]) -> None:
+        for place in range(self._searched_for, len(found)):
+            self._blocks.search(search_blocks(found[place], self._id, place), out)
+        self._searched_for = max(self._searched_for, len(found))
+
+    def _content(self, choice: Choice) -> bytes:
+        """Return the blocks in the order of this API: reasoning, searches, text, calls."""
+        blocks = [_thought(thought) for thought in choice.thoughts]
+        cited = b""
+        if self._searches and choice.opaque:
+            for place, search in enumerate(whole_searches_of(choice.opaque)):
+                blocks += search_blocks(search, self._id, place).whole
+            found = b",".join(citations(citations_of(choice.opaque)))
+            cited = b',"citations":[%b]' % found if found else b""
+        if choice.text:
+            blocks.append(b'{"type":"text","text":%b%b}' % (encode(choice.text), cited))
+        if choice.refusal:
+            blocks.append(b'{"type":"text","text":%b}' % encode(choice.refusal))
+        for call in choice.tool_calls:
+            blocks += _call(call)
+        return b"[%b]" % b",".join(blocks)
 
     def _begin(self, out: list[bytes]) -> None:
         if self._begun:
@@ -188,16 +239,6 @@ class MessagesRenderer(TurnRenderer):
             self._id.encode(),
             encode(model),
         )
-
-
-def _content(choice: Choice) -> bytes:
-    """Return the blocks in the order of this API: reasoning, text, calls."""
-    blocks = [_thought(thought) for thought in choice.thoughts]
-    texts = [encode(text) for text in (choice.text, choice.refusal) if text]
-    blocks += [b'{"type":"text","text":%b}' % text for text in texts]
-    for call in choice.tool_calls:
-        blocks += _call(call)
-    return b"[%b]" % b",".join(blocks)
 
 
 def _thought(thought: Thought) -> bytes:

@@ -44,6 +44,7 @@ from schemas.events import (
 )
 from schemas.messages import ToolCall
 from schemas.requests import ChatRequest
+from schemas.searches import SEARCHES
 
 ReasoningNames = Literal["reasoning", "reasoning_content", "both"]
 """The field for a model's reasoning: servers of the dialect use different names."""
@@ -325,6 +326,8 @@ def _content(choice: Choice) -> str | None:
 
 def _parted(fields: Mapping[str, Raw]) -> tuple[Mapping[str, Raw], Mapping[str, Raw]]:
     """Return a vendor's fields of the message, and those next to it."""
+    if SEARCHES in fields:  # what was cited is in `annotations`
+        fields = {name: raw for name, raw in fields.items() if name != SEARCHES}
     beside = {name: raw for name, raw in fields.items() if name.startswith(OF_CHOICE)}
     if not beside:
         return fields, beside

@@ -22,9 +22,14 @@ def logprobs_json(logprobs: Sequence[TokenLogprob]) -> bytes:
     return encode(chat_logprobs(logprobs)) if logprobs else b"[]"
 
 
-def text_part(text: bytes, logprobs: bytes = b"[]") -> bytes:
-    """text, logprobs: JSON."""
-    return b'{"type":"output_text","text":%b,"annotations":[],"logprobs":%b}' % (text, logprobs)
+def text_part(text: bytes, logprobs: bytes = b"[]", cited: Sequence[bytes] = ()) -> bytes:
+    """text, logprobs, and each annotation in cited: JSON."""
+    annotations = b",".join(cited)
+    return b'{"type":"output_text","text":%b,"annotations":[%b],"logprobs":%b}' % (
+        text,
+        annotations,
+        logprobs,
+    )
 
 
 def refusal_part(text: bytes) -> bytes:

@@ -14,6 +14,7 @@ from gateway.surfaces.openai.stream_chunks import encode, members
 from gateway.surfaces.responses.tools import read_reasoning
 from gateway.surfaces.sse import one_line
 from schemas.requests import ChatRequest
+from schemas.searches import SEARCHES
 
 _MEANS_MORE: Final = (
     "choices",
@@ -28,6 +29,7 @@ _MEANS_MORE: Final = (
     "prompt_cache_retention",
     "tool_usage",
     "user",
+    SEARCHES,
 )
 """Fields of responses that backends of other APIs send with another meaning, or in place of
 ours."""

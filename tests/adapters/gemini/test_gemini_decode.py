@@ -20,6 +20,7 @@ from schemas.messages import GEMINI as GEMINIS
 from schemas.messages import Thought, ToolCall
 from schemas.requests import EmbeddingsRequest
 from schemas.sampling import Sampling
+from schemas.searches import SEARCHES, Search, searches_of
 from tests.adapters.chats import folded, only_choice
 from tests.adapters.gemini.gemini_doubles import (
     GEMINI,
@@ -136,7 +137,9 @@ def test_log_probabilities_come_with_their_text() -> None:
 def test_grounding_metadata_is_forwarded_unchanged() -> None:
     found = only_choice(read("chat-grounded"))
 
-    assert set(found.opaque) == {"safety_ratings", "citation_metadata", "grounding_metadata"}
+    fields = found.opaque.keys() - {SEARCHES}
+    assert fields == {"safety_ratings", "citation_metadata", "grounding_metadata"}
+    assert searches_of(found.opaque) == (Search(queries=("weather Zürich",)),)
     assert json.loads(bytes(found.opaque["grounding_metadata"])) == {
         "webSearchQueries": ["weather Zürich"]
     }

@@ -102,7 +102,11 @@ def test_settings_have_the_names_of_this_api() -> None:
         "top_p": 0.5,
         "max_output_tokens": 99,
         "top_logprobs": 3,
-        "include": ["message.output_text.logprobs", "reasoning.encrypted_content"],
+        "include": [
+            "message.output_text.logprobs",
+            "reasoning.encrypted_content",
+            "web_search_call.action.sources",
+        ],
         "tools": [
             {
                 "type": "function",
