@@ -38,6 +38,7 @@ from gateway.mirror.mirroring import Mirrors
 from gateway.peers import NoPeers, Peers
 from gateway.request_log import RequestLog
 from gateway.responses.archive import ResponseArchive
+from gateway.responses.seals import Seals
 from gateway.routing.planning.enrolment import fingerprint
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
@@ -75,6 +76,7 @@ class Gateway:
     differing_replicas: that run another configuration, as far as Redis shows.
     worker: this process's number among the workers. sessions: those of browsers at /admin.
     trials: the experiments, if there is a store. minding: their jobs, if this process leads.
+    seals: of items of responses that clients refer to while none are stored.
     archive, keys: the stored responses and the issued keys, if there is a store.
     audit: records what operators do. audit_rows: what was recorded, if there is a store.
     payload_rows: the payloads in the store, if there is one.
@@ -130,6 +132,7 @@ class Gateway:
         self.experiments: ExperimentService | None = None
         self.experiment_jobs: ExperimentJobs | None = None
         self.archive: ResponseArchive | None = None
+        self.seals = Seals(lambda: self.runtime.config.responses)
         self.keys: KeyDesk | None = None
         self.audit: AuditLog = NoAudit()
         self.audit_rows: AuditRows | None = None

@@ -43,6 +43,7 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     read:    the request that was read from it.
     own:     names in `extra` that OpenAI's chat dialect does not have; `None`: all.
     storage: of its dialect's stored answers; `None` where nothing is stored.
+    refers:  the client will refer to items of the answer, although nothing is stored.
     unsent:  the conversation, if it is not among `fields` because no adapter may send it as it is.
     turns:   how many messages of `read` each entry of the client's list `messages` became, in their
              order and at the end of `read.messages`; () if unknown.
@@ -53,6 +54,7 @@ class Original(Struct, frozen=True, kw_only=True, gc=False):
     read: "ChatRequest"
     own: frozenset[str] | None = None
     storage: Storage | None = None
+    refers: bool = False
     unsent: Raw | UnsetType = UNSET
     turns: tuple[int, ...] = ()
 

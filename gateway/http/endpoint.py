@@ -30,7 +30,7 @@ from gateway.http.other_methods import answer_other_method
 from gateway.http.parsed_body import parsed
 from gateway.http.passage import Passage, examined, whole_answer
 from gateway.http.request_plan import plan_of
-from gateway.http.response_storage import continued, stored_body, storing, wants_storage
+from gateway.http.response_storage import continued, is_kept, kept_body, seal_items, storing
 from gateway.http.stream_output import StreamOutput
 from gateway.http.stream_source import stream_source
 from gateway.http.stream_start import first_batch
@@ -268,8 +268,8 @@ class Endpoint:
                     chat = await collect_plain(planned, request, record, tenant=record.caller)
                 else:
                     chat = await passage.chat(planned, request, record)
-            if self._stores and wants_storage(request):
-                body = await stored_body(chat, request, self._surface, record, gateway)
+            if self._stores and is_kept(request):
+                body = await kept_body(chat, request, self._surface, record, gateway)
             elif type(chat) is PlainAnswer:
                 body = plain(chat, request, record.request_id)
             else:
@@ -280,20 +280,13 @@ class Endpoint:
             real = await self._embed(planned, request, record, response, exchange, passage)
         else:
             renderer = self._surface.renderer(request, record.request_id)
+            if self._stores:
+                await seal_items(renderer, request, record, gateway)
             if request.stream:
                 copied = None if planned.mirror is None else Fold()
                 with DisconnectGuard(exchange) as guard:
-                    await self._stream(
-                        planned,
-                        request,
-                        record,
-                        response,
-                        renderer,
-                        gateway,
-                        guard,
-                        copied,
-                        passage,
-                    )
+                    rest = (renderer, gateway, guard, copied, passage)
+                    await self._stream(planned, request, record, response, *rest)
                 if copied is None or record.error:
                     return
                 real = copied.answer()

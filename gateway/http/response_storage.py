@@ -1,21 +1,21 @@
-"""Store answers before they leave, and fetch what a request continues."""
+"""Store or seal answers before they leave, and fetch or open what a request continues."""
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gateway.access.key_shares import Slot
 from gateway.asgi.body_complexity import measure
 from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
+from gateway.http.sealed_items import earlier_items
 from gateway.routing.request_record import RequestRecord
 from gateway.state import Gateway
 from gateway.store.response_rows import StoredResponse
 from gateway.surfaces.base import Renderer, Surface
 from gateway.surfaces.stored_items import EarlierItemsNeeded
 from schemas.answers import Answer
-from schemas.errors import Unavailable
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest, Request, Storage
 
@@ -33,16 +33,13 @@ async def continued(
     held: Slot,
     directly: int,
 ) -> Request:
-    """Return the request with the stored items that it needs.
+    """Return the request with the stored and sealed items that it needs.
 
     directly: bytes that are parsed directly in the event loop. Raises ResponseNotFound,
-    StoreUnavailable, and InvalidRequest if the conversation is too long.
+    StoreUnavailable, and InvalidRequest if the conversation is too long, or nothing is stored.
     """
-    archive, server = gateway.archive, gateway.runtime.config.server
-    if archive is None:
-        raise Unavailable("nothing is stored at the moment")
     with DisconnectGuard(exchange):
-        earlier = await archive.earlier(record.caller, needed, server.max_body_bytes)
+        earlier = await earlier_items(needed, gateway, record)
         size = len(earlier.items) + sum(len(bytes(item)) for item in earlier.found.values())
         held.buffer(size)
         if size + needed.size <= directly:
@@ -55,23 +52,31 @@ async def continued(
             return await gateway.large_bodies.run(partial(needed.resume, earlier))
 
 
-def wants_storage(request: ChatRequest) -> bool:
-    """Return whether the answer is to be stored."""
-    storage = None if request.original is None else request.original.storage
-    return storage is not None and storage.store
+def is_kept(request: ChatRequest) -> bool:
+    """Return whether the answer is to be stored, or its items to be sealed."""
+    original = request.original
+    if original is None:
+        return False
+    return original.refers or (original.storage is not None and original.storage.store)
 
 
-async def stored_body(
+async def kept_body(
     answer: Answer | PlainAnswer,
     request: ChatRequest,
     surface: Surface,
     record: RequestRecord,
     gateway: Gateway,
 ) -> bytes:
-    """Store a whole answer that its client wants stored. Return its body."""
-    kept = storing(request, surface.renderer(request, record.request_id), record, gateway)
-    assert kept is not None
-    return await kept.body(answer)
+    """Store a whole answer for which `is_kept`, or seal its items. Return its body."""
+    renderer = surface.renderer(request, record.request_id)
+    await seal_items(renderer, request, record, gateway)
+    kept = storing(request, renderer, record, gateway)
+    if kept is not None:
+        return await kept.body(answer)
+    if type(answer) is not PlainAnswer:
+        return renderer.answer(answer)
+    plainly = cast("ResponsesRenderer", renderer)  # only this surface's requests are kept
+    return plainly.plain(answer)
 
 
 def storing(
@@ -89,6 +94,22 @@ def storing(
     if type(renderer) is not ResponsesRenderer:
         return None
     return AnswerStorage(storage, renderer, record, gateway)
+
+
+async def seal_items(
+    renderer: Renderer, request: Request, record: RequestRecord, gateway: Gateway
+) -> None:
+    """Let the answer carry its items in sealed form if its client may refer to them."""
+    original = request.original if type(request) is ChatRequest else None
+    if original is None or not original.refers:
+        return
+    # Late, because few gateways serve this surface: it is imported with its first request.
+    from gateway.surfaces.responses.carriers import Carriers
+    from gateway.surfaces.responses.render import ResponsesRenderer
+
+    seals = gateway.seals
+    if type(renderer) is ResponsesRenderer and seals.on and await seals.ready():
+        renderer.use_carriers(Carriers(partial(seals.seal, record.caller)))
 
 
 class AnswerStorage:

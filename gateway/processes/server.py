@@ -13,6 +13,7 @@ from gateway.app import build_app
 from gateway.asgi.client_timeouts import SlowClientReaper
 from gateway.background import keep_running
 from gateway.config.schema.config import Config
+from gateway.config.schema.responses import ResponsesConfig
 from gateway.discovery.discovered import NOTHING_DISCOVERED, Discovered
 from gateway.engine_process.process import EngineView
 from gateway.eventloop.metrics import TurnCollector
@@ -31,6 +32,7 @@ from gateway.recording.setup import audit_recorder, open_spool
 from gateway.replica_gauges.readings import ReplicaReadings
 from gateway.responses.archive import ResponseArchive
 from gateway.responses.metrics import ResponseCollector
+from gateway.responses.seals import Seals
 from gateway.runtime import Runtime
 from gateway.state import Gateway
 from gateway.store.key_rows import KeyList
@@ -85,11 +87,10 @@ class Server:
             crashed=self.gateway.log.metrics.internal_errors.count,
         )
         self._archive = self.gateway.archive = ResponseArchive(
-            self._store,
-            self._store.stored_responses,
-            lambda: self.gateway.runtime.config.responses,
+            self._store, self._store.stored_responses, self._responses
         )
         self.gateway.log.metrics.registry.register(ResponseCollector(self._archive))
+        self.gateway.seals = Seals(self._responses, self._store.sealing_keys)
         self.gateway.keys = KeyDesk(
             self._store.issued_keys,
             lambda: self.gateway.runtime.config,
@@ -116,6 +117,9 @@ class Server:
             self._server.connections,
             lambda: self.gateway.runtime.config.server.client_timeout_s,
         )
+
+    def _responses(self) -> ResponsesConfig:
+        return self.gateway.runtime.config.responses
 
     async def run(self, listener: socket.socket) -> None:
         """Serve until `drain` or `stop_now` completes; everything is closed on return."""

@@ -127,7 +127,8 @@ class ResponseArchive:
         Raises ResponseNotFound, InvalidRequest if it is too long, StoreUnavailable.
         """
         room = most_bytes - needed.size
-        work = partial(self._earlier, key, needed.previous, needed.references, room)
+        ids = [id for id, _ in needed.references]
+        work = partial(self._earlier, key, needed.previous, ids, room)
         return await self._ask(work)
 
     async def find(self, key: str, id: str) -> StoredResponse:

@@ -269,6 +269,9 @@ _END_USERS = (
     "DROP TABLE spend",
     "ALTER TABLE spend_of_users RENAME TO spend",
 )
+_SEALING_KEYS = (
+    "CREATE TABLE sealing_keys (secret {text} PRIMARY KEY, created DOUBLE PRECISION NOT NULL)",
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _FIRST,
     _COURSES,
@@ -289,6 +292,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _BATCHES,
     _PAYLOADS,
     _END_USERS,
+    _SEALING_KEYS,
 )
 """Entry n migrates version n to n + 1; a released migration never changes."""
 

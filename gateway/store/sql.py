@@ -35,6 +35,7 @@ from gateway.store.response_rows import ResponseRows
 from gateway.store.retention import prune
 from gateway.store.rows import Row
 from gateway.store.schema import migration
+from gateway.store.sealing_key_rows import SealingKeyRows
 from gateway.store.session_rows import SessionRows
 from gateway.store.spend_rows import SpendRows
 from gateway.store.unit_pages import UnitTotal, pages
@@ -47,7 +48,7 @@ class SqlStore:
     """A store that opens its database on first use. stored_responses: of the Responses API.
 
     issued_keys: API keys that are not in config.yaml. spend: what budgets are read from.
-    admin_sessions: of browsers at /admin.
+    admin_sessions: of browsers at /admin. sealing_keys: of items of responses.
     audit: the chain of the audit log. payloads: logged bodies of requests and answers.
     database: for rows of other packages.
 
@@ -61,6 +62,7 @@ class SqlStore:
         self.issued_keys = KeyRows(self._database)
         self.spend = SpendRows(self._database)
         self.admin_sessions = SessionRows(self._database)
+        self.sealing_keys = SealingKeyRows(self._database)
         self.audit = AuditRows(self._database)
         self.payloads = PayloadRows(self._database)
 

@@ -29,7 +29,7 @@ class EarlierItemsNeeded(InvalidRequest):
     """The request is valid and refers to stored items. An error only where nothing is stored.
 
     previous:   the id of the response that it continues; "" for none.
-    references: ids of items.
+    references: to items: ids and places in the request.
     size:       bytes of its own items.
     resume:     returns the request, given the items.
     """
@@ -37,7 +37,7 @@ class EarlierItemsNeeded(InvalidRequest):
     def __init__(
         self,
         previous: str,
-        references: Sequence[str],
+        references: Sequence[tuple[str, str]],
         size: int,
         resume: Callable[[EarlierItems], Request],
     ) -> None:

@@ -344,3 +344,35 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "messages": MessagesClient(),
     "responses": ResponsesClient(),
 }
+
+
+class ReferringClient(ResponsesClient):
+    """Vercel's AI SDK with its default: of its answers, it returns ids, and calls as a whole.
+
+    https://github.com/vercel/ai: packages/openai/src/responses/convert-to-openai-responses-input.ts
+    """
+
+    def body(self, conversation: Sequence[Json], functions: Parameters) -> Json:
+        whole = super().body(conversation, functions)
+        return {name: value for name, value in whole.items() if name not in ("include", "store")}
+
+    def reply(self, answer: bytes, echo: Echo, *, stream: bool) -> Reply:
+        whole = super().reply(answer, "everything", stream=stream)
+        items = whole.items
+        if stream:  # it collects items as they end, and does not read the response at the end
+            ended = [one for one in events(answer) if one["type"] == "response.output_item.done"]
+            items = [inner(one, "item") for one in ended]
+            places = [one["output_index"] for one in ended]
+            assert places == list(range(len(items)))
+            assert items == [*whole.items]
+        kept = [
+            one
+            if one["type"] == "function_call"
+            else {"type": "item_reference", "id": str(one["id"])}
+            for one in items
+        ]
+        return Reply(items=kept, text=whole.text, calls=whole.calls)
+
+
+REFERRING: Final = "ids"
+EVERY_CLIENT: Final[Mapping[str, Client]] = {**CLIENTS, REFERRING: ReferringClient()}

@@ -4,6 +4,7 @@ The formats are those of the recordings in tests/adapters/fixtures and of the ve
 """
 
 import json
+import zlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -185,7 +186,7 @@ def _spoken(text: str, *notes: Json) -> Json:
     part = {"type": "output_text", "text": text, "annotations": notes, "logprobs": ()}
     return {
         "type": "message",
-        "id": "msg_68af4033ad0481938b2d2b2c2b2c2b2c",
+        "id": f"msg_68af4033ad0481938b2d2b2c{zlib.crc32(text.encode()):08x}",
         "status": "completed",
         "role": "assistant",
         "content": [part],

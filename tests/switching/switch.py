@@ -8,7 +8,7 @@ import httpx
 from msgspec import Struct
 
 from tests.gateway.vendors.dialect import Json, Turn, dicts
-from tests.switching.clients import CLIENTS, Client, Echo, Parameters, Reply
+from tests.switching.clients import EVERY_CLIENT, Client, Echo, Parameters, Reply
 from tests.switching.heads import of_head
 from tests.switching.marks import Said, of_marks
 from tests.switching.scene import Scene, SceneName
@@ -69,7 +69,7 @@ class Conversation:
         """image: what the user shows with the first question, in base64."""
         self.problems: list[str] = []
         self._setting = setting
-        self._client: Client = CLIENTS[client]
+        self._client: Client = EVERY_CLIENT[client]
         self._stream = stream
         self._echo: Echo = echo
         self._image = image

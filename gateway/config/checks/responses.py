@@ -1,11 +1,19 @@
-"""Warn of stored responses that other gateways, or other clients, would not expect."""
+"""Check sealing keys; warn of stored responses that others would not expect."""
 
 from gateway.config.problems import Problems
 from gateway.config.schema.config import Config
+from gateway.config.schema.responses import SHORTEST_SEALING_KEY
 from gateway.config.schema_store import SQLITE
 
 
 def check_responses(config: Config, problems: Problems) -> None:
+    for place, key in enumerate(config.responses.sealing_keys):
+        if len(key.reveal()) < SHORTEST_SEALING_KEY:
+            problems.add(
+                ("responses", "sealing_keys", place),
+                f"must have at least {SHORTEST_SEALING_KEY} characters; "
+                'python -c "import secrets; print(secrets.token_urlsafe(32))" makes one',
+            )
     if config.responses.store == "off" or problems.under(("responses",)):
         return
     store = config.store

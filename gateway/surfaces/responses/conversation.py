@@ -14,6 +14,7 @@ from msgspec import UNSET, DecodeError, Raw, UnsetType
 from gateway.surfaces.decoding import invalid_request, is_null
 from gateway.surfaces.marked_objects import Marks, TypedReader, content_of, with_marks
 from gateway.surfaces.openai.stream_chunks import encode
+from gateway.surfaces.responses.carriers import is_carrier, without_carriers
 from gateway.surfaces.responses.contents import DIALECT, read_parts
 from gateway.surfaces.responses.encrypted_content import openais, opened
 from gateway.surfaces.responses.namespaces import joined
@@ -39,8 +40,12 @@ REFERENCE: Final = "item_reference"
 IMAGE: Final = "image_generation_call"
 NOT_STORED: Final = (
     "this gateway does not store responses (responses.store is off); "
-    "send the whole conversation in input"
+    "send the whole conversation in input, with store: false "
+    "(in Vercel's AI SDK providerOptions: {openai: {store: false}})"
 )
+
+NOTHING: Final = Raw(b"")
+"""In place of an item: a reference that stands for none."""
 
 _messages: Final[msgspec.json.Decoder[str | list[MessageItem]]] = msgspec.json.Decoder(
     str | list[MessageItem]
@@ -63,7 +68,8 @@ class ResponsesConversation:
     as_sent: servers of this API can read the items as they are: all reasoning in them, if there is
     any, is as such a server encrypted it.
 
-    missing: ids of stored items that the client refers to and `earlier` does not have.
+    missing: references to items that `earlier` does not have: ids and places.
+    carried: some items of the client only carry others (`carriers`).
     """
 
     def __init__(
@@ -71,18 +77,13 @@ class ResponsesConversation:
         instructions: Raw | UnsetType,
         given: Raw | UnsetType,
         earlier: EarlierItems = NO_EARLIER_ITEMS,
-        *,
-        stores: bool = False,
     ) -> None:
-        """stores: references to stored items are possible.
-
-        Raises InvalidRequest, whose `param` is the path of the invalid field.
-        """
+        """Raises InvalidRequest, whose `param` is the path of the invalid field."""
         self.marked = False
         self.as_sent = True
-        self.missing: list[str] = []
+        self.carried = False
+        self.missing: list[tuple[str, str]] = []
         self._found = earlier.found
-        self._stores = stores
         self.messages: list[Message] = []
         self._turn: _Turn | None = None
         if isinstance(instructions, Raw) and not is_null(instructions):
@@ -156,12 +157,10 @@ class ResponsesConversation:
                 self._add_output(item, more, where)
 
     def _add_stored(self, id: str, where: str) -> None:
-        """Add the stored item of this id. Raises InvalidRequest if nothing is stored."""
-        if not self._stores:
-            raise InvalidRequest(f"{where}: {REFERENCE}: {NOT_STORED}", param=where)
+        """Add the stored or carried item of this id."""
         stored = self._found.get(id)
         if stored is None:
-            self.missing.append(id)
+            self.missing.append((id, where))
             return
         for item in _stored(b"[%b]" % bytes(stored)):
             self._add(item, where)
@@ -187,6 +186,9 @@ class ResponsesConversation:
         turn.mark(with_marks(more, phase=item.phase))
 
     def _add_reasoning(self, item: ReasoningItem, more: Marks) -> None:
+        if is_carrier(item.id):
+            self.carried = True
+            return
         turn = self._own()
         if turn.parts and not turn.calls:
             self._end_turn()
@@ -354,8 +356,13 @@ def joined_input(given: Raw, earlier: EarlierItems) -> Raw:
 
 
 def with_stored(given: Raw, found: Mapping[str, Raw]) -> Raw:
-    """Return the input with stored items in place of the references to them."""
+    """Return the input with stored items in place of the references to them, without carriers."""
     if not found:
         return given
     items = [found.get(_referenced(raw), raw) for raw in _items.decode(given)]
-    return Raw(encode(items))
+    return Raw(encode([raw for raw in without_carriers(items) if bytes(raw)]))
+
+
+def without_carried(given: Raw) -> Raw:
+    """Return the input without the items that only carry others."""
+    return Raw(encode(without_carriers(_items.decode(given))))

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.responses import items
+from gateway.surfaces.responses import items, web_searches
+from gateway.surfaces.responses.carriers import REASONING, Carriers
 from gateway.surfaces.responses.encrypted_content import sealed, sealed_call
 from gateway.surfaces.responses.frames import DELTA_END, TEXT_END, delta_start, event
 from gateway.surfaces.responses.items import COMPLETED, IN_PROGRESS
 from gateway.surfaces.responses.namespaces import OwnTool
 from schemas.events import ReasoningDelta, TokenLogprob, ToolDelta
+from schemas.searches import Cited, Search, citations_field, whole_searches_of
 
 _TEXT: Final = b"output_text"
 _REFUSAL: Final = b"refusal"
@@ -28,6 +30,7 @@ class _OpenPart:
         self.place = place
         self.pieces: list[str] = []
         self.logprobs: list[TokenLogprob] = []
+        self.cited: list[bytes] = []
         self.before = delta_start(b"response.%b.delta" % kind, place)
 
 
@@ -70,9 +73,20 @@ class ItemWriter:
     number: of the next event. Each method that writes appends frames to `out`.
     """
 
-    def __init__(self, id: str, *, own: Mapping[str, OwnTool], summarised: bool) -> None:
-        """id: of the answer. own: see own_tools. summarised: see items.reasoning."""
+    def __init__(
+        self,
+        id: str,
+        *,
+        own: Mapping[str, OwnTool],
+        summarised: bool,
+        carriers: Carriers | None = None,
+    ) -> None:
+        """id: of the answer. own: see own_tools. summarised: see items.reasoning.
+
+        carriers: make items that carry others; `None`: there are none.
+        """
         self.number = 0
+        self._carriers = carriers
         self._id = id.encode()
         self._own = own
         self._summarised = summarised
@@ -82,6 +96,8 @@ class ItemWriter:
         self._thought: _OpenThought | None = None
         self._calls: dict[int, _OpenCall] = {}
         self._called: set[int] = set()
+        self._searches = 0
+        self._cited: list[Cited] = []
 
     def emit(self, kind: bytes, members: bytes, out: list[bytes]) -> None:
         out.append(event(kind, members, self.number))
@@ -129,8 +145,41 @@ class ItemWriter:
             out += (call.before, encode(delta.arguments), DELTA_END % self.number)
             self.number += 1
 
+    def searched(self, found: Sequence[Search], out: list[bytes]) -> None:
+        """Write the web searches that are not written yet. found: all so far, which have ended."""
+        for search in found[self._searches :]:
+            self._searches += 1
+            self._search(search, out)
+
+    def _search(self, search: Search, out: list[bytes]) -> None:
+        self._end_all(out)
+        id, index = self._next(web_searches.KIND)
+        write = web_searches.search_call(search)
+        self._added(index, write(id, IN_PROGRESS), out)
+        for step in web_searches.STEPS:
+            place = b'"item_id":"%b","output_index":%d' % (id, index)
+            self.emit(b"response.web_search_call.%b" % step, place, out)
+        self._done(index, write(id, COMPLETED), out, "web_search_call")
+
+    def cite(self, cited: Sequence[Cited], out: list[bytes]) -> None:
+        """Add citations to the open text; a text that has ended keeps none."""
+        self._cited += cited
+        part = self._part
+        if part is None or part.kind is not _TEXT:
+            return
+        for one in web_searches.citations(cited):
+            members = b'%b,"annotation_index":%d,"annotation":%b' % (
+                part.place,
+                len(part.cited),
+                one,
+            )
+            self.emit(b"response.output_text.annotation.added", members, out)
+            part.cited.append(one)
+
     def finish(self, out: list[bytes], status: bytes) -> bytes:
         """End all open items, the last with this status. Return all items as a JSON list."""
+        if self._cited and not self._searches:
+            self.searched(whole_searches_of(citations_field(self._cited)), out)
         if not self._ended:
             self._grow(_TEXT, "", (), out)
         last = len(self._ended) - 1
@@ -139,6 +188,7 @@ class ItemWriter:
         for call in list(self._calls.values()):
             self._end_call(call, out, status if call.index == last else COMPLETED)
         self._calls.clear()
+        self._carry(out)
         return self.ended()
 
     def ended(self) -> bytes:
@@ -168,6 +218,7 @@ class ItemWriter:
         self.number += 1
 
     def _begin_message(self, out: list[bytes]) -> _OpenMessage:
+        self._carry(out)
         id, index = self._next(b"msg")
         self._message = message = _OpenMessage(id, index)
         self._added(index, items.message(id, (), IN_PROGRESS), out)
@@ -191,7 +242,7 @@ class ItemWriter:
         text = encode("".join(part.pieces))
         if part.kind is _TEXT:
             logprobs = items.logprobs_json(part.logprobs)
-            whole = items.text_part(text, logprobs)
+            whole = items.text_part(text, logprobs, part.cited)
             members = b'%b,"text":%b,"logprobs":%b' % (part.place, text, logprobs)
         else:
             whole = items.refusal_part(text)
@@ -205,7 +256,8 @@ class ItemWriter:
         if message is not None:
             self._end_part(message, out)
             self._message = None
-            self._done(message.index, items.message(message.id, message.ended, status), out)
+            item = items.message(message.id, message.ended, status)
+            self._done(message.index, item, out, "message")
 
     def _begin_thought(self, block: int, out: list[bytes]) -> _OpenThought:
         id, index = self._next(b"rs")
@@ -247,7 +299,7 @@ class ItemWriter:
         item = items.reasoning(
             thought.id, text, encrypted, summarised=self._summarised, status=status
         )
-        self._done(thought.index, item, out)
+        self._done(thought.index, item, out, REASONING)
 
     def _parts(self) -> bytes:
         return b"reasoning_summary" if self._summarised else b"content"
@@ -255,6 +307,7 @@ class ItemWriter:
     def _begin_call(self, first: ToolDelta, out: list[bytes]) -> _OpenCall:
         if first.signature:
             self._sign(first, out)
+        self._carry(out)
         tool = self._own.get(first.name) or OwnTool(name=first.name)
         id, index = self._next(b"ctc" if tool.custom else b"fc")
         call = self._calls[first.tool] = _OpenCall(id, index, first, tool)
@@ -270,7 +323,7 @@ class ItemWriter:
         self._added(index, empty, out)
         encrypted = sealed_call(first.signature, first.id)
         item = items.reasoning(id, "", encrypted, summarised=True, status=COMPLETED)
-        self._done(index, item, out)
+        self._done(index, item, out, REASONING)
 
     def _end_call(self, call: _OpenCall, out: list[bytes], status: bytes = COMPLETED) -> None:
         arguments = "".join(call.pieces)
@@ -288,7 +341,8 @@ class ItemWriter:
             kind, member, write = b"function_call_arguments", b"arguments", items.function_call
         done = b'%b,"%b":%b' % (call.place, member, given)
         self.emit(b"response.%b.done" % kind, done, out)
-        self._done(call.index, write(call.id, call.call_id, call.tool, given, status), out)
+        item = write(call.id, call.call_id, call.tool, given, status)
+        self._done(call.index, item, out, "custom_tool_call" if call.custom else "function_call")
 
     def _end_all(self, out: list[bytes]) -> None:
         """End what the next item ends: everything but calls whose arguments are incomplete."""
@@ -309,9 +363,23 @@ class ItemWriter:
         members = b'"output_index":%d,"item":%b' % (index, item)
         self.emit(b"response.output_item.added", members, out)
 
-    def _done(self, index: int, item: bytes, out: list[bytes]) -> None:
+    def _done(self, index: int, item: bytes, out: list[bytes], kind: str) -> None:
+        """kind: the item's type."""
         self._ended[index] = item
         self.emit(b"response.output_item.done", b'"output_index":%d,"item":%b' % (index, item), out)
+        if self._carriers is not None:
+            self._carriers.note(item, kind)
+
+    def _carry(self, out: list[bytes]) -> None:
+        """Write the item that carries those which have ended."""
+        found = None if self._carriers is None else self._carriers.item()
+        if found is None:
+            return
+        index = len(self._ended)
+        self._ended.append(found[1])
+        self._added(index, found[0], out)
+        members = b'"output_index":%d,"item":%b' % (index, found[1])
+        self.emit(b"response.output_item.done", members, out)
 
     def _message_index(self) -> int:
         return -1 if self._message is None else self._message.index

@@ -1,6 +1,7 @@
 """Write the events of a backend that speaks this API, as it sent them.
 
-Only their numbers change, because the events about the whole response are the gateway's own.
+Only their numbers change, because the events about the whole response are the gateway's own, and
+the items' places, if there are carriers between them.
 """
 
 from typing import Final
@@ -9,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from gateway.surfaces.openai.stream_chunks import encode
+from gateway.surfaces.responses.carriers import REASONING, Carriers, inserted
 from gateway.surfaces.responses.item_writer import ItemWriter
 from gateway.surfaces.sse import one_line
 
@@ -20,34 +22,55 @@ _INCOMPLETE: Final = Raw(b'"incomplete"')
 class _Event(Struct, frozen=True, kw_only=True, gc=False):
     type: str
     sequence_number: int = -1
-    output_index: int = 0
+    output_index: int = -1
     item: Raw = Raw(b"null")
 
 
+class _Typed(Struct, frozen=True, kw_only=True, gc=False):
+    type: str = ""
+
+
+_typed: Final[msgspec.json.Decoder[_Typed]] = msgspec.json.Decoder(_Typed)
 _event: Final = msgspec.json.Decoder(_Event)
 _fields: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 class NativeEvents:
-    """Mutable state: the items that have begun, and those that have ended, by their index."""
+    """Mutable state: the items that have begun, and those that have ended, by their index.
 
-    def __init__(self) -> None:
+    carriers: make items that carry others; `None`: there are none.
+    """
+
+    def __init__(self, carriers: Carriers | None = None) -> None:
+        self._carriers = carriers
+        self._carried: dict[int, bytes] = {}
         self._open: dict[int, Raw] = {}
         self._ended: dict[int, Raw] = {}
 
     def write(self, raw: Raw, numbers: ItemWriter, out: list[bytes]) -> None:
         """numbers: counts the events of the stream."""
         event = _event.decode(raw)
+        watched = self._carriers is not None and event.type in (ADDED, DONE)
+        kind = _typed.decode(event.item).type if watched else ""
+        place = event.output_index + len(self._carried)
         if event.type == ADDED:
-            self._open[event.output_index] = event.item.copy()
+            if kind != REASONING and self._carry(place, numbers, out):
+                place += 1
+            self._open[place] = event.item.copy()
         elif event.type == DONE:
-            self._open.pop(event.output_index, None)
-            self._ended[event.output_index] = event.item.copy()
+            self._open.pop(place, None)
+            self._ended[place] = event.item.copy()
         data = bytes(raw)
-        if event.sequence_number != numbers.number:
-            data = encode({**_fields.decode(raw), "sequence_number": numbers.number})
+        moved = bool(self._carried) and event.output_index >= 0
+        if event.sequence_number != numbers.number or moved:
+            fields: dict[str, object] = {**_fields.decode(raw), "sequence_number": numbers.number}
+            if moved:
+                fields["output_index"] = place
+            data = encode(fields)
         out.append(b"event: %b\ndata: %b\n\n" % (event.type.encode(), one_line(data)))
         numbers.number += 1
+        if self._carriers is not None and event.type == DONE:
+            self._carriers.note(one_line(bytes(event.item)), kind)
 
     def finish(self, numbers: ItemWriter, out: list[bytes]) -> bytes:
         """End what the backend has not ended. Return all items as a JSON list."""
@@ -58,6 +81,7 @@ class NativeEvents:
                 DONE.encode(), b'"output_index":%d,"item":%b' % (index, one_line(bytes(cut))), out
             )
         self._open.clear()
+        self._carry(max(self._ended, default=-1) + 1, numbers, out)
         return self.ended()
 
     def ended(self) -> bytes:
@@ -65,3 +89,17 @@ class NativeEvents:
         return b"[%b]" % b",".join(
             [one_line(bytes(item)) for _, item in sorted(self._ended.items())]
         )
+
+    def whole(self, output: bytes) -> bytes:
+        """Return the backend's own list of all items, with the carriers."""
+        return inserted(output, self._carried)
+
+    def _carry(self, place: int, numbers: ItemWriter, out: list[bytes]) -> bool:
+        """Write the item that carries those which have ended; return whether there is one."""
+        found = None if self._carriers is None else self._carriers.item()
+        if found is None:
+            return False
+        for kind, item in ((ADDED, found[0]), (DONE, found[1])):
+            numbers.emit(kind.encode(), b'"output_index":%d,"item":%b' % (place, item), out)
+        self._ended[place], self._carried[place] = Raw(found[1]), found[1]
+        return True

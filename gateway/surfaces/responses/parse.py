@@ -22,6 +22,7 @@ from gateway.surfaces.responses.conversation import (
     ResponsesConversation,
     joined_input,
     with_stored,
+    without_carried,
 )
 from gateway.surfaces.responses.tools import NO_TOOLS, read_effort, read_text, read_tools
 from gateway.surfaces.responses.wire import ALLOWED, ResponsesWire
@@ -85,33 +86,38 @@ _NOTHING_STORED: Final = _stored(_ABSENT)
 READER: Final = BodyReader(ResponsesWire, ALLOWED)
 
 
-def parse_response(body: bytes, *, model: str = "", stores: bool = False) -> ChatRequest:
+def parse_response(
+    body: bytes, *, model: str = "", stores: bool = False, refers: bool = False
+) -> ChatRequest:
     """`POST /v1/responses`. model: the name to use if the body names none.
 
     stores: answers are stored unless the client says otherwise, and stored ones can be continued.
+    refers: the client is one that returns ids of items instead of the items.
     Raises InvalidRequest; EarlierItemsNeeded if the request continues a stored one.
     """
     wire, extra = READER.read(body)
     if _stored(wire) != _NOTHING_STORED:
         _check_stored(wire, stores=stores)
-    conversation = ResponsesConversation(wire.instructions, wire.input, stores=stores)
+    conversation = ResponsesConversation(wire.instructions, wire.input)
     previous = wire.previous_response_id
     if previous is None and not conversation.missing:
-        return _request(wire, extra, model, conversation, _storage(wire) if stores else None)
+        storage = _storage(wire) if stores else None
+        return _request(wire, extra, model, conversation, storage, refers=refers)
     raise EarlierItemsNeeded(
         previous or "",
         conversation.missing,
         len(body),
-        partial(_continued, wire, extra, model),
+        partial(_continued, wire, extra, model, stores),
     )
 
 
 def _continued(
-    wire: ResponsesWire, extra: dict[str, Raw], model: str, earlier: EarlierItems
+    wire: ResponsesWire, extra: dict[str, Raw], model: str, stores: bool, earlier: EarlierItems
 ) -> ChatRequest:
     """Return the request with the stored items that it needs. Raises InvalidRequest."""
-    conversation = ResponsesConversation(wire.instructions, wire.input, earlier, stores=True)
-    return _request(wire, dict(extra), model, conversation, _storage(wire, earlier), earlier)
+    conversation = ResponsesConversation(wire.instructions, wire.input, earlier)
+    storage = _storage(wire, earlier) if stores else None
+    return _request(wire, dict(extra), model, conversation, storage, earlier, refers=True)
 
 
 def _storage(wire: ResponsesWire, earlier: EarlierItems | None = None) -> Storage:
@@ -132,6 +138,8 @@ def _request(
     conversation: ResponsesConversation,
     storage: Storage | None,
     earlier: EarlierItems = NO_EARLIER_ITEMS,
+    *,
+    refers: bool,
 ) -> ChatRequest:
     form: ResponseFormat | UnsetType = UNSET
     effort: str | UnsetType = UNSET
@@ -170,12 +178,22 @@ def _request(
     unsent: Raw | UnsetType = UNSET
     if conversation.as_sent and isinstance(wire.input, Raw):
         given = wire.input
-        kept["input"] = given if earlier is NO_EARLIER_ITEMS else joined_input(given, earlier)
+        if earlier is not NO_EARLIER_ITEMS:
+            given = joined_input(given, earlier)
+        elif conversation.carried:
+            given = without_carried(given)
+        kept["input"] = given
     elif not earlier.items:
         unsent = wire.input
     own = OWN.union([name for name in extra if "." in name]) if extra else OWN
     original = Original(
-        dialect=DIALECT, fields=kept, read=request, own=own, storage=storage, unsent=unsent
+        dialect=DIALECT,
+        fields=kept,
+        read=request,
+        own=own,
+        storage=storage,
+        refers=storage is None and wire.store is not False and (refers or bool(wire.store)),
+        unsent=unsent,
     )
     return replace(request, original=original)
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from gateway.surfaces.openai.bodies import openai_error
 from gateway.surfaces.openai.stream_chunks import encode
-from gateway.surfaces.responses import items
+from gateway.surfaces.responses import items, web_searches
+from gateway.surfaces.responses.carriers import Carriers
 from gateway.surfaces.responses.encrypted_content import sealed, sealed_call
 from gateway.surfaces.responses.frames import event
 from gateway.surfaces.responses.item_writer import ItemWriter
@@ -25,7 +26,7 @@ from gateway.surfaces.responses.resource import (
     is_summarised,
 )
 from gateway.surfaces.responses.usage import usage_json
-from gateway.surfaces.sse import DONE, one_line
+from gateway.surfaces.sse import DONE
 from gateway.surfaces.turn_renderer import TurnRenderer, finish_of
 from schemas.answers import Answer, Choice
 from schemas.errors import GatewayError
@@ -34,6 +35,7 @@ from schemas.events import (
     Finished,
     FinishReason,
     NativeDelta,
+    OpaqueDelta,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
@@ -43,6 +45,7 @@ from schemas.events import (
 from schemas.messages import ToolCall
 from schemas.plain_answer import PlainAnswer
 from schemas.requests import ChatRequest
+from schemas.searches import citations_of, offers_search, searches_of, whole_searches_of
 
 REASONS: Final[dict[FinishReason, bytes]] = {
     "length": CUT,
@@ -82,6 +85,11 @@ class ResponsesRenderer(TurnRenderer):
         self._summarised = is_summarised(request)
         self._items: ItemWriter
         self._native: NativeEvents | None = None
+        self._carriers: Carriers | None = None
+
+    def use_carriers(self, carriers: Carriers) -> None:
+        """Let items of the answer carry others; before `answer`, `plain` or the first event."""
+        self._carriers = carriers
 
     def answer(self, answer: Answer) -> bytes:
         choice = answer.choices[0]
@@ -89,14 +97,18 @@ class ResponsesRenderer(TurnRenderer):
         self._started, self._usage = answer.started, answer.usage
         self._opaque = choice.opaque
         status = COMPLETED if incomplete is None else INCOMPLETE
-        self._ended = outcome = self._outcome(status, self._output(choice, status), incomplete)
+        output = self._output(choice, status)
+        if self._carriers is not None:
+            output = self._carriers.woven(output)
+        self._ended = outcome = self._outcome(status, output, incomplete)
         return self._resource.write(outcome)
 
     def plain(self, answer: PlainAnswer) -> bytes:
         """As `answer`."""
-        self._ended = outcome = plain_outcome(
-            answer, self._request, self._id, self._clock, stored=self._stored
-        )
+        outcome = plain_outcome(answer, self._request, self._id, self._clock, stored=self._stored)
+        if self._carriers is not None:
+            outcome = replace(outcome, output=self._carriers.woven(outcome.output))
+        self._ended = outcome
         return self._resource.write(outcome)
 
     @property
@@ -137,7 +149,7 @@ class ResponsesRenderer(TurnRenderer):
         else:
             output = self._native.finish(self._items, out)
             if OUTPUT in self._opaque:  # the end has more of the items than their events had
-                output = one_line(bytes(self._opaque[OUTPUT]))
+                output = self._native.whole(bytes(self._opaque[OUTPUT]))
         self._ended = self._outcome(status, output, incomplete)
         return b"".join(out)
 
@@ -179,7 +191,7 @@ class ResponsesRenderer(TurnRenderer):
             return
         self._begin(out)
         if isinstance(one, NativeDelta) and one.delta is not None:
-            self._native = self._native or NativeEvents()
+            self._native = self._native or NativeEvents(self._carriers)
             self._native.write(one.delta, self._items, out)
         if self._native is not None:
             return  # its events have everything that ours have
@@ -192,6 +204,9 @@ class ResponsesRenderer(TurnRenderer):
                 self._items.thought(one, out)
             case ToolDelta():
                 self._items.tool(one, out)
+            case OpaqueDelta() if offers_search(self._request):
+                self._items.cite(citations_of(one.fields), out)  # a search ends the text
+                self._items.searched(searches_of(one.fields), out)
             case _:
                 pass
 
@@ -199,7 +214,9 @@ class ResponsesRenderer(TurnRenderer):
         if self._begun:
             return
         self._begun = True
-        self._items = ItemWriter(self._id, own=self._own, summarised=self._summarised)
+        self._items = ItemWriter(
+            self._id, own=self._own, summarised=self._summarised, carriers=self._carriers
+        )
         outcome = ResponseOutcome(
             status=IN_PROGRESS,
             stored=self._stored,
@@ -236,10 +253,14 @@ class ResponsesRenderer(TurnRenderer):
         for thought in choice.thoughts:
             encrypted = sealed(thought.text, thought.signature, thought.data, thought.format)
             made.append(self._reasoning(thought.text, encrypted))
+        cited: list[bytes] = []
+        if choice.opaque and offers_search(self._request):
+            made += [web_searches.whole_call(one) for one in whole_searches_of(choice.opaque)]
+            cited = web_searches.citations(citations_of(choice.opaque))
         parts: list[bytes] = []
         if choice.text:
             logprobs = items.logprobs_json(choice.logprobs)
-            parts.append(items.text_part(encode(choice.text), logprobs))
+            parts.append(items.text_part(encode(choice.text), logprobs, cited))
         if choice.refusal:
             parts.append(items.refusal_part(encode(choice.refusal)))
         if not parts and not made and not choice.tool_calls:

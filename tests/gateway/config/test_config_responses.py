@@ -26,6 +26,17 @@ def test_a_value_out_of_range_is_named() -> None:
     ]
 
 
+def test_sealing_keys_are_long_two_at_most_and_secret() -> None:
+    key = "k" * 32
+    (short,) = faults(GOOD + f"responses: {{sealing_keys: [{key}, {key[1:]}]}}\n")
+    (many,) = faults(GOOD + f"responses: {{sealing_keys: [{key}, {key}, {key}]}}\n")
+    good = read(GOOD + f"responses: {{sealing_keys: [{key}]}}\n").responses
+
+    assert short.startswith("responses.sealing_keys[1]: must have at least 32 characters")
+    assert many.startswith("responses.sealing_keys")
+    assert key not in repr(good)
+
+
 def test_replicas_with_an_sqlite_file_each_are_warned_of() -> None:
     (found,) = warnings(GOOD + ON + REDIS % "sqlite:///strowger.db")
 

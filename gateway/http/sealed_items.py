@@ -1,0 +1,81 @@
+"""Find the items that a request refers to: sealed ones that it brings along, and stored ones."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from gateway.responses.seals import Seals
+from gateway.routing.request_record import RequestRecord
+from gateway.state import Gateway
+from gateway.surfaces.stored_items import EarlierItems, EarlierItemsNeeded
+from schemas.errors import InvalidRequest, Unavailable
+
+LOST_REASONING: Final = "lost_reasoning"
+"""The repair of a reference to reasoning that nothing has any more: the turn is sent without it."""
+
+_REASONING: Final = "rs_"
+_NOTHING: Final = Raw(b"")
+
+
+async def earlier_items(
+    needed: EarlierItemsNeeded, gateway: Gateway, record: RequestRecord
+) -> EarlierItems:
+    """Return the stored and sealed items that a request needs.
+
+    Raises ResponseNotFound, StoreUnavailable, and InvalidRequest if they are too long, or not there
+    and nothing is stored.
+    """
+    most_bytes = gateway.runtime.config.server.max_body_bytes
+    sealed = await _opened(needed, gateway.seals, record.caller, most_bytes - needed.size)
+    unknown = [(id, at) for id, at in needed.references if id not in sealed]
+    if not gateway.stores_responses:
+        record.repaired_body += tuple([f"{at}:{LOST_REASONING}" for at in _lost(unknown)])
+        return EarlierItems(found={**sealed, **{id: _NOTHING for id, _ in unknown}})
+    if not (unknown or needed.previous):
+        return EarlierItems(found=sealed)
+    if gateway.archive is None:
+        raise Unavailable("nothing is stored at the moment")
+    rest = EarlierItemsNeeded(needed.previous, unknown, needed.size, needed.resume)
+    stored = await gateway.archive.earlier(record.caller, rest, most_bytes)
+    return replace(stored, found={**sealed, **stored.found})
+
+
+async def _opened(
+    needed: EarlierItemsNeeded, seals: Seals, caller: str, most_bytes: int
+) -> Mapping[str, Raw]:
+    """Return the items that the request refers to and brings along, by their ids.
+
+    most_bytes: of all of them, each as often as the request refers to it.
+    """
+    from gateway.surfaces.responses.carriers import PREFIX, carried
+
+    known: dict[str, Raw] = {}
+    for id in {id for id, _ in needed.references if id.startswith(PREFIX)}:
+        data = await seals.open(caller, id.removeprefix(PREFIX), most_bytes)
+        if data is not None:
+            known |= {id: _NOTHING, **carried(data)}
+    found: dict[str, Raw] = {}
+    for id, at in needed.references:
+        if id in known:
+            found[id] = known[id]
+            most_bytes -= len(bytes(known[id]))
+        if most_bytes < 0:
+            raise InvalidRequest(
+                f"{at}: the items that the request refers to are larger than "
+                "server.max_body_bytes allows; send fewer",
+                param=at,
+            )
+    return found
+
+
+def _lost(unknown: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the places of references to reasoning. Raises InvalidRequest for any other."""
+    # Late, as above.
+    from gateway.surfaces.responses.conversation import NOT_STORED, REFERENCE
+
+    for id, at in unknown:
+        if not id.startswith(_REASONING):
+            raise InvalidRequest(f"{at}: {REFERENCE}: {NOT_STORED}", param=at)
+    return [at for _, at in unknown]
