@@ -68,7 +68,7 @@ def _build_embedder(
     check_tokenizer(path, model.task)
     st_config = read_config(path)
     parses = model.special_tokens_in_prompts == "parse"
-    tokenizer = Tokenizer(path, subfolder=st_config.subfolder, parses=parses)
+    tokenizer = Tokenizer(path, subfolder=st_config.subfolder, parses=parses, embeds=True)
     encoder = EmbeddingEncoder(
         path,
         st_config,

@@ -10,15 +10,13 @@ from collections.abc import Iterable
 from copy import copy
 from typing import Protocol, cast
 
-from transformers.models.auto.tokenization_auto import AutoTokenizer
-from transformers.tokenization_utils_base import PreTrainedTokenizerBase
-
 from local_engine.child_process.text_encoder import Encoding, Offload, TextEncoder
 from local_engine.text.chat_template import ChatTemplate
 from local_engine.text.control_tokens import ControlTokens, Rendered
 from local_engine.text.private_tokenizer import Normalizer, normalizing, private_encoder
 from local_engine.text.token_bytes import TokenBytes
 from local_engine.text.tokenizer_bounds import refuse_growth
+from local_engine.text.tokenizer_files import read_tokenizer
 from schemas.errors import InvalidConfig, InvalidRequest
 
 
@@ -56,15 +54,15 @@ class Tokenizer:
     longest: the model's limit in tokens according to its files; a huge number if they have none.
     """
 
-    def __init__(self, path: str, *, subfolder: str = "", parses: bool = True) -> None:
+    def __init__(
+        self, path: str, *, subfolder: str = "", parses: bool = True, embeds: bool = False
+    ) -> None:
         """parses: the spelling of a special token in a raw prompt becomes that token.
+        embeds: see `read_tokenizer`.
 
         Raises InvalidConfig if the files are missing or do not describe a fast tokenizer."""
         try:
-            loaded = cast(
-                PreTrainedTokenizerBase,
-                AutoTokenizer.from_pretrained(path, subfolder=subfolder, trust_remote_code=False),
-            )
+            loaded = read_tokenizer(path, subfolder, ends=embeds)
         except Exception as exc:
             said = " ".join(str(exc).split()) or type(exc).__name__
             raise InvalidConfig(
