@@ -164,6 +164,8 @@ class Supports(Struct, frozen=True, kw_only=True):
     continues: how it continues the beginning of an answer (`ChatRequest.begun`); `None`: it does
             not. Bare prompts need nothing for that.
     repairs: rules for requests that it would refuse although it can answer them, in their order.
+    cache_marks: returns whether a model of the provider, by name, caches the prompt up to marks
+            (`cache_control`); `None`: none does.
     """
 
     chat: frozenset[str] | None = None
@@ -188,6 +190,7 @@ class Supports(Struct, frozen=True, kw_only=True):
     lacks: Callable[[str], frozenset[str]] | None = None
     continues: Continues | None = None
     repairs: tuple[Repair, ...] = ()
+    cache_marks: Callable[[str], bool] | None = None
 
 
 class Decoder(Protocol):

@@ -22,7 +22,17 @@ from adapters.anthropic.json_object import json_tool
 from adapters.anthropic.original_fields import DIALECT, is_native
 from adapters.anthropic.repairs import ANTHROPIC_REPAIRS
 from adapters.anthropic.wire import read_count
-from adapters.base import PROVEN, Ceilings, Continues, Endpoint, Framing, Outbound, Range, Supports
+from adapters.base import (
+    EVERY_MODEL,
+    PROVEN,
+    Ceilings,
+    Continues,
+    Endpoint,
+    Framing,
+    Outbound,
+    Range,
+    Supports,
+)
 from adapters.client_fields.denied import withheld
 from adapters.openai.adapter import Headers, accept, merged_headers
 from adapters.openai.wire import UNREADABLE
@@ -122,6 +132,7 @@ SUPPORTS = Supports(
     dialect=DIALECT,
     continues=Continues(model=takes_prefill, trimmed=True),
     repairs=ANTHROPIC_REPAIRS,
+    cache_marks=EVERY_MODEL,
 )
 
 LATER = msgspec.structs.replace(

@@ -29,7 +29,7 @@ from adapters.bedrock.encode import (
 )
 from adapters.bedrock.errors import error_from
 from adapters.bedrock.reasoning_effort import lacks
-from adapters.bedrock.repairs import BEDROCK_REPAIRS
+from adapters.bedrock.repairs import BEDROCK_REPAIRS, is_claude
 from adapters.client_fields.denied import withheld
 from adapters.cohere.encode import name_and_purpose
 from adapters.openai.adapter import merged_headers
@@ -51,6 +51,7 @@ EVENT_STREAM = "application/vnd.amazon.eventstream"
 REQUEST_ID = "x-amzn-requestid"
 
 SUPPORTS = Supports(
+    cache_marks=is_claude,
     client_fields=withheld("bedrock"),
     chat=frozenset(
         {

@@ -30,6 +30,7 @@ from adapters.openai.adapter import OpenAIAdapter, expected_choices
 from adapters.openai.cache_marks import with_cache_marks
 from adapters.openai.decode import OpenAIDecoder
 from adapters.openai.encode import Body, encode_body
+from adapters.openai.model_families import is_claude
 from adapters.openai.vendor_profiles import VendorProfile
 from adapters.openai.wire import OpenChunk
 from adapters.repairs.rule import every_model
@@ -144,6 +145,7 @@ class DatabricksAdapter(OpenAIAdapter):
 
     def supported(self) -> Supports:
         return Supports(
+            cache_marks=is_claude,
             client_fields=withheld("databricks"),
             thoughts=ALL_THOUGHTS,
             chat=CHAT,

@@ -138,6 +138,11 @@ class _Places:
         self._messages[at] = replace(message, content=tuple(parts), raw=raw)
 
 
+def has_marks(request: ChatRequest) -> bool:
+    """Return whether messages or tools have a mark."""
+    return bool(_Places(request).marks)
+
+
 def _apply(request: Request, change: Callable[[_Places], Sequence[Mark | None]]) -> Repaired | None:
     if not isinstance(request, ChatRequest):
         return None

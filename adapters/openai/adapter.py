@@ -198,6 +198,7 @@ class OpenAIAdapter:
             "n": Range(maximum=vendor.choices),
         }
         return Supports(
+            cache_marks=vendor.claude_marks,
             thoughts=vendor.read_thoughts,
             chat=(CHAT | named) - omitted - (COMPLETIONS_ONLY if by_reference else frozenset())
             if vendor.chat

@@ -116,6 +116,12 @@ class VendorProfile(Struct, frozen=True, kw_only=True):
         return READABLE if self.thoughts else frozenset()
 
     @property
+    def claude_marks(self) -> Callable[[str], bool] | None:
+        """See Supports.cache_marks: what a client does not mark is marked at known vendors."""
+        known = self.cache_marks is not no_model and self.name != COMPATIBLE.name
+        return is_claude if known else None
+
+    @property
     def translated(self) -> Mapping[Task, Mapping[str, str]]:
         """See Supports; tasks that are not offered are absent."""
         renamed = {field: wire for field, wire in self.names.items() if field != wire}

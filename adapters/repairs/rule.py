@@ -85,7 +85,7 @@ class Repair(Struct, frozen=True, kw_only=True, eq=False):
     name:   a short identifier, reported to clients, as `developer_role`.
     about:  what the rule does, as a sentence without a subject for the documentation.
     source: the address where the vendor documents the limit, or where its refusal is reported.
-    facts:  bits of schemas.content_facts, of which the request has at least one.
+    facts:  bits of schemas.content_facts, of which the request has at least one; 0: any request.
     apply:  returns the repaired request, or `None` if there is nothing to repair.
     example: a request that the rule repairs; the adapter contract checks the rule with it.
     example_model: the model that the example is for, by the provider's name.
@@ -130,7 +130,8 @@ class Repairs(Struct, frozen=True, kw_only=True):
 
 def applicable(rules: Sequence[Repair], facts: int, model: str) -> tuple[Repair, ...]:
     """Return the rules that may have something to do for requests with these facts."""
-    return tuple([one for one in rules if one.facts & facts and one.models(model)])
+    found = [one for one in rules if one.facts & facts or not one.facts]
+    return tuple([one for one in found if one.models(model)])
 
 
 def repaired(request: Request, rules: Sequence[Repair], aim: Aim) -> Repairs:

@@ -6,7 +6,11 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
+from adapters.base import Supports
 from adapters.capabilities import of_model
+from adapters.client_fields.patterns import allowed
+from adapters.form_repairs.prompt_cache import MARKS, prompt_cache
+from adapters.repairs.rule import Repair
 from adapters.universal_repairs import with_universal
 from gateway.clock import now
 from gateway.config.error_codes import plain
@@ -95,6 +99,14 @@ def build_routes(
     )
 
 
+def _repairs(model: Model, supports: Supports) -> tuple[Repair, ...]:
+    """The rules of a backend; the last marks what it shall cache, if the operator allows marks."""
+    rules = with_universal(supports)
+    if supports.cache_marks is None or allowed(MARKS, (), supports.client_fields.deny) is False:
+        return rules
+    return (*rules, *prompt_cache(model.prompt_cache, supports.cache_marks))
+
+
 def _loads(backends: Iterable[Backend]) -> dict[Replica, list[Load]]:
     found: dict[Replica, list[Load]] = {}
     for backend in backends:
@@ -179,7 +191,7 @@ class _Builder:
             name=name,
             model=upstream_model,
             upstream=upstream,
-            supports=replace(supports, repairs=with_universal(supports)),
+            supports=replace(supports, repairs=_repairs(model, supports)),
             breaker=known.breaker if known and same_rule else Breaker(model.breaker),
             breakers=known.breakers if known and same_rule else Breakers(model.breaker),
             budget=self._upstreams.budgets[provider],

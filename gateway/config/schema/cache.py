@@ -6,6 +6,9 @@ from msgspec import Meta, Struct
 
 from gateway.config.schema.units import KIB, MIB, Seconds, Size
 
+PromptCache = Literal["auto", "always", "off"]
+"""What is marked for vendors that cache prompts: see adapters.form_repairs.prompt_cache."""
+
 
 class CacheConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where answers are kept.

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from gateway.config.schema.audit import Audit
 from gateway.config.schema.auth import Auth, CallerPlan, Team
 from gateway.config.schema.budgets import Budget
-from gateway.config.schema.cache import CacheConfig, ModelCache
+from gateway.config.schema.cache import CacheConfig, ModelCache, PromptCache
 from gateway.config.schema.capabilities import Capability, PublishedFacts
 from gateway.config.schema.connection import (
     Aws,
@@ -323,8 +323,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name:       may end in "*", a wildcard.
     deadline_s: for all attempts and fallbacks together.
-    stream_recovery: `continue`: a stream that breaks off after content is continued by another
-                backend; `error`: it ends in an error.
+    stream_recovery: a stream that breaks off is continued by another backend, or ends in an error.
     cache:      `None`: answers are kept for requests that ask for it, if `cache` is set.
     require:    only backends that honour every field, including those that a dialect may ignore.
     on_repair:  `reject`: a request is refused rather than sent without one of its constraints.
@@ -349,6 +348,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     overrides: RequestFields = RequestFields()
     on_unsupported: Literal["error", "drop"] = "error"
     on_repair: Literal["send", "reject"] = "send"
+    prompt_cache: PromptCache = "auto"
     when: tuple[WhenRule, ...] = ()
     cache: ModelCache | None = None
 
