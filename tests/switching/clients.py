@@ -374,5 +374,23 @@ class ReferringClient(ResponsesClient):
         return Reply(items=kept, text=whole.text, calls=whole.calls)
 
 
+class CodeClient(MessagesClient):
+    """Claude Code 2.1.197: it returns a `thinking` block only if it has text."""
+
+    def reply(self, answer: bytes, echo: Echo, *, stream: bool) -> Reply:
+        whole = super().reply(answer, "everything", stream=stream)
+        (turn,) = whole.items
+        kept = [
+            one for one in dicts(turn["content"]) if one["type"] != "thinking" or one["thinking"]
+        ]
+        items = [{**turn, "content": kept}]
+        return Reply(items=items, text=whole.text, calls=whole.calls)
+
+
 REFERRING: Final = "ids"
-EVERY_CLIENT: Final[Mapping[str, Client]] = {**CLIENTS, REFERRING: ReferringClient()}
+CODE: Final = "code"
+EVERY_CLIENT: Final[Mapping[str, Client]] = {
+    **CLIENTS,
+    REFERRING: ReferringClient(),
+    CODE: CodeClient(),
+}

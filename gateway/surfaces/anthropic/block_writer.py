@@ -48,6 +48,7 @@ class BlockWriter:
         self._index = -1
         self._open = _NONE
         self._before = b""
+        self._signable = False
         self._arguments: list[str] = []
         self._held: list[_Held] = []
         self._ended: set[int] = set()
@@ -77,7 +78,9 @@ class BlockWriter:
         if event.text:
             start = delta_start(self._index, b"thinking_delta", b"thinking")
             out += (start, encode(event.text), TEXT_END)
+            self._signable = True
         if event.signature:
+            self._signable = False
             start = delta_start(self._index, b"signature_delta", b"signature")
             proof = proofs.written(event.signature, event.format)
             out += (start, encode(proof), TEXT_END)
@@ -90,10 +93,9 @@ class BlockWriter:
             if self._must_wait():
                 self._held.append(event)
                 return
-            if event.signature:
-                self._sign_call(event, out)
+            id = self._sign_call(event, out) if event.signature else event.id
             self.calls += 1
-            self._begin(key, tool_use(event.id, event.name, b"{}"), out)
+            self._begin(key, tool_use(id, event.name, b"{}"), out)
             self._before = delta_start(self._index, b"input_json_delta", b"partial_json")
             self._arguments = []
         if event.arguments:
@@ -186,16 +188,22 @@ class BlockWriter:
             case SearchBlocks():
                 self.search(event, out)
 
-    def _sign_call(self, event: ToolDelta, out: list[bytes]) -> None:
-        """Write Gemini's signature of a call in a block of its own, which clients return."""
+    def _sign_call(self, event: ToolDelta, out: list[bytes]) -> str:
+        """Write Gemini's signature of a call where clients return it. Return the call's id."""
         signature = encode(proofs.written_for_call(event.signature, event.id))
-        self._begin(_NATIVE, _EMPTY_THOUGHT, out)
+        if self._open[0] != "thinking" or not self._signable:
+            id = proofs.signed_id(event.id, event.signature)
+            if id:
+                return id
+            self._begin(_NATIVE, _EMPTY_THOUGHT, out)
         out += (delta_start(self._index, b"signature_delta", b"signature"), signature, TEXT_END)
+        return event.id
 
     def _begin(self, key: _Key, block: bytes, out: list[bytes]) -> None:
         self._end(out)
         self._index += 1
         self._open = key
+        self._signable = False
         out.append(block_start(self._index, block))
 
     def _end(self, out: list[bytes]) -> None:

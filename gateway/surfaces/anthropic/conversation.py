@@ -38,12 +38,13 @@ _Read = tuple[Block | OpaquePart, Marks]
 class MessagesConversation:
     """The messages of one request.
 
-    marked: some have fields that our schema does not have. turns: see schemas.requests.Original.
+    marked: some have fields that our schema does not have. signed: ids of calls had signatures in
+    them, which they do not have here. turns: see schemas.requests.Original.
     """
 
     def __init__(self, system: Raw | UnsetType, messages: Raw) -> None:
         """Raises InvalidRequest, whose `param` is the path of the invalid field."""
-        self.marked = False
+        self.marked = self.signed = False
         self.messages: list[Message] = []
         if isinstance(system, Raw):
             self._add_system(system)
@@ -121,7 +122,7 @@ class MessagesConversation:
         self.messages.append(
             Message(
                 role="tool",
-                tool_call_id=block.tool_use_id,
+                tool_call_id=self._plain_id(block.tool_use_id)[0],
                 content="" if content is None else content,
                 marks=marks,
             )
@@ -140,12 +141,15 @@ class MessagesConversation:
                     signed = proofs.call_of(block.signature)
                     if signed is not None:
                         signatures[signed[0]] = signed[1]
+                        if block.thinking:
+                            thoughts.append(Thought(text=block.thinking))
                         continue
                     thoughts.append(proofs.read(block.thinking, block.signature, ""))
                 case RedactedBlock():
                     thoughts.append(proofs.read("", "", block.data))
                 case ToolUseBlock():
-                    calls.append(_call(block, signatures.get(block.id, "")))
+                    id, signature = self._plain_id(block.id)
+                    calls.append(_call(block, id, signature or signatures.get(id, "")))
                     fields = with_marks(
                         more, cache_control=block.cache_control, caller=block.caller
                     )
@@ -171,6 +175,12 @@ class MessagesConversation:
             )
         )
 
+    def _plain_id(self, id: str) -> tuple[str, str]:
+        """Return the id of a call without the signature in it, and that."""
+        found = proofs.plain_id(id)
+        self.signed = self.signed or bool(found[1])
+        return found
+
     def _parts(self, raws: list[Raw], where: str) -> list[Part]:
         parts: list[Part] = []
         for at, raw in enumerate(raws):
@@ -194,9 +204,9 @@ def _read(one: Block | Raw, where: str) -> _Read:
     return read_block(one, where) if isinstance(one, Raw) else (one, {})
 
 
-def _call(block: ToolUseBlock, signature: str) -> ToolCall:
+def _call(block: ToolUseBlock, id: str, signature: str) -> ToolCall:
     arguments = "{}" if is_null(block.input) else bytes(block.input).decode()
-    return ToolCall(id=block.id, name=block.name, arguments=arguments, signature=signature)
+    return ToolCall(id=id, name=block.name, arguments=arguments, signature=signature)
 
 
 def _wrong(where: str, why: str) -> InvalidRequest:

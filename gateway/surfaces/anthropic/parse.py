@@ -102,6 +102,8 @@ def parse_messages(
         for name in _KEPT
         if isinstance(raw := getattr(wire, name), Raw) and not is_null(raw)
     }
+    if conversation.signed:
+        del kept["messages"]  # another vendor's proofs are in its ids
     original = Original(dialect=DIALECT, fields=kept, read=request, turns=conversation.turns)
     return replace(request, original=original)
 

@@ -2,16 +2,27 @@
 
 Clients return `thinking` blocks unchanged. Claude's own signatures are sent as they are. Another
 vendor's gets its format's name in front, so that only that vendor receives it again:
-`google-gemini-v1:SIGNATURE`. Gemini also signs calls; such a signature is in an empty `thinking`
-block before the call: `google-gemini-v1:call:ID:SIGNATURE`. Base64 has no colons.
+`google-gemini-v1:SIGNATURE`. Base64 has no colons.
+
+Gemini also signs calls. Claude Code returns a `thinking` block only if it has text, so a call's
+signature is on the thought before it, if that has no other: `google-gemini-v1:call:ID:SIGNATURE`.
+Without such a thought it is in the call's id, which every client returns, in the letters of ids:
+`ID__thought__SIGNATURE`, as LiteLLM writes it (https://github.com/BerriAI/litellm/pull/16895). An
+id or a signature with other letters gets an empty `thinking` block.
 """
 
+import re
 from typing import Final
 
 from schemas.messages import CLAUDE, GEMINI, Thought
 
 _SEPARATOR: Final = ":"
 _CALL: Final = "call"
+_IN_ID: Final = "__thought__"
+_ID: Final = re.compile("[a-zA-Z0-9_-]+")
+_BASE64: Final = re.compile("(?:[a-zA-Z0-9+/]{4})*(?:[a-zA-Z0-9+/]{2}==|[a-zA-Z0-9+/]{3}=)?")
+_TO_ID: Final = str.maketrans("+/", "-_", "=")
+_FROM_ID: Final = str.maketrans("-_", "+/")
 UNNAMED: Final = "unknown"
 
 
@@ -24,6 +35,23 @@ def written(proof: str, format: str) -> str:
 
 def written_for_call(signature: str, call_id: str) -> str:
     return _SEPARATOR.join((GEMINI, _CALL, call_id, signature))
+
+
+def signed_id(call_id: str, signature: str) -> str:
+    """Return the id of a call that has its signature in it; "" if an id cannot have it."""
+    if _ID.fullmatch(call_id) is None or _BASE64.fullmatch(signature) is None:
+        return ""
+    return f"{call_id}{_IN_ID}{signature.translate(_TO_ID)}"
+
+
+def plain_id(id: str) -> tuple[str, str]:
+    """Return the call's own id, and the signature in it; "" for none."""
+    call_id, marked, written = id.partition(_IN_ID)
+    if not (marked and call_id and written):
+        return id, ""
+    signature = written.rstrip("=").translate(_FROM_ID)
+    signature += "=" * (-len(signature) % 4)
+    return (call_id, signature) if _BASE64.fullmatch(signature) is not None else (id, "")
 
 
 def read(text: str, proof: str, data: str) -> Thought:

@@ -214,8 +214,8 @@ class MessagesRenderer(TurnRenderer):
             blocks.append(b'{"type":"text","text":%b%b}' % (encode(choice.text), cited))
         if choice.refusal:
             blocks.append(b'{"type":"text","text":%b}' % encode(choice.refusal))
-        for call in choice.tool_calls:
-            blocks += _call(call)
+        calls = _calls(choice, blocks)
+        blocks += calls
         return b"[%b]" % b",".join(blocks)
 
     def _begin(self, out: list[bytes]) -> None:
@@ -253,17 +253,35 @@ def _thinking(text: str, proof: str) -> bytes:
     return b'{"type":"thinking","thinking":%b,"signature":%b}' % (encode(text), encode(proof))
 
 
-def _call(call: ToolCall) -> list[bytes]:
+def _calls(choice: Choice, before: list[bytes]) -> list[bytes]:
+    """Return the calls' blocks, with Gemini's signatures where clients return them.
+
+    before: the blocks in front, of which the last one is signed if it is a thought without a proof.
+    """
+    blocks: list[bytes] = []
+    for place, call in enumerate(choice.tool_calls):
+        id = call.id
+        if call.signature:
+            proof = proofs.written_for_call(call.signature, id)
+            last = choice.thoughts[-1] if choice.thoughts else None
+            ends = place == 0 and len(before) == len(choice.thoughts)
+            if ends and last is not None and last.text and not (last.signature or last.data):
+                before[-1] = _thinking(last.text, proof)
+            else:
+                id = proofs.signed_id(id, call.signature) or id
+                blocks += [_thinking("", proof)] if id == call.id else []
+        blocks.append(_call(call, id))
+    return blocks
+
+
+def _call(call: ToolCall, id: str) -> bytes:
     arguments = (call.arguments or "{}").encode()
     try:
         _object.decode(arguments)
     except (DecodeError, RecursionError):
         # Cut off by a limit, or not what the tool takes: clients need an object.
         arguments = b"{}"
-    block = tool_use(call.id, call.name, arguments)
-    if not call.signature:
-        return [block]
-    return [_thinking("", proofs.written_for_call(call.signature, call.id)), block]
+    return tool_use(id, call.name, arguments)
 
 
 def _stop(finish: Finished, *, called: bool, refused: bool) -> tuple[str, str | None]:

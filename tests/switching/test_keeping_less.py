@@ -1,6 +1,6 @@
-"""A client that returns ids of items has the same conversation as one that returns the items.
+"""Clients that return less than they got have the same conversation as those that return all.
 
-Nothing is stored: ids of further items carry them in sealed form.
+Some return ids of items, although nothing is stored; some only thoughts that have text.
 """
 
 from collections.abc import AsyncGenerator
@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from tests.switching.backends import BACKENDS, Backend
-from tests.switching.clients import REFERRING
+from tests.switching.clients import CODE, REFERRING
 from tests.switching.exempt import unexplained
 from tests.switching.scene import SceneName
 from tests.switching.setting import Setting, every_backend
@@ -57,3 +57,17 @@ async def test_another_vendor_gets_what_ids_stand_for_as_well(setting: Setting) 
     # What is left out is named after the items, which the client did not send itself.
     found = [one for one in talk.problems if "named as left out" not in one]
     assert unexplained(found, "responses", ("anthropic", "openai-responses")) == []
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("second", ["gemini", "anthropic", "openrouter"])
+async def test_signatures_of_calls_outlive_a_client_that_drops_empty_thoughts(
+    setting: Setting, second: str, stream: bool
+) -> None:
+    setting.reset()
+    talk = Conversation(setting, CODE, stream=stream, echo="everything")
+
+    await talk.hears("gemini", "calls")
+    await talk.ends(second)
+
+    assert unexplained(talk.problems, "messages", ("gemini", second)) == []
