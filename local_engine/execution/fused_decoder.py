@@ -159,6 +159,11 @@ class FusedDecoder:
         if cos.shape[-1] != self._width:
             raise LookupError("only a part of each head is rotated")
 
+    @property
+    def params(self) -> tuple[AttentionParams, ...]:
+        """How each layer attends."""
+        return tuple(layer.params for layer in self._layers)
+
     def __call__(
         self,
         ids: Tensor,

@@ -17,10 +17,12 @@ from local_engine.execution.step_layout import Laid, kept_rows, layout, runs_of,
 from local_engine.loading.checkpoint import Loaded
 from local_engine.ops.attention import AttentionParams, Group, Plan, Share, Span
 from local_engine.ops.cuda import FlashCache
-from local_engine.ops.cuda_graphs import Capture, DecodeGraphs
+from local_engine.ops.cuda_graphs import FlashSteps
+from local_engine.ops.decode_graphs import Capture, DecodeGraphs, GraphedCache
 from local_engine.ops.experts import take_experts, use_product
 from local_engine.ops.kernels import TORCH, Kernels
 from local_engine.ops.layer_rules import LayerRule, check_layers, rules_of, take_over
+from local_engine.ops.npu.graphs import PagedSteps
 from local_engine.ops.npu.paged_cache import PagedCache
 from local_engine.ops.trial_log import trying
 from local_engine.ops.upload import Upload
@@ -118,17 +120,25 @@ class Runner:
         self.graphs = None if capture is None else self._capture_graphs(capture)
 
     def _capture_graphs(self, capture: Capture) -> DecodeGraphs | None:
-        """Return the graphs, or `None` if a step is more than kernels over the flash cache."""
-        cache, fused = self._cache, self._fused
-        if fused is None or not isinstance(cache, FlashCache) or self._loaded.sites is not None:
+        """Return the graphs, or `None` if a step is more than kernels over a suitable cache."""
+        cache, fused, device = self._cache, self._fused, self._device
+        if fused is None or self._loaded.sites is not None:
+            return None
+        spare = self.blocks * self.block_size
+        longest = min(self._loaded.context, spare)
+        source: GraphedCache
+        if isinstance(cache, FlashCache):
+            source = FlashSteps(cache, spare=spare, longest=longest, device=device)
+        elif isinstance(cache, PagedCache) and cache.computes(fused.params):
+            source = PagedSteps(cache, spare=spare, longest=longest, device=device)
+        else:
             return None
         return DecodeGraphs(
             lambda ids, positions, plan: fused(ids, positions, None, plan),
-            cache,
+            source,
             capture,
-            spare=self.blocks * self.block_size,
-            longest=min(self._loaded.context, self.blocks * self.block_size),
-            device=self._device,
+            spare=spare,
+            device=device,
         )
 
     def _verified(self, kernels: Kernels, expected: Tensor) -> Kernels:

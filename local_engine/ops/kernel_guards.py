@@ -8,6 +8,8 @@ broken devices are no refusals: they reach the code that repeats steps.
 """
 
 import logging
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final, Protocol, runtime_checkable
 
 from msgspec.structs import replace
@@ -19,6 +21,17 @@ from local_engine.ops.experts import GroupedProduct, by_expert
 from local_engine.ops.kernels import TORCH, Finish, Kernels, NormParams, Rotary
 
 _log: Final = logging.getLogger("strowger.engine")
+_captures: Final[list[bool]] = []
+
+
+@contextmanager
+def undecided() -> Generator[None]:
+    """Let refusals raise without taking kernels out of use: of a step that is being captured."""
+    _captures.append(True)
+    try:
+        yield
+    finally:
+        _captures.pop()
 
 
 class Guard:
@@ -29,8 +42,8 @@ class Guard:
         self.off = ""
 
     def refused(self, error: Exception) -> None:
-        """Take the kernel out of use. Raises the error again if it is no refusal."""
-        if meaning(error) != "refusal":
+        """Take the kernel out of use. Raises the error again if it is not a refusal."""
+        if _captures or meaning(error) != "refusal":
             raise error
         if not self.off:
             self.off = first_line(error)

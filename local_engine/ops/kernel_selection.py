@@ -8,10 +8,12 @@ import torch
 from msgspec import Struct
 from msgspec.structs import replace
 
-from local_engine.ops.cuda_graphs import Capture, cuda_graph
+from local_engine.ops.cuda_graphs import cuda_graph
 from local_engine.ops.cuda_offers import cuda_offers
+from local_engine.ops.decode_graphs import Capture
 from local_engine.ops.kernel_guards import guarded
 from local_engine.ops.kernels import Kernels
+from local_engine.ops.npu.graphs import AttentionTasks, GraphNPU, NPUCapture
 from local_engine.ops.npu.offers import npu_offers
 from local_engine.ops.npu.operators import TorchNPU
 from local_engine.ops.npu.sampling import (
@@ -79,11 +81,18 @@ def select_kernels(
     """
     match device:
         case "npu":
-            vendor = import_module("torch_npu")
-            soc = str(torch.get_device_module("npu").get_device_name(0))
+            vendor, npu = import_module("torch_npu"), torch.get_device_module("npu")
+            soc = str(npu.get_device_name(0))
             sampling = cast(SamplingNPU, vendor)
             selection = select_npu_kernels(
-                cast(TorchNPU, vendor), sampling, soc, dtype, shapes, thorough=thorough, sizes=sizes
+                cast(TorchNPU, vendor),
+                sampling,
+                soc,
+                dtype,
+                shapes,
+                graphs=cast(GraphNPU, npu),
+                thorough=thorough,
+                sizes=sizes,
             )
             version = Version.NONE if selection.probe is None else selection.probe.version
             use_operator("npu", None if version is Version.NONE else NPUOperator(sampling, version))
@@ -104,18 +113,28 @@ def select_npu_kernels(
     shapes: Sequence[Shape],
     *,
     device: str = "npu",
+    graphs: GraphNPU | None = None,
     thorough: bool = False,
     sizes: TrialSizes = SMALL,
 ) -> KernelSelection:
-    """vendor, sampling: the module torch_npu. soc: the product's name. device: of its tensors."""
+    """vendor, sampling: the module torch_npu. soc: the product's name. device: of its tensors.
+
+    graphs: torch.npu, if decoding steps are to be captured.
+    """
     with trying("sampling", "npu_top_k_top_p_sample") as tried:
         probe = probe_operator(sampling, soc, device)
         tried.tried, tried.problem = probe.version.value, probe.problem
     operator = None
     if probe.version is not Version.NONE:
         operator = NPUSampler(sampling, probe.version)
-    offers = for_all_shapes([npu_offers(vendor, shape, dtype, device, sizes) for shape in shapes])
-    return _select("npu", offers, thorough=thorough, operator=operator, probe=probe)
+    tasks = None if graphs is None else AttentionTasks(graphs)
+    offers = for_all_shapes(
+        [npu_offers(vendor, shape, dtype, device, sizes, tasks) for shape in shapes]
+    )
+    selection = _select("npu", offers, thorough=thorough, operator=operator, probe=probe)
+    if graphs is None or tasks is None:
+        return selection
+    return replace(selection, capture=NPUCapture(graphs, tasks))
 
 
 def _select(

@@ -10,6 +10,7 @@ from torch import Tensor
 from local_engine.ops import kernels as plain
 from local_engine.ops.experts import by_expert
 from local_engine.ops.kernels import TORCH
+from local_engine.ops.npu.graphs import AttentionTasks
 from local_engine.ops.npu.operators import NPUOps, TorchNPU
 from local_engine.ops.npu.paged_cache import (
     PAGE,
@@ -33,9 +34,13 @@ def npu_offers(
     dtype: torch.dtype,
     device: str = "npu",
     sizes: TrialSizes = SMALL,
+    tasks: AttentionTasks | None = None,
 ) -> tuple[Offer, ...]:
-    """Return the kernels that torch-npu may have for a model of this shape."""
-    ops = NPUOps(vendor, device)
+    """Return the kernels that torch-npu may have for a model of this shape.
+
+    tasks: records the attention of steps that are captured.
+    """
+    ops = NPUOps(vendor, device, tasks)
     case = _Case(ops, shape, dtype, device, sizes)
 
     return (

@@ -4,12 +4,14 @@ https://gitcode.com/Ascend/op-plugin documents each one. Cube units need sixteen
 models keep torch's attention.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
 
 from local_engine.ops.attention import AttentionParams
+from local_engine.ops.npu.graphs import AttentionTasks, Operator
 from local_engine.ops.npu.paged_cache import PAGE, Tables
 
 MASK = 2048
@@ -53,48 +55,11 @@ class TorchNPU(Protocol):
         cache_mode: str,
     ) -> None: ...
 
-    def npu_fused_infer_attention_score(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        /,
-        *,
-        atten_mask: Tensor,
-        actual_seq_lengths: list[int],
-        actual_seq_lengths_kv: list[int],
-        block_table: Tensor,
-        num_heads: int,
-        scale: float,
-        input_layout: str,
-        num_key_value_heads: int,
-        sparse_mode: int,
-        pre_tokens: int,
-        next_tokens: int,
-        block_size: int,
-    ) -> tuple[Tensor, Tensor]: ...
+    @property
+    def npu_fused_infer_attention_score(self) -> Operator: ...
 
-    def npu_fused_infer_attention_score_v2(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        /,
-        *,
-        atten_mask: Tensor,
-        actual_seq_qlen: list[int],
-        actual_seq_kvlen: list[int],
-        block_table: Tensor,
-        num_query_heads: int,
-        num_key_value_heads: int,
-        softmax_scale: float,
-        input_layout: str,
-        sparse_mode: int,
-        pre_tokens: int,
-        next_tokens: int,
-        block_size: int,
-        learnable_sink: Tensor | None,
-    ) -> tuple[Tensor, Tensor]: ...
+    @property
+    def npu_fused_infer_attention_score_v2(self) -> Operator: ...
 
     def npu_grouped_matmul(
         self,
@@ -112,9 +77,10 @@ class TorchNPU(Protocol):
 class NPUOps:
     """The kernels with the signatures of `Kernels`' fields."""
 
-    def __init__(self, vendor: TorchNPU, device: str) -> None:
-        """device: of the tensors; "npu", or another one in tests."""
+    def __init__(self, vendor: TorchNPU, device: str, tasks: AttentionTasks | None = None) -> None:
+        """device: of the tensors. tasks: records the attention of steps that are captured."""
         self._vendor = vendor
+        self._tasks = tasks
         ones = torch.ones(MASK, MASK, dtype=torch.bool, device=device)
         self._mask = ones.triu(1)
 
@@ -161,24 +127,14 @@ class NPUOps:
         shift: int = 0,
     ) -> Tensor:
         """shift: what is added to a window to get `pre_tokens`."""
-        window = params.window
-        return self._vendor.npu_fused_infer_attention_score(
-            query,
-            keys.view(*keys.shape[:2], -1),
-            values.view(*values.shape[:2], -1),
-            atten_mask=self._mask,
-            actual_seq_lengths=tables.ends,
-            actual_seq_lengths_kv=tables.keys,
-            block_table=tables.pages,
-            num_heads=query.shape[1],
-            scale=params.scale,
-            input_layout="TND",
-            num_key_value_heads=keys.shape[2],
-            sparse_mode=BAND if window else CAUSAL,
-            pre_tokens=window + shift if window else EVERYTHING,
-            next_tokens=0 if window else EVERYTHING,
-            block_size=PAGE,
-        )[0]
+        arguments: dict[str, object] = {
+            **self._shared(tables, params, shift),
+            "actual_seq_lengths": tables.ends,
+            "num_heads": query.shape[1],
+            "num_key_value_heads": keys.shape[2],
+            "scale": params.scale,
+        }
+        return self._fused("", "actual_seq_lengths_kv", (query, keys, values), tables, arguments)
 
     def attend_v2(
         self,
@@ -191,22 +147,45 @@ class NPUOps:
         shift: int = 0,
     ) -> Tensor:
         """shift: as in `attend`. Sinks are possible here."""
+        arguments: dict[str, object] = {
+            **self._shared(tables, params, shift),
+            "actual_seq_qlen": tables.ends,
+            "num_query_heads": query.shape[1],
+            "num_key_value_heads": keys.shape[2],
+            "softmax_scale": params.scale,
+            "learnable_sink": params.sinks,
+        }
+        return self._fused("_v2", "actual_seq_kvlen", (query, keys, values), tables, arguments)
+
+    def _shared(self, tables: Tables, params: AttentionParams, shift: int) -> dict[str, object]:
+        """Return the arguments that both versions call the same."""
         window = params.window
-        return self._vendor.npu_fused_infer_attention_score_v2(
-            query,
-            keys.view(*keys.shape[:2], -1),
-            values.view(*values.shape[:2], -1),
-            atten_mask=self._mask,
-            actual_seq_qlen=tables.ends,
-            actual_seq_kvlen=tables.keys,
-            block_table=tables.pages,
-            num_query_heads=query.shape[1],
-            num_key_value_heads=keys.shape[2],
-            softmax_scale=params.scale,
-            input_layout="TND",
-            sparse_mode=BAND if window else CAUSAL,
-            pre_tokens=window + shift if window else EVERYTHING,
-            next_tokens=0 if window else EVERYTHING,
-            block_size=PAGE,
-            learnable_sink=params.sinks,
-        )[0]
+        return {
+            "atten_mask": self._mask,
+            "block_table": tables.pages,
+            "input_layout": "TND",
+            "sparse_mode": BAND if window else CAUSAL,
+            "pre_tokens": window + shift if window else EVERYTHING,
+            "next_tokens": 0 if window else EVERYTHING,
+            "block_size": PAGE,
+        }
+
+    def _fused(
+        self,
+        version: str,
+        lengths: str,
+        tensors: tuple[Tensor, Tensor, Tensor],
+        tables: Tables,
+        arguments: dict[str, object],
+    ) -> Tensor:
+        """Call a version of the attention, or record the call. lengths: its name for keys."""
+        query, keys, values = tensors
+        given = query, keys.view(*keys.shape[:2], -1), values.view(*values.shape[:2], -1)
+        name = f"npu_fused_infer_attention_score{version}"
+        operator = cast(Operator, getattr(self._vendor, name))
+        if self._tasks is None or not self._tasks.recording:
+            return operator(*given, **arguments, **{lengths: tables.keys})[0]
+        workspace = cast(
+            "Callable[..., Tensor]", getattr(self._vendor, f"_{name}_get_max_workspace")
+        )
+        return self._tasks.call(operator, workspace, given, lengths, tables.keys, arguments)

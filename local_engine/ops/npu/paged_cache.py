@@ -4,7 +4,7 @@ https://gitcode.com/Ascend/op-plugin: torch_npu.npu_fused_infer_attention_score 
 npu_scatter_pa_kv_cache. Letters as in attention.py; P pages of PAGE tokens, W the padded width.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import torch
@@ -40,6 +40,18 @@ class Tables(Struct, frozen=True, kw_only=True, eq=False):
     slots: Tensor
     ends: list[int]
     keys: list[int]
+
+
+class Pinned(Struct, frozen=True, kw_only=True, eq=False):
+    """How a captured step reads the pages, whatever its plan has.
+
+    queries: by heads and width, where the layers put their queries one after the other: a captured
+             call keeps the address, so that each layer would need memory of its own.
+    """
+
+    plan: Plan
+    tables: Tables
+    queries: dict[tuple[int, int], Tensor]
 
 
 class Write(Protocol):
@@ -96,6 +108,7 @@ class PagedCache:
         self.guard: Guard | None = None
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
         self._tables: tuple[Plan, Tables] | None = None
+        self._pinned: Pinned | None = None
 
     def of(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Return views without the padding."""
@@ -112,6 +125,8 @@ class PagedCache:
         params: AttentionParams,
     ) -> Tensor:
         """Use torch's operations, over the same pages, where the fused attention does not apply."""
+        if self._pinned is not None and self._pinned.plan is plan:
+            return self._attend_pinned(query, key, value, layer, self._pinned, params)
         if in_use(self.guard) and fits(query.shape[2], key.shape[1], plan, params, self._reach):
             try:
                 return self._attend_fused(query, key, value, layer, plan, params)
@@ -142,6 +157,41 @@ class PagedCache:
         if not hides(plan, params):
             params = replace(params, window=0)
         return self._attend(query, keys, values, tables, params)[..., :width]
+
+    def computes(self, layers: Iterable[AttentionParams]) -> bool:
+        """Whether the fused attention computes such layers for any lengths."""
+        return all(
+            params.softcap is None
+            and not params.chunk
+            and (self._reach.sinks or params.sinks is None)
+            and (self._reach.windows or not params.window)
+            for params in layers
+        )
+
+    def pin(self, pinned: Pinned) -> None:
+        """Let the attention of steps with this plan read so. Only for layers that it computes."""
+        self._pinned = pinned
+
+    def _attend_pinned(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        layer: int,
+        pinned: Pinned,
+        params: AttentionParams,
+    ) -> Tensor:
+        """`attend` without a guard: the step as a whole is given up if a kernel refuses it."""
+        keys, values = self._of(layer, key, value)
+        rows, heads, width = query.shape
+        key, value = (_widened(one, self._reach.width) for one in (key, value))
+        self._write(key, value, keys, values, pinned.tables.slots)
+        wide = keys.shape[3]
+        queries = pinned.queries.get((heads, wide))
+        if queries is None:
+            queries = pinned.queries[heads, wide] = query.new_zeros(rows, heads, wide)
+        queries[..., :width].copy_(query)
+        return self._attend(queries, keys, values, pinned.tables, params)[..., :width]
 
     def copy(self, source: int, target: int, count: int) -> None:
         for pair in self._layers.values():

@@ -13,8 +13,8 @@ from local_engine.execution.model_runner import Runner
 from local_engine.execution.step_sampler import StepSampler
 from local_engine.loading.checkpoint import load
 from local_engine.ops.cuda import Paged
-from local_engine.ops.cuda_graphs import Capture, bucket_of, call_again
 from local_engine.ops.cuda_offers import cuda_offers
+from local_engine.ops.decode_graphs import Capture, bucket_of, call_again
 from local_engine.ops.kernels import PAGE, Finish, NormParams
 from local_engine.ops.self_test import choose_kernels, run_trials
 from local_engine.scheduling.block_pool import BlockPool
@@ -139,8 +139,19 @@ def refused(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
     raise RuntimeError("operation not permitted when stream is capturing")
 
 
+def refused_after_a_run(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """The run has written keys and values of the wrong lengths."""
+    step()
+    return refused(step)
+
+
 @pytest.mark.parametrize(
-    ("broken", "reason"), [(frozen, "differs from the same step"), (refused, "not permitted")]
+    ("broken", "reason"),
+    [
+        (frozen, "differs from the same step"),
+        (refused, "not permitted"),
+        (refused_after_a_run, "not permitted"),
+    ],
 )
 def test_a_capture_that_fails_costs_speed_and_no_token(
     broken: Capture, reason: str, folder: Folder
@@ -154,6 +165,32 @@ def test_a_capture_that_fails_costs_speed_and_no_token(
     assert runner.graphs is not None
     assert reason in runner.graphs.problem
     assert runner.graphs.sizes == ()
+
+
+def test_a_replay_that_is_refused_later_costs_speed_and_no_token(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    plain, _ = lane(folder("llama"), None)
+    replays: list[int] = []
+
+    def tiring(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        def replay() -> Tensor:
+            replays.append(1)
+            if len(replays) == 8:
+                raise RuntimeError("error code is 161002: refused")
+            return step()
+
+        return replay
+
+    chosen, runner = lane(folder("llama"), tiring)
+
+    assert answers(chosen) == answers(plain)
+    assert runner.graphs is not None
+    assert "161002" in runner.graphs.problem
+    assert [record.message for record in caplog.records if "captured" in record.message] == [
+        "decoding steps are not captured as graphs, which is slower: "
+        "RuntimeError: error code is 161002: refused"
+    ]
 
 
 @pytest.mark.parametrize(

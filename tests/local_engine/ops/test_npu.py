@@ -61,7 +61,8 @@ def test_every_kernel_does_what_torch_does(shape: Shape, dtype: torch.dtype) -> 
     assert len(trials) == 9
     assert not any(problems(trials).values()), problems(trials)
     called = {name for name, count in stand_in.calls.items() if count}
-    assert called == {name for name in SCHEMAS if "top_k" not in name}
+    graphs = (".out", "_workspace")  # only of captured steps
+    assert called == {n for n in SCHEMAS if "top_k" not in n and not n.endswith(graphs)}
 
 
 CHOICES: list[tuple[tuple[str, ...], str]] = [

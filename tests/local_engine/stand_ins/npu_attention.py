@@ -1,5 +1,6 @@
 """The stand-in's fused attention: packed queries (TND) over paged keys, one by one, in float64."""
 
+from collections.abc import Callable
 from typing import cast
 
 import torch
@@ -32,6 +33,35 @@ def fused_attention_v2(
         heads=given["num_query_heads"],
         scale=given["softmax_scale"],
     )
+
+
+def into(
+    attention: Callable[[dict[str, Value]], tuple[Tensor, Tensor]],
+) -> Callable[[dict[str, Value]], None]:
+    """The overload `out` of a version: it allocates nothing."""
+
+    def write(given: dict[str, Value]) -> None:
+        room, out = given["workspace"], given["out"]
+        refuse_unless(isinstance(room, Tensor), "a captured call wants a workspace")
+        assert isinstance(room, Tensor)
+        assert isinstance(out, list)
+        refuse_unless(room.numel() >= workspace(given).numel(), "the workspace is too small")
+        refuse_unless(len(out) == 2, "out: the result, and the softmax's logarithms")
+        result = attention(given)[0]
+        place = out[0]
+        assert isinstance(place, Tensor)
+        refuse_unless(place.shape == result.shape and place.dtype == result.dtype, "out")
+        place.copy_(result)
+
+    return write
+
+
+def workspace(given: dict[str, Value]) -> Tensor:
+    """Scratch memory that is enough for any lengths, in bytes."""
+    query, table = given["query"], given["block_table"]
+    assert isinstance(query, Tensor)
+    assert isinstance(table, Tensor)
+    return torch.empty(4 * query.shape[0] * query.shape[1] * table.shape[1], dtype=torch.uint8)
 
 
 def _attend(

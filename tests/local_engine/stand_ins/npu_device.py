@@ -15,7 +15,7 @@ The backend lasts as long as the process; `installed/torch_npu` starts it in an 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import cast
+from typing import TypeGuard, cast
 
 import torch
 from torch import Tensor
@@ -23,9 +23,10 @@ from torch._C import DispatchKey
 from torch._ops import OpOverload
 from torch.library import Library
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
+from tests.local_engine.stand_ins.npu_graph import Graphs, launch, refuse_in_capture
 from tests.local_engine.stand_ins.npu_wheel import committed
 
 NPU = "npu"
@@ -72,7 +73,7 @@ _noise = torch.Generator()
 """The device's own; the host's generator stays as it is."""
 
 
-class Module:
+class Module(Graphs):
     """torch.npu, as far as the engine uses it."""
 
     def is_initialized(self) -> bool:
@@ -94,7 +95,7 @@ class Module:
         _noise.manual_seed(seed)
 
     def synchronize(self, device: object = None) -> None:
-        """The stand-in never runs ahead of the host."""
+        self.current_stream().synchronize()
 
     def get_device_name(self, device: object = None) -> str:
         return SOC
@@ -244,14 +245,21 @@ def _computed(name: str, op: OpOverload, *args: object, **keywords: object) -> o
         given.append((one, on_host(one)))
         return given[-1][1]
 
-    if name in UPLOADS and to_npu and any(_of_host(one) for one in args):
+    if name in UPLOADS and to_npu and any(map(_of_host, args)):
         launched[UPLOAD] = launched.get(UPLOAD, 0) + 1
+        refuse_in_capture(name)
+    if not to_npu or name == "_local_scalar_dense":
+        refuse_in_capture(name)
     if "device" in keywords:
         keywords["device"] = torch.device("cpu")
     keywords.pop("pin_memory", None)
     if any(argument.name == "generator" for argument in op._schema.arguments):
         keywords["generator"] = keywords.get("generator") or _noise
-    result = _instead.get(name, op)(*tree_map(host, args), **tree_map(host, keywords))
+    run = partial(_instead.get(name, op), *tree_map(host, args), **tree_map(host, keywords))
+    if "empty" in name:
+        return tree_map(on_npu, run())
+    mutates = op._schema.is_mutable
+    result, made = launch(name, run, given, mutates=mutates)
 
     def back(one: object) -> object:
         if not isinstance(one, Tensor):
@@ -269,7 +277,13 @@ def _computed(name: str, op: OpOverload, *args: object, **keywords: object) -> o
                 return _alias(tensor, one)
         return on_npu(one)
 
-    return tree_map(back, result)
+    mapped = tree_map(back, result)
+    made(on_host(one) for one in tree_leaves(mapped) if _of_npu(one))
+    return mapped
+
+
+def _of_npu(one: object) -> TypeGuard[Tensor]:
+    return isinstance(one, Tensor) and one.device.type == NPU
 
 
 def _of_host(one: object) -> bool:
@@ -278,4 +292,6 @@ def _of_host(one: object) -> bool:
 
 def _grown(tensor: Tensor, host: Tensor) -> Tensor:
     """An operator gave the empty tensor for its result a size."""
-    return _resized(tensor, host.shape).copy_(host)
+    grown = _resized(tensor, host.shape)
+    on_host(grown).copy_(host)
+    return grown

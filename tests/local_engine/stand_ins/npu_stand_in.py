@@ -10,6 +10,7 @@ Documents: https://gitcode.com/Ascend/op-plugin (torch_npu-*.md) and the aclnn p
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Literal, cast
 
@@ -17,8 +18,14 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from tests.local_engine.stand_ins.npu_attention import fused_attention, fused_attention_v2
+from tests.local_engine.stand_ins.npu_attention import (
+    fused_attention,
+    fused_attention_v2,
+    into,
+    workspace,
+)
 from tests.local_engine.stand_ins.npu_device import NPU, on_host, on_npu
+from tests.local_engine.stand_ins.npu_graph import launch
 from tests.local_engine.stand_ins.npu_refusals import HALVES, Value, refuse_unless
 from tests.local_engine.stand_ins.npu_sample import sample_v1, sample_v2, top_k_top_p
 from tests.local_engine.stand_ins.npu_wheel import committed
@@ -26,6 +33,9 @@ from tests.local_engine.stand_ins.npu_wheel import committed
 FLOATS = (*HALVES, torch.float32)
 WHEEL = committed()
 SCHEMAS = WHEEL.schemas
+WRITERS = {name for name, schema in SCHEMAS.items() if "!)" in schema or name.endswith(".out")}
+"""Functions that write into their arguments; the others have results of their own."""
+
 OLD_NAMES = {"input": "self"}
 """Arguments that the documents call as earlier versions did."""
 
@@ -41,7 +51,11 @@ def torch_npu(
     """without: functions that this version lacks. sample: of the sampling operator. old_cann: the
     attention obeys the wheel's documents to the letter, which newer CANN and op-plugin relax.
     """
-    found = {name: function for name, function in FUNCTIONS.items() if name not in without}
+    found = {
+        name: function
+        for name, function in FUNCTIONS.items()
+        if name.partition(".")[0] not in without
+    }
     if old_cann:
         attention = (name for name in found if "attention" in name)
         found.update({name: _as_documented(found[name]) for name in [*attention]})
@@ -68,7 +82,9 @@ class StandIn(ModuleType):
         super().__init__("torch_npu")
         self.calls: dict[str, int] = dict.fromkeys(functions, 0)
         for name, function in functions.items():
-            setattr(self, name, self._bound(name, function))
+            base, _, overload = name.partition(".")
+            place = getattr(self, base) if overload else self
+            setattr(place, overload or base, self._bound(name, function))
 
     def _bound(self, name: str, function: Function) -> Callable[..., object]:
         def call(*args: Value, **keywords: Value) -> object:
@@ -89,7 +105,13 @@ def _on_one_device(name: str, function: Function, given: dict[str, Value]) -> ob
             "Expected all tensors to be on the same device, but found at least two devices,"
             f" npu:0 and cpu! (in {name})"
         )
-    result = function(tree_map(_sent, given))
+    sent = cast(dict[str, Value], tree_map(_sent, given))
+    run = partial(function, sent)
+    if name.endswith("_workspace"):  # computed on the host
+        return tree_map(_returned, run())
+    inputs = [(one, on_host(one)) for one in tensors]
+    result, made = launch(name, run, inputs, mutates=name in WRITERS)
+    made(one for one in tree_leaves(result) if isinstance(one, Tensor))
     return tree_map(_returned, result)
 
 
@@ -135,7 +157,8 @@ def bind(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> dict
 
 def _check_dtype(name: str, argument: str, value: Value) -> None:
     """Raise RuntimeError for a dtype that the wheel's document does not list."""
-    listed = WHEEL.dtypes.get(name, {}).get(OLD_NAMES.get(argument, argument))
+    documented = WHEEL.dtypes.get(name.partition(".")[0], {})
+    listed = documented.get(OLD_NAMES.get(argument, argument))
     if listed and isinstance(value, Tensor):
         kind = str(value.dtype).removeprefix("torch.")
         refuse_unless(kind in listed, f"{argument}: {kind} is not among {', '.join(listed)}")
@@ -276,6 +299,10 @@ FUNCTIONS: dict[str, Function] = {
     "npu_scatter_pa_kv_cache": scatter,
     "npu_fused_infer_attention_score": fused_attention,
     "npu_fused_infer_attention_score_v2": fused_attention_v2,
+    "npu_fused_infer_attention_score.out": into(fused_attention),
+    "npu_fused_infer_attention_score_v2.out": into(fused_attention_v2),
+    "_npu_fused_infer_attention_score_get_max_workspace": workspace,
+    "_npu_fused_infer_attention_score_v2_get_max_workspace": workspace,
     "npu_top_k_top_p": top_k_top_p,
     "npu_top_k_top_p_sample": sample_v2,
 }

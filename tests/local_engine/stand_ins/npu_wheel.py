@@ -36,6 +36,14 @@ FUNCTIONS = (
     "npu_swiglu",
     "npu_top_k_top_p",
     "npu_top_k_top_p_sample",
+    *(
+        name
+        for version in ("", "_v2")
+        for name in (
+            f"npu_fused_infer_attention_score{version}.out",
+            f"_npu_fused_infer_attention_score{version}_get_max_workspace",
+        )
+    ),
 )
 """The vendor's functions that the engine calls or may call."""
 
