@@ -71,7 +71,7 @@ class GraphNPU(Protocol):
     def set_task_queue_enable(self, mode: int) -> None: ...
 
 
-class Operator(Protocol):
+class FusedAttention(Protocol):
     """A fused attention of torch_npu: a call that allocates its results, and one that does not."""
 
     def __call__(
@@ -117,7 +117,7 @@ class AttentionTasks:
 
     def call(
         self,
-        operator: Operator,
+        operator: FusedAttention,
         workspace: Callable[..., Tensor],
         tensors: tuple[Tensor, Tensor, Tensor],
         lengths: str,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from local_engine.ops.attention import AttentionParams
-from local_engine.ops.npu.graphs import AttentionTasks, Operator
+from local_engine.ops.npu.graphs import AttentionTasks, FusedAttention
 from local_engine.ops.npu.paged_cache import PAGE, Tables
 
 MASK = 2048
@@ -56,10 +56,10 @@ class TorchNPU(Protocol):
     ) -> None: ...
 
     @property
-    def npu_fused_infer_attention_score(self) -> Operator: ...
+    def npu_fused_infer_attention_score(self) -> FusedAttention: ...
 
     @property
-    def npu_fused_infer_attention_score_v2(self) -> Operator: ...
+    def npu_fused_infer_attention_score_v2(self) -> FusedAttention: ...
 
     def npu_grouped_matmul(
         self,
@@ -182,7 +182,7 @@ class NPUOps:
         query, keys, values = tensors
         given = query, keys.view(*keys.shape[:2], -1), values.view(*values.shape[:2], -1)
         name = f"npu_fused_infer_attention_score{version}"
-        operator = cast(Operator, getattr(self._vendor, name))
+        operator = cast(FusedAttention, getattr(self._vendor, name))
         if self._tasks is None or not self._tasks.recording:
             return operator(*given, **arguments, **{lengths: tables.keys})[0]
         workspace = cast(
