@@ -25,7 +25,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from local_engine.embeddings.pooling import VectorSteps, pool
-from local_engine.embeddings.sentence_transformers import Pooling, SentenceTransformersConfig
+from local_engine.embeddings.sentence_transformers import Mode, Pooling, SentenceTransformersConfig
 from local_engine.loading.checkpoint import longest_context
 from local_engine.loading.families import ELSEWHERE
 from local_engine.loading.hub_files import check_declared, check_stored
@@ -54,9 +54,10 @@ class _Output(Protocol):
 class EmbeddingShape(Struct, frozen=True, kw_only=True):
     """longest: most tokens per input. width: numbers per vector. unit: vectors have unit length.
 
-    weights_bytes: of the transformer.
+    weights_bytes: of the transformer. pooling: of its tokens, by sentence-transformers' names.
     """
 
+    pooling: tuple[Mode, ...] = ()
     longest: int
     vocabulary: int
     width: int
@@ -95,13 +96,15 @@ class EmbeddingEncoder:
         self._two_sided = _two_sided(path, text)
         self._pooling = st_config.pooling or _default_pooling(config, two_sided=self._two_sided)
         width = int(cast(int, text.hidden_size)) * len(self._pooling.modes)
+        longest = longest_context(text, path, st_config.subfolder)
         self._finish = VectorSteps(st_config.steps, width, device)
         self.shape = EmbeddingShape(
-            longest=min(_places(module), st_config.longest or longest_context(text)),
+            longest=min(_places(module), st_config.longest or longest),
             vocabulary=int(cast(int, text.vocab_size)),
             width=self._finish.width,
             unit=self._finish.unit,
             weights_bytes=weights_bytes,
+            pooling=self._pooling.modes,
         )
 
     def embed(self, rows: Sequence[Sequence[int]], skips: Sequence[int]) -> Tensor:

@@ -181,7 +181,9 @@ def _with_modules(
 
 
 def _pooling(path: str, module: _Module) -> Pooling:
-    found = _read(path, _join(module.path, "config.json"), _Pooling, _Pooling())
+    found = _read(path, _join(module.path, "config.json"), _Pooling, None)
+    if found is None:
+        raise _without_files(path, module)
     named = (found.pooling_mode,) if isinstance(found.pooling_mode, str) else found.pooling_mode
     flags: tuple[tuple[Mode, bool], ...] = (
         ("cls", found.pooling_mode_cls_token),
@@ -204,7 +206,7 @@ def _dense(path: str, module: _Module) -> Dense:
         path, _join(module.path, "pytorch_model.bin")
     )
     if found is None or weights is None:
-        raise InvalidConfig((f"the model at {path}: {module.path} lacks its files",))
+        raise _without_files(path, module)
     activation = found.activation_function.rpartition(".")[2]
     names = {found.module_input_name, found.module_output_name or found.module_input_name}
     if activation not in get_args(Activation) or names != {"sentence_embedding"}:
@@ -216,6 +218,15 @@ def _dense(path: str, module: _Module) -> Dense:
         bias=found.bias,
         activation=cast(Activation, activation),
         residual=found.use_residual,
+    )
+
+
+def _without_files(path: str, module: _Module) -> InvalidConfig:
+    return InvalidConfig(
+        (
+            f"the model at {path}: modules.json names {module.path}, which lacks its files; "
+            "download it again",
+        )
     )
 
 

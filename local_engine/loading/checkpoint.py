@@ -6,6 +6,7 @@ Models that cannot be served are rejected here, at startup, with the reason and 
 # transformers annotates these members in part only:
 # pyright: reportUnknownMemberType=false
 
+from collections.abc import Callable
 from typing import Protocol, cast
 
 import torch
@@ -17,7 +18,7 @@ from transformers.modeling_utils import AttentionInterface, PreTrainedModel
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from local_engine.loading.checkpoint_files import cut_context
+from local_engine.loading.checkpoint_files import ORIGINAL, YARN, cut_context, text_config
 from local_engine.loading.families import ELSEWHERE, RECURRENT, refused_family
 from local_engine.loading.hub_files import check_declared, check_stored
 from local_engine.loading.load_faults import one_line
@@ -135,7 +136,7 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
     if sites is not None:
         sites.wrap(module)
     text = config.get_text_config(decoder=True)
-    context, cut = cut_context(_positions(text))
+    context, cut = cut_context(_positions(text, path))
     return Loaded(
         module=module,
         config=text,
@@ -154,13 +155,17 @@ def load(path: str, *, device: str, dtype: torch.dtype, adapters: bool = False) 
 
 
 def end_tokens(loaded: Loaded, tokenizer_end: int | None) -> frozenset[int]:
-    """Return the checkpoint's end tokens, else the tokenizer's."""
-    ends = cast(int | list[int] | None, loaded.generation.eos_token_id)
-    if isinstance(ends, int):
-        return frozenset({ends})
-    if ends:
-        return frozenset(ends)
-    return frozenset() if tokenizer_end is None else frozenset({tokenizer_end})
+    """Return every token with which an answer ends: the checkpoint's and the tokenizer's.
+
+    Fine-tuned models often end their turns with the tokenizer's end token, and keep the
+    generation_config.json of their base model, which names another one:
+    https://github.com/Blaizzy/mlx-vlm/pull/2112
+    """
+    found = cast(int | list[int] | None, loaded.generation.eos_token_id)
+    if found is None:
+        found = cast(int | list[int] | None, getattr(loaded.config, "eos_token_id", None))
+    ends = {found} if isinstance(found, int) else set(found or ())
+    return frozenset(ends if tokenizer_end is None else ends | {tokenizer_end})
 
 
 def _model_class(path: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
@@ -205,11 +210,21 @@ def _table_width(module: PreTrainedModel, config: PreTrainedConfig) -> int:
     return int(cast(Tensor, module.get_input_embeddings().weight).shape[-1])
 
 
-def longest_context(config: PreTrainedConfig) -> int:
-    """Return max_position_embeddings, or the original context for LENGTH_BOUND_ROPE."""
-    return cut_context(_positions(config))[0]
+def longest_context(config: PreTrainedConfig, path: str, subfolder: str) -> int:
+    """Return the longest input of a model, tokens. path, subfolder: of its config.json."""
+    return cut_context(_positions(config, path, subfolder))[0]
 
 
-def _positions(config: PreTrainedConfig) -> dict[str, object]:
-    names = ("max_position_embeddings", "rope_parameters", "original_max_position_embeddings")
-    return {name: getattr(config, name, None) for name in names}
+def _positions(config: PreTrainedConfig, path: str, subfolder: str = "") -> dict[str, object]:
+    """Return what `cut_context` reads; transformers invents an original context of YaRN."""
+    names = ("max_position_embeddings", "rope_parameters", ORIGINAL)
+    found = {name: cast(object, getattr(config, name, None)) for name in names}
+    rope = found["rope_parameters"]
+    if isinstance(rope, dict) and rope.get("rope_type") == YARN:
+        read = cast("Callable[..., tuple[dict[str, object], object]]", config.get_config_dict)
+        stored, _ = read(path, subfolder=subfolder)
+        stated = text_config(stored)
+        section = stated.get("rope_parameters") or stated.get("rope_scaling")
+        if not isinstance(section, dict) or ORIGINAL not in section:
+            found["rope_parameters"] = {**cast(dict[str, object], rope), ORIGINAL: None}
+    return found

@@ -42,6 +42,13 @@ LENGTH_BOUND_ROPE = frozenset({"dynamic", "longrope"})
 context. Sequences would no longer be independent, so they are limited to it."""
 
 
+ORIGINAL = "original_max_position_embeddings"
+
+YARN = "yarn"
+"""Rotary embeddings that stretch the original context by a factor, for all lengths alike.
+https://huggingface.co/Qwen/Qwen2.5-7B-Instruct#processing-long-texts"""
+
+
 class _Module(Struct, frozen=True, kw_only=True):
     path: str = ""
 
@@ -145,8 +152,12 @@ def cut_context(config: Mapping[str, object]) -> tuple[int, str]:
     found = config.get("rope_parameters") or config.get("rope_scaling")
     rope = cast(dict[str, object], found) if isinstance(found, dict) else {}
     kind = rope.get("rope_type") or rope.get("type")
-    name = "original_max_position_embeddings"
-    original = rope.get(name) or config.get(name)
+    original = rope.get(ORIGINAL) or config.get(ORIGINAL)
+    if kind == YARN and isinstance(original, int):
+        factor = rope.get("factor")
+        # Operators add the section by hand, and leave the positions of the shorter model.
+        stretched = int(original * factor) if isinstance(factor, int | float) else 0
+        return max(context, stretched), ""
     if kind not in LENGTH_BOUND_ROPE or not isinstance(original, int) or original >= context:
         return context, ""
     return original, (

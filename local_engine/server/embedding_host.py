@@ -14,7 +14,7 @@ from local_engine.device import DTYPES, choose_device, probe
 from local_engine.embeddings.embedding_lane import NO_NUMBERS, EmbeddingLane
 from local_engine.embeddings.encoder import EmbeddingEncoder, EmbeddingShape
 from local_engine.embeddings.request_reader import TextReader
-from local_engine.embeddings.sentence_transformers import read_config
+from local_engine.embeddings.sentence_transformers import Mode, read_config
 from local_engine.loading.checkpoint_files import check_tokenizer
 from local_engine.loading.load_faults import model_named
 from local_engine.loading.model_paths import model_folder
@@ -22,6 +22,12 @@ from local_engine.server.model_host import STEP_TOKENS
 from local_engine.server.tokenizer_fit import refuse_other_tokenizer
 from local_engine.text.tokenizer import Tokenizer
 from schemas.errors import InvalidConfig
+
+ASSUMED: dict[tuple[Mode, ...], str] = {
+    ("mean",): "mean of all tokens",
+    ("lasttoken",): "last token's",
+}
+"""What `EmbeddingEncoder` takes where no file says it."""
 
 
 class Embedder(Struct, frozen=True, kw_only=True, eq=False):
@@ -93,6 +99,11 @@ def _build_embedder(
         max_step_tokens=config.max_step_tokens or STEP_TOKENS[device],
         weights_bytes=shape.weights_bytes,
     )
+    if st_config.pooling is None:
+        report(
+            f"{model.name}: no modules.json says how tokens become a vector, so this is the "
+            f"{ASSUMED[shape.pooling]}, as in sentence-transformers"
+        )
     report(f"{model.name} is ready: inputs up to {shape.longest}, vectors of {shape.width}")
     return Embedder(
         name=model.name,

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.local_engine.embeddings.embedding_services import seated
+from local_engine.server.embedding_host import host_embedders
+from tests.local_engine.embeddings.embedding_services import MODEL, embedding_config, seated
 from tests.local_engine.embeddings.tiny_embedders import CASES, save_embedder
 from tests.local_engine.loading.broken_checkpoints import (
     Spoil,
@@ -58,6 +59,10 @@ EMBEDDERS: dict[str, tuple[Spoil, str]] = {
         file("config_sentence_transformers.json", {"model_type": "CrossEncoder"}),
         f"a classifier or reranker; .*{ELSEWHERE}",
     ),
+    "a step without its files": (
+        lambda folder: (folder / "1_Pooling" / "config.json").unlink(),
+        "modules.json names 1_Pooling, which lacks its files; download it again",
+    ),
     "a sparse encoder": (
         file("config_sentence_transformers.json", {"model_type": "SparseEncoder"}),
         f"it is a SparseEncoder, which makes no dense vectors; {ELSEWHERE}",
@@ -95,3 +100,24 @@ def test_a_generating_model_embeds_where_its_files_say_so(tmp_path: Path) -> Non
     config(architectures=["Qwen3ForCausalLM"])(path)
 
     assert seated(path).shape.width == 16
+
+
+@pytest.mark.parametrize(
+    ("case", "assumed"),
+    [("bert-cls", "the mean of all tokens"), ("qwen3-last", "the last token's")],
+)
+def test_a_pooling_that_no_file_names_is_said_at_start(
+    case: str, assumed: str, tmp_path: Path
+) -> None:
+    path = save_embedder(tmp_path, CASES[case])
+    said: list[str] = []
+    host_embedders(embedding_config(path), said.append)
+    assert not any("no modules.json" in line for line in said)
+    (path / "modules.json").unlink()
+    (path / "config_sentence_transformers.json").unlink()
+
+    host_embedders(embedding_config(path), said.append)
+
+    assert f"{MODEL}: no modules.json says how tokens become a vector, so this is {assumed}, " in (
+        "\n".join(said)
+    )

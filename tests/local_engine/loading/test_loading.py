@@ -4,7 +4,7 @@
 # pyright: reportUnknownMemberType=false
 
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import msgspec
 import pytest
@@ -16,9 +16,16 @@ from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 from local_engine.execution.model_runner import Runner
 from local_engine.loading.checkpoint import load
 from schemas.errors import InvalidConfig
+from schemas.sampling import Sampling
 from tests.local_engine.conftest import Folder
+from tests.local_engine.embeddings.embedding_services import seated
 from tests.local_engine.execution.lane_runs import hosted
+from tests.local_engine.loading.broken_checkpoints import JSON, config, copied, write
+from tests.local_engine.services import ask, completion, serving
+from tests.local_engine.services import config as engine
 from tests.local_engine.tiny import save_model
+
+pytestmark = pytest.mark.anyio
 
 
 def runner(folder: Path, dtype: torch.dtype = torch.float32, *, kv_bytes: int = 1 << 18) -> Runner:
@@ -67,6 +74,60 @@ def test_rotary_scaling_that_binds_a_batch_keeps_the_original_context(tmp_path: 
     )
 
     assert load(str(folder), device="cpu", dtype=torch.float32).context == 128
+
+
+YARN: dict[str, object] = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}
+
+
+@pytest.mark.parametrize("task", ["generate", "embed"])
+@pytest.mark.parametrize(
+    ("rope", "context"),
+    [
+        ({**YARN, "original_max_position_embeddings": 256}, 1024),
+        ({**YARN, "original_max_position_embeddings": 64}, 256),
+        (YARN, 256),
+        ({"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}, 256),
+    ],
+)
+def test_a_context_is_as_long_as_yarn_stretches_the_stated_original(
+    rope: dict[str, object], context: int, task: Literal["generate", "embed"], tmp_path: Path
+) -> None:
+    folder = save_model(tmp_path)
+    settings = msgspec.json.decode((folder / "config.json").read_bytes(), type=JSON)
+    write(folder / "config.json", {**settings, "rope_parameters": rope})
+
+    if task == "embed":
+        write(folder / "config.json", {**settings, "rope_parameters": rope, "architectures": []})
+        assert seated(folder, max_seq_len=None).shape.longest == context
+    else:
+        served = hosted(folder, kv_cache=1 << 20)
+        assert served.context == context
+
+
+ENDS: dict[str, tuple[dict[str, object], dict[str, object], set[int]]] = {
+    "of the base model": ({"eos_token_id": 0}, {}, {0, 2}),
+    "several": ({"eos_token_id": [0, 1]}, {}, {0, 1, 2}),
+    "the configuration's only": ({}, {"eos_token_id": 3}, {3, 2}),
+    "none": ({}, {"eos_token_id": None}, {2}),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+async def test_an_answer_ends_with_the_end_tokens_of_model_and_tokenizer(
+    case: str, folder: Folder, tmp_path: Path
+) -> None:
+    generation, settings, ends = ENDS[case]
+    model = copied(folder("llama"), tmp_path / "model")
+    write(model / "generation_config.json", generation)
+    config(**settings)(model)
+
+    async with serving(engine(model)) as service:
+        for end in ends:
+            sampling = Sampling(temperature=0.0, max_tokens=4, logit_bias={end: 100.0})
+            answer = await ask(service, completion("The fox", sampling))
+            (finish,) = [choice.finish for choice in answer.choices]
+            assert finish is not None
+            assert finish.native == "eos_token"
 
 
 def test_a_cache_too_small_for_one_block_is_refused(folder: Folder) -> None:
