@@ -22,7 +22,7 @@ from adapters.openai_compatible.open_model_server import OpenModelServerAdapter
 from adapters.repairs.private_fields import private_fields
 from adapters.repairs.roles import ONE_SYSTEM
 from adapters.token_count import counted
-from schemas.errors import InvalidRequest
+from schemas.errors import Uncountable
 from schemas.fields import MESSAGES
 from schemas.messages import TextPart
 from schemas.requests import ChatRequest
@@ -185,7 +185,7 @@ class VllmAdapter(OpenModelServerAdapter):
             "",
         )
         if field:
-            raise InvalidRequest(f"{field}: this backend counts only text", param=field)
+            raise Uncountable(f"{field}: this backend counts only text")
         sent = self.encode(request, model)
         body = {name: raw for name, raw in read_object(sent.body).items() if name in COUNTED}
         path = urlsplit(self.endpoint.base_url).path.rstrip("/").removesuffix("/v1")

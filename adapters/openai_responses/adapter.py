@@ -9,19 +9,34 @@ from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import urlsplit
 
+import msgspec
+from msgspec.structs import replace
+
 from adapters.base import Endpoint, Framing, Outbound, Range, Supports
 from adapters.client_fields.denied import withheld
 from adapters.errors import error_from
 from adapters.openai.adapter import accept, merged_headers
+from adapters.openai.wire import read_object
 from adapters.openai_responses.decode import ResponsesDecoder
 from adapters.openai_responses.encode import responses_body
 from adapters.openai_responses.original_fields import DIALECT, reads_events
 from adapters.openai_responses.repairs import RESPONSES_REPAIRS
 from adapters.openai_responses.row import TRANSLATED, ResponsesRow
+from adapters.token_count import counted
 from schemas.answers import Embeddings
 from schemas.errors import GatewayError, InvalidRequest
 from schemas.fields import task_of
 from schemas.requests import ChatRequest, EmbeddingsRequest, GenerateRequest, Request
+
+COUNTED = frozenset(
+    """
+    conversation input instructions model parallel_tool_calls previous_response_id reasoning text
+    tool_choice tools truncation
+    """.split()  # noqa: SIM905  as in the decoder
+)
+"""The fields of a request whose tokens are counted."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 class ResponsesAdapter:
@@ -36,6 +51,7 @@ class ResponsesAdapter:
         base = urlsplit(endpoint.base_url)
         query = f"?{base.query}" if base.query else ""
         self._target = f"{base.path.rstrip('/')}/responses{query}"
+        self._counting = f"{base.path.rstrip('/')}/responses/input_tokens{query}"
         self._supports = _supported(self.row)
         self._headers = {
             stream: merged_headers(self._credentials(), accept(stream), endpoint.headers)
@@ -56,6 +72,9 @@ class ResponsesAdapter:
             stream=request.stream,
         )
 
+    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
+        raise self._not_offered(request)
+
     def decoder(self, request: GenerateRequest) -> ResponsesDecoder:
         return ResponsesDecoder(
             self._endpoint,
@@ -63,9 +82,6 @@ class ResponsesAdapter:
             native=self.row.whole and reads_events(request),
             proofs=self.row.proofs,
         )
-
-    def embeddings(self, request: EmbeddingsRequest, body: bytes) -> Embeddings:
-        raise self._not_offered(request)
 
     def error(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         return error_from(self._endpoint, status, headers, body)
@@ -82,7 +98,24 @@ class ResponsesAdapter:
         )
 
 
-class OpenAIResponsesAdapter(ResponsesAdapter):
+class CountingResponsesAdapter(ResponsesAdapter):
+    """A server of the API that counts the tokens of a request without answering it."""
+
+    def encode_count(self, request: ChatRequest, model: str) -> Outbound:
+        """See TokenCounter.
+
+        https://platform.openai.com/docs/api-reference/responses/input-tokens
+        """
+        sent = self.encode(replace(request, stream=False), model)
+        body = {name: raw for name, raw in read_object(sent.body).items() if name in COUNTED}
+        return replace(sent, target=self._counting, body=_encode(body))
+
+    def counted(self, body: bytes) -> int:
+        """See TokenCounter."""
+        return counted(self._endpoint, body, "input_tokens")
+
+
+class OpenAIResponsesAdapter(CountingResponsesAdapter):
     name: ClassVar[str] = "openai-responses"
     base_url: ClassVar[str] = "https://api.openai.com/v1"
     row: ClassVar[ResponsesRow] = ResponsesRow(

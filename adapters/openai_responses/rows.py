@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from adapters.base import READABLE, Range, TokenEndpoint
 from adapters.openai_compatible.azure import ENTRA
-from adapters.openai_responses.adapter import ResponsesAdapter
+from adapters.openai_responses.adapter import CountingResponsesAdapter, ResponsesAdapter
 from adapters.openai_responses.repairs import (
     AGGREGATOR_REPAIRS,
     OLLAMA_REPAIRS,
@@ -43,7 +43,7 @@ _VLLM_SAMPLING = MappingProxyType(
 )
 
 
-class AzureResponsesAdapter(ResponsesAdapter):
+class AzureResponsesAdapter(CountingResponsesAdapter):
     """The base URL ends with `/openai/v1`; the model is a deployment's name."""
 
     name: ClassVar[str] = "azure-responses"

@@ -1,18 +1,29 @@
-"""Answer with the number of tokens of a conversation, as the backend that would answer counts."""
+"""Answer with the number of tokens of a conversation, as the backend that would answer counts.
+
+Where neither its vendor nor a tokenizer counts, the number is an estimate, and a header says so: a
+client that shows or compacts its context needs a number more than an exact one.
+"""
+
+import asyncio
+from typing import Final
 
 from gateway.asgi.disconnect import DisconnectGuard
 from gateway.asgi.exchange import HotExchange
 from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
+from gateway.http.token_estimate import estimated_input
 from gateway.routing.execution.attempt import Attempt, refuses_all, start_attempt
 from gateway.routing.participation import NO_PARTICIPATION
 from gateway.routing.planning.candidate import Candidate
 from gateway.routing.planning.plan import Plan
 from gateway.routing.request_record import RequestRecord
 from gateway.upstream.base import Call
-from schemas.errors import GatewayError, UpstreamRefused
+from schemas.errors import GatewayError, Uncountable, UpstreamRefused
 from schemas.events import Usage
 from schemas.requests import ChatRequest, Request
+
+ESTIMATED: Final = (b"x-gateway-estimated", b"input_tokens")
+"""The header of an answer whose number is an estimate."""
 
 NOTHING = Usage(prompt_tokens=0, completion_tokens=0)
 """Counting generates nothing, so it costs nothing."""
@@ -28,7 +39,7 @@ async def count_tokens(
     """Ask the first backend of the plan that does not refuse the operator's account or model.
 
     Another one would count otherwise, but it would also be the one that answers the conversation.
-    Raises Uncountable, and what a backend's failure is.
+    Raises what a backend's failure is.
     """
     if not isinstance(request, ChatRequest):
         raise GatewayError("only conversations are counted")
@@ -39,16 +50,29 @@ async def count_tokens(
             break
         try:
             found = await _count(candidate, plan, request, record, exchange)
+        except Uncountable:
+            asked = candidate.request or request
+            assert isinstance(asked, ChatRequest)
+            found = await asyncio.to_thread(estimated_input, asked, candidate.model)
+            response.own_headers.append(ESTIMATED)
         except UpstreamRefused as exc:
             if not refuses_all(candidate, exc):
                 raise
             refusal = refusal or exc
             continue
         record.usage = NOTHING
-        await response.whole(200, b'{"input_tokens":%d}' % found)
+        await response.whole(200, _body(request) % found)
         return
     assert refusal is not None
     raise refusal
+
+
+def _body(request: ChatRequest) -> bytes:
+    """The answer in the client's dialect, without the number."""
+    original = request.original
+    if original is not None and original.dialect == "openai-responses":
+        return b'{"object":"response.input_tokens","input_tokens":%d}'
+    return b'{"input_tokens":%d}'
 
 
 async def _count(

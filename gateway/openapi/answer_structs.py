@@ -59,8 +59,18 @@ class MessagesCounts(Struct, frozen=True, kw_only=True):
 
 
 class MessagesTokens(Struct, frozen=True, kw_only=True):
-    """The tokens of the prompt, counted by the vendor or by the model's own tokenizer."""
+    """The tokens of the prompt, counted by the vendor or by the model's own tokenizer.
 
+    With the header `x-gateway-estimated`, they are estimated.
+    """
+
+    input_tokens: int
+
+
+class ResponseTokens(Struct, frozen=True, kw_only=True):
+    """As MessagesTokens, in the Responses API."""
+
+    object: Literal["response.input_tokens"]
     input_tokens: int
 
 

@@ -16,6 +16,7 @@ from gateway.openapi.answer_structs import (
     Readiness,
     ResponseAnswer,
     ResponseItems,
+    ResponseTokens,
     TextCompletion,
 )
 from gateway.surfaces.anthropic.models import AnthropicModel, AnthropicModelList
@@ -87,6 +88,7 @@ ROUTES: Final[Mapping[str, RouteDescription]] = {
         answers=(MessagesTokens,), statuses=BY_ANTHROPIC
     ),
     "POST /v1/responses": _answering(ResponseAnswer, media=(EVENTS,)),
+    "POST /v1/responses/input_tokens": _answering(ResponseTokens),
     f"GET {_RESPONSE}": RouteDescription(answers=(ResponseAnswer,), statuses=_STORED),
     f"DELETE {_RESPONSE}": RouteDescription(answers=(DeletedResponse,), statuses=_STORED),
     f"GET {_RESPONSE}/input_items": RouteDescription(answers=(ResponseItems,), statuses=_STORED),

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 from msgspec.structs import replace
 
@@ -43,6 +43,10 @@ ANSWER_BYTES = 256 * 1024 * 1024
 _OPEN = ClientFields()
 AFTER_END_S = 0.1
 """Seconds to wait for the end of the body after an end mark, to reuse the connection."""
+
+_NO_ROUTE: Final = frozenset({404, 405, 501})
+"""Statuses of a server that has conversations, and no route that counts them: that it refuses the
+count says nothing about the account or the model."""
 
 
 class HttpUpstream:
@@ -186,6 +190,8 @@ class HttpUpstream:
             raise unencodable(request, exc) from exc
         reply = await self._exchange(outbound, now(), over, call)
         try:
+            if reply.status in _NO_ROUTE:
+                raise Uncountable(f"{self.name}: does not count tokens (status {reply.status})")
             await self._check(reply, over)
             return counter.counted(await reply.body(over, ANSWER_BYTES))
         except GatewayError as exc:

@@ -90,4 +90,11 @@ ROUTES: Final = (
         summary="Answer a conversation, by OpenAI's Responses API",
         stores=True,
     ),
+    HotRoute(
+        path="/v1/responses/input_tokens",
+        surface=RESPONSES,
+        body=lambda: translation.ResponsesWire,
+        summary="Count the tokens of a conversation, by OpenAI's Responses API",
+        counts=True,
+    ),
 )

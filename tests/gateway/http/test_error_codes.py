@@ -38,7 +38,6 @@ CASES = [
     ("/v1/chat/completions", {**CHAT, "model": "dead"}, 502, "upstream_unreachable"),
     ("/v1/chat/completions", {**CHAT, "priority": 1}, 403, "priority_not_allowed"),
     ("/v1/chat/completion", CHAT, 404, "unknown_url"),
-    ("/v1/messages/count_tokens", CHAT, 404, "tokens_not_counted"),
     ("/v1/messages", {**MESSAGES, "model": "dead"}, 500, "upstream_unreachable"),
     ("/v1/responses", {**RESPONSE, "conversation": "conv_1"}, 404, "conversation_not_found"),
     ("/v1/responses", {**RESPONSE, "prompt": {"id": "pmpt_1"}}, 404, "prompt_not_found"),

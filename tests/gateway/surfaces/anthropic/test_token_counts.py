@@ -1,4 +1,4 @@
-"""Counting tokens with Anthropic's own client: exact, or not at all."""
+"""Counting tokens with Anthropic's own client: exact, or an estimate that says so."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -74,15 +74,56 @@ async def test_counting_costs_nothing_and_is_logged_as_such(setting: ClaudeSetti
     assert (line.prompt_tokens, line.completion_tokens) == (0, 0)
 
 
-async def test_a_backend_that_cannot_count_says_so_and_no_one_guesses(tmp_path: Path) -> None:
+async def test_where_nothing_counts_the_number_is_an_estimate_and_says_so(tmp_path: Path) -> None:
     config = one_model("URL/v1").replace("{", "{{").replace("}", "}}").replace("URL", "{url}")
     async with claude_in_front_of(answers, config, tmp_path) as setting:
-        with pytest.raises(anthropic.NotFoundError, match="does not count tokens") as caught:
-            await setting.client.messages.count_tokens(model="chat", messages=[HELLO])
+        raw = setting.client.messages.with_raw_response
+        short = await raw.count_tokens(model="chat", messages=[HELLO])
+        longer = await raw.count_tokens(
+            model="chat", messages=[HELLO], system="Be kind. " * 400, tools=[WEATHER]
+        )
+        pixel = "iVBORw0KGgoAAAANSUhEUgAAA+gAAAPoCAYAAAA="
+        source: anthropic.types.Base64ImageSourceParam = {
+            "type": "base64",
+            "media_type": "image/png",
+            "data": pixel,
+        }
+        image = await raw.count_tokens(
+            model="chat",
+            messages=[{"role": "user", "content": [{"type": "image", "source": source}]}],
+        )
 
         assert not setting.server.requests
-    assert caught.value.type == "not_found_error"
-    assert caught.value.request_id
+    assert all(one.headers["x-gateway-estimated"] == "input_tokens" for one in (short, longer))
+    assert 0 < (await short.parse()).input_tokens < 20
+    assert 800 < (await longer.parse()).input_tokens < 1200
+    # 1,000 by 1,000 pixels are 85 tokens, and 170 for each of four tiles, at OpenAI.
+    assert (await image.parse()).input_tokens == 4 + 85 + 4 * 170
+
+
+async def test_a_server_without_the_route_is_not_set_aside_for_it(tmp_path: Path) -> None:
+    async def lacks(request: Received, answer: Answer) -> None:
+        if request.path == "/v1/messages/count_tokens":
+            await answer.json({"error": "no such route"}, 404)
+        else:
+            usage = {"input_tokens": 1, "output_tokens": 1}
+            head = {"id": "m", "type": "message", "role": "assistant", "model": "c"}
+            content = [{"type": "text", "text": "hi"}]
+            end = {"content": content, "stop_reason": "end_turn", "usage": usage}
+            await answer.json({**head, **end})
+
+    async with claude_in_front_of(lacks, BEHIND_CLAUDE, tmp_path) as setting:
+        counted = await setting.client.messages.with_raw_response.count_tokens(
+            model="chat", messages=[HELLO]
+        )
+        for _ in range(3):
+            counted = await setting.client.messages.with_raw_response.count_tokens(
+                model="chat", messages=[HELLO]
+            )
+        answer = await setting.client.messages.create(model="chat", max_tokens=9, messages=[HELLO])
+
+    assert counted.headers["x-gateway-estimated"] == "input_tokens"
+    assert answer.content[0].type == "text"
 
 
 TRANSLATED = f"""
@@ -97,20 +138,19 @@ models:
 """
 
 
-async def test_a_tokenizer_counts_text_and_refuses_what_it_cannot_count(tmp_path: Path) -> None:
+async def test_a_tokenizer_counts_text_for_a_model_that_reads_nothing_else(tmp_path: Path) -> None:
     async with claude_in_front_of(answers, TRANSLATED, tmp_path) as setting:
         counted = await setting.client.messages.count_tokens(model="chat", messages=[HELLO])
         longer = await setting.client.messages.count_tokens(
             model="chat", messages=[{"role": "user", "content": "hi hi hi hi"}]
         )
-        with pytest.raises(anthropic.APIStatusError, match="tools") as caught:
+        with pytest.raises(anthropic.BadRequestError, match="tools is not supported"):
             await setting.client.messages.count_tokens(
                 model="chat", messages=[HELLO], tools=[WEATHER]
             )
 
         assert not setting.server.requests
     assert 0 < counted.input_tokens < longer.input_tokens
-    assert caught.value.status_code in (400, 404)
 
 
 async def test_a_request_to_count_needs_a_key_and_a_conversation(setting: ClaudeSetting) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import cast
 
 import anthropic
+import openai
 import pytest
 
 from tests.gateway.serving import serving
@@ -89,22 +90,45 @@ async def test_gemini_counts(tmp_path: Path, path: str, target: str, whole: bool
     assert {"systemInstruction", "tools"} <= body.keys()
 
 
-async def test_vllm_counts_text_and_refuses_images(tmp_path: Path) -> None:
+async def test_vllm_counts_text_and_not_images(tmp_path: Path) -> None:
     behave = counting("count")
     image = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
     content = [{"type": "image", "source": image}]
     async with claude_in_front_of(behave, config("vllm", "qwen", "/v1"), tmp_path) as setting:
         found = await count(setting)
         (request,) = setting.server.requests
-        with pytest.raises(anthropic.BadRequestError, match="counts only text"):
-            await setting.client.messages.count_tokens(
-                model="chat",
-                messages=[{"role": "user", "content": content}],  # pyright: ignore[reportArgumentType]  as JSON
-            )
+        pictured = await setting.client.messages.with_raw_response.count_tokens(
+            model="chat",
+            messages=[{"role": "user", "content": content}],  # pyright: ignore[reportArgumentType]  as JSON
+        )
 
+    assert pictured.headers["x-gateway-estimated"] == "input_tokens"
     assert (found, request.path) == (375, "/tokenize")
     assert request.json.keys() == {"model", "messages", "tools"}
     assert json.dumps(request.json["messages"]).count("Be kind.") == 1
+
+
+async def test_clients_of_responses_count_at_openai_and_elsewhere(tmp_path: Path) -> None:
+    behave = counting("input_tokens")
+    for adapter, path, route in (
+        ("openai-responses", "/v1", "/v1/responses/input_tokens"),
+        ("anthropic", "", "/v1/messages/count_tokens"),
+    ):
+        folder = tmp_path / adapter
+        folder.mkdir()
+        given = config(adapter, "m", path)
+        async with (
+            claude_in_front_of(behave, given, folder) as setting,
+            openai.AsyncOpenAI(base_url=f"{setting.gateway.url}/v1", api_key="k") as client,
+        ):
+            found = await client.responses.input_tokens.count(
+                model="chat", input="hi", instructions="Be kind."
+            )
+            (request,) = setting.server.requests
+
+        assert (found.input_tokens, found.object) == (375, "response.input_tokens")
+        assert request.path == route
+        assert "store" not in request.json
 
 
 LOCAL = """
