@@ -29,15 +29,15 @@ def reader_of(
     known: only known functions are called. first: nothing but the mark is before the call; later
     calls of a format whose calls begin with a bare name have a mark of their own.
     """
-    undecided = False
     for body in format.bodies:
         if not first and _begins_with_a_name(body):
             continue
-        begins = _begins(body, text)
+        begins = _begins(body, format, text)
         if begins:
             return _reader(body, format, functions, known=known), False
-        undecided = undecided or begins is None
-    return None, undecided
+        if begins is None:
+            return None, True
+    return None, False
 
 
 def _begins_with_a_name(body: Body) -> bool:
@@ -46,14 +46,14 @@ def _begins_with_a_name(body: Body) -> bool:
     )
 
 
-def _begins(body: Body, text: str) -> bool | None:
+def _begins(body: Body, format: ToolFormat, text: str) -> bool | None:
     match body:
         case JsonBody():
             return begins_json(text)
         case NamedBody():
             return begins_named(body, text)
         case TaggedBody():
-            return begins_tagged(body, text)
+            return begins_tagged(body, format.closes, text)
         case PythonBody():
             return begins_python(text)
         case KeyedBody():

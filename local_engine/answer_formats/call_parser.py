@@ -6,13 +6,12 @@ from local_engine.answer_formats.body_readers import reader_of
 from local_engine.answer_formats.calls import BLANK, Call, CallReader, Functions
 from local_engine.answer_formats.formats import ToolFormat
 from local_engine.answer_formats.guaranteed_calls import GuaranteedCalls
+from local_engine.answer_formats.half_marks import without_half_a_mark
 from local_engine.text.stop_strings import overlap
 from schemas.events import Event, TextDelta, ToolDelta
 
 _SEPARATORS = BLANK + ",;"
 _STRAY = re.compile(r"[}\])\s]+")
-_TOO_MUCH = 3
-"""Characters at the end of a cut answer that are taken for the beginning of a mark."""
 
 
 class ToolCallParser:
@@ -77,9 +76,13 @@ class ToolCallParser:
             nothing = found and (self._streaming or any(m.startswith(half) for m in self._closes))
             rest = "" if cut or nothing else self._held + rest
         elif cut:
-            partial = max((overlap(rest, mark) for mark in self._marks), default=0)
-            rest = rest[:-partial].rstrip(BLANK) if partial >= _TOO_MUCH else rest
+            rest = without_half_a_mark(rest, self._marks)
         return [*events, TextDelta(text=rest, index=self._index)] if rest else events
+
+    @property
+    def _final(self) -> bool:
+        """True if the answer ended by itself, so that nothing is missing."""
+        return self._last and not self._cut
 
     def _step(self, events: list[Event]) -> bool:
         """Take one step; return True if there may be more to do."""
@@ -94,15 +97,16 @@ class ToolCallParser:
             begun = text.lstrip(_SEPARATORS)
             if begun and begun[0] in format.bare:
                 self._buffer = begun
-                return self._enter("", known=True)
+                return self._enter(text[: len(text) - len(begun)], known=True)
             waits = not begun or any(mark.startswith(begun) for mark in self._marks)
             if waits and not self._last:
                 return False
         found = self._open.search(text) if self._open else None
         end = len(text) if found is None else found.start()
-        if found is None and not self._last:
+        if found is None and not self._final:
             end -= max((overlap(text, mark) for mark in self._marks), default=0)
-        hides_blanks = self._open is not None and not (self._last and found is None)
+        whole = self._final and found is None
+        hides_blanks = self._open is not None and not whole
         shown = text[:end].rstrip(BLANK) if hides_blanks else text[:end]
         if shown:
             self._fresh = False
@@ -113,7 +117,8 @@ class ToolCallParser:
         mark = found.group()
         starts = mark in format.starts
         self._buffer = text[found.start() if starts else found.end() :]
-        return self._enter("" if starts else mark, known=mark in format.fences)
+        blanks = text[len(shown) : end]
+        return self._enter(blanks + mark * (not starts), known=mark in format.fences)
 
     def _enter(self, mark: str, *, known: bool) -> bool:
         self._held, self._known = mark, known
@@ -138,7 +143,7 @@ class ToolCallParser:
         for mark in self._closes:
             if rest.startswith(mark):
                 return self._marked(mark, skipped + len(mark), events)
-        if not self._last and any(mark.startswith(rest) for mark in self._closes):
+        if not self._final and any(mark.startswith(rest) for mark in self._closes):
             return False
         reader, undecided = reader_of(
             self._format, rest, self._functions, known=self._known, first=not self._found
@@ -148,7 +153,7 @@ class ToolCallParser:
             self._buffer = rest
             self._reader = reader
             return True
-        if undecided and not self._last:
+        if undecided and not self._final:
             return False
         stray = _STRAY.match(rest) if self._found else None
         if stray is not None:
@@ -156,7 +161,7 @@ class ToolCallParser:
             if any(after.startswith(mark) for mark in self._format.closes):
                 self._buffer = after
                 return True
-            if not self._last and any(mark.startswith(after) for mark in self._format.closes):
+            if not self._final and any(mark.startswith(after) for mark in self._format.closes):
                 return False
         return self._leave() if self._found else self._refuse(events, skipped)
 
@@ -170,7 +175,7 @@ class ToolCallParser:
 
     def _call(self, events: list[Event]) -> bool:
         assert self._reader is not None
-        item = self._reader.read(self._buffer, last=self._last and not self._cut)
+        item = self._reader.read(self._buffer, last=self._final)
         if item is None:
             return False
         self._reader = None
@@ -210,6 +215,8 @@ class ToolCallParser:
     def _refuse(self, events: list[Event], count: int) -> bool:
         """Return the mark and the text after it as text: this is not a call."""
         held = "" if self._found else self._held
+        starts = (mark for mark in self._format.starts if self._buffer.startswith(mark))
+        count = max(count, *(len(mark) for mark in starts), 0)
         text = held + self._buffer[:count]
         if text:
             events.append(TextDelta(text=text, index=self._index))

@@ -153,4 +153,4 @@ class ToolFormat(Struct, frozen=True, kw_only=True):
         if self.ids == "kimi":
             return f"functions.{name}:{place}"
         size, prefix = (9, "") if self.ids == "nine" else (24, "call_")
-        return prefix + "".join(secrets.choice(_ALPHABET) for _ in range(size))
+        return prefix + "".join(_ALPHABET[byte % 62] for byte in secrets.token_bytes(size))

@@ -8,6 +8,7 @@ import re
 
 from local_engine.answer_formats.calls import BLANK, Functions
 from local_engine.answer_formats.catalogue import HARMONY
+from local_engine.answer_formats.half_marks import without_half_a_mark
 from local_engine.answer_formats.json_calls import arguments_of
 from local_engine.text.stop_strings import overlap
 from schemas.events import Event, ReasoningDelta, TextDelta, ToolDelta
@@ -56,6 +57,8 @@ class HarmonyParser:
     def close(self, *, cut: bool = False) -> list[Event]:
         """Return the last events: the answer is complete. cut: it was ended from outside."""
         self._last = True
+        if cut and not self._header and not self._called:
+            self._buffer = without_half_a_mark(self._buffer, _ENDS)
         events = self.feed("")
         rest, self._buffer = self._buffer, ""
         if self._called:
@@ -66,8 +69,8 @@ class HarmonyParser:
         """Read a message's header. Each step returns True if there may be more to do."""
         text = self._buffer
         at = text.find(MESSAGE)
-        if at < 0:
-            possible = _may_be_header(text)
+        possible = _may_be_header(text if at < 0 else text[:at])
+        if at < 0 or not possible:
             if possible and not self._last:
                 return False
             if possible and (not self._first or "<|" in text):

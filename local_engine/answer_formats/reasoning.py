@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from local_engine.answer_formats.calls import BLANK
+from local_engine.answer_formats.half_marks import without_half_a_mark
 from local_engine.text.stop_strings import overlap
 
 
@@ -99,8 +100,12 @@ class ReasoningSplit:
             return self._thought()
         return "", self._said()
 
-    def close(self) -> tuple[str, str]:
+    def close(self, *, cut: bool = False) -> tuple[str, str]:
+        """Return the last reasoning and text. cut: the answer was ended from outside."""
         rest, self._buffer = self._buffer, ""
+        if cut:
+            marks = (self._marks.close, *self._ends) if self.inside else self._opens
+            rest = without_half_a_mark(rest, (*marks, *self._marks.answer))
         if self.inside:
             return rest.rstrip(BLANK), ""
         close = self._marks.answer[1]

@@ -13,8 +13,11 @@ LONGEST_NAME = 256
 """Characters."""
 
 
-def begins_tagged(body: TaggedBody, text: str) -> bool | None:
-    """Return whether a call begins here, `None` if that is not known yet."""
+def begins_tagged(body: TaggedBody, closes: Sequence[str], text: str) -> bool | None:
+    """Return whether a call begins here, `None` if that is not known yet.
+
+    closes: marks after the calls.
+    """
     before, after = body.call
     if not text.startswith(before):
         return None if before.startswith(text) else False
@@ -26,7 +29,7 @@ def begins_tagged(body: TaggedBody, text: str) -> bool | None:
         return None if len(text) <= LONGEST_NAME else False
     if name is None or not name.group(1):
         return False
-    marks = [mark for mark in (after.strip(), body.key[0], body.end) if mark]
+    marks = [mark for mark in (after.strip(), body.key[0], body.end, *closes) if mark]
     if any(rest.startswith(mark) for mark in marks):
         return True
     return None if any(mark.startswith(rest) for mark in marks) else False

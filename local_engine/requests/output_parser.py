@@ -106,7 +106,7 @@ class OutputParser:
             return self._harmony.close(cut=cut)
         events: list[Event] = []
         if self._split is not None:
-            thought, said = self._split.close()
+            thought, said = self._split.close(cut=cut)
             events = [*self._thought(thought), *self._said(said)]
         return events if self._tools is None else [*events, *self._tools.close(cut=cut)]
 
