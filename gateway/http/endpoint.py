@@ -23,6 +23,7 @@ from gateway.asgi.request_body import arrived_body, check_type, encoding_of, rea
 from gateway.asgi.response import ResponseWriter
 from gateway.clock import now
 from gateway.http.cross_site_refusal import refuse
+from gateway.http.embedding_usage import with_usage
 from gateway.http.error_fields import name_field
 from gateway.http.governed import reserve, reserve_now
 from gateway.http.internal_error import internal_error
@@ -314,6 +315,7 @@ class Endpoint:
                 vectors = await pipeline.embed(planned, request, record, tenant=record.caller)
             else:
                 vectors = await passage.vectors(planned, request, record)
+        vectors = await with_usage(vectors, request, response.own_headers, large=record.large)
         renderer = self._surface.renderer(request, record.request_id)
         body = renderer.embeddings(vectors)
         await response.whole(200, body, renderer.headers(record.backend))

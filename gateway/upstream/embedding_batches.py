@@ -1,12 +1,18 @@
 """Split embedding inputs into several requests, for backends that limit the inputs per request."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 import msgspec
 
 from schemas.answers import Embeddings
 from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest
+
+AT_ONCE: Final = 4
+"""Requests that are on their way at a time for one of a client's: more would let it use up the
+vendor's limit for all others."""
 
 
 def split_batches(request: EmbeddingsRequest, most: int) -> list[EmbeddingsRequest]:
@@ -18,6 +24,30 @@ def split_batches(request: EmbeddingsRequest, most: int) -> list[EmbeddingsReque
         msgspec.structs.replace(request, inputs=inputs[start : start + most])
         for start in range(0, len(inputs), most)
     ]
+
+
+async def side_by_side(
+    parts: Sequence[EmbeddingsRequest], embed: Callable[[EmbeddingsRequest], Awaitable[Embeddings]]
+) -> list[Embeddings]:
+    """Return the answers in order, of at most `AT_ONCE` requests at a time.
+
+    The first failure cancels all others, and is raised.
+    """
+    answers: dict[int, Embeddings] = {}
+    waiting = iter(enumerate(parts))
+
+    async def send_some() -> None:
+        for place, one in waiting:
+            answers[place] = await embed(one)
+
+    senders = [asyncio.create_task(send_some()) for _ in parts[:AT_ONCE]]
+    try:
+        await asyncio.gather(*senders)
+    finally:
+        for one in senders:
+            one.cancel()
+        await asyncio.gather(*senders, return_exceptions=True)
+    return [answers[place] for place in range(len(parts))]
 
 
 def join_answers(parts: Sequence[Embeddings]) -> Embeddings:

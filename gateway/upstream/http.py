@@ -27,7 +27,7 @@ from gateway.config.schema.connection import ClientFields
 from gateway.upstream.base import Call, WholeChat
 from gateway.upstream.credentials.base import Credentials
 from gateway.upstream.credentials.transport import AuthorizedTransport
-from gateway.upstream.embedding_batches import join_answers, split_batches
+from gateway.upstream.embedding_batches import join_answers, side_by_side, split_batches
 from gateway.upstream.error_body import error_body, hide_addresses, with_date
 from gateway.upstream.event_reader import EventReader
 from gateway.upstream.lora_scope import scope_lora_ids
@@ -173,7 +173,9 @@ class HttpUpstream:
         if most is None:
             return await self._embed(request, call, over)
         parts = split_batches(request, most)
-        return join_answers([await self._embed(one, call, over) for one in parts])
+        if len(parts) == 1:
+            return await self._embed(request, call, over)
+        return join_answers(await side_by_side(parts, lambda one: self._embed(one, call, over)))
 
     async def count_tokens(self, request: ChatRequest, call: Call) -> int:
         """See Upstream."""

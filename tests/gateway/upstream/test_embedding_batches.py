@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.upstream.adaptation.fan_out import MAX_PARALLEL_CALLS
-from gateway.upstream.embedding_batches import join_answers, split_batches
+from gateway.upstream.embedding_batches import AT_ONCE, join_answers, split_batches
 from schemas.answers import Embeddings
 from schemas.events import Usage
 from schemas.requests import EmbeddingsRequest
@@ -73,7 +73,7 @@ models: [{{name: c, retry: {{attempts: 1}}, backends: [{{provider: g, model: m}}
 @pytest.mark.anyio
 async def test_the_time_of_one_attempt_is_that_of_all_its_batches(tmp_path: Path) -> None:
     async def slow(request: Received, answer: Answer) -> None:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.15)
         texts = cast("list[str]", request.json["texts"])
         await answer.json({"id": "e", "embeddings": {"float": [[1.0]] * len(texts)}})
 
@@ -83,13 +83,56 @@ async def test_the_time_of_one_attempt_is_that_of_all_its_batches(tmp_path: Path
                 few = await client.post("/v1/embeddings", json={"model": "e", "input": ["x"] * 150})
                 asked = len(remote.requests)
                 many = await client.post(
-                    "/v1/embeddings", json={"model": "e", "input": ["x"] * 999}
+                    "/v1/embeddings", json={"model": "e", "input": ["x"] * 2000}
                 )
 
     assert (few.status_code, asked) == (200, 2)
     assert many.status_code == 504
     assert many.json()["error"]["code"] == "upstream_timeout"
-    assert len(remote.requests) - asked <= 6
+    assert len(remote.requests) - asked <= 6 * AT_ONCE
+
+
+@pytest.mark.anyio
+async def test_batches_go_side_by_side_in_order_and_fail_together(tmp_path: Path) -> None:
+    open_now = most = ended = 0
+    fails = False
+    begun = asyncio.Event()
+
+    async def behave(request: Received, answer: Answer) -> None:
+        nonlocal open_now, most, ended
+        texts = cast("list[str]", request.json["texts"])
+        open_now, most = open_now + 1, max(most, open_now + 1)
+        if open_now == AT_ONCE:
+            begun.set()
+        await begun.wait()
+        if fails and "0" in texts:
+            await answer.json({"message": "no"}, 400)
+        elif fails:
+            await answer.gone.wait()
+            ended += 1
+        else:
+            await answer.json({"id": "e", "embeddings": {"float": [[float(one)] for one in texts]}})
+        open_now -= 1
+
+    inputs = [str(one) for one in range(96 * 6 + 5)]
+    async with provider(behave) as remote:
+        config = CONFIG.format(url=remote.origin).replace("total_s: 0.6", "total_s: 20")
+        async with (
+            serving(config, tmp_path) as gateway,
+            httpx.AsyncClient(base_url=gateway.url) as client,
+        ):
+            found = await client.post("/v1/embeddings", json={"model": "e", "input": inputs})
+            asked, fails, open_now = len(remote.requests), True, 0
+            begun.clear()
+            failed = await client.post("/v1/embeddings", json={"model": "e", "input": inputs})
+            again = len(remote.requests) - asked
+
+    assert (found.status_code, asked, most) == (200, 7, AT_ONCE)
+    assert [one["embedding"] for one in found.json()["data"]] == [[float(one)] for one in inputs]
+    # Cohere counted nothing, and OpenAI's clients need a number.
+    assert found.json()["usage"]["total_tokens"] >= len(inputs)
+    assert found.headers["x-gateway-estimated"] == "usage"
+    assert (failed.status_code, again) == (400, AT_ONCE)
 
 
 @pytest.mark.anyio

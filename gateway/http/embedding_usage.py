@@ -1,0 +1,43 @@
+"""Give each answer with vectors its `usage`, which OpenAI's clients require.
+
+Some vendors count nothing (Gemini at AI Studio, a few servers). The number is then an estimate, and
+a header says so.
+"""
+
+import asyncio
+from typing import Final
+
+from msgspec.structs import replace
+
+from gateway.http.token_estimate import text_tokens
+from gateway.surfaces.base import Headers
+from schemas.answers import Embeddings
+from schemas.events import Usage
+from schemas.requests import EmbeddingsRequest, Prompt
+
+ESTIMATED: Final = (b"x-gateway-estimated", b"usage")
+
+
+async def with_usage(
+    answer: Embeddings, request: EmbeddingsRequest, headers: Headers, *, large: bool
+) -> Embeddings:
+    """Return the answer with counts; adds to `headers` if they are estimated.
+
+    large: the request is, so that measuring it would delay others.
+    """
+    usage = answer.usage
+    if usage.prompt_tokens is not None or usage.total_tokens is not None:
+        return answer
+    tokens = await asyncio.to_thread(_tokens, request) if large else _tokens(request)
+    headers.append(ESTIMATED)
+    counted = Usage(prompt_tokens=tokens, total_tokens=tokens, raw=usage.raw)
+    return replace(answer, usage=counted)
+
+
+def _tokens(request: EmbeddingsRequest) -> int:
+    return sum([_input(one) for one in request.inputs])
+
+
+def _input(one: Prompt) -> int:
+    """Return the number of ids, or at least one token for a text."""
+    return len(one) if isinstance(one, tuple) else max(1, round(text_tokens(one)))
