@@ -2,7 +2,8 @@
 
 Known shapes: OpenAI's `{"error": {…}}`, vLLM's older flat one, `{"error": "text"}`, FastAPI's
 `{"detail": …}`, `{"message": …}`, Databricks' `{"error_code", "message"}` (whose message can be
-JSON again, with the error of the vendor behind it), a list around any of them, JSON inside a
+JSON again, with the error of the vendor behind it), Huawei's `{"error_code", "error_msg"}`,
+MiniMax's `{"base_resp": {"status_code", "status_msg"}}`, a list around any of them, JSON inside a
 JSON string, plain text and HTML.
 """
 
@@ -18,7 +19,11 @@ LONGEST = 2000
 _BEHIND = ("external_model_error", "external_model_message")
 """Matches the error of the vendor behind a Databricks endpoint: the real cause."""
 
-_MESSAGE = (*_BEHIND, "message", "msg", "detail", "error", "error_message", "errors", "description")
+_MESSAGE = (
+    *_BEHIND,
+    *("message", "msg", "detail", "error", "error_message", "errors", "description"),
+    *("error_msg", "base_resp", "status_msg"),
+)
 _CODE = ("code", "error_code", "status")
 _STATUS = ("status_code", "http_status", "http_status_code", "code", "status")
 _TYPE = ("type", "error_type", "reason")
@@ -76,7 +81,7 @@ def _object(fields: dict[str, object], depth: int) -> Problem:
         if fields.get(name):
             inner = _understand(fields[name], depth - 1)
             break
-    code = _word(fields, _CODE)
+    code = _word(fields, ("status_code",) if "status_msg" in fields else _CODE)
     if "error_code" in fields and inner.code is not None and not inner.code.isdigit():
         code = inner.code  # the inner vendor's code is more specific than BAD_REQUEST
     return Problem(

@@ -57,6 +57,7 @@ from schemas.events import (
 )
 
 _EMPTY_LIST = Raw(b"[]")
+_NO_ERROR = Raw(b"0")
 
 
 DONE = b"[DONE]"
@@ -189,7 +190,7 @@ class OpenAIDecoder:
             fields = read_object(data)
         except UNREADABLE:
             return event == STRAY
-        if fields.get("error", NULL) != NULL:
+        if fields.get("error", NULL) != NULL or _is_refused(fields.get("base_resp", NULL)):
             return True
         texts = any(bytes(fields[name])[:1] in (b'"', b"[") for name in _TROUBLE & fields.keys())
         return "choices" not in fields and (event == STRAY or texts)
@@ -380,3 +381,16 @@ class OpenAIDecoder:
         if not self._choices:
             raise UpstreamBroken("stream ended empty", upstream=self._endpoint.name)
         return events
+
+
+def _is_refused(base_resp: Raw) -> bool:
+    """Return whether MiniMax reports an error next to its choices, which are null then.
+
+    https://platform.minimax.io/docs/api-reference/errorcode
+    """
+    if base_resp == NULL:
+        return False
+    try:
+        return read_object(base_resp).get("status_code", NULL) not in (NULL, _NO_ERROR)
+    except UNREADABLE:
+        return False

@@ -116,12 +116,13 @@ ABOUT_THE_ACCOUNT: Final = (
         vendor="xAI: an invalid key is a 400, exhausted credit a 403 or 429",
         about="account",
         statuses=frozenset({400, 403, 429}),
-        text=r"incorrect api key provided: \S+ *(you can|$)"
+        text=r"incorrect api key provided(\.|: \S+) *(you can|$)"
         r"|your (newly created )?team( \S+)? (doesn'?t have any credits"
         r"|has either used all available credits)",
         sources=(
             "https://github.com/continuedev/continue/issues/10373",
             "https://github.com/warpdotdev/warp/issues/14863",
+            "https://github.com/crmne/ruby_llm",
         ),
     ),
     RefusalSign(
@@ -187,6 +188,30 @@ ABOUT_THE_ACCOUNT: Final = (
         statuses=frozenset({401, 403, 429}),
         words=frozenset({"1110", "1112", "1113"}),
         sources=("https://docs.z.ai/api-reference/api-code",),
+    ),
+    RefusalSign(
+        vendor="MiniMax: the balance, at any status",
+        about="account",
+        text=r"insufficient balance( \(1008\))?$",
+        sources=(
+            "https://github.com/modelscope/modelscope/issues/1691",
+            "https://github.com/MiniMax-AI/MiniMax-M2/issues/62",
+            "https://platform.minimax.io/docs/api-reference/errorcode",
+        ),
+    ),
+    RefusalSign(
+        vendor="MiniMax: an error inside a 200 has a code, without a status",
+        about="account",
+        words=frozenset({"1004", "2049"}),
+        text=r"login fail|invalid api key",
+        sources=("https://platform.minimax.io/docs/api-reference/errorcode",),
+    ),
+    RefusalSign(
+        vendor="Snowflake: accounts on trial",
+        about="account",
+        statuses=frozenset({403}),
+        text=r"this account is not allowed to access this endpoint",
+        sources=("https://github.com/vllm-project/semantic-router/issues/3608",),
     ),
     RefusalSign(
         vendor="Volcengine Ark",

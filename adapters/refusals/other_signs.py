@@ -7,6 +7,9 @@ from adapters.refusals.sign import RefusalSign
 _OPENAI: Final = "https://developers.openai.com/api/docs/guides/error-codes"
 _OPENROUTER: Final = "https://openrouter.ai/docs/api/reference/errors-and-debugging"
 _DASHSCOPE: Final = "https://help.aliyun.com/en/model-studio/error-code"
+_HUAWEI: Final = (
+    "https://support.huaweicloud.com/intl/en-us/usermanual-maas-modelarts/maas-modelarts-0080.html"
+)
 _BEDROCK: Final = (
     "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"
 )
@@ -42,6 +45,13 @@ ABOUT_THE_REQUEST: Final = (
         sources=("https://github.com/simonw/llm/issues/1236", _OPENAI),
     ),
     RefusalSign(
+        vendor="DeepInfra: a model without tools is a 405, which otherwise blames the address",
+        about="request",
+        statuses=frozenset({405}),
+        text=r"tool calling is not supported for model",
+        sources=("https://github.com/truefoundry/models/pull/944",),
+    ),
+    RefusalSign(
         vendor="vendors with a code for their filters",
         about="request",
         statuses=frozenset({403}),
@@ -52,10 +62,11 @@ ABOUT_THE_REQUEST: Final = (
                 "data_inspection_failed",
                 "datainspectionfailed",
                 "moderation",
+                "modelarts.81011",
                 "responsibleaipolicyviolation",
             }
         ),
-        sources=(_OPENROUTER, _DASHSCOPE),
+        sources=(_OPENROUTER, _DASHSCOPE, _HUAWEI),
     ),
 )
 
@@ -86,6 +97,7 @@ ABOUT_THE_MODEL: Final = (
                 "deploymentnotfound",
                 "endpoint_not_found",
                 "invalid_model",
+                "invalidendpoint.notfound",
                 "invalidendpointormodel.notfound",
                 "model_decommissioned",
                 "model_not_available",
@@ -94,7 +106,9 @@ ABOUT_THE_MODEL: Final = (
                 "model_permission_blocked_org",
                 "model_permission_blocked_project",
                 "model_terms_required",
+                "modelarts.81009",
                 "modelnotopen",
+                "setlimitexceeded",
                 "unknown_model",
             }
         ),
@@ -104,6 +118,38 @@ ABOUT_THE_MODEL: Final = (
             "https://console.groq.com/docs/errors",
             "https://docs.mistral.ai/api/",
             "https://www.volcengine.com/docs/82379/1299023",
+            "https://github.com/w4n9H/autocoder-nano/issues/3",
+            _HUAWEI,
+        ),
+    ),
+    RefusalSign(
+        vendor="Z.ai and Zhipu: an unknown model is a 400",
+        about="model",
+        statuses=frozenset({400, 404}),
+        words=frozenset({"1211"}),
+        sources=(
+            "https://docs.z.ai/api-reference/api-code",
+            "https://github.com/JailbrokenAI/wallbreaker/issues/20",
+        ),
+    ),
+    RefusalSign(
+        vendor="NVIDIA's hosted NIM: the function behind a model is gone, or degraded",
+        about="model",
+        statuses=frozenset({400, 404}),
+        text=r"function '\S+': not found for account|function id '\S+': degraded function",
+        sources=(
+            "https://github.com/Alishahryar1/free-claude-code/issues/956",
+            "https://github.com/decolua/9router/issues/2527",
+        ),
+    ),
+    RefusalSign(
+        vendor="LM Studio: no model is loaded, or it cannot be loaded",
+        about="model",
+        statuses=frozenset({400, 404}),
+        text=r"no models loaded\b|failed to load model\b",
+        sources=(
+            "https://github.com/tinyhumansai/openhuman/issues/4181",
+            "https://github.com/continuedev/continue/issues/10150",
         ),
     ),
     RefusalSign(
@@ -125,11 +171,12 @@ ABOUT_THE_MODEL: Final = (
         ),
     ),
     RefusalSign(
-        vendor="DeepSeek, OpenRouter, SiliconFlow: an unknown model is a 400",
+        vendor="DeepSeek, OpenRouter, SiliconFlow, Triton: an unknown model is a 400",
         about="model",
         statuses=frozenset({400}),
-        text=r"model (does )?not exist\b[^:]*$|\S+ is not a valid model id$",
+        text=r"model (does )?not exist\b[^:]*$|\S+ is not a valid model id$|unknown model: \S+$",
         sources=(
+            "https://github.com/triton-inference-server/server/tree/main/python/openai",
             "https://github.com/continuedev/continue/issues/4061",
             _OPENROUTER,
             "https://docs.siliconflow.com/en/faqs/error-code",
