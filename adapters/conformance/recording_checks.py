@@ -128,6 +128,7 @@ def check_error_reported(adapter: Adapter, recording: Recording) -> None:
     else:
         fair = not isinstance(error, CallerError)
         assert fair, f"{where} is not the caller's fault, but became {kind}"
+    _check_expected(recording, error)
 
 
 def check_recorded(adapter: Adapter, recorded: Sequence[Recording]) -> None:
@@ -161,8 +162,21 @@ def _is_error(adapter: Adapter, recording: Recording, request: GenerateRequest) 
             raise AssertionError(
                 f"{recording.name}: should be an answer (or have `error` in its name): {exc}"
             ) from exc
+        _check_expected(recording, exc)
         return True
     return False
+
+
+def _check_expected(recording: Recording, error: GatewayError) -> None:
+    """Check an error against the file `error` of the recording, if there is one."""
+    became = error_word(error)
+    assert recording.error in ("", became), f"{recording.name}: {recording.error}, not {became}"
+
+
+def error_word(error: GatewayError) -> str:
+    """Return what a recording's file `error` says of an error: class, and what is refused."""
+    kind = type(error).__name__
+    return f"{kind} {error.about}" if isinstance(error, UpstreamRefused) else kind
 
 
 def _content(events: Iterable[Event]) -> list[Event]:

@@ -8,6 +8,8 @@ task                    `chat`, `completion`, `embeddings` or `tokens`, if neith
                         determines it
 status                  only if it is not 200
 headers.json            of the answer, names in lower case, if they matter
+error                   of a failure: the class of the error that it must become, and what a refusal
+                        refuses, such as `UpstreamRefused account`
 response.json, .txt     the body of a complete answer; `.octets` if it is not text
 response.sse, .ndjson   the body of a streamed one; `.bin` if it is not text
 """
@@ -43,7 +45,7 @@ class Recording(Struct, frozen=True, kw_only=True):
     """One recorded exchange.
 
     name: `FOLDER/CASE`. line: "" if unknown. sent: the fields of the recorded request, {} if
-    unknown. task: `None` if no file contains it.
+    unknown. task: `None` if no file contains it. error: "" if no file contains it.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Recording(Struct, frozen=True, kw_only=True):
     headers: dict[str, str]
     streamed: bool
     task: Task | None = None
+    error: str = ""
 
 
 def recordings(folder: Path) -> list[Recording]:
@@ -122,8 +125,9 @@ def _recording(folder: Path) -> Recording | None:
     answers = [one for one in folder.iterdir() if one.name.startswith("response.")]
     if not answers:
         return None
-    sent, headers, status, line, task = (
-        folder / name for name in ("request.json", "headers.json", "status", "request_line", "task")
+    sent, headers, status, line, task, error = (
+        folder / name
+        for name in ("request.json", "headers.json", "status", "request_line", "task", "error")
     )
     return Recording(
         name=f"{folder.parent.name}/{folder.name}",
@@ -136,6 +140,7 @@ def _recording(folder: Path) -> Recording | None:
         else {},
         streamed=answers[0].suffix in STREAMED,
         task=_word(task),
+        error=error.read_text().strip() if error.is_file() else "",
     )
 
 

@@ -11,7 +11,10 @@ RECORDINGS = Path(os.environ.get("STROWGER_RECORDINGS", ROOT.parent / "shared" /
 
 
 def traffic(*names: str) -> list[Recording]:
-    """Return our fixtures, and the recordings if present, whose names start with the prefix."""
+    """Return our fixtures, and the recordings if present, whose names start with the prefix.
+
+    A recording that is one of the fixtures as well comes once.
+    """
     vendors = dict.fromkeys(name.partition("/")[0] for name in names)
     found = (
         one
@@ -19,7 +22,8 @@ def traffic(*names: str) -> list[Recording]:
         for vendor in vendors
         for one in recordings(root / vendor)
     )
-    return [one for one in found if one.name.startswith(names)]
+    wanted = (one for one in found if one.name.startswith(names))
+    return list({(one.name, one.body): one for one in wanted}.values())
 
 
 def fixture(name: str) -> Recording:

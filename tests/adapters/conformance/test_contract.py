@@ -46,19 +46,19 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "triton/openai",
     ),
     "anthropic": CLAUDE,
-    "vertex-anthropic": CLAUDE,
+    "vertex-anthropic": (*CLAUDE, "anthropic/vertex-"),
     "cohere": ("cohere/",),
-    **dict.fromkeys(
-        (
-            "openai-responses",
+    "openai-responses": ("openai-responses/",),
+    **{
+        name: ("openai-responses/", f"{name}/")
+        for name in (
             "azure-responses",
             "lm-studio-responses",
             "ollama-responses",
             "openrouter-responses",
             "vllm-responses",
-        ),
-        ("openai-responses/",),
-    ),
+        )
+    },
     "azure": ("azure/",),
     # Without bedrock/count-tokens and bedrock/invoke-stream-claude, of unused routes, and
     # bedrock/stream-broken, which is not an event stream (test_bedrock_decode.py).
@@ -107,6 +107,7 @@ TRAFFIC: dict[str, tuple[str, ...]] = {
         "gemini/embeddings-",
         "gemini/error-404",
         "gemini/error-429",
+        "gemini/error-inside",
         "gemini/finish-max-",
         "gemini/finish-safety",
         "gemini/logprobs",
